@@ -1,0 +1,102 @@
+r"""What happens to one row before anything is summed.
+
+A row x becomes integers k with :math:`\sum_j k_j^2 \le 2^{2b}`: it is clamped to the public
+box, taken about the public centre c, divided by the public bound R, clipped to the unit ball
+and rounded to multiples of 2^-b. Every step is a function of that row and of public numbers,
+so the sums over rows have exactly the sensitivities of the unit ball.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+
+__all__ = ["FRACTION_BITS", "Clip"]
+
+FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
+_RANGE = (1e-150, 1e150)  # bounds outside it would overflow or vanish when squared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clip:
+    """The public numbers that bound a row.
+
+    Attributes
+    ----------
+    row_norm : float
+        Rows further than this from the centre are pulled back to it.
+    centre : array, optional
+        Public or already released; the origin where absent.
+    box : pair of arrays, optional
+        Lowest and highest value of each column; entries outside are clamped.
+    on_invalid : {"raise", "zero"}
+        Whether a row with a non-finite entry stops the run or contributes nothing.
+
+    """
+
+    row_norm: float
+    centre: NDArray[np.float64] | None = None
+    box: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    on_invalid: Literal["raise", "zero"] = "raise"
+
+    def __post_init__(self) -> None:
+        if not _RANGE[0] <= self.row_norm <= _RANGE[1]:
+            raise InvalidParameterError("row_norm must be positive (between 1e-150 and 1e150)")
+        if self.on_invalid not in ("raise", "zero"):
+            raise InvalidParameterError("on_invalid must be 'raise' or 'zero'")
+
+    def to_integers(self, rows: NDArray[np.number], out: NDArray[np.float64]) -> int:
+        """Write integer rows, scaled by 2**b, to ``out`` and return how many rows were valid."""
+        with np.errstate(all="ignore"):  # a warning would depend on the records
+            return self._to_integers(rows, out)
+
+    def _to_integers(self, rows: NDArray[np.number], moved: NDArray[np.float64]) -> int:
+        d = rows.shape[1]
+        one = float(1 << FRACTION_BITS)
+        # Rounding adds at most sqrt(d)/2 units; 2**-30 covers the floating-point norm.
+        radius = 1 - np.sqrt(d) * 0.5 / one - 2.0**-30
+        if radius <= 0:
+            raise InvalidParameterError("too many columns for exact sums")
+        invalid = self._invalid(rows)
+        self._about_centre(rows, moved)
+        moved[invalid] = 0.0
+        squares = np.einsum("ij,ij->i", moved, moved)
+        # A row at the centre divides by zero: the minimum is then 1.
+        factor = np.minimum(1.0, radius * self.row_norm / np.sqrt(squares)) * (one / self.row_norm)
+        huge = np.flatnonzero(~np.isfinite(squares))
+        moved *= factor[:, None]
+        for i in huge:
+            moved[i] = self._direction(rows[i]) * (radius * one)
+        np.rint(moved, out=moved)
+        # Exact: the entries are integers and the sum stays below 2**53.
+        moved[np.einsum("ij,ij->i", moved, moved) > one * one] = 0.0
+        return int(rows.shape[0]) - len(invalid)
+
+    def _invalid(self, rows: NDArray[np.number]) -> NDArray[np.intp]:
+        suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=1, dtype=np.float64)))
+        invalid = suspects[~np.isfinite(rows[suspects]).all(axis=1)]
+        if len(invalid) and self.on_invalid == "raise":
+            raise InvalidDataError(
+                "a row holds a missing or infinite value: clean the data, or pass "
+                "on_invalid='zero' to let such rows contribute nothing"
+            )
+        return np.asarray(invalid)
+
+    def _about_centre(self, rows: NDArray[np.number], out: NDArray[np.float64]) -> None:
+        if self.box is None:
+            out[...] = rows
+        else:
+            np.clip(rows, *self.box, out=out)
+        if self.centre is not None:
+            out -= self.centre
+
+    def _direction(self, row: NDArray[np.number]) -> NDArray[np.float64]:
+        """Unit vector of a row whose squared norm overflows: certainly outside the ball."""
+        row = row.astype(np.float64)
+        centre = np.zeros_like(row) if self.centre is None else self.centre
+        size = max(np.abs(row).max(), np.abs(centre).max())
+        scaled = row / size - centre / size
+        return np.asarray(scaled / np.linalg.norm(scaled))

@@ -1,0 +1,136 @@
+r"""Exact sums over clipped rows.
+
+Entries are integers of at most b bits, so every partial sum BLAS can form over at most
+2^(53 - 2b) rows is an integer below 2^53 and exact in float64, whatever the order, blocking
+or number of threads. Across such groups sums are added in int64. The result is bit-identical
+under permutation of rows, chunking, threads and source.
+
+A BLAS that computes products by other means (Strassen, lower precision) would break this; a
+self-test at first use looks for it, and sums are then no longer declared exact.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.data.clip import FRACTION_BITS, Clip
+from eigenveil.data.source import RowSource
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.privacy.adjacency import Adjacency
+
+__all__ = ["blas_is_exact", "second_moment", "total"]
+
+_EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
+_MAX_ROWS = 1 << (63 - 2 * FRACTION_BITS)
+_BLOCK_BYTES = 1 << 21  # rows prepared at a time, so that they stay in cache
+
+
+def _accumulate(rows: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Upper triangle of ``sums + rows' rows``, in place (Fortran order)."""
+    return blas.dsyrk(1.0, rows.T, beta=1.0, c=sums, overwrite_c=True)  # type: ignore[no-any-return]
+
+
+def _blocks(source: RowSource, clip: Clip) -> Iterator[tuple[NDArray[np.float64], int]]:
+    size = max(256, _BLOCK_BYTES // (8 * source.n_columns))
+    buffer = np.empty((size, source.n_columns))
+    seen = 0
+    for chunk in source.chunks():
+        for start in range(0, chunk.shape[0], size):
+            rows = chunk[start : start + size]
+            integers = buffer[: len(rows)]
+            valid = clip.to_integers(rows, integers)
+            seen += len(rows)
+            if seen > _MAX_ROWS:
+                raise InvalidDataError(f"exact sums hold at most {_MAX_ROWS} rows: split the table")
+            yield integers, valid
+
+
+def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
+    """Sum of x x' over clipped rows in units of R^2; its `unit` makes it the mean of x x' where
+    the number of rows is public, and leaves it a sum where it is not.
+
+    Frobenius sensitivity: sqrt(2) for replace-one, attained by orthogonal rows on the sphere;
+    1 for add/remove.
+    """
+    d = source.n_columns
+    group: NDArray[np.float64] = np.zeros((d, d), order="F")
+    sums = np.zeros((d, d), dtype=np.int64)
+    rows = pending = 0
+    for integers, _ in _blocks(source, clip):
+        if pending + len(integers) > _EXACT_ROWS:
+            sums += group.T.astype(np.int64)
+            group[:] = 0.0
+            pending = 0
+        group = _accumulate(integers, group)
+        pending += len(integers)
+        rows += len(integers)
+    sums += group.T.astype(np.int64)
+    sums = np.tril(sums) + np.tril(sums, -1).T  # dsyrk fills one triangle
+    replace = adjacency is Adjacency.REPLACE_ONE
+    return Bounded(
+        value=FixedPoint(sums, -2 * FRACTION_BITS),
+        sensitivity=math.sqrt(2) if replace else 1.0,  # the float above sqrt(2)
+        norm="frobenius",
+        adjacency=adjacency,
+        unit=clip.row_norm**2 / (_require_rows(rows) if replace else 1),
+        count=rows if replace else None,
+        exact=blas_is_exact(_accumulate),
+    )
+
+
+def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
+    """Sum of clipped rows in units of R; under add/remove a last entry counts the valid rows.
+
+    Euclidean sensitivity: 2 for replace-one, attained by antipodal rows on the sphere; sqrt(2)
+    for add/remove, where a row brings a unit vector and a count of one.
+    """
+    sums = np.zeros(source.n_columns, dtype=np.int64)
+    rows = valid_rows = 0
+    for integers, valid in _blocks(source, clip):
+        sums += integers.sum(axis=0).astype(np.int64)  # below 2**53: exact
+        rows += len(integers)
+        valid_rows += valid
+    replace = adjacency is Adjacency.REPLACE_ONE
+    if not replace:
+        sums = np.append(sums, valid_rows << FRACTION_BITS)
+    return Bounded(
+        value=FixedPoint(sums, -FRACTION_BITS),
+        sensitivity=2.0 if replace else math.sqrt(2),
+        norm="l2",
+        adjacency=adjacency,
+        unit=clip.row_norm / (_require_rows(rows) if replace else 1),
+        count=rows if replace else None,
+        exact=True,
+    )
+
+
+def _require_rows(rows: int) -> int:
+    if rows == 0:
+        raise InvalidDataError("the table has no rows")
+    return rows
+
+
+@lru_cache(maxsize=4)
+def blas_is_exact(accumulate: Callable[..., NDArray[np.float64]]) -> bool:
+    """Whether sums of the largest integers that occur come out exact to the last bit."""
+    one = 1 << FRACTION_BITS
+    for n, d in ((4096, 3), (600, 97), (300, 260)):
+        scrambled = np.arange(n * d, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(
+            40
+        )
+        integers = (scrambled.astype(np.int64) % (one + 1) - one // 2).reshape(n, d)
+        integers[0] = one // 2  # odd and even extremes side by side
+        integers[1] = one // 2 - 1
+        start = np.full((d, d), float((1 << 52) + 1), order="F")
+        floats = accumulate(integers.astype(np.float64), start)
+        expected = integers.T @ integers + (1 << 52) + 1  # numpy multiplies integers itself
+        upper = np.triu_indices(d)
+        if not np.array_equal(floats[upper], expected[upper].astype(np.float64)):
+            return False
+    return True

@@ -1,0 +1,280 @@
+"""Where rows come from: arrays, memory-mapped files, CSV, parquet, any iterable of chunks.
+
+A source yields two-dimensional chunks and keeps no more than one of them in memory.
+"""
+
+import csv
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
+
+__all__ = [
+    "ArraySource",
+    "CSVSource",
+    "IterableSource",
+    "ParquetSource",
+    "RowSource",
+    "open_rows",
+]
+
+_CHUNK_BYTES = 1 << 25
+_CSV_LINES = 1 << 14
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """A table that can be read chunk by chunk."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns; public."""
+        ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns, where the source has them; public."""
+        ...
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether `chunks` may be called more than once."""
+        ...
+
+    def chunks(self) -> Iterator[NDArray[np.number]]:
+        """Two-dimensional arrays of rows."""
+        ...
+
+
+def open_rows(data: Any, columns: Sequence[str] | None = None) -> RowSource:
+    """The source for an array, a path to ``.npy``, ``.csv`` or ``.parquet``, or chunks.
+
+    ``columns`` selects columns of a CSV or parquet file by name.
+    """
+    if isinstance(data, (str, Path)):
+        return _open_file(Path(data), columns)
+    if columns is not None:
+        raise InvalidParameterError(
+            "columns selects from a CSV or parquet file: slice arrays yourself"
+        )
+    if isinstance(data, RowSource):
+        return data
+    if isinstance(data, np.ndarray):
+        return ArraySource(data)
+    if isinstance(data, Iterable):
+        return IterableSource(data)
+    raise InvalidDataError(
+        "rows must be an array, a path, or an iterable of two-dimensional chunks"
+    )
+
+
+def _open_file(path: Path, columns: Sequence[str] | None) -> RowSource:
+    if not path.is_file():
+        raise InvalidDataError(f"no file at {path}: check the path")
+    match path.suffix.lower():
+        case ".npy":
+            if columns is not None:
+                raise InvalidParameterError("a .npy file has no column names: slice it yourself")
+            try:
+                return ArraySource(np.load(path, mmap_mode="r", allow_pickle=False))
+            except (ValueError, EOFError, OSError):
+                raise InvalidDataError(f"{path.name} is not a readable .npy array") from None
+        case ".csv":
+            return CSVSource(path, columns)
+        case ".parquet":
+            return ParquetSource(path, columns)
+    raise InvalidDataError(f"{path.name}: give a .npy, .csv or .parquet file")
+
+
+def _numeric(chunk: Any) -> NDArray[np.number]:
+    """A two-dimensional real array, or an error that shows no entry."""
+    try:
+        array = np.asarray(chunk)
+        if array.dtype.kind not in "fiub":
+            if array.dtype.kind == "c":
+                raise InvalidDataError("Complex data not supported: rows must be real numbers")
+            array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidDataError):
+            raise
+        raise InvalidDataError(
+            "rows must be numbers in a rectangular table: encode or drop text columns, "
+            "and check that all rows have the same length"
+        ) from None
+    if array.ndim != 2:
+        raise InvalidDataError("rows must come as a two-dimensional array; reshape your data")
+    if array.shape[1] == 0:
+        raise InvalidDataError("the table has no columns")
+    return array
+
+
+class ArraySource:
+    """An array in memory or memory-mapped."""
+
+    rereadable = True
+    feature_names = None
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = _numeric(array)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return int(self._array.shape[1])
+
+    def chunks(self) -> Iterator[NDArray[np.number]]:
+        """Views of consecutive rows."""
+        size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
+        for start in range(0, self._array.shape[0], size):
+            yield self._array[start : start + size]
+
+
+class IterableSource:
+    """Chunks from any iterable; read once if it is an iterator."""
+
+    feature_names = None
+
+    def __init__(self, chunks: Iterable[Any]) -> None:
+        self.rereadable = iter(chunks) is not chunks
+        self._first: Any = None
+        self._chunks = chunks
+        rest = iter(chunks)
+        try:
+            self._first = _numeric(next(rest))
+        except StopIteration:
+            raise InvalidDataError("the table has no rows") from None
+        self._rest = None if self.rereadable else rest
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the first chunk; the others must agree."""
+        return int(self._first.shape[1])
+
+    def chunks(self) -> Iterator[NDArray[np.number]]:
+        """The chunks, each checked."""
+        if self.rereadable:
+            stream = iter(self._chunks)
+        else:
+            if self._rest is None:
+                raise InvalidDataError("these rows were read already and cannot be read again")
+            stream, self._rest = itertools.chain([self._first], self._rest), None
+        for chunk in stream:
+            array = _numeric(chunk)
+            if array.shape[1] != self.n_columns:
+                raise InvalidDataError("every chunk must have the same number of columns")
+            yield array
+
+
+class CSVSource:
+    """A comma-separated file with a header line; constant memory."""
+
+    rereadable = True
+
+    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
+        self._path = path
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as lines:
+                header = next(csv.reader(lines), [])
+        except (OSError, UnicodeDecodeError, csv.Error):
+            raise InvalidDataError(f"{path.name} is not a readable CSV file") from None
+        if not header or any(_is_number(name) for name in header):
+            raise InvalidDataError(f"{path.name} needs a first line with the names of its columns")
+        self.feature_names = _select(header, columns)
+        self._positions = [header.index(name) for name in self.feature_names]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of selected columns."""
+        return len(self.feature_names)
+
+    def chunks(self) -> Iterator[NDArray[np.number]]:
+        """Parse a fixed number of lines at a time."""
+        with self._path.open(newline="", encoding="utf-8-sig") as lines:
+            records = csv.reader(lines)
+            next(records, None)
+            while batch := list(itertools.islice(records, _CSV_LINES)):
+                try:
+                    cells = [[row[i] for i in self._positions] for row in batch if row]
+                    # An empty cell is a missing value; what to do with it is the clip's decision.
+                    yield np.array(
+                        [[float(cell or "nan") for cell in row] for row in cells]
+                    ).reshape(-1, self.n_columns)
+                except (ValueError, IndexError):
+                    raise InvalidDataError(
+                        f"{self._path.name} has a cell that is not a number, or a short line: "
+                        "select numeric columns with columns=[...]"
+                    ) from None
+
+
+class ParquetSource:
+    """Row groups of a parquet file, through pyarrow."""
+
+    rereadable = True
+
+    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise MissingExtraError(
+                "reading parquet needs pyarrow: pip install 'eigenveil[parquet]'"
+            ) from None
+        self._path = path
+        self._errors = (pyarrow.ArrowException, OSError, ValueError)
+        try:
+            schema = pyarrow.parquet.read_schema(path)
+        except self._errors:
+            raise InvalidDataError(f"{path.name} is not a readable parquet file") from None
+        self.feature_names = _select(schema.names, columns)
+        types = pyarrow.types
+        for name in self.feature_names:
+            kind = schema.field(name).type
+            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+                raise InvalidDataError(
+                    f"column {name!r} does not hold numbers: select others with columns=[...]"
+                )
+
+    @property
+    def n_columns(self) -> int:
+        """Number of selected columns."""
+        return len(self.feature_names)
+
+    def chunks(self) -> Iterator[NDArray[np.number]]:
+        """Batches inside each row group; a missing value becomes NaN."""
+        import pyarrow.parquet
+
+        size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
+        try:
+            with pyarrow.parquet.ParquetFile(self._path) as file:
+                for batch in file.iter_batches(size, columns=list(self.feature_names)):
+                    # Columns lie apart: copy them into rows so that products are contiguous.
+                    rows = np.empty((batch.num_rows, self.n_columns))
+                    for j, name in enumerate(self.feature_names):
+                        rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+                    yield rows
+        except self._errors:
+            raise InvalidDataError(f"{self._path.name} is damaged or truncated") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _select(available: Sequence[str], columns: Sequence[str] | None) -> tuple[str, ...]:
+    if columns is None:
+        return tuple(available)
+    if not columns:
+        raise InvalidParameterError("columns is empty: name at least one")
+    for name in columns:
+        if name not in available:
+            raise InvalidParameterError(f"no column {name!r}: choose from {', '.join(available)}")
+    return tuple(columns)

@@ -1,0 +1,172 @@
+"""Principal components under differential privacy."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from eigenveil.estimators.base import PrivateEstimator
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.base import Mechanism
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, NoisyComponents
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.release.artefact import Release
+
+__all__ = ["PrivatePCA"]
+
+
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+    """Leading principal components, released once with differential privacy.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        How many components to release; all of them by default.
+    epsilon, delta, rho : float, optional
+        The budget of one fit: ``epsilon`` and ``delta``, or ``rho`` alone.
+    mechanism : {"analyze-gauss"}
+        How noise is added.
+    row_norm : float, optional
+        Public clipping distance of a row from the centre.
+    bounds : (low, high), optional
+        Public range of the entries: two numbers, or two arrays with one number per column.
+        One of ``row_norm`` and ``bounds`` is needed; with both, ``row_norm`` clips.
+    assume_centered : bool
+        Take the origin as the centre. Otherwise a tenth of mu^2 buys a private mean.
+    adjacency : {"replace-one", "add-remove"}
+        Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private
+        and is estimated from the same tenth.
+    on_invalid : {"raise", "zero"}
+        Whether a row with a missing or infinite value stops the fit or contributes nothing.
+    ledger : Ledger or path, optional
+        Charged before any noise is drawn; refuses what it cannot cover.
+    random_state : int, optional
+        Seed of a simulation. A seeded fit is marked as not private.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        Directions of largest variance, as rows.
+    explained_variance_, explained_variance_ratio_, singular_values_ : arrays
+        Noisy eigenvalues (never below zero), their share of the noisy trace, and the square
+        root of eigenvalue times number of rows.
+    mean_ : array of shape (n_features,)
+        The released centre.
+    n_components_, n_samples_ : int
+        ``n_samples_`` is None where the number of rows is private.
+    noise_scale_ : float
+        Standard deviation of the noise on a diagonal entry of the covariance; public.
+    release_ : Release
+        The artefact: save it, publish it.
+    privacy_ : Guarantee
+        The promise; ``privacy_.sentence()`` puts it into words.
+
+    Privacy
+    -------
+    Protects one row. Each `fit` spends the budget once. Public: constructor arguments, number
+    of columns, and under replace-one the number of rows. Never released: row norms, how many
+    rows were clipped or invalid. `transform` output is not private with respect to its input.
+
+    """
+
+    mechanisms: ClassVar[dict[str, Callable[..., Mechanism[NoisyComponents]]]] = {
+        AnalyzeGauss.name: AnalyzeGauss
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mechanism: str = AnalyzeGauss.name,
+        row_norm: float | None = None,
+        bounds: Any = None,
+        assume_centered: bool = False,
+        adjacency: str = "replace-one",
+        on_invalid: Literal["raise", "zero"] = "raise",
+        ledger: Ledger | str | Path | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.mechanism = mechanism
+        self.row_norm = row_norm
+        self.bounds = bounds
+        self.assume_centered = assume_centered
+        self.adjacency = adjacency
+        self.on_invalid = on_invalid
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_components = n_components
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the components of ``X``: an array, a data frame, a path, or chunks."""
+        factory = self._factory()
+        wanted = self.n_components
+        if wanted is not None and (
+            isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer))
+        ):
+            raise InvalidParameterError("n_components must be a positive integer")
+
+        def build(mu: float, n_columns: int) -> Mechanism[NoisyComponents]:
+            k = n_columns if wanted is None else int(wanted)
+            if not 1 <= k <= n_columns:
+                raise InvalidParameterError(
+                    f"n_components must be between 1 and the number of columns, {n_columns}"
+                )
+            built: Mechanism[NoisyComponents] = factory(mu=mu, n_components=k)
+            return built
+
+        outcome = self._release(X, build)
+        del X
+        noisy = outcome.released
+        self.components_ = noisy.components
+        self.explained_variance_ = np.maximum(noisy.eigenvalues * outcome.per_row, 0.0)
+        # The trace bounds the sum of its positive eigenvalues only without noise.
+        whole = max(noisy.trace * outcome.per_row, float(self.explained_variance_.sum()))
+        self.explained_variance_ratio_ = self.explained_variance_ / (whole or 1.0)
+        self.mean_ = outcome.centre
+        self.n_components_ = len(self.components_)
+        self.n_samples_ = outcome.n_rows
+        rows = 1.0 / outcome.per_row if outcome.n_rows is None else outcome.n_rows
+        self.singular_values_ = np.sqrt(self.explained_variance_ * rows)
+        self.noise_scale_ = noisy.noise_scale * outcome.per_row
+        self.privacy_ = outcome.guarantee
+        self.release_ = Release(
+            kind="pca",
+            mechanism=self.mechanism,
+            guarantee=outcome.guarantee,
+            settings=self._settings(outcome, self.noise_scale_),
+            arrays={
+                "components": self.components_,
+                "explained_variance": self.explained_variance_,
+                "explained_variance_ratio": self.explained_variance_ratio_,
+                "mean": self.mean_,
+            },
+        )
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Scores of the rows of ``X``. They are NOT private with respect to ``X``."""
+        check_is_fitted(self)
+        scores: NDArray[np.float64] = (
+            self._validate(X, reset=False) - self.mean_
+        ) @ self.components_.T
+        return scores
+
+    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
+        """Rows with the given scores; as private as the scores are."""
+        check_is_fitted(self)
+        rows: NDArray[np.float64] = np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_
+        return rows
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_

@@ -1,0 +1,70 @@
+"""One tree of errors. No message carries a value derived from records."""
+
+__all__ = [
+    "BoundsRequiredError",
+    "BudgetExceededError",
+    "EigenveilError",
+    "InvalidBudgetError",
+    "InvalidDataError",
+    "InvalidParameterError",
+    "LedgerError",
+    "MissingExtraError",
+    "UnsupportedNotionError",
+    "VerificationError",
+]
+
+
+class EigenveilError(Exception):
+    """Everything this library raises on purpose; ``exit_code`` is for the command line."""
+
+    exit_code = 1
+
+
+class InvalidParameterError(EigenveilError, ValueError):
+    """A public argument is impossible; nothing was read and nothing was spent."""
+
+    exit_code = 2
+
+
+class InvalidBudgetError(InvalidParameterError):
+    """The privacy budget is not one of (epsilon, delta), epsilon alone, or rho."""
+
+
+class UnsupportedNotionError(InvalidParameterError):
+    """The mechanism cannot give the kind of guarantee that was asked for."""
+
+
+class BoundsRequiredError(InvalidParameterError):
+    """The mechanism needs a public bound and none was stated."""
+
+    exit_code = 3
+
+
+class InvalidDataError(EigenveilError, ValueError):
+    """The records cannot be used as they are."""
+
+    exit_code = 3
+
+
+class BudgetExceededError(EigenveilError):
+    """The charge would exceed what is left; nothing was released."""
+
+    exit_code = 4
+
+
+class LedgerError(EigenveilError):
+    """The ledger file is missing, damaged or was altered."""
+
+    exit_code = 3
+
+
+class VerificationError(EigenveilError):
+    """A stored release is damaged or was altered."""
+
+    exit_code = 5
+
+
+class MissingExtraError(EigenveilError, ImportError):
+    """An optional dependency is not installed."""
+
+    exit_code = 3

@@ -1,0 +1,108 @@
+"""The only gate noise passes through.
+
+A mechanism turns a `Bounded` statistic into a release and says what that costs. A `Gate` is
+one charged allotment: it commits the whole cost to the ledger before its first draw, pays every
+step from it, and refuses a step the allotment does not cover.
+"""
+
+from typing import Protocol, TypeVar
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
+from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.accounting import covers
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Composed, Cost
+from eigenveil.privacy.ledger import Entry, Ledger
+
+__all__ = ["Gate", "Mechanism", "release"]
+
+Released = TypeVar("Released", covariant=True)
+Result = TypeVar("Result")
+
+
+class Mechanism(Protocol[Released]):
+    """One draw. Fields are public parameters; data arrives in the query alone."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        ...
+
+    def cost(self) -> Cost:
+        """Cost of one `perturb`, from public fields only."""
+        ...
+
+    def perturb(self, query: Bounded, noise: NoiseSource) -> Released:
+        """Add noise. Called by `Gate.draw` only."""
+        ...
+
+
+class Gate:
+    """One allotment of budget, charged once, from which the steps of a release draw.
+
+    Parameters
+    ----------
+    total : Cost
+        What all steps together may spend.
+    label : str
+        What the ledger should call the release.
+    adjacency : Adjacency
+        The neighbours the cost refers to.
+    ledger : Ledger or None
+        Charged in full before the first draw; a release that fails later stays charged.
+    noise : NoiseSource
+        Where the random bits come from.
+
+    """
+
+    def __init__(
+        self,
+        total: Cost,
+        *,
+        label: str,
+        adjacency: Adjacency,
+        ledger: Ledger | None,
+        noise: NoiseSource,
+    ) -> None:
+        self.total = total
+        self.entry: Entry | None = None  # the ledger's receipt
+        self.exact = True
+        self._label = label
+        self._adjacency = adjacency
+        self._ledger = ledger
+        self._noise = noise
+        self._spent: tuple[Cost, ...] = ()
+
+    def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
+        """Charge, then add noise."""
+        if query.adjacency is not self._adjacency:
+            raise InvalidParameterError("the statistic was bounded for other neighbours")
+        spent = (*self._spent, step.cost())
+        if not covers(self.total, Composed(spent)):
+            raise BudgetExceededError(f"the step {step.name!r} asks for more than its share")
+        if not self._spent and self._ledger is not None:
+            self.entry = self._ledger.charge(
+                self.total, label=self._label, adjacency=self._adjacency
+            )
+        self._spent = spent
+        self.exact = self.exact and query.exact
+        return step.perturb(query, self._noise.bound_to(query.value.units))  # noise enters here
+
+
+def release(
+    mechanism: Mechanism[Result],
+    query: Bounded,
+    *,
+    ledger: Ledger | None,
+    noise: NoiseSource,
+) -> Result:
+    """Run a mechanism of one step on its own allotment."""
+    gate = Gate(
+        mechanism.cost(),
+        label=mechanism.name,
+        adjacency=query.adjacency,
+        ledger=ledger,
+        noise=noise,
+    )
+    return gate.draw(mechanism, query)

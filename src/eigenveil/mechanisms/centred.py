@@ -1,0 +1,80 @@
+r"""A second-moment mechanism about a privately released centre.
+
+A share of mu^2 buys a rough mean, started at a public point and kept inside the public bounds;
+the rest goes to the inner mechanism on rows about that mean. The cost is the Gaussian
+composition of the two, charged once before the first draw. What remains of the mean,
+(m - c)(m - c)', stays in the second moment: it has rank one.
+
+About a tenth of mu^2 is enough for the mean: half and half about the origin captures .29 to
+.39 of the variance of the digits at epsilon = 1, this split .93. Proof: docs/proofs/centred.md.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import second_moment, total
+from eigenveil.data.source import RowSource
+from eigenveil.mechanisms.base import Gate, Mechanism
+from eigenveil.mechanisms.mean import GaussianMean
+from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Cost
+
+__all__ = ["CENTRE_SHARE", "Centred", "CentredResult"]
+
+CENTRE_SHARE = 0.1  # of mu^2
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CentredResult(Generic[Result]):
+    """The released centre, the number of rows, public or released, and the inner release."""
+
+    centre: NDArray[np.float64]
+    n_rows: int | None  # where it is public
+    noisy_count: float | None  # where it is not
+    inner: Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Centred(Generic[Result]):
+    """First the mean, then ``inner`` about it. Fields are public, never data.
+
+    ``fixed_centre`` keeps the public start as the centre: the first step then serves for its
+    count alone, which add/remove needs.
+    """
+
+    name: ClassVar[str] = "centred"
+    mean: GaussianMean
+    inner: Mechanism[Result]
+    row_norm: float
+    fixed_centre: bool = False
+
+    def cost(self) -> Cost:
+        """Both steps, composed."""
+        return compose(self.mean.cost(), self.inner.cost())
+
+    def run(
+        self, source: RowSource, start: Clip, adjacency: Adjacency, gate: Gate
+    ) -> CentredResult[Result]:
+        """Read the rows twice; ``start`` bounds them for the mean."""
+        rough = gate.draw(self.mean, total(source, start, adjacency))
+        centre = np.zeros(source.n_columns) if start.centre is None else start.centre
+        if not self.fixed_centre:
+            centre = _within(centre + rough.offset, start)
+        about = replace(start, row_norm=self.row_norm, centre=centre)
+        query = second_moment(source, about, adjacency)
+        return CentredResult(centre, query.count, rough.count, gate.draw(self.inner, query))
+
+
+def _within(point: NDArray[np.float64], start: Clip) -> NDArray[np.float64]:
+    """The point of the public box, or else of the public ball, nearest to ``point``."""
+    if start.box is not None:
+        return np.clip(point, *start.box)
+    length = float(np.linalg.norm(point))
+    return point * (start.row_norm / length) if length > start.row_norm else point

@@ -1,0 +1,1 @@
+"""Arrays and arithmetic; nothing here knows about privacy."""

@@ -1,0 +1,21 @@
+"""Arrays of exact binary fractions with one public exponent."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FixedPoint"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedPoint:
+    """The array ``units * 2**exponent``."""
+
+    units: NDArray[np.int64]
+    exponent: int
+
+    def to_float(self) -> NDArray[np.float64]:
+        """Nearest float64; rounds where a unit needs more than 53 bits."""
+        return self.units.astype(np.float64) * math.ldexp(1.0, self.exponent)

@@ -1,0 +1,79 @@
+"""The one source of randomness.
+
+A release draws from the operating system and keeps no state, so forks, threads and copies
+cannot share or repeat a stream. The seeded source exists for simulations; whatever it touches
+is marked as not private.
+"""
+
+import hashlib
+import itertools
+import os
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidParameterError
+
+__all__ = ["NoiseSource", "SimulationSource", "SystemSource"]
+
+
+class NoiseSource(Protocol):
+    """Uniform random bits."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether someone could reproduce the bits."""
+        ...
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """``count`` independent uniform 64-bit words."""
+        ...
+
+    def bound_to(self, query: NDArray[Any]) -> "NoiseSource":
+        """The source to use for one draw on ``query``."""
+        ...
+
+
+class SystemSource:
+    """The operating system's generator, read afresh for every draw."""
+
+    simulated = False
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """``count`` independent uniform 64-bit words."""
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+    def bound_to(self, query: NDArray[Any]) -> NoiseSource:
+        """The operating system never repeats itself: no binding is needed."""
+        return self
+
+
+class SimulationSource:
+    """Reproducible bits for experiments; never private.
+
+    The stream of a draw depends on the seed, on how many draws came before, and on the query.
+    The same experiment gives the same result; two tables, or two draws, never share noise.
+    """
+
+    simulated = True
+
+    def __init__(self, seed: int) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise InvalidParameterError("a simulation seed must be a non-negative integer")
+        self._seed = int(seed)
+        self._draws = itertools.count()
+        self._bits = np.random.Philox(np.random.SeedSequence(self._seed))
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """``count`` independent uniform 64-bit words."""
+        return np.asarray(self._bits.random_raw(count), dtype=np.uint64)
+
+    def bound_to(self, query: NDArray[Any]) -> NoiseSource:
+        """A stream of its own for this draw and this query."""
+        digest = hashlib.sha256(f"{self._seed} {next(self._draws)} {query.shape}".encode())
+        digest.update(np.ascontiguousarray(query).tobytes())
+        return SimulationSource(int.from_bytes(digest.digest(), "big"))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SimulationSource":
+        return self  # copies share the count of draws, so they never repeat one

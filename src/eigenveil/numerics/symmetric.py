@@ -1,0 +1,50 @@
+r"""Isotropic noise on symmetric matrices.
+
+:math:`(E_{ii}, \sqrt2 E_{ij})_{i<j}` is an isometry from symmetric matrices with the Frobenius
+norm to Euclidean space. Noise of scale s in every direction therefore has standard deviation
+s on the diagonal and s/sqrt(2) off it, and is invariant under rotation.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.lattice import GAUSSIAN, add_noise, grid_exponent
+from eigenveil.numerics.random import NoiseSource
+
+__all__ = ["add_symmetric_gaussian", "noise_edge"]
+
+
+def add_symmetric_gaussian(query: FixedPoint, scale: float, source: NoiseSource) -> FixedPoint:
+    """Add isotropic symmetric Gaussian noise of ``scale``, on one grid for all entries."""
+    d = query.units.shape[0]
+    if query.units.shape != (d, d):
+        raise InvalidParameterError("symmetric noise needs a square matrix")
+    upper = np.triu_indices(d, 1)
+    grid = grid_exponent(scale, query.exponent)
+    diagonal = FixedPoint(np.ascontiguousarray(query.units.diagonal()), query.exponent)
+    off = FixedPoint(query.units[upper], query.exponent)
+    noisy_diagonal = add_noise(diagonal, scale, source, law=GAUSSIAN, grid=grid)
+    noisy_off = add_noise(off, _over_sqrt_two(scale), source, law=GAUSSIAN, grid=grid)
+    out: NDArray[np.int64] = np.empty((d, d), dtype=np.int64)
+    out[upper] = noisy_off.units
+    out.T[upper] = noisy_off.units
+    np.fill_diagonal(out, noisy_diagonal.units)
+    return FixedPoint(out, grid)
+
+
+def _over_sqrt_two(scale: float) -> float:
+    """Scale / sqrt(2), rounded up."""
+    root = scale * math.sqrt(0.5)
+    while 2 * Fraction(root) ** 2 < Fraction(scale) ** 2:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def noise_edge(d: int, scale: float) -> float:
+    """Where the eigenvalues of the noise end, about sqrt(2 d) scale (semicircle law)."""
+    return math.sqrt(2 * d) * scale

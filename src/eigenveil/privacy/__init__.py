@@ -1,0 +1,1 @@
+"""What privacy means and costs. Scalars only; no array enters this layer."""

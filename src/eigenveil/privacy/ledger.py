@@ -1,0 +1,244 @@
+"""Durable, append-only record of every charge against one table's budget.
+
+A charge is committed to disk before any noise is drawn, so a crash may waste budget and can
+never lose track of a release. The file is SQLite in WAL mode with ``synchronous=FULL``;
+``BEGIN IMMEDIATE`` makes reading the balance and adding a charge one step among processes.
+Each entry carries the hash of the one before it, and triggers refuse to change or delete rows.
+
+A `Ledger` object holds nothing but the path: every operation opens its own connection, so
+copies, clones, forks, threads and pickles all see the same file.
+
+What it cannot do: restoring an old copy of the file re-grants budget, and whoever may write
+the file may rewrite the chain. Keep it where only the custodian of the records can write, and
+note the hash of the newest entry elsewhere.
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, LedgerError
+from eigenveil.privacy.accounting import compose, epsilon_of, fits, rho_of
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import Composed, Cost, cost_from_dict, cost_to_dict
+
+__all__ = ["Entry", "Ledger"]
+
+_BUSY_SECONDS = 60.0
+_SCHEMA = """
+CREATE TABLE header (terms TEXT NOT NULL, hash TEXT NOT NULL);
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY, record TEXT NOT NULL, hash TEXT NOT NULL UNIQUE
+);
+CREATE TRIGGER header_once BEFORE INSERT ON header WHEN (SELECT count(*) FROM header) > 0
+BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+"""
+_GUARDS = "".join(
+    f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} "
+    "BEGIN SELECT RAISE(ABORT, 'append-only'); END;\n"
+    for table in ("header", "entries")
+    for verb in ("UPDATE", "DELETE")
+)
+
+
+def _canonical(document: dict[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _chain(previous: str, record: str) -> str:
+    return hashlib.sha256(f"{previous}\n{record}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One charge."""
+
+    number: int
+    time: str
+    label: str
+    cost: Cost
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    budget: Budget
+    adjacency: Adjacency
+    entries: tuple[Entry, ...]
+    head: str
+
+
+class Ledger:
+    """A budget on disk. Open an existing one, or `create` it.
+
+    Parameters
+    ----------
+    path : path-like
+        The ledger file. Opening never creates one: a mistyped path must not grant new budget.
+
+    """
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).resolve()
+        self._read()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        adjacency: str | Adjacency = Adjacency.REPLACE_ONE,
+    ) -> "Ledger":
+        """Start a ledger with a total budget; refuses to touch an existing file."""
+        budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+        neighbours = Adjacency.parse(adjacency)
+        terms = _canonical(
+            {"adjacency": neighbours.value, "budget": budget.as_dict(), "version": 1}
+        )
+        path = Path(path).resolve()
+        try:
+            path.open("xb").close()
+        except FileExistsError:
+            raise LedgerError(f"{path.name} exists already: open it with Ledger(path)") from None
+        except OSError:
+            raise LedgerError(
+                f"cannot create {path.name}: is its folder there and writable?"
+            ) from None
+        with _connect(path) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}{_GUARDS}COMMIT;")
+            connection.execute("INSERT INTO header VALUES (?, ?)", (terms, _chain("", terms)))
+        return cls(path)
+
+    def charge(self, cost: Cost, *, label: str, adjacency: Adjacency) -> Entry:
+        """Commit a charge durably, or refuse; call it before drawing noise."""
+        with _connect(self.path) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            book = _load(connection)
+            if adjacency is not book.adjacency:
+                raise InvalidParameterError(
+                    f"this ledger protects under {book.adjacency.value} neighbours and the "
+                    f"release under {adjacency.value}: use the same adjacency for both"
+                )
+            spent = Composed(tuple(entry.cost for entry in book.entries))
+            if not fits(Composed((spent, cost)), book.budget):
+                raise BudgetExceededError(
+                    f"the ledger cannot cover this release: {_summary(spent, book.budget)}; "
+                    "ask for less, or stop releasing from this table"
+                )
+            number = len(book.entries) + 1
+            time = datetime.now(UTC).isoformat(timespec="seconds")
+            record = _canonical(
+                {"cost": cost_to_dict(cost), "label": label, "number": number, "time": time}
+            )
+            digest = _chain(book.head, record)
+            connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (number, record, digest))
+            connection.execute("COMMIT")
+        return Entry(number, time, label, cost, digest)
+
+    @property
+    def budget(self) -> Budget:
+        """The total this ledger grants."""
+        return self._read().budget
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbours every charge must refer to."""
+        return self._read().adjacency
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every charge so far; the hash chain is checked on the way."""
+        return self._read().entries
+
+    @property
+    def spent(self) -> Cost:
+        """Everything charged so far, composed."""
+        return compose(*(entry.cost for entry in self.entries))
+
+    def summary(self) -> str:
+        """What was spent of what, in one line."""
+        book = self._read()
+        return _summary(Composed(tuple(entry.cost for entry in book.entries)), book.budget)
+
+    def _read(self) -> _Book:
+        with _connect(self.path) as connection:
+            connection.execute("BEGIN")
+            return _load(connection)
+
+    # The file is the state: a copy is another name for the same file.
+    def __copy__(self) -> "Ledger":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Ledger":
+        return self
+
+    def __reduce__(self) -> tuple[type["Ledger"], tuple[Path]]:
+        return (Ledger, (self.path,))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ledger) and other.path == self.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.path.name!r})"
+
+
+@contextmanager
+def _connect(path: Path) -> Iterator[sqlite3.Connection]:
+    if not path.is_file():
+        raise LedgerError(f"no ledger at {path.name}: create one with Ledger.create(path, ...)")
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous=FULL")
+        yield connection
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise LedgerError("the ledger is busy: another process holds it; try again") from None
+        raise LedgerError(
+            "the ledger cannot be read or written: check the file and its disk"
+        ) from None
+    except sqlite3.DatabaseError:
+        raise LedgerError("the file is not an intact ledger; nothing was charged") from None
+    finally:
+        connection.close()
+
+
+def _load(connection: sqlite3.Connection) -> _Book:
+    """Read everything and follow the hash chain."""
+    headers = connection.execute("SELECT terms, hash FROM header").fetchall()
+    if len(headers) != 1 or _chain("", headers[0][0]) != headers[0][1]:
+        raise LedgerError("the ledger's terms were altered; do not release from this table")
+    terms, head = json.loads(headers[0][0]), headers[0][1]
+    entries = []
+    rows = connection.execute("SELECT number, record, hash FROM entries ORDER BY number")
+    for expected, (number, record, digest) in enumerate(rows, start=1):
+        if number != expected or _chain(head, record) != digest:
+            raise LedgerError("the ledger's history was altered; do not release from this table")
+        fields = json.loads(record)
+        cost = cost_from_dict(fields["cost"])
+        entries.append(Entry(number, fields["time"], fields["label"], cost, digest))
+        head = digest
+    return _Book(Budget(**terms["budget"]), Adjacency(terms["adjacency"]), tuple(entries), head)
+
+
+def _summary(spent: Cost, budget: Budget) -> str:
+    if budget.rho is not None:
+        return f"spent rho = {rho_of(spent):.6g} of {budget.rho:g}"
+    used = epsilon_of(spent, budget.delta or 0.0)
+    at_delta = "" if budget.delta is None else f" at delta = {budget.delta:g}"
+    return f"spent epsilon = {used:.6g} of {budget.epsilon:g}{at_delta}"

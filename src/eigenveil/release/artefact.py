@@ -1,0 +1,184 @@
+"""A release as it leaves the building: save, load, verify.
+
+A folder with ``release.json`` (statement and settings, versioned schema), ``arrays.npz`` (no
+pickle), ``report.html`` and ``SHA256SUMS``. The sums detect damage and careless changes; someone
+who can rewrite every file can rewrite them too, so note the fingerprint elsewhere.
+"""
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidParameterError, VerificationError
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import cost_from_dict, cost_to_dict
+from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
+from eigenveil.release import schema
+from eigenveil.release.page import render
+
+__all__ = ["Release"]
+
+_FILES = ("release.json", "arrays.npz", "report.html")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Release:
+    """What was released, with its promise. Nothing in it depends on raw records but through
+    the noisy arrays.
+    """
+
+    kind: str
+    mechanism: str
+    guarantee: Guarantee
+    settings: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[np.float64]]
+    created: str = field(default_factory=_now)
+    library: str = field(default_factory=lambda: version("eigenveil"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of ``release.json``."""
+        promise = self.guarantee
+        return {
+            "schema": "eigenveil-release/1",
+            "library": self.library,
+            "created": self.created,
+            "kind": self.kind,
+            "mechanism": self.mechanism,
+            "guarantee": {
+                "unit": promise.unit,
+                "adjacency": promise.adjacency.value,
+                "budget": promise.budget.as_dict(),
+                "cost": cost_to_dict(promise.cost),
+                "kind": promise.kind.value,
+                "numerics": promise.numerics.value,
+                "simulated": promise.simulated,
+                "bounds": list(promise.bounds),
+                "ledger": promise.ledger,
+                "sentence": promise.sentence(),
+            },
+            "settings": dict(self.settings),
+            "arrays": {
+                name: {"dtype": str(array.dtype), "shape": list(array.shape)}
+                for name, array in self.arrays.items()
+            },
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the four files to a new folder, all or none, and return it."""
+        folder = Path(folder)
+        if folder.exists():
+            raise InvalidParameterError(f"{folder} exists already: choose a new folder")
+        document = self.as_dict()
+        schema.check(document)
+        arrays = io.BytesIO()
+        np.savez(arrays, allow_pickle=False, **self.arrays)
+        content = {
+            "release.json": (json.dumps(document, indent=2, allow_nan=False) + "\n").encode(),
+            "arrays.npz": arrays.getvalue(),
+            "report.html": render(document, self.arrays).encode(),
+        }
+        content["SHA256SUMS"] = "".join(
+            f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in content.items()
+        ).encode()
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".release-") as draft:
+            complete = Path(draft) / "complete"
+            complete.mkdir()
+            for name, data in content.items():
+                (complete / name).write_bytes(data)
+            os.rename(complete, folder)
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Release":
+        """Read a folder, verifying it on the way."""
+        content = _verified(Path(folder))
+        try:
+            document = json.loads(content["release.json"])
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            raise VerificationError("release.json is not JSON") from None
+        schema.check(document)
+        release = cls(
+            kind=document["kind"],
+            mechanism=document["mechanism"],
+            guarantee=_guarantee(document["guarantee"]),
+            settings=document["settings"],
+            arrays=_arrays(content["arrays.npz"]),
+            created=document["created"],
+            library=document["library"],
+        )
+        if release.as_dict() != document:
+            raise VerificationError("release.json contradicts itself or the arrays beside it")
+        return release
+
+    @staticmethod
+    def fingerprint(folder: str | Path) -> str:
+        """One hash for the whole folder, to be noted where the folder is not."""
+        folder = Path(folder)
+        _verified(folder)
+        return hashlib.sha256((folder / "SHA256SUMS").read_bytes()).hexdigest()
+
+    @classmethod
+    def verify(cls, folder: str | Path, *, fingerprint: str | None = None) -> "Release":
+        """Load a folder, or raise `VerificationError`; compare with a noted fingerprint."""
+        release = cls.load(folder)
+        if fingerprint is not None and cls.fingerprint(folder) != fingerprint:
+            raise VerificationError("the folder is intact but is not the one you noted")
+        return release
+
+
+def _verified(folder: Path) -> dict[str, bytes]:
+    """The files of a folder, after checking their hashes and that no other file is there."""
+    try:
+        present = {path.name for path in folder.iterdir()}
+        content = {name: (folder / name).read_bytes() for name in _FILES}
+        sums = (folder / "SHA256SUMS").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise VerificationError(f"{folder} is not a complete release folder") from None
+    expected = "".join(f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in _FILES)
+    if sums != expected:
+        raise VerificationError("the files do not match SHA256SUMS: damaged or altered")
+    if extra := present - {*_FILES, "SHA256SUMS"}:
+        raise VerificationError(f"the folder holds files that are not part of it: {sorted(extra)}")
+    return content
+
+
+def _guarantee(document: dict[str, Any]) -> Guarantee:
+    try:
+        return Guarantee(
+            budget=Budget(**document["budget"]),
+            cost=cost_from_dict(document["cost"]),
+            adjacency=Adjacency(document["adjacency"]),
+            bounds=tuple(document["bounds"]),
+            kind=Kind(document["kind"]),
+            numerics=Numerics(document["numerics"]),
+            simulated=document["simulated"],
+            ledger=document["ledger"],
+        )
+    except InvalidParameterError:
+        raise VerificationError("release.json states an impossible guarantee") from None
+
+
+def _arrays(data: bytes) -> dict[str, NDArray[np.float64]]:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile):
+        raise VerificationError("arrays.npz cannot be read") from None

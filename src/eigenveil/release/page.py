@@ -1,0 +1,140 @@
+"""The page for people: one self-contained HTML file, no script, no network."""
+
+import math
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.numerics.symmetric import noise_edge
+
+__all__ = ["render"]
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b2733; --soft: #5d6b78; --line: #d7dde3;
+  --paper: #ffffff; --signal: #1f6f8b; --noise: #c8553d; --card: #f4f7f9; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8edf1; --soft: #9fb0bd; --line: #34434f;
+  --paper: #131b22; --signal: #62b6cb; --noise: #f08a6f; --card: #1b262f; } }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  max-width: 46rem; margin: 2.5rem auto; padding: 0 1.2rem; }
+h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+.soft { color: var(--soft); } .promise { background: var(--card); padding: 1rem 1.2rem;
+  border-left: 4px solid var(--signal); border-radius: 4px; }
+.warning { border-left-color: var(--noise); font-weight: 600; }
+table { border-collapse: collapse; width: 100%; } td { padding: .35rem .4rem;
+  border-bottom: 1px solid var(--line); vertical-align: top; } td:first-child { color: var(--soft);
+  width: 15rem; } svg { width: 100%; height: auto; } svg text { font: 13px system-ui, sans-serif;
+  fill: var(--ink); }
+"""
+
+
+def render(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> str:
+    """The report of one release."""
+    promise = document["guarantee"]
+    title = {"pca": "Private principal components", "covariance": "Private covariance"}
+    name = title[document["kind"]]
+    warning = (
+        '<p class="promise warning">Simulation, not private. Do not publish.</p>'
+        if promise["simulated"]
+        else ""
+    )
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{name}</title><style>{_STYLE}</style></head><body>
+<h1>{name}</h1>
+<p class="soft">Released {escape(document["created"])} by eigenveil {escape(document["library"])},
+mechanism <b>{escape(document["mechanism"])}</b></p>
+{warning}
+<h2>What is promised</h2>
+<p class="promise">{escape(promise["sentence"])}</p>
+<h2>What was released</h2>
+{_table(_facts(document, arrays))}
+<h2>How far to trust it</h2>
+{_trust(document, arrays)}
+</body></html>
+"""
+
+
+def _facts(
+    document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]
+) -> list[tuple[str, str]]:
+    settings = document["settings"]
+    rows = settings["n_rows"]
+    return [
+        ("Columns", str(settings["n_features"])),
+        ("Rows", "private" if rows is None else f"{rows:,} (public)"),
+        ("Row-norm bound", f"{settings['row_norm']:.6g}"),
+        ("Noise scale per entry", f"{settings['noise_scale']:.6g}"),
+        *(
+            (name, " x ".join(map(str, array.shape)) or "1 number")
+            for name, array in arrays.items()
+        ),
+    ]
+
+
+def _table(facts: list[tuple[str, str]]) -> str:
+    rows = "".join(f"<tr><td>{escape(k)}</td><td>{escape(v)}</td></tr>" for k, v in facts)
+    return f"<table>{rows}</table>"
+
+
+def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> str:
+    settings = document["settings"]
+    edge = noise_edge(settings["n_features"], settings["noise_scale"])
+    if document["kind"] == "pca":
+        values = arrays["explained_variance"]
+    else:
+        values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
+    above = int(np.sum(values > edge))
+    return (
+        f"<p>Noise alone would produce eigenvalues up to about {edge:.4g} (the red line). "
+        f"{above} of the {len(values)} released stand above it; the others cannot be told "
+        f"from noise.</p>{_scree(values[:40], edge)}"
+    )
+
+
+def _scree(values: NDArray[np.float64], edge: float) -> str:
+    """Bars for the leading eigenvalues and a line where the noise ends."""
+    width, height, left, bottom, top = 720, 300, 64, 44, 16
+    highest = max(float(values[0]), edge) * 1.08 or 1.0
+    slot = (width - left - 8) / len(values)
+
+    def y(value: float) -> float:
+        return top + (height - top - bottom) * (1 - max(value, 0.0) / highest)
+
+    parts = []
+    step = 10 ** math.floor(math.log10(highest))
+    step *= 1 if highest / step >= 4 else 0.5 if highest / step >= 2 else 0.2
+    for i in range(math.floor(highest / step) + 1):
+        level = y(i * step)
+        parts.append(
+            f'<line x1="{left}" x2="{width}" y1="{level:.1f}" y2="{level:.1f}" '
+            'stroke="var(--line)"/>'
+            f'<text x="{left - 8}" y="{level + 4:.1f}" text-anchor="end">{i * step:.3g}</text>'
+        )
+    for i, value in enumerate(values.tolist()):
+        colour = "var(--signal)" if value > edge else "var(--soft)"
+        parts.append(
+            f'<rect x="{left + slot * (i + 0.15):.1f}" y="{y(value):.1f}" width="{slot * 0.7:.1f}" '
+            f'height="{height - bottom - y(value):.1f}" fill="{colour}"/>'
+        )
+        if len(values) <= 12 or i % 5 == 0:
+            parts.append(
+                f'<text x="{left + slot * (i + 0.5):.1f}" y="{height - bottom + 18}" '
+                f'text-anchor="middle">{i + 1}</text>'
+            )
+    line = y(edge)
+    parts.append(
+        f'<line x1="{left}" x2="{width}" y1="{line:.1f}" y2="{line:.1f}" stroke="var(--noise)" '
+        f'stroke-width="2" stroke-dasharray="6 4"/>'
+        f'<text x="{width - 4}" y="{line - 6:.1f}" text-anchor="end" style="fill: var(--noise)">'
+        "where noise ends</text>"
+        f'<text x="{(width + left) / 2}" y="{height - 6}" text-anchor="middle">component</text>'
+        f'<text x="14" y="{(height - bottom + top) / 2}" text-anchor="middle" '
+        f'transform="rotate(-90 14 {(height - bottom + top) / 2})">variance</text>'
+    )
+    label = "Bar chart of the released eigenvalues with the level that noise alone would reach"
+    drawing = "".join(parts)
+    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{drawing}</svg>'

@@ -1,0 +1,85 @@
+"""Check a document against the release schema.
+
+The schema is plain JSON Schema, so that anyone can check a release with any validator; this
+module interprets the few keywords it uses and refuses a schema with others.
+"""
+
+import json
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from eigenveil.exceptions import VerificationError
+
+__all__ = ["check"]
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+_KEYWORDS = {
+    "$schema",
+    "title",
+    "type",
+    "const",
+    "enum",
+    "minimum",
+    "exclusiveMinimum",
+    "required",
+    "properties",
+    "additionalProperties",
+    "items",
+}
+
+
+@lru_cache(maxsize=1)
+def _schema() -> dict[str, Any]:
+    text = resources.files(__package__).joinpath("release-1.schema.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+def check(document: Any, schema: dict[str, Any] | None = None, at: str = "release.json") -> None:
+    """Raise `VerificationError` naming the first place where the document departs."""
+    schema = _schema() if schema is None else schema
+    if unknown := schema.keys() - _KEYWORDS:
+        raise VerificationError(f"the schema uses keywords not understood here: {sorted(unknown)}")
+    if "type" in schema and not _has_type(document, schema["type"]):
+        raise VerificationError(f"{at} has the wrong type")
+    if "const" in schema and document != schema["const"]:
+        raise VerificationError(f"{at} is not {schema['const']!r}: is it from another version?")
+    if "enum" in schema and document not in schema["enum"]:
+        raise VerificationError(f"{at} is none of {schema['enum']}")
+    if isinstance(document, (int, float)) and not (
+        document >= schema.get("minimum", document)
+        and ("exclusiveMinimum" not in schema or document > schema["exclusiveMinimum"])
+    ):
+        raise VerificationError(f"{at} is out of range")
+    if isinstance(document, list):
+        for i, item in enumerate(document):
+            check(item, schema.get("items", {}), f"{at}[{i}]")
+    if isinstance(document, dict):
+        _check_members(document, schema, at)
+
+
+def _check_members(document: dict[str, Any], schema: dict[str, Any], at: str) -> None:
+    for name in schema.get("required", []):
+        if name not in document:
+            raise VerificationError(f"{at} lacks {name!r}")
+    others = schema.get("additionalProperties", {})
+    for name, value in document.items():
+        inner = schema.get("properties", {}).get(name, others)
+        if inner is False:
+            raise VerificationError(f"{at} has an unknown member {name!r}")
+        check(value, inner, f"{at}.{name}")
+
+
+def _has_type(document: Any, wanted: str | list[str]) -> bool:
+    names = [wanted] if isinstance(wanted, str) else wanted
+    if isinstance(document, bool):  # a bool is an int to Python, not to JSON
+        return "boolean" in names
+    return any(isinstance(document, _TYPES[name]) for name in names)
