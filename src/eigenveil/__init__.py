@@ -1,7 +1,29 @@
 """Differentially private PCA and covariance estimation."""
 
-from eigenveil.estimators import PrivateCovariance, PrivatePCA
-from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import Release
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eigenveil.estimators import PrivateCovariance, PrivatePCA
+    from eigenveil.privacy.ledger import Ledger
+    from eigenveil.release import Release
 
 __all__ = ["Ledger", "PrivateCovariance", "PrivatePCA", "Release"]
+
+# Imported at first use: the command line starts before scikit-learn is needed.
+_HOMES = {
+    "Ledger": "eigenveil.privacy.ledger",
+    "PrivateCovariance": "eigenveil.estimators",
+    "PrivatePCA": "eigenveil.estimators",
+    "Release": "eigenveil.release",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'eigenveil' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -59,14 +59,9 @@ def command(output: Path) -> None:
         slug = table.name.replace(" ", "-")
         ledger = Ledger.create(folder / f"{slug}.ledger", epsilon=2 * EPSILON, delta=2 * DELTA)
         truth = np.cov(table.rows.T, bias=True)
-        budget: dict[str, Any] = {
-            "epsilon": EPSILON,
-            "delta": DELTA,
-            "bounds": table.bounds,
-            "ledger": ledger,
-        }
-        pca = PrivatePCA(table.n_components, **budget).fit(table.rows)
-        covariance = PrivateCovariance(**budget).fit(table.rows)
+        asked: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "bounds": table.bounds}
+        pca = PrivatePCA(table.n_components, **asked, ledger=ledger).fit(table.rows)
+        covariance = PrivateCovariance(**asked, ledger=ledger).fit(table.rows)
         share = captured_variance(pca.components_, truth)
         error = relative_error(covariance.covariance_, truth)
         size = "{:,} x {}".format(*table.rows.shape)

@@ -73,14 +73,13 @@ class Guarantee:
         if budget.rho is not None:
             return f"rho = {budget.rho:g} (zero-concentrated differential privacy)"
         assert budget.epsilon is not None  # a Budget has rho or epsilon
-        factor = (
-            f"a factor of {math.exp(budget.epsilon):.3g}" if budget.epsilon < 20 else "e^epsilon"
-        )
+        factor = f"{math.exp(budget.epsilon):.3g}" if budget.epsilon < 20 else "e^epsilon"
+        more_likely = f"no outcome becomes more likely by more than a factor of {factor}"
         if budget.delta is None:
-            return f"epsilon = {budget.epsilon:g}: no outcome becomes more likely by more than {factor}"
+            return f"epsilon = {budget.epsilon:g}: {more_likely}"
         return (
-            f"epsilon = {budget.epsilon:g}, delta = {budget.delta:g}: no outcome becomes more "
-            f"likely by more than {factor}, up to a probability of {budget.delta:g}"
+            f"epsilon = {budget.epsilon:g}, delta = {budget.delta:g}: {more_likely}, up to a "
+            f"probability of {budget.delta:g}"
         )
 
     def sentence(self) -> str:
