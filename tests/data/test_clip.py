@@ -1,0 +1,105 @@
+"""What one row can contribute, for every row there is."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from eigenveil.data.clip import FRACTION_BITS, Clip
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+
+ONE = 1 << FRACTION_BITS
+anything = st.floats(allow_nan=True, allow_infinity=True, width=64)
+tables = hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=anything)
+
+
+def integers(clip, rows):
+    rows = np.atleast_2d(rows)
+    out = np.empty(rows.shape)
+    clip.to_integers(rows, out)
+    return out
+
+
+@given(tables, st.floats(1e-150, 1e150), st.booleans(), st.booleans())
+@settings(max_examples=400, deadline=None)
+def test_any_row_becomes_integers_inside_the_unit_ball(rows, norm, centred, boxed):
+    d = rows.shape[1]
+    clip = Clip(
+        row_norm=norm,
+        centre=np.full(d, 1e3) if centred else None,
+        box=(np.full(d, -5.0), np.full(d, 7.0)) if boxed else None,
+        on_invalid="zero",
+    )
+    out = integers(clip, rows)
+    assert np.array_equal(out, np.rint(out))
+    for row, source in zip(out, rows, strict=True):
+        assert sum(int(k) ** 2 for k in row) <= ONE**2
+        if not np.isfinite(source).all():
+            assert not row.any()
+
+
+@given(tables)
+@settings(max_examples=100, deadline=None)
+def test_a_row_is_treated_alike_in_any_company(rows):
+    clip = Clip(row_norm=2.0, on_invalid="zero")
+    together = integers(clip, rows)
+    for i, row in enumerate(rows):
+        assert np.array_equal(together[i], integers(clip, row)[0])
+
+
+def test_inside_rows_keep_their_value_and_outside_rows_their_direction():
+    clip = Clip(row_norm=10.0)
+    assert integers(clip, [3.0, 4.0])[0] / ONE == pytest.approx([0.3, 0.4], abs=2 / ONE)
+    assert integers(clip, [30.0, 40.0])[0] / ONE == pytest.approx([0.6, 0.8], abs=2 / ONE)
+    assert integers(clip, [6.0, 8.0])[0] / ONE == pytest.approx([0.6, 0.8], abs=2 / ONE)  # on it
+
+
+@pytest.mark.parametrize("size", [1e155, 1e300, 1.7e308])
+def test_huge_rows_keep_their_direction(size):
+    out = integers(Clip(row_norm=1.0, centre=np.array([1.0, -1.0])), [size, -size])[0] / ONE
+    assert out == pytest.approx([0.5**0.5, -(0.5**0.5)], abs=1e-4)
+
+
+def test_the_box_clamps_before_the_ball():
+    clip = Clip(row_norm=100.0, box=(np.zeros(2), np.full(2, 16.0)), centre=np.full(2, 8.0))
+    assert integers(clip, [1e9, -1e9])[0] / ONE == pytest.approx([0.08, -0.08], abs=1e-4)
+
+
+def test_zero_rows_and_rows_at_the_centre():
+    assert not integers(Clip(row_norm=1.0), np.zeros((3, 4))).any()
+    assert not integers(Clip(row_norm=1.0, centre=np.ones(4)), np.ones((1, 4))).any()
+    assert not integers(Clip(row_norm=1.0), np.full((1, 4), 1e-300)).any()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("box", [None, (np.zeros(2), np.ones(2))])
+def test_non_finite_rows_raise_without_naming_a_value(bad, box):
+    with pytest.raises(InvalidDataError) as caught:
+        integers(Clip(row_norm=1.0, box=box), [[0.123456, bad]])
+    assert "0.123456" not in str(caught.value)
+    assert "on_invalid='zero'" in str(caught.value)
+    assert not integers(Clip(row_norm=1.0, box=box, on_invalid="zero"), [[0.5, bad]]).any()
+
+
+def test_a_row_whose_sum_overflows_is_valid():
+    assert integers(Clip(row_norm=1.0), [1.7e308, 1.7e308]).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8, np.bool_])
+def test_other_dtypes(dtype):
+    rows = np.array([[1, 0], [0, 1]], dtype=dtype)
+    assert np.array_equal(
+        integers(Clip(row_norm=2.0), rows), integers(Clip(row_norm=2.0), rows.astype(float))
+    )
+
+
+@pytest.mark.parametrize("norm", [0.0, -1.0, np.nan, np.inf, 1e-200, 1e200])
+def test_impossible_norms_are_refused(norm):
+    with pytest.raises(InvalidParameterError, match="row_norm"):
+        Clip(row_norm=norm)
+
+
+def test_unknown_policies_are_refused():
+    with pytest.raises(InvalidParameterError, match="on_invalid"):
+        Clip(row_norm=1.0, on_invalid="drop")

@@ -1,0 +1,168 @@
+"""Sums without rounding: the same bits whatever the road."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from eigenveil.data import Clip, gram, open_rows, second_moment, total
+from eigenveil.data.clip import FRACTION_BITS
+from eigenveil.data.source import IterableSource
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.privacy.adjacency import Adjacency
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+CLIP = Clip(row_norm=4.0, centre=np.full(23, 0.25))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(0).standard_normal((3001, 23)) * 1.3
+
+
+def naive(rows, clip):
+    """Integer arithmetic from end to end."""
+    out = np.empty(rows.shape)
+    clip.to_integers(rows, out)
+    k = out.astype(np.int64)
+    return k.T @ k, k.sum(axis=0)
+
+
+def test_sums_equal_integer_arithmetic(rows):
+    moment, sums = naive(rows, CLIP)
+    query = second_moment(open_rows(rows), CLIP, REPLACE)
+    assert np.array_equal(query.value.units, moment)
+    assert query.value.exponent == -2 * FRACTION_BITS
+    assert np.array_equal(total(open_rows(rows), CLIP, REPLACE).value.units, sums)
+    counted = total(open_rows(rows), CLIP, ADD).value
+    assert np.array_equal(counted.units, np.append(sums, 3001 << FRACTION_BITS))
+
+
+def test_the_sum_is_close_to_the_floating_point_one(rows):
+    x = (rows - 0.25) / 4.0
+    x /= np.maximum(1, np.linalg.norm(x, axis=1))[:, None]
+    got = second_moment(open_rows(rows), CLIP, REPLACE)
+    # Rounding entries to 2**-19 at worst moves the sum of n x x' by far less than this.
+    assert np.abs(got.value.to_float() - x.T @ x).max() < 3001 * 2.0**-17
+    assert got.unit == pytest.approx(16.0 / 3001)
+
+
+def test_bit_identical_under_order_chunking_threads_layout_and_source(rows, tmp_path):
+    expected = second_moment(open_rows(rows), CLIP, REPLACE).value.units
+    shuffled = np.random.default_rng(1).permutation(rows)
+    np.save(tmp_path / "rows.npy", rows)
+    header = ",".join(f"c{i}" for i in range(23))
+    np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header=header, comments="", fmt="%.17g")
+    pieces = [rows[:1], rows[1:8], rows[8:2500], rows[2500:2500], rows[2500:]]
+    wide = np.zeros((3001, 46))
+    wide[:, ::2] = rows
+    others = [
+        shuffled,
+        np.asfortranarray(rows),
+        wide[:, ::2],
+        rows[::-1],
+        tmp_path / "rows.npy",
+        tmp_path / "rows.csv",
+        iter(pieces),
+        IterableSource(pieces),
+    ]
+    for other in others:
+        assert np.array_equal(second_moment(open_rows(other), CLIP, REPLACE).value.units, expected)
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads):
+            assert np.array_equal(
+                second_moment(open_rows(rows), CLIP, REPLACE).value.units, expected
+            )
+
+
+def test_bit_identical_through_parquet(rows, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    table = pa.table({f"c{i}": rows[:, i] for i in range(23)})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=700)
+    expected = second_moment(open_rows(rows), CLIP, REPLACE).value.units
+    got = second_moment(open_rows(tmp_path / "rows.parquet"), CLIP, REPLACE).value.units
+    assert np.array_equal(got, expected)
+
+
+def test_many_rows_cross_the_float_boundary(monkeypatch):
+    """Sums are moved to int64 before a float64 could lose a bit."""
+    monkeypatch.setattr(gram, "_EXACT_ROWS", 1000)
+    rows = np.ones((5000, 3))
+    clip = Clip(row_norm=1.0)
+    moment, _ = naive(rows, clip)
+    assert np.array_equal(second_moment(open_rows(rows), clip, REPLACE).value.units, moment)
+
+
+def test_too_many_rows_for_int64_are_refused(monkeypatch):
+    monkeypatch.setattr(gram, "_MAX_ROWS", 10)
+    with pytest.raises(InvalidDataError, match="split the table"):
+        second_moment(open_rows(np.ones((11, 2))), Clip(row_norm=1.0), REPLACE)
+    assert (1 << 63) // (1 << 2 * FRACTION_BITS) == 1 << 27
+
+
+def test_sensitivities_and_units(rows):
+    replace, add = (second_moment(open_rows(rows), CLIP, a) for a in (REPLACE, ADD))
+    assert (replace.sensitivity, add.sensitivity) == (math.sqrt(2), 1.0)
+    assert replace.sensitivity**2 >= 2
+    assert (replace.count, add.count) == (3001, None)
+    assert (replace.unit, add.unit) == (16.0 / 3001, 16.0)
+    replace, add = (total(open_rows(rows), CLIP, a) for a in (REPLACE, ADD))
+    assert (replace.sensitivity, add.sensitivity) == (2.0, math.sqrt(2))
+    assert (replace.unit, add.unit) == (4.0 / 3001, 4.0)
+
+
+def test_invalid_rows_are_not_counted_under_add_remove():
+    rows = np.array([[0.5, 0.5], [np.nan, 1.0]])
+    query = total(open_rows(rows), Clip(row_norm=1.0, on_invalid="zero"), ADD)
+    assert query.value.units[-1] == 1 << FRACTION_BITS
+
+
+def test_an_empty_table_is_an_error_only_where_its_size_is_public():
+    empty = np.empty((0, 3))
+    with pytest.raises(InvalidDataError, match="no rows"):
+        second_moment(open_rows(empty), Clip(row_norm=1.0), REPLACE)
+    assert not second_moment(open_rows(empty), Clip(row_norm=1.0), ADD).value.units.any()
+
+
+def test_the_self_test_passes_here_and_catches_a_broken_blas(monkeypatch):
+    assert gram.blas_is_exact(gram._accumulate)
+
+    def single_precision(rows, sums):
+        return sums + (rows.astype(np.float32).T @ rows.astype(np.float32)).astype(np.float64)
+
+    def off_by_a_bit(rows, sums):
+        out = sums + rows.T @ rows
+        out[0, -1] += 1.0
+        return out
+
+    for broken in (single_precision, off_by_a_bit):
+        assert not gram.blas_is_exact(broken)
+    monkeypatch.setattr(gram, "_accumulate", single_precision)
+    assert not second_moment(open_rows(np.ones((2, 2))), Clip(row_norm=1.0), REPLACE).exact
+
+
+def test_memory_does_not_grow_with_rows():
+    import tracemalloc
+
+    def peak(chunks):
+        stream = (np.ones((1000, 50)) for _ in range(chunks))
+        tracemalloc.start()
+        second_moment(open_rows(stream), Clip(row_norm=1.0), REPLACE)
+        highest = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return highest
+
+    peak(5)
+    assert peak(400) < 1.2 * peak(40)
+
+
+def test_values_stay_out_of_representations(rows):
+    query = second_moment(open_rows(rows), CLIP, REPLACE)
+    shown = repr(query)
+    assert "sensitivity" in shown
+    for entry in itertools.chain(query.value.units[0], query.value.to_float()[0]):
+        assert str(entry) not in shown

@@ -1,0 +1,169 @@
+import sys
+
+import numpy as np
+import pytest
+
+from eigenveil.data.source import ArraySource, IterableSource, RowSource, open_rows
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
+
+SECRET = "patient-4711"
+
+
+def read(data, **options):
+    return np.concatenate(list(open_rows(data, **options).chunks()))
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("age,name,height\n31,ann,1.7\n,bob,1.8\n\n45,eve,1.6\n")
+    return path
+
+
+def test_csv_columns_by_name_and_empty_cells(csv):
+    got = read(csv, columns=["height", "age"])
+    assert np.array_equal(got, [[1.7, 31.0], [1.8, np.nan], [1.6, 45.0]], equal_nan=True)
+    assert open_rows(csv, columns=["age"]).feature_names == ("age",)
+
+
+def test_csv_text_is_refused_without_showing_it(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a,b\n1,{SECRET}\n")
+    with pytest.raises(InvalidDataError, match="not a number") as caught:
+        read(path)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("content", ["", "1,2\n3,4\n", "a,b\n1\n"])
+def test_csv_without_names_or_with_short_lines(tmp_path, content):
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+    with pytest.raises(InvalidDataError):
+        read(path)
+
+
+def test_csv_in_many_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr("eigenveil.data.source._CSV_LINES", 7)
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "".join(f"{i},{-i}\n" for i in range(50)))
+    assert np.array_equal(read(path), [[i, -i] for i in range(50)])
+
+
+def test_parquet_types_nulls_and_columns(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "t.parquet"
+    table = {"a": [1, 2, None], "b": [0.5, None, 1.5], "t": [SECRET] * 3, "f": [True, False, True]}
+    pq.write_table(pa.table(table), path, row_group_size=2)
+    got = read(path, columns=["f", "a", "b"])
+    expected = [[1, 1, 0.5], [0, 2, np.nan], [1, np.nan, 1.5]]
+    assert np.array_equal(got, expected, equal_nan=True)
+    with pytest.raises(InvalidDataError, match="column 't' does not hold numbers"):
+        open_rows(path)
+
+
+def test_damaged_files(tmp_path):
+    pytest.importorskip("pyarrow")
+    for name in ("t.parquet", "t.npy"):
+        path = tmp_path / name
+        path.write_bytes(b"PAR1 truncated")
+        with pytest.raises(InvalidDataError, match="not a readable"):
+            open_rows(path)
+
+
+def test_a_parquet_file_cut_short_inside_a_column(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": np.random.default_rng(0).standard_normal(5000)}), path)
+    content = bytearray(path.read_bytes())
+    content[4:80] = bytes(76)
+    path.write_bytes(content)
+    with pytest.raises(InvalidDataError, match="damaged or truncated"):
+        read(path)
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    path.write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'eigenveil\[parquet\]'"):
+        open_rows(path)
+
+
+def test_npy_is_memory_mapped(tmp_path):
+    rows = np.arange(12.0).reshape(4, 3)
+    np.save(tmp_path / "t.npy", rows)
+    source = open_rows(str(tmp_path / "t.npy"))
+    chunk = next(source.chunks())
+    owner = chunk
+    while not isinstance(owner, np.memmap):
+        owner = owner.base
+        assert owner is not None
+    assert np.array_equal(chunk, rows)
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    np.save(tmp_path / "t.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(InvalidDataError):
+        open_rows(tmp_path / "t.npy")
+
+
+def test_iterators_are_read_once_and_iterables_again():
+    pieces = [np.ones((2, 3)), np.zeros((1, 3))]
+    once, again = open_rows(iter(pieces)), IterableSource(pieces)
+    assert (once.rereadable, again.rereadable) == (False, True)
+    assert once.n_columns == again.n_columns == 3
+    assert len(np.concatenate(list(once.chunks()))) == 3
+    with pytest.raises(InvalidDataError, match="read already"):
+        list(once.chunks())
+    for _ in range(2):
+        assert len(np.concatenate(list(again.chunks()))) == 3
+
+
+def test_every_source_follows_the_protocol(csv):
+    for source in (ArraySource(np.ones((2, 2))), IterableSource([np.ones((1, 1))]), open_rows(csv)):
+        assert isinstance(source, RowSource)
+        assert open_rows(source) is source
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.ones(3),
+        np.ones((2, 2, 2)),
+        np.ones((2, 0)),
+        np.array([[SECRET]]),
+        np.array([[1j]]),
+        iter([]),
+        iter([np.ones((1, 2)), np.ones((1, 3))]),
+        iter([[[1, 2], [3]]]),
+        42,
+        "missing.csv",
+        "unknown.xlsx",
+    ],
+)
+def test_unusable_rows_are_refused_in_one_line(data):
+    with pytest.raises(InvalidDataError) as caught:
+        read(data)
+    assert "\n" not in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_columns_must_exist(csv, tmp_path):
+    with pytest.raises(InvalidParameterError, match="no column 'weight': choose from age, name"):
+        open_rows(csv, columns=["weight"])
+    with pytest.raises(InvalidParameterError, match="empty"):
+        open_rows(csv, columns=[])
+    with pytest.raises(InvalidParameterError, match="slice"):
+        open_rows(np.ones((1, 1)), columns=["a"])
+    np.save(tmp_path / "t.npy", np.ones((1, 1)))
+    with pytest.raises(InvalidParameterError, match="slice"):
+        open_rows(tmp_path / "t.npy", columns=["a"])
+    other = tmp_path / "t.txt"
+    other.write_text("x")
+    with pytest.raises(InvalidDataError, match=r"\.npy, \.csv or \.parquet"):
+        open_rows(other)

@@ -1,0 +1,80 @@
+import mpmath as mp
+import numpy as np
+import pytest
+from dp_accounting.dp_event import GaussianDpEvent
+from dp_accounting.pld import PLDAccountant
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eigenveil.exceptions import InvalidBudgetError, UnsupportedNotionError
+from eigenveil.privacy.accounting import fits
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import gaussian_mu, gaussian_sigma
+from eigenveil.privacy.cost import Gaussian
+from tests.privacy.test_accounting import exact_gaussian_delta
+
+EPSILONS = np.geomspace(0.01, 20, 25)
+DELTAS = np.geomspace(1e-12, 0.1, 24)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS.tolist())
+def test_noise_is_private_and_within_1e_9_of_the_optimum(epsilon):
+    """600 cells: the exact delta never exceeds the target, a billionth less noise exceeds it."""
+    for delta in DELTAS.tolist():
+        mu = gaussian_mu(Budget(epsilon=epsilon, delta=delta), "gauss")
+        sigma = gaussian_sigma(1.0, mu)
+        with mp.workdps(60):
+            assert exact_gaussian_delta(1 / mp.mpf(sigma), epsilon) <= mp.mpf(delta)
+            assert exact_gaussian_delta(1 / (mp.mpf(sigma) * (1 - mp.mpf("1e-9"))), epsilon) > delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (8.0, 1e-5)])
+def test_second_opinion(epsilon, delta):
+    sigma = 1 / gaussian_mu(Budget(epsilon=epsilon, delta=delta), "gauss")
+    accountant = PLDAccountant().compose(GaussianDpEvent(sigma))
+    assert accountant.get_epsilon(delta) == pytest.approx(epsilon, rel=1e-3)
+
+
+@given(rho=st.floats(1e-6, 100))
+def test_rho_gives_sqrt_two_rho_rounded_down(rho):
+    budget = Budget(rho=rho)
+    mu = gaussian_mu(budget, "gauss")
+    assert fits(Gaussian(mu), budget)
+    assert mu == pytest.approx((2 * rho) ** 0.5, rel=1e-14)
+
+
+@given(sensitivity=st.floats(1e-9, 1e9), mu=st.floats(1e-6, 1e3))
+def test_sigma_rounds_up(sensitivity, mu):
+    sigma = gaussian_sigma(sensitivity, mu)
+    assert mp.mpf(sigma) * mp.mpf(mu) >= mp.mpf(sensitivity)
+    assert sigma <= sensitivity / mu * (1 + 1e-15)
+
+
+def test_a_pure_budget_is_refused_with_advice():
+    with pytest.raises(UnsupportedNotionError, match="give delta"):
+        gaussian_mu(Budget(epsilon=1.0), "gauss")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"delta": 1e-6},
+        {"epsilon": 0.0, "delta": 1e-6},
+        {"epsilon": -1.0, "delta": 1e-6},
+        {"epsilon": float("nan"), "delta": 1e-6},
+        {"epsilon": float("inf")},
+        {"epsilon": 1.0, "delta": 0.0},
+        {"epsilon": 1.0, "delta": 1.0},
+        {"epsilon": 1.0, "delta": -0.1},
+        {"epsilon": 1.0, "rho": 0.1},
+        {"rho": 0.1, "delta": 1e-6},
+        {"rho": 0.0},
+        {"rho": -1.0},
+        {"epsilon": "1", "delta": 1e-6},
+        {"epsilon": True},
+    ],
+)
+def test_impossible_budgets_are_refused(arguments):
+    with pytest.raises(InvalidBudgetError):
+        Budget(**arguments)

@@ -1,0 +1,210 @@
+"""The ledger never forgets: crashes, copies, forks, rivals and tampering."""
+
+import copy
+import json
+import multiprocessing
+import pickle
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, LedgerError
+from eigenveil.privacy.accounting import epsilon_of
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Approx, Gaussian, Pure
+from eigenveil.privacy.ledger import Ledger
+
+REPLACE = Adjacency.REPLACE_ONE
+KILLS = 220
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "table.ledger", rho=0.5)
+
+
+def charge(ledger, mu=0.1, adjacency=REPLACE):
+    return ledger.charge(Gaussian(mu), label="test", adjacency=adjacency)
+
+
+def test_charges_add_up_and_the_last_one_is_refused(ledger):
+    for _ in range(4):
+        charge(ledger, 0.5)  # rho = 1/8 each: exactly the budget
+    with pytest.raises(BudgetExceededError, match=r"spent rho = 0.5 of 0.5"):
+        charge(ledger, 1e-3)
+    assert len(ledger.entries) == 4
+    assert ledger.spent == Gaussian(1.0)
+    assert [entry.number for entry in ledger.entries] == [1, 2, 3, 4]
+
+
+def test_gaussian_charges_compose_exactly_under_epsilon_and_delta(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6)
+    charge(ledger, 0.15)
+    charge(ledger, 0.18)  # sqrt(.15^2 + .18^2) = .2343, the budget is mu = .2367
+    assert epsilon_of(ledger.spent, 1e-6) <= 1.0
+    with pytest.raises(BudgetExceededError):
+        charge(ledger, 0.1)
+
+
+def test_a_pure_ledger_sums_epsilon_and_refuses_gaussian_noise(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", epsilon=1.0)
+    ledger.charge(Pure(0.75), label="a", adjacency=REPLACE)
+    with pytest.raises(BudgetExceededError):
+        charge(ledger, 1e-6)
+    ledger.charge(Pure(0.25), label="b", adjacency=REPLACE)
+    with pytest.raises(BudgetExceededError):
+        ledger.charge(Approx(0.0, 1e-12), label="c", adjacency=REPLACE)
+    assert ledger.summary() == "spent epsilon = 1 of 1"
+
+
+def test_neighbours_must_match(ledger):
+    with pytest.raises(InvalidParameterError, match="same adjacency"):
+        charge(ledger, adjacency=Adjacency.ADD_REMOVE)
+    assert ledger.entries == ()
+
+
+def test_opening_never_creates_and_creating_never_overwrites(tmp_path, ledger):
+    with pytest.raises(LedgerError, match="no ledger at"):
+        Ledger(tmp_path / "mistyped.ledger")
+    assert not (tmp_path / "mistyped.ledger").exists()
+    with pytest.raises(LedgerError, match="exists already"):
+        Ledger.create(ledger.path, rho=100.0)
+    with pytest.raises(LedgerError, match="cannot create"):
+        Ledger.create(tmp_path / "missing" / "l", rho=1.0)
+    assert ledger.budget.rho == 0.5
+
+
+@pytest.mark.parametrize(
+    "copier", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_share_what_was_spent(ledger, copier):
+    charge(ledger, 0.5)
+    twin = copier(ledger)
+    charge(twin, 0.5)
+    charge(ledger, 0.5)
+    assert twin == ledger
+    assert len(twin.entries) == len(ledger.entries) == 3
+    charge(twin, 0.5)
+    for one in (twin, ledger):
+        with pytest.raises(BudgetExceededError):
+            charge(one, 0.5)
+
+
+def test_a_pickle_without_its_file_is_worthless(ledger):
+    stored = pickle.dumps(ledger)
+    ledger.path.unlink()
+    with pytest.raises(LedgerError):
+        pickle.loads(stored)
+
+
+def _spend(path, granted):
+    ledger = Ledger(path)
+    count = 0
+    for _ in range(8):
+        try:
+            charge(ledger, 0.25)  # rho = 1/32: the budget of 0.5 covers 16
+            count += 1
+        except BudgetExceededError:
+            break
+    granted.put(count)
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads"])
+def test_rivals_cannot_overspend(ledger, kind):
+    if kind == "processes":
+        context = multiprocessing.get_context("spawn")
+        granted, worker = context.Queue(), context.Process
+    else:
+        granted, worker = multiprocessing.get_context("spawn").Queue(), threading.Thread
+    rivals = [worker(target=_spend, args=(ledger.path, granted)) for _ in range(5)]
+    for rival in rivals:
+        rival.start()
+    counts = [granted.get(timeout=120) for _ in rivals]
+    for rival in rivals:
+        rival.join()
+    granted.close()
+    assert sum(counts) == len(ledger.entries) == 16
+
+
+def _kill(path, order):
+    script = Path(__file__).with_name("kill_ledger.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(path), str(KILLS), order],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_a_killed_process_never_releases_uncharged(tmp_path):
+    """220 kills: every release is charged; the other order is seen to lose charges."""
+    safe = _kill(tmp_path / "safe", "charge-first")
+    assert safe["released"] <= safe["charged"]
+    assert safe["released"] > KILLS / 10  # the child really worked
+    unsafe = _kill(tmp_path / "unsafe", "release-first")
+    assert unsafe["released"] > unsafe["charged"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET record = '{}' WHERE number = 1",
+        "DELETE FROM entries",
+        "UPDATE header SET terms = '{}'",
+        "DELETE FROM header",
+        "INSERT INTO header VALUES ('{}', '')",
+    ],
+)
+def test_rows_cannot_be_changed_through_sql(ledger, statement):
+    charge(ledger)
+    connection = sqlite3.connect(ledger.path)
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["DROP TRIGGER entries_DELETE", "DELETE FROM entries WHERE number = 1"],
+        [
+            "DROP TRIGGER entries_UPDATE",
+            "UPDATE entries SET record = replace(record, '0.1', '0.0')",
+        ],
+        ["DROP TRIGGER entries_UPDATE", "UPDATE entries SET number = 7 WHERE number = 2"],
+        ["DROP TRIGGER header_UPDATE", "UPDATE header SET terms = replace(terms, '0.5', '9.5')"],
+    ],
+)
+def test_tampering_breaks_the_chain(ledger, statements):
+    charge(ledger)
+    charge(ledger)
+    connection = sqlite3.connect(ledger.path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="altered"):
+        charge(ledger)
+
+
+def test_a_damaged_file_is_refused(ledger):
+    ledger.path.write_bytes(b"not a database, long enough to look like one" * 40)
+    with pytest.raises(LedgerError, match="intact"):
+        charge(ledger)
+    ledger.path.write_bytes(b"")
+    with pytest.raises(LedgerError):
+        Ledger(ledger.path)
+
+
+def test_durability_settings_are_in_force(ledger):
+    connection = sqlite3.connect(ledger.path)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
