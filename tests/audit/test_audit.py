@@ -104,7 +104,7 @@ def test_silent_on_the_correct_mechanism(know_direction):
 @pytest.mark.slow
 def test_the_lower_bound_approaches_the_truth():
     report = run(GaussCov(mu=MU), tuple(map(query, DIAGONALS)), 1, 8000)
-    # mu = 1.5 is epsilon = 7.05 at delta = 1e-5, but sampling can only show the middle of the curve.
+    # mu = 1.5 is epsilon = 7.05 at delta = 1e-5; sampling can only show the middle of the curve.
     assert 2.0 < report.epsilon_lower_bound < report.claimed_epsilon
     assert "no violation found" in str(report)
 

@@ -175,7 +175,7 @@ def test_laplace_law_accepts_the_right_scale_and_rejects_three_per_cent():
 
 
 def test_float_noise_can_be_attacked_and_lattice_noise_cannot():
-    """Low-order bits (Mironov 2012): near zero, fl(1 + x) is a multiple of 2**-53, fl(0 + x) is not.
+    """Low-order bits (Mironov 2012): near 0, fl(1 + x) is a multiple of 2**-53, fl(0 + x) is not.
 
     An output with finer bits proves that the query was 0 and not 1.
     """

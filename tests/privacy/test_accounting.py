@@ -5,7 +5,8 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from dp_accounting.pld import common, privacy_loss_distribution as pld
+from dp_accounting.pld import common
+from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -28,6 +28,16 @@ from eigenveil.privacy.ledger import Ledger
 
 __all__ = ["Outcome", "PrivateEstimator"]
 
+_VALUE_FREE = (
+    "sample(s)",
+    "feature(s)",
+    "features, but",
+    "feature names",
+    "contains NaN",
+    "contains infinity",
+    "Complex data",
+)
+
 Result = TypeVar("Result")
 Build = Callable[[float, int], Mechanism[Result]]  # from mu and the number of columns
 
@@ -155,13 +165,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _validate(self, X: Any, *, reset: bool) -> NDArray[np.float64]:
         try:
-            checked = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+            # In fit, non-finite rows are the clip's decision.
+            checked = validate_data(
+                self, X, reset=reset, dtype=np.float64, ensure_all_finite=not reset
+            )
         except ValueError as error:
-            if "convert" in str(error):  # numpy would show the entry
-                raise InvalidDataError(
-                    "rows must be numbers: encode or drop text columns first"
-                ) from None
-            raise
+            # scikit-learn and numpy quote entries in some messages: pass on those that cannot.
+            if any(phrase in str(error) for phrase in _VALUE_FREE):
+                raise
+            raise InvalidDataError(
+                "rows must be a two-dimensional table of numbers. Reshape your data if it is "
+                "flat; encode or drop text columns"
+            ) from None
         return np.asarray(checked)
 
     def _settings(self, outcome: Outcome[Any], noise_scale: float) -> dict[str, Any]:

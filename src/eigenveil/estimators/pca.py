@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from eigenveil.estimators.base import PrivateEstimator
-from eigenveil.exceptions import InvalidParameterError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Mechanism
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, NoisyComponents
 from eigenveil.privacy.ledger import Ledger
@@ -164,7 +164,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Rows with the given scores; as private as the scores are."""
         check_is_fitted(self)
-        rows: NDArray[np.float64] = np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_
+        scores = check_array(X, dtype=np.float64)
+        if scores.shape[1] != self.n_components_:
+            raise InvalidDataError(
+                f"scores must have {self.n_components_} columns, one a component"
+            )
+        rows: NDArray[np.float64] = scores @ self.components_ + self.mean_
         return rows
 
     @property

@@ -1,0 +1,205 @@
+"""Save, load, verify; nothing goes unnoticed."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eigenveil.release
+from eigenveil import PrivateCovariance, PrivatePCA, Release
+from eigenveil.exceptions import InvalidParameterError, VerificationError
+from eigenveil.release import schema
+
+ROWS = np.random.default_rng(0).standard_normal((40, 4))
+SCHEMA = json.loads(
+    Path(eigenveil.release.__file__).with_name("release-1.schema.json").read_text("utf-8")
+)
+
+
+def releases():
+    budget = {"epsilon": 1.0, "delta": 1e-6, "row_norm": 3.0}
+    return [
+        PrivatePCA(2, **budget).fit(ROWS).release_,
+        PrivateCovariance(**budget).fit(ROWS).release_,
+        PrivatePCA(rho=0.1, bounds=(-4, 4), adjacency="add-remove").fit(ROWS).release_,
+        PrivateCovariance(**budget, random_state=1).fit(ROWS).release_,
+    ]
+
+
+@pytest.mark.parametrize("release", releases(), ids=lambda r: f"{r.kind}-{r.guarantee.adjacency}")
+def test_save_load_verify(release, tmp_path):
+    folder = release.save(tmp_path / "out")
+    assert sorted(p.name for p in folder.iterdir()) == sorted(
+        ["release.json", "arrays.npz", "report.html", "SHA256SUMS"]
+    )
+    loaded = Release.load(folder)
+    assert loaded.as_dict() == release.as_dict()
+    assert loaded.guarantee == release.guarantee
+    for name, array in release.arrays.items():
+        assert np.array_equal(loaded.arrays[name], array)
+    assert Release.verify(folder, fingerprint=Release.fingerprint(folder)).kind == release.kind
+    jsonschema.validate(release.as_dict(), SCHEMA)
+    assert list(tmp_path.iterdir()) == [folder]  # no draft is left behind
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return releases()[0].save(tmp_path / "release")
+
+
+def reseal(folder):
+    """What a careful forger does: recompute the sums."""
+    lines = [
+        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in ("release.json", "arrays.npz", "report.html")
+    ]
+    (folder / "SHA256SUMS").write_text("".join(lines))
+
+
+@pytest.mark.parametrize("name", ["release.json", "arrays.npz", "report.html", "SHA256SUMS"])
+def test_a_changed_byte_is_detected(folder, name):
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(VerificationError):
+        Release.verify(folder)
+
+
+@pytest.mark.parametrize("name", ["release.json", "arrays.npz", "report.html", "SHA256SUMS"])
+def test_a_missing_file_is_detected(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(VerificationError, match="not a complete release folder"):
+        Release.verify(folder)
+
+
+def test_an_extra_file_is_detected(folder):
+    (folder / "scores.csv").write_text("1,2\n")
+    with pytest.raises(VerificationError, match="not part of it"):
+        Release.verify(folder)
+
+
+def test_a_resealed_folder_is_detected_by_its_fingerprint(folder):
+    noted = Release.fingerprint(folder)
+    (folder / "report.html").write_text("<p>all is well</p>")
+    reseal(folder)
+    with pytest.raises(VerificationError, match="not the one you noted"):
+        Release.verify(folder, fingerprint=noted)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["guarantee"]["budget"].update(epsilon=0.1),
+        lambda d: d["guarantee"].update(simulated=True),
+        lambda d: d["guarantee"].update(sentence="Perfectly private."),
+        lambda d: d["guarantee"]["cost"].update(mu=0.001),
+        lambda d: d["guarantee"]["cost"].update(mu=-1.0),
+        lambda d: d["guarantee"]["budget"].update(rho=0.1),
+        lambda d: d["arrays"]["components"].update(shape=[1, 1]),
+        lambda d: d.update(schema="eigenveil-release/2"),
+        lambda d: d.update(note="extra"),
+        lambda d: d.pop("kind"),
+        lambda d: d["settings"].update(n_rows="many"),
+    ],
+)
+def test_a_statement_at_odds_with_itself_is_detected(folder, change):
+    document = json.loads((folder / "release.json").read_text())
+    change(document)
+    (folder / "release.json").write_text(json.dumps(document))
+    reseal(folder)
+    with pytest.raises(VerificationError):
+        Release.verify(folder)
+
+
+def test_pickled_arrays_are_refused(folder):
+    np.savez(folder / "arrays.npz", components=np.array([{"a": 1}], dtype=object))
+    reseal(folder)
+    with pytest.raises(VerificationError, match="cannot be read"):
+        Release.verify(folder)
+
+
+def test_unreadable_json_is_refused(folder):
+    (folder / "release.json").write_text("{")
+    reseal(folder)
+    with pytest.raises(VerificationError, match="not JSON"):
+        Release.verify(folder)
+
+
+def test_saving_never_overwrites(folder):
+    with pytest.raises(InvalidParameterError, match="exists already"):
+        releases()[1].save(folder)
+
+
+def test_the_seed_is_not_stored(tmp_path):
+    release = PrivatePCA(rho=1.0, row_norm=1.0, random_state=123456789).fit(ROWS).release_
+    folder = release.save(tmp_path / "r")
+    assert b"123456789" not in b"".join(p.read_bytes() for p in folder.iterdir())
+
+
+def test_the_report_is_self_contained_and_repeats_the_sentence(folder):
+    page = (folder / "report.html").read_text("utf-8")
+    sentence = json.loads((folder / "release.json").read_text())["guarantee"]["sentence"]
+    assert sentence in page
+    assert "<script" not in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert "where noise ends" in page
+
+
+def test_a_simulation_report_warns(tmp_path):
+    release = releases()[3]
+    page = (release.save(tmp_path / "r") / "report.html").read_text("utf-8")
+    assert "Simulation, not private. Do not publish." in page
+
+
+def test_column_names_are_escaped(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame(ROWS, columns=["<script>alert(1)</script>", "b", "c", "d"])
+    release = PrivatePCA(rho=1.0, row_norm=1.0).fit(frame).release_
+    assert "<script" not in (release.save(tmp_path / "r") / "report.html").read_text("utf-8")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats(-1, 2) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+VALID = releases()[0].as_dict()
+
+
+@given(st.data(), json_values)
+@settings(max_examples=300, deadline=None)
+def test_our_checker_agrees_with_a_full_json_schema_validator(data, value):
+    """Replace, add or remove one member anywhere; both must give the same verdict."""
+    document = json.loads(json.dumps(VALID))
+    place = document
+    while data.draw(st.booleans()):
+        inner = [v for v in place.values() if isinstance(v, dict) and v]
+        if not inner:
+            break
+        place = data.draw(st.sampled_from(inner))
+    key = data.draw(st.sampled_from([*place, "new"]))
+    if data.draw(st.booleans()):
+        place[key] = value
+    else:
+        place.pop(key, None)
+    expected = jsonschema.Draft202012Validator(SCHEMA).is_valid(document)
+    try:
+        schema.check(document)
+        ours = True
+    except VerificationError:
+        ours = False
+    # JSON Schema counts 1.0 as an integer; we are stricter.
+    assert ours == expected or (expected and "1.0" in json.dumps(value) + json.dumps(document))
+
+
+def test_unknown_keywords_in_the_schema_are_refused():
+    with pytest.raises(VerificationError, match="keywords"):
+        schema.check({}, {"patternProperties": {}})
