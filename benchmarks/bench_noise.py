@@ -1,0 +1,54 @@
+"""Lattice noise on a 2000 x 2000 symmetric matrix, in samples a second on one core.
+
+Wanted: at least 4 million. Beside it numpy's float64 normals (attackable), for orientation.
+"""
+
+import statistics
+
+import numpy as np
+from side_by_side import interleave, report
+from threadpoolctl import threadpool_limits
+
+from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.lattice import LAPLACE, add_noise, grid_exponent
+from eigenveil.numerics.random import SystemSource
+from eigenveil.numerics.symmetric import add_symmetric_gaussian
+
+D, SIGMA, REPEATS = 2000, 6.9, 11
+SAMPLES = D * (D + 1) // 2
+
+
+def main():
+    query = FixedPoint(np.zeros((D, D), dtype=np.int64), -36)
+    flat = FixedPoint(np.zeros(SAMPLES, dtype=np.int64), -36)
+    floats = np.random.default_rng(0)
+    source = SystemSource()
+    with threadpool_limits(1):
+        times = interleave(
+            {
+                "lattice Gaussian, symmetric matrix": lambda: add_symmetric_gaussian(
+                    query, SIGMA, source
+                ),
+                "lattice Laplace, vector": lambda: add_noise(
+                    flat, SIGMA, source, law=LAPLACE, grid=grid_exponent(SIGMA, -36)
+                ),
+                "float64 normals, vector (not private)": lambda: floats.standard_normal(SAMPLES),
+            },
+            REPEATS,
+        )
+    report(
+        "noise",
+        [
+            {
+                "side": name,
+                "samples": SAMPLES,
+                "median_s": statistics.median(seconds),
+                "million_per_s": SAMPLES / statistics.median(seconds) / 1e6,
+            }
+            for name, seconds in times.items()
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()

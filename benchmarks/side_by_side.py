@@ -1,0 +1,47 @@
+"""Interleaved timing of two sides in one process, a table on the screen and a CSV on disk."""
+
+import csv
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).with_name("results")
+
+
+def interleave(sides: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of every side in turn, so that a busy moment hits all of them; one warm-up each."""
+    for side in sides.values():
+        side()
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(repeats):
+        for name, side in sides.items():
+            start = time.perf_counter()
+            side()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Median over repeats of the ratio within each repeat."""
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def report(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the rows and keep them as ``results/NAME.csv``."""
+    RESULTS.mkdir(exist_ok=True)
+    columns = list(rows[0])
+    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+    shown = [[_text(row[column]) for column in columns] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(columns, *shown, strict=True)]
+    print(f"\n{name}")
+    for line in [columns, *shown]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

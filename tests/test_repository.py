@@ -1,0 +1,94 @@
+"""The repository itself: style, types, layers, and documents that run."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def examples():
+    for page in PAGES:
+        for i, code in enumerate(BLOCK.findall(page.read_text("utf-8"))):
+            yield pytest.param(code, id=f"{page.relative_to(ROOT)}-{i}")
+
+
+@pytest.mark.parametrize("code", list(examples()))
+def test_examples_in_documents_run(code, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        ["mypy"],
+        ["lint-imports"],
+    ],
+    ids=" ".join,
+)
+def test_style_types_and_layers(tool):
+    program = Path(sys.executable).with_name(tool[0])
+    done = subprocess.run(
+        [str(program), *tool[1:]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_links_between_documents_lead_somewhere():
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_one_version_everywhere():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert version("eigenveil") == declared
+    assert f"\nversion: {declared}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"## {declared}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_the_readme_example_is_short():
+    (code,) = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+
+
+def test_noise_enters_in_one_place():
+    """`perturb` is called by the gate, and by a mechanism that hands on its own call."""
+    callers = {
+        path.relative_to(ROOT / "src" / "eigenveil").as_posix()
+        for path in (ROOT / "src").rglob("*.py")
+        if ".perturb(" in path.read_text("utf-8")
+    }
+    assert callers == {"mechanisms/base.py", "mechanisms/pca/analyze_gauss.py"}
+    randomness = {
+        path.name for path in (ROOT / "src").rglob("*.py") if "np.random" in path.read_text("utf-8")
+    }
+    assert randomness == {"random.py"}
+
+
+def test_importing_the_package_is_light():
+    code = "import sys, eigenveil; sys.exit('sklearn' in sys.modules or 'scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
