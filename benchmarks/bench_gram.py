@@ -3,10 +3,10 @@
 import statistics
 
 import numpy as np
-from side_by_side import interleave, median_ratio, report
 
 from eigenveil.data import Clip, open_rows, second_moment
 from eigenveil.privacy.adjacency import Adjacency
+from side_by_side import interleave, median_ratio, report
 
 REPEATS = 15
 
@@ -23,7 +23,9 @@ def main():
         rows = np.random.default_rng(0).standard_normal((n, d))
         norm = float(np.sqrt(d))
         clip = Clip(row_norm=norm)
-        centred = Clip(row_norm=norm, centre=np.full(d, 0.1), box=(np.full(d, -9.0), np.full(d, 9.0)))
+        centred = Clip(
+            row_norm=norm, centre=np.full(d, 0.1), box=(np.full(d, -9.0), np.full(d, 9.0))
+        )
         times = interleave(
             {
                 "plain": lambda rows=rows, norm=norm: plain(rows, norm),

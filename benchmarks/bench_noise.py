@@ -6,13 +6,13 @@ Wanted: at least 4 million. Beside it numpy's float64 normals (attackable), for 
 import statistics
 
 import numpy as np
-from side_by_side import interleave, report
 from threadpoolctl import threadpool_limits
 
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.lattice import LAPLACE, add_noise, grid_exponent
 from eigenveil.numerics.random import SystemSource
 from eigenveil.numerics.symmetric import add_symmetric_gaussian
+from side_by_side import interleave, report
 
 D, SIGMA, REPEATS = 2000, 6.9, 11
 SAMPLES = D * (D + 1) // 2
