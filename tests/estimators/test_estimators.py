@@ -333,6 +333,18 @@ def test_the_public_rule_about_the_origin():
     assert fitted.release_.settings["row_norm"] == pytest.approx((4 * 3.0) ** 0.5)
 
 
+@ADJACENCIES
+def test_the_noise_floor_covers_what_pure_noise_reaches(adjacency):
+    """Rows that are all equal have no variance: everything above zero is noise."""
+    rows = np.full((400, 30), 0.8)
+    options = {**BUDGET, "bounds": (0, 1), "adjacency": adjacency}
+    for seed in range(10):
+        fitted = PrivatePCA(3, **options, random_state=seed).fit(rows)
+        assert 0.4 * fitted.noise_floor_ < fitted.explained_variance_[0] < 1.4 * fitted.noise_floor_
+    known = PrivatePCA(3, **BUDGET, row_norm=1.0, assume_centered=True).fit(rows * 0)
+    assert known.noise_floor_ == pytest.approx((2 * 30) ** 0.5 * known.noise_scale_)
+
+
 def test_a_broken_blas_is_declared(rows, monkeypatch):
     def broken(block, sums):
         return sums + (block.astype(np.float32).T @ block.astype(np.float32)).astype(np.float64)

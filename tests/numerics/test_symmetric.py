@@ -8,7 +8,7 @@ from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.metrics import captured_variance, relative_error, subspace_distance
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.numerics.symmetric import _over_sqrt_two, add_symmetric_gaussian, noise_edge
+from eigenveil.numerics.symmetric import _over_sqrt_two, add_symmetric_gaussian, noise_floor
 from tests.statistics import variance_p_value
 
 
@@ -58,9 +58,12 @@ def test_the_off_diagonal_scale_is_rounded_up():
         assert _over_sqrt_two(scale) == pytest.approx(scale / math.sqrt(2), rel=1e-15)
 
 
-def test_the_noise_edge_is_where_the_spectrum_ends():
-    top = np.linalg.eigvalsh(noise(500, 2.0, 9))[-1]
-    assert top == pytest.approx(noise_edge(500, 2.0), rel=0.05)
+@pytest.mark.parametrize("spike", [0.0, 15.0, 50.0, 90.0])
+def test_the_noise_floor_is_where_the_spectrum_ends(spike):
+    """The semicircle of d = 500, scale 2 has radius 31.6: the first two spikes drown in it."""
+    direction = np.random.default_rng(0).standard_normal(500) / math.sqrt(500)
+    top = np.linalg.eigvalsh(noise(500, 2.0, 9) + spike * np.outer(direction, direction))[-1]
+    assert top == pytest.approx(noise_floor(500, 2.0, spike), rel=0.07)
 
 
 def test_top_eigenpairs_match_a_full_decomposition():

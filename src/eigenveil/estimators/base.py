@@ -18,6 +18,7 @@ from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult
 from eigenveil.mechanisms.mean import GaussianMean
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
+from eigenveil.numerics.symmetric import noise_floor
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
@@ -48,6 +49,7 @@ class Outcome(Generic[Result]):
 
     released: Result
     centre: NDArray[np.float64]
+    centre_error: float
     per_row: float  # turns a released sum into a mean where the number of rows is private
     n_rows: int | None
     row_norm: float
@@ -103,7 +105,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             query = second_moment(source, stated.clip, adjacency)
             opened = gate(inner.cost())
             result = CentredResult(
-                np.zeros(source.n_columns), query.count, None, opened.draw(inner, query)
+                np.zeros(source.n_columns), 0.0, query.count, None, opened.draw(inner, query)
             )
             del query
         else:
@@ -134,6 +136,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return Outcome(
             released=result.inner,
             centre=result.centre,
+            centre_error=result.centre_error,
             per_row=1.0 if result.noisy_count is None else 1.0 / result.noisy_count,
             n_rows=result.n_rows,
             row_norm=stated.clip.row_norm,
@@ -179,13 +182,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             ) from None
         return np.asarray(checked)
 
-    def _settings(self, outcome: Outcome[Any], noise_scale: float) -> dict[str, Any]:
+    def _describe_noise(self, outcome: Outcome[Any], noise_scale: float) -> dict[str, Any]:
+        """Set the public noise attributes and return the settings of the release."""
+        self.noise_scale_ = noise_scale * outcome.per_row
+        self.noise_floor_ = noise_floor(
+            self.n_features_in_, self.noise_scale_, outcome.centre_error
+        )
         names = getattr(self, "feature_names_in_", None)
         return {
             "n_features": int(self.n_features_in_),
             "n_rows": outcome.n_rows,
             "row_norm": outcome.row_norm,
-            "noise_scale": noise_scale,
+            "noise_scale": self.noise_scale_,
+            "noise_floor": self.noise_floor_,
             "feature_names": None if names is None else [str(name) for name in names],
         }
 

@@ -36,6 +36,8 @@ class PrivateCovariance(PrivateEstimator):
         None where the number of rows is private.
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry; public.
+    noise_floor_ : float
+        Eigenvalue that noise alone, of the matrix and of the centre, would reach; public.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -89,13 +91,12 @@ class PrivateCovariance(PrivateEstimator):
         self.covariance_ = noisy.matrix * outcome.per_row
         self.location_ = outcome.centre
         self.n_samples_ = outcome.n_rows
-        self.noise_scale_ = noisy.noise_scale * outcome.per_row
         self.privacy_ = outcome.guarantee
         self.release_ = Release(
             kind="covariance",
             mechanism=self.mechanism,
             guarantee=outcome.guarantee,
-            settings=self._settings(outcome, self.noise_scale_),
+            settings=self._describe_noise(outcome, noisy.noise_scale),
             arrays={"covariance": self.covariance_, "location": self.location_},
         )
         return self

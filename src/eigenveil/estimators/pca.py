@@ -60,6 +60,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         ``n_samples_`` is None where the number of rows is private.
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry of the covariance; public.
+    noise_floor_ : float
+        Eigenvalue that noise alone, of the matrix and of the centre, would reach; public.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -137,13 +139,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.n_samples_ = outcome.n_rows
         rows = 1.0 / outcome.per_row if outcome.n_rows is None else outcome.n_rows
         self.singular_values_ = np.sqrt(self.explained_variance_ * rows)
-        self.noise_scale_ = noisy.noise_scale * outcome.per_row
         self.privacy_ = outcome.guarantee
         self.release_ = Release(
             kind="pca",
             mechanism=self.mechanism,
             guarantee=outcome.guarantee,
-            settings=self._settings(outcome, self.noise_scale_),
+            settings=self._describe_noise(outcome, noisy.noise_scale),
             arrays={
                 "components": self.components_,
                 "explained_variance": self.explained_variance_,

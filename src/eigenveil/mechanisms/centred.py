@@ -36,6 +36,7 @@ class CentredResult(Generic[Result]):
     """The released centre, the number of rows, public or released, and the inner release."""
 
     centre: NDArray[np.float64]
+    centre_error: float  # expected squared distance of the centre from the mean
     n_rows: int | None  # where it is public
     noisy_count: float | None  # where it is not
     inner: Result
@@ -67,9 +68,12 @@ class Centred(Generic[Result]):
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
         if not self.fixed_centre:
             centre = _within(centre + rough.offset, start)
+        centre_error = 0.0 if self.fixed_centre else rough.squared_error
         about = replace(start, row_norm=self.row_norm, centre=centre)
         query = second_moment(source, about, adjacency)
-        return CentredResult(centre, query.count, rough.count, gate.draw(self.inner, query))
+        return CentredResult(
+            centre, centre_error, query.count, rough.count, gate.draw(self.inner, query)
+        )
 
 
 def _within(point: NDArray[np.float64], start: Clip) -> NDArray[np.float64]:

@@ -29,6 +29,7 @@ class NoisyMean:
 
     offset: NDArray[np.float64]
     count: float | None
+    squared_error: float  # expected squared distance from the mean of the clipped rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,9 @@ class GaussianMean:
         grid = grid_exponent(sigma, query.value.exponent)
         noisy = add_noise(query.value, sigma, noise, law=GAUSSIAN, grid=grid).to_float()
         if query.adjacency.count_is_public:
-            return NoisyMean(noisy * query.unit, None)
+            return NoisyMean(noisy * query.unit, None, noisy.size * (sigma * query.unit) ** 2)
         count = max(1.0, float(noisy[-1]))
-        return NoisyMean(noisy[:-1] * query.unit / count, count)
+        ratio = noisy[:-1] / count
+        # The noise of the count acts along the ratio itself.
+        spread = (ratio.size + float(ratio @ ratio)) * (sigma / count) ** 2
+        return NoisyMean(ratio * query.unit, count, spread * query.unit**2)

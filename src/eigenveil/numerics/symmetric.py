@@ -16,7 +16,7 @@ from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.lattice import GAUSSIAN, add_noise, grid_exponent
 from eigenveil.numerics.random import NoiseSource
 
-__all__ = ["add_symmetric_gaussian", "noise_edge"]
+__all__ = ["add_symmetric_gaussian", "noise_floor"]
 
 
 def add_symmetric_gaussian(query: FixedPoint, scale: float, source: NoiseSource) -> FixedPoint:
@@ -45,6 +45,11 @@ def _over_sqrt_two(scale: float) -> float:
     return root
 
 
-def noise_edge(d: int, scale: float) -> float:
-    """Where the eigenvalues of the noise end, about sqrt(2 d) scale (semicircle law)."""
-    return math.sqrt(2 * d) * scale
+def noise_floor(d: int, scale: float, spike: float = 0.0) -> float:
+    """Largest eigenvalue to expect of noise of ``scale`` plus one random direction ``spike``.
+
+    The semicircle of the noise ends at 2r, r = sqrt(d/2) scale. A spike below r drowns in it; one
+    above shows as an eigenvalue at spike + r^2/spike (Baik, Ben Arous, Péché 2005).
+    """
+    radius = math.sqrt(d / 2) * scale
+    return 2 * radius if spike <= radius else spike + radius**2 / spike

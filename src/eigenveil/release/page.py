@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.numerics.symmetric import noise_edge
-
 __all__ = ["render"]
+
+_MOST_BARS = 40
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b2733; --soft: #5d6b78; --line: #d7dde3;
@@ -81,60 +81,82 @@ def _table(facts: list[tuple[str, str]]) -> str:
 
 
 def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> str:
-    settings = document["settings"]
-    edge = noise_edge(settings["n_features"], settings["noise_scale"])
+    floor = document["settings"]["noise_floor"]
     if document["kind"] == "pca":
         values = arrays["explained_variance"]
     else:
         values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
-    above = int(np.sum(values > edge))
+    above = int(np.sum(values > floor))
+    verdict = (
+        f"All {above} released stand above it."
+        if above == len(values)
+        else f"{above} of the {len(values)} released stand above it; the others cannot be told "
+        "from noise."
+    )
+    shown = values[:_MOST_BARS]
+    rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
     return (
-        f"<p>Noise alone would produce eigenvalues up to about {edge:.4g} (the red line). "
-        f"{above} of the {len(values)} released stand above it; the others cannot be told "
-        f"from noise.</p>{_scree(values[:40], edge)}"
+        f"<p>Noise alone, in the matrix and in its centre, would produce a leading eigenvalue of "
+        f"about {floor:.4g}. {verdict}{rest}</p>{_scree(shown, floor)}"
     )
 
 
-def _scree(values: NDArray[np.float64], edge: float) -> str:
-    """Bars for the leading eigenvalues and a line where the noise ends."""
-    width, height, left, bottom, top = 720, 300, 64, 44, 16
-    highest = max(float(values[0]), edge) * 1.08 or 1.0
+def _scree(values: NDArray[np.float64], floor: float) -> str:
+    """Bars for the leading eigenvalues and a line at the noise floor."""
+    width, height, left, bottom, top = 720, 320, 72, 44, 36
+    highest = max(float(values[0]), floor) * 1.08
     slot = (width - left - 8) / len(values)
 
     def y(value: float) -> float:
         return top + (height - top - bottom) * (1 - max(value, 0.0) / highest)
 
-    parts = []
-    step = 10 ** math.floor(math.log10(highest))
-    step *= 1 if highest / step >= 4 else 0.5 if highest / step >= 2 else 0.2
-    for i in range(math.floor(highest / step) + 1):
-        level = y(i * step)
+    parts = [_legend(left)]
+    for tick in _ticks(highest):
+        level = y(tick)
         parts.append(
             f'<line x1="{left}" x2="{width}" y1="{level:.1f}" y2="{level:.1f}" '
-            'stroke="var(--line)"/>'
-            f'<text x="{left - 8}" y="{level + 4:.1f}" text-anchor="end">{i * step:.3g}</text>'
+            f'stroke="var(--line)"/>'
+            f'<text x="{left - 8}" y="{level + 4:.1f}" text-anchor="end">{tick:.3g}</text>'
         )
     for i, value in enumerate(values.tolist()):
-        colour = "var(--signal)" if value > edge else "var(--soft)"
+        colour = "var(--signal)" if value > floor else "var(--soft)"
         parts.append(
-            f'<rect x="{left + slot * (i + 0.15):.1f}" y="{y(value):.1f}" width="{slot * 0.7:.1f}" '
-            f'height="{height - bottom - y(value):.1f}" fill="{colour}"/>'
+            f'<rect x="{left + slot * (i + 0.15):.1f}" y="{y(value):.1f}" '
+            f'width="{slot * 0.7:.1f}" height="{height - bottom - y(value):.1f}" fill="{colour}"/>'
         )
         if len(values) <= 12 or i % 5 == 0:
             parts.append(
                 f'<text x="{left + slot * (i + 0.5):.1f}" y="{height - bottom + 18}" '
                 f'text-anchor="middle">{i + 1}</text>'
             )
-    line = y(edge)
+    middle = (height - bottom + top) / 2
     parts.append(
-        f'<line x1="{left}" x2="{width}" y1="{line:.1f}" y2="{line:.1f}" stroke="var(--noise)" '
-        f'stroke-width="2" stroke-dasharray="6 4"/>'
-        f'<text x="{width - 4}" y="{line - 6:.1f}" text-anchor="end" style="fill: var(--noise)">'
-        "where noise ends</text>"
-        f'<text x="{(width + left) / 2}" y="{height - 6}" text-anchor="middle">component</text>'
-        f'<text x="14" y="{(height - bottom + top) / 2}" text-anchor="middle" '
-        f'transform="rotate(-90 14 {(height - bottom + top) / 2})">variance</text>'
+        f'<line x1="{left}" x2="{width}" y1="{y(floor):.1f}" y2="{y(floor):.1f}" '
+        f'stroke="var(--noise)" stroke-width="2" stroke-dasharray="6 4"/>'
+        f'<text x="{(width + left) / 2}" y="{height - 6}" text-anchor="middle">eigenvalue, largest '
+        f"first</text>"
+        f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">'
+        f"variance</text>"
     )
     label = "Bar chart of the released eigenvalues with the level that noise alone would reach"
     drawing = "".join(parts)
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{drawing}</svg>'
+
+
+def _legend(left: int) -> str:
+    return (
+        f'<rect x="{left}" y="6" width="12" height="12" fill="var(--signal)"/>'
+        f'<text x="{left + 18}" y="16">above the noise</text>'
+        f'<rect x="{left + 150}" y="6" width="12" height="12" fill="var(--soft)"/>'
+        f'<text x="{left + 168}" y="16">not above it</text>'
+        f'<line x1="{left + 280}" x2="{left + 310}" y1="12" y2="12" stroke="var(--noise)" '
+        f'stroke-width="2" stroke-dasharray="6 4"/>'
+        f'<text x="{left + 318}" y="16">what noise alone would reach</text>'
+    )
+
+
+def _ticks(highest: float) -> list[float]:
+    """Round steps, about five of them."""
+    power: float = 10 ** math.floor(math.log10(highest))
+    step = next(power * m for m in (0.2, 0.5, 1.0, 2.0) if highest / (power * m) <= 6)
+    return [i * step for i in range(math.floor(highest / step) + 1)]
