@@ -37,7 +37,7 @@ class PrivateCovariance(PrivateEstimator):
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry; public.
     noise_floor_ : float
-        Eigenvalue that noise alone, of the matrix and of the centre, would reach; public.
+        Eigenvalue that noise alone, of matrix and centre, rarely exceeds (1 %); public.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee

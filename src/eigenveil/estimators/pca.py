@@ -61,7 +61,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry of the covariance; public.
     noise_floor_ : float
-        Eigenvalue that noise alone, of the matrix and of the centre, would reach; public.
+        Eigenvalue that noise alone, of matrix and centre, rarely exceeds (1 %); public.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee

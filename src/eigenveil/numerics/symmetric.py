@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
@@ -45,11 +46,15 @@ def _over_sqrt_two(scale: float) -> float:
     return root
 
 
-def noise_floor(d: int, scale: float, spike: float = 0.0) -> float:
-    """Largest eigenvalue to expect of noise of ``scale`` plus one random direction ``spike``.
+def noise_floor(d: int, scale: float, centre_error: float = 0.0) -> float:
+    """Eigenvalue that noise alone exceeds about once in a hundred times.
 
-    The semicircle of the noise ends at 2r, r = sqrt(d/2) scale. A spike below r drowns in it; one
-    above shows as an eigenvalue at spike + r^2/spike (Baik, Ben Arous, Péché 2005).
+    Noise of ``scale`` has a semicircle that ends at 2r, r = sqrt(d/2) scale, and a largest
+    eigenvalue with Tracy-Widom fluctuations r d^(-2/3) (its 99 % quantile is 2.02). An error of
+    the centre, with expected squared length ``centre_error``, adds a spike of rank one: it drowns
+    below r and shows at spike + r^2/spike above (Baik, Ben Arous, Péché 2005).
     """
     radius = math.sqrt(d / 2) * scale
-    return 2 * radius if spike <= radius else spike + radius**2 / spike
+    edge: float = radius * (2 + 2.02 * d ** (-2 / 3))
+    spike = centre_error * float(chi2.ppf(0.99, d)) / d
+    return edge if spike <= radius else max(edge, spike + radius**2 / spike)

@@ -96,8 +96,8 @@ def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]
     shown = values[:_MOST_BARS]
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
     return (
-        f"<p>Noise alone, in the matrix and in its centre, would produce a leading eigenvalue of "
-        f"about {floor:.4g}. {verdict}{rest}</p>{_scree(shown, floor)}"
+        f"<p>Noise alone, in the matrix and in its centre, produces an eigenvalue above "
+        f"{floor:.4g} about once in a hundred releases. {verdict}{rest}</p>{_scree(shown, floor)}"
     )
 
 
@@ -138,7 +138,7 @@ def _scree(values: NDArray[np.float64], floor: float) -> str:
         f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">'
         f"variance</text>"
     )
-    label = "Bar chart of the released eigenvalues with the level that noise alone would reach"
+    label = "Bar chart of the released eigenvalues with the level that noise alone rarely exceeds"
     drawing = "".join(parts)
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{drawing}</svg>'
 
@@ -151,7 +151,7 @@ def _legend(left: int) -> str:
         f'<text x="{left + 168}" y="16">not above it</text>'
         f'<line x1="{left + 280}" x2="{left + 310}" y1="12" y2="12" stroke="var(--noise)" '
         f'stroke-width="2" stroke-dasharray="6 4"/>'
-        f'<text x="{left + 318}" y="16">what noise alone would reach</text>'
+        f'<text x="{left + 318}" y="16">what noise alone rarely exceeds</text>'
     )
 
 
