@@ -1,14 +1,16 @@
 """Differentially private PCA and covariance estimation."""
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from eigenveil.data.source import open_rows
     from eigenveil.estimators import PrivateCovariance, PrivatePCA
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
 
-__all__ = ["Ledger", "PrivateCovariance", "PrivatePCA", "Release"]
+__all__ = ["Ledger", "PrivateCovariance", "PrivatePCA", "Release", "open_rows"]
 
 # Imported at first use: the command line starts before scikit-learn is needed.
 _HOMES = {
@@ -16,10 +18,13 @@ _HOMES = {
     "PrivateCovariance": "eigenveil.estimators",
     "PrivatePCA": "eigenveil.estimators",
     "Release": "eigenveil.release",
+    "open_rows": "eigenveil.data.source",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("eigenveil")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'eigenveil' has no attribute {name!r}")

@@ -46,14 +46,24 @@ def test_verify_speaks_and_sets_the_exit_code(tmp_path):
     good = call("verify", str(folder))
     assert good.exit_code == 0
     assert "intact" in good.output
-    assert "Protected is one row" in good.output
+    assert "Protected: one row" in good.output
     noted = Release.fingerprint(folder)
     assert call("verify", str(folder), "--fingerprint", noted).exit_code == 0
+    assert call("verify", str(folder), "--fingerprint", noted[:16]).exit_code == 0
+    assert call("verify", str(folder), "--fingerprint", noted[:8]).exit_code == 2
     assert call("verify", str(folder), "--fingerprint", "0" * 64).exit_code == 5
     (folder / "report.html").write_text("changed")
     bad = call("verify", str(folder))
     assert bad.exit_code == 5
     assert bad.output == "error: the files do not match SHA256SUMS: damaged or altered\n"
+
+
+def test_an_impossible_output_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = call("demo", "--output", str(tmp_path / "file"))
+    assert result.exit_code == 2
+    assert result.output.startswith("error: cannot write to")
+    assert result.output.count("\n") == 1
 
 
 def test_unknown_commands_are_usage_errors():

@@ -133,9 +133,7 @@ TABLE = [
         module="centred",
         build=_centred,
         query=_total,
-        run=lambda mechanism, rows, adjacency, gate: mechanism.run(
-            open_rows(rows), CLIP, adjacency, gate
-        ),
+        run=lambda mechanism, rows, adjacency, gate: mechanism.run(open_rows(rows), CLIP, gate),
         read=lambda released: np.append(released.centre, _upper(released.inner.matrix)),
         sensitivity=MEAN,
         worst_pair=_antipodal,

@@ -35,18 +35,29 @@ def test_csv_text_is_refused_without_showing_it(tmp_path):
     assert caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize("content", ["", "1,2\n3,4\n", "a,b\n1\n"])
-def test_csv_without_names_or_with_short_lines(tmp_path, content):
+@pytest.mark.parametrize(
+    "content",
+    ["", "1,2\n3,4\n", "a,b\n1\n", "a,b\n1,2,3\n", "a,a\n1,2\n", "a,b\n1," + "9" * 200_000],
+    ids=["empty", "no names", "short line", "long line", "same name", "huge cell"],
+)
+def test_csv_without_names_or_with_uneven_lines(tmp_path, content):
     path = tmp_path / "t.csv"
     path.write_text(content)
     with pytest.raises(InvalidDataError):
         read(path)
 
 
+def test_csv_in_another_encoding_says_what_to_do(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("größe,b\n1,2\n".encode("latin-1"))
+    with pytest.raises(InvalidDataError, match="save it as UTF-8"):
+        read(path)
+
+
 def test_csv_in_many_batches(tmp_path, monkeypatch):
     monkeypatch.setattr("eigenveil.data.source._CSV_LINES", 7)
     path = tmp_path / "t.csv"
-    path.write_text("a,b\n" + "".join(f"{i},{-i}\n" for i in range(50)))
+    path.write_text("a,b\n" + "\n" * 15 + "".join(f"{i},{-i}\n" for i in range(50)))
     assert np.array_equal(read(path), [[i, -i] for i in range(50)])
 
 

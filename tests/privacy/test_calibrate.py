@@ -50,6 +50,11 @@ def test_sigma_rounds_up(sensitivity, mu):
     assert sigma <= sensitivity / mu * (1 + 1e-15)
 
 
+@pytest.mark.parametrize("one", [1, np.float32(1), np.int64(1), np.float64(1)])
+def test_any_real_number_is_a_budget(one):
+    assert Budget(epsilon=one, delta=1e-6) == Budget(epsilon=1.0, delta=1e-6)
+
+
 def test_a_pure_budget_is_refused_with_advice():
     with pytest.raises(UnsupportedNotionError, match="give delta"):
         gaussian_mu(Budget(epsilon=1.0), "gauss")

@@ -1,5 +1,8 @@
+import math
+
 import pytest
 
+from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Gaussian
@@ -20,11 +23,11 @@ def test_the_sentence_says_everything_an_officer_asks():
     text = guarantee().sentence()
     for part in (
         "one row",  # unit
-        "replaced by any other row",  # neighbours
+        "replacing it by any other row",  # neighbours
         "epsilon = 1, delta = 1e-06",
         "mu = 0.25",  # native parameter
         "worst-case",
-        "exact",
+        "exact numerics",
         "entries within [0, 16] (stated by the caller)",  # bounds and their origin
         "Not protected:",
         "no ledger",
@@ -36,18 +39,29 @@ def test_the_sentence_says_everything_an_officer_asks():
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"budget": Budget(rho=0.1)}, "rho = 0.1 (zero-concentrated"),
-        ({"budget": Budget(epsilon=2.0)}, "epsilon = 2: no outcome"),
-        ({"budget": Budget(epsilon=30.0)}, "e^epsilon"),
+        ({"budget": Budget(rho=0.1)}, "(rho = 0.1, zero-concentrated"),
+        ({"budget": Budget(epsilon=2.0)}, "a factor of 7.39 (epsilon = 2)"),
+        ({"budget": Budget(epsilon=30.0)}, "e^30"),
         ({"adjacency": Adjacency.ADD_REMOVE}, "number of rows is private"),
-        ({"kind": Kind.MODEL_BASED}, "only if the records follow the assumed model"),
-        ({"numerics": Numerics.IDEALISED}, "floating-point effects are not covered"),
-        ({"ledger": "entry 3 of the ledger"}, "Charged to entry 3 of the ledger."),
+        ({"kind": Kind.MODEL_BASED}, "tables that follow the assumed model"),
+        ({"numerics": Numerics.IDEALISED}, "rounding is not covered"),
+        ({"ledger": "entry 3 of the ledger"}, "Recorded in: entry 3 of the ledger."),
     ],
 )
 def test_the_sentence_follows_the_fields(changes, expected):
     assert expected in guarantee(**changes).sentence()
     assert expected not in guarantee().sentence()
+
+
+def test_the_clauses_are_the_sentence_word_for_word():
+    promise = guarantee()
+    assert promise.sentence() == " ".join(f"{k}: {v}." for k, v in promise.statements())
+
+
+def test_a_rho_is_also_stated_as_a_factor():
+    promise = guarantee(budget=Budget(rho=0.03125))  # mu = 0.25
+    factor = math.exp(epsilon_of(Gaussian(0.25), 1e-6))
+    assert f"a factor of {factor:.3g}, up to a probability of 1e-06" in promise.sentence()
 
 
 def test_a_simulation_says_so_first():

@@ -34,7 +34,10 @@ def charge(ledger, mu=0.1, adjacency=REPLACE):
 def test_charges_add_up_and_the_last_one_is_refused(ledger):
     for _ in range(4):
         charge(ledger, 0.5)  # rho = 1/8 each: exactly the budget
-    with pytest.raises(BudgetExceededError, match=r"spent rho = 0.5 of 0.5"):
+    with pytest.raises(
+        BudgetExceededError,
+        match=r"of 0\.5; with this release it would be rho",
+    ):
         charge(ledger, 1e-3)
     assert len(ledger.entries) == 4
     assert ledger.spent == Gaussian(1.0)
@@ -53,12 +56,17 @@ def test_gaussian_charges_compose_exactly_under_epsilon_and_delta(tmp_path):
 def test_a_pure_ledger_sums_epsilon_and_refuses_gaussian_noise(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=1.0)
     ledger.charge(Pure(0.75), label="a", adjacency=REPLACE)
-    with pytest.raises(BudgetExceededError):
+    with pytest.raises(BudgetExceededError, match="cannot pay for Gaussian noise"):
         charge(ledger, 1e-6)
     ledger.charge(Pure(0.25), label="b", adjacency=REPLACE)
     with pytest.raises(BudgetExceededError):
         ledger.charge(Approx(0.0, 1e-12), label="c", adjacency=REPLACE)
     assert ledger.summary() == "spent epsilon = 1 of 1"
+
+
+def test_no_two_ledgers_share_a_hash(tmp_path):
+    first, second = (Ledger.create(tmp_path / name, rho=1.0) for name in "ab")
+    assert charge(first).hash != charge(second).hash
 
 
 def test_neighbours_must_match(ledger):

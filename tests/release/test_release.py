@@ -1,6 +1,8 @@
 """Save, load, verify; nothing goes unnoticed."""
 
+import dataclasses
 import hashlib
+import html
 import json
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import eigenveil.release
 from eigenveil import PrivateCovariance, PrivatePCA, Release
 from eigenveil.exceptions import InvalidParameterError, VerificationError
+from eigenveil.privacy.budget import Budget
 from eigenveil.release import schema
 
 ROWS = np.random.default_rng(0).standard_normal((40, 4))
@@ -85,8 +88,10 @@ def test_an_extra_file_is_detected(folder):
 
 def test_a_resealed_folder_is_detected_by_its_fingerprint(folder):
     noted = Release.fingerprint(folder)
-    (folder / "report.html").write_text("<p>all is well</p>")
-    reseal(folder)
+    other = releases()[0].save(folder.with_name("other"))
+    for name in ("release.json", "arrays.npz", "report.html", "SHA256SUMS"):
+        (folder / name).write_bytes((other / name).read_bytes())
+    assert Release.verify(folder).kind == "pca"
     with pytest.raises(VerificationError, match="not the one you noted"):
         Release.verify(folder, fingerprint=noted)
 
@@ -116,6 +121,29 @@ def test_a_statement_at_odds_with_itself_is_detected(folder, change):
         Release.verify(folder)
 
 
+def test_a_report_at_odds_with_the_statement_is_detected(folder):
+    page = (folder / "report.html").read_text("utf-8")
+    (folder / "report.html").write_text(page.replace("epsilon = 1,", "epsilon = 0.1,"), "utf-8")
+    reseal(folder)
+    with pytest.raises(VerificationError, match=r"report\.html does not say"):
+        Release.verify(folder)
+
+
+def test_a_budget_below_the_cost_is_detected(tmp_path):
+    """Consistent in every word, and still a lie: the noise does not pay for the claim."""
+    honest = releases()[0]
+    claim = dataclasses.replace(honest.guarantee, budget=Budget(epsilon=0.1, delta=1e-6))
+    folder = dataclasses.replace(honest, guarantee=claim).save(tmp_path / "lie")
+    with pytest.raises(VerificationError, match="smaller than what was spent"):
+        Release.verify(folder)
+
+
+def test_an_unwritable_place_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidParameterError, match="choose a writable place"):
+        releases()[0].save(tmp_path / "file" / "release")
+
+
 def test_pickled_arrays_are_refused(folder):
     np.savez(folder / "arrays.npz", components=np.array([{"a": 1}], dtype=object))
     reseal(folder)
@@ -143,8 +171,8 @@ def test_the_seed_is_not_stored(tmp_path):
 
 def test_the_report_is_self_contained_and_repeats_the_sentence(folder):
     page = (folder / "report.html").read_text("utf-8")
-    sentence = json.loads((folder / "release.json").read_text())["guarantee"]["sentence"]
-    assert sentence in page
+    for label, text in Release.load(folder).guarantee.statements():
+        assert f"<td>{label}</td><td>{html.escape(text)}</td>" in page
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
     assert "what noise alone rarely exceeds" in page
@@ -153,7 +181,7 @@ def test_the_report_is_self_contained_and_repeats_the_sentence(folder):
 def test_a_simulation_report_warns(tmp_path):
     release = releases()[3]
     page = (release.save(tmp_path / "r") / "report.html").read_text("utf-8")
-    assert "Simulation, not private. Do not publish." in page
+    assert "Do not publish." in page
 
 
 def test_column_names_are_escaped(tmp_path):

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
 
@@ -20,6 +21,7 @@ __all__ = [
     "IterableSource",
     "ParquetSource",
     "RowSource",
+    "as_table",
     "open_rows",
 ]
 
@@ -91,26 +93,34 @@ def _open_file(path: Path, columns: Sequence[str] | None) -> RowSource:
     raise InvalidDataError(f"{path.name}: give a .npy, .csv or .parquet file")
 
 
-def _numeric(chunk: Any) -> NDArray[np.number]:
-    """A two-dimensional real array, or an error that shows no entry."""
+def as_table(data: Any) -> NDArray[Any]:
+    """A two-dimensional array of real numbers, or an error that shows no entry."""
+    if issparse(data):
+        raise InvalidDataError("sparse rows are not supported: pass a dense array, X.toarray()")
     try:
-        array = np.asarray(chunk)
-        if array.dtype.kind not in "fiub":
-            if array.dtype.kind == "c":
-                raise InvalidDataError("Complex data not supported: rows must be real numbers")
+        if np.ma.isMaskedArray(data):  # a masked entry is a missing one
+            data = np.ma.filled(data.astype(np.float64), np.nan)
+        array = np.asarray(data)
+        if array.dtype.kind == "O":
             array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InvalidDataError):
-            raise
+    except Exception:  # whatever numpy or a data frame raises may quote an entry
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind == "c":
+        raise InvalidDataError("Complex data not supported: rows must be real numbers")
+    if array.dtype.kind not in "fiub":
         raise InvalidDataError(
-            "rows must be numbers in a rectangular table: encode or drop text columns, "
+            "rows must be numbers in a rectangular table: encode or drop text and date columns, "
             "and check that all rows have the same length"
-        ) from None
+        )
     if array.ndim != 2:
-        raise InvalidDataError("rows must come as a two-dimensional array; reshape your data")
-    if array.shape[1] == 0:
-        raise InvalidDataError("the table has no columns")
+        raise InvalidDataError("rows must form a two-dimensional table. Reshape your data")
     return array
+
+
+def _with_columns(table: NDArray[Any]) -> NDArray[Any]:
+    if table.shape[1] == 0:
+        raise InvalidDataError("the table has no columns")
+    return table
 
 
 class ArraySource:
@@ -120,7 +130,7 @@ class ArraySource:
     feature_names = None
 
     def __init__(self, array: NDArray[Any]) -> None:
-        self._array = _numeric(array)
+        self._array = _with_columns(as_table(array))
 
     @property
     def n_columns(self) -> int:
@@ -145,7 +155,7 @@ class IterableSource:
         self._chunks = chunks
         rest = iter(chunks)
         try:
-            self._first = _numeric(next(rest))
+            self._first = _with_columns(as_table(next(rest)))
         except StopIteration:
             raise InvalidDataError("the table has no rows") from None
         self._rest = None if self.rereadable else rest
@@ -164,7 +174,7 @@ class IterableSource:
                 raise InvalidDataError("these rows were read already and cannot be read again")
             stream, self._rest = itertools.chain([self._first], self._rest), None
         for chunk in stream:
-            array = _numeric(chunk)
+            array = as_table(chunk)
             if array.shape[1] != self.n_columns:
                 raise InvalidDataError("every chunk must have the same number of columns")
             yield array
@@ -181,9 +191,14 @@ class CSVSource:
             with path.open(newline="", encoding="utf-8-sig") as lines:
                 header = next(csv.reader(lines), [])
         except (OSError, UnicodeDecodeError, csv.Error):
-            raise InvalidDataError(f"{path.name} is not a readable CSV file") from None
+            raise InvalidDataError(
+                f"{path.name} is not a readable CSV file: save it as UTF-8, separated by commas"
+            ) from None
         if not header or any(_is_number(name) for name in header):
             raise InvalidDataError(f"{path.name} needs a first line with the names of its columns")
+        if len(set(header)) < len(header):
+            raise InvalidDataError(f"{path.name} names a column twice: rename one")
+        self._width = len(header)
         self.feature_names = _select(header, columns)
         self._positions = [header.index(name) for name in self.feature_names]
 
@@ -197,18 +212,20 @@ class CSVSource:
         with self._path.open(newline="", encoding="utf-8-sig") as lines:
             records = csv.reader(lines)
             next(records, None)
-            while batch := list(itertools.islice(records, _CSV_LINES)):
-                try:
-                    cells = [[row[i] for i in self._positions] for row in batch if row]
-                    # An empty cell is a missing value; what to do with it is the clip's decision.
+            try:
+                while batch := list(itertools.islice(records, _CSV_LINES)):
+                    rows = [row for row in batch if row]  # blank lines are no records
+                    if any(len(row) != self._width for row in rows):
+                        raise ValueError
+                    # An empty cell is a missing value: what to do with it is the clip's decision.
                     yield np.array(
-                        [[float(cell or "nan") for cell in row] for row in cells]
+                        [[float(row[i] or "nan") for i in self._positions] for row in rows]
                     ).reshape(-1, self.n_columns)
-                except (ValueError, IndexError):
-                    raise InvalidDataError(
-                        f"{self._path.name} has a cell that is not a number, or a short line: "
-                        "select numeric columns with columns=[...]"
-                    ) from None
+            except (ValueError, csv.Error):  # its message could quote a cell
+                raise InvalidDataError(
+                    f"{self._path.name} has a cell that is not a number, or a line of another "
+                    "length: choose numeric columns with open_rows(path, columns=[...])"
+                ) from None
 
 
 class ParquetSource:
@@ -236,7 +253,8 @@ class ParquetSource:
             kind = schema.field(name).type
             if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
                 raise InvalidDataError(
-                    f"column {name!r} does not hold numbers: select others with columns=[...]"
+                    f"column {name!r} does not hold numbers: choose others with "
+                    "open_rows(path, columns=[...])"
                 )
 
     @property

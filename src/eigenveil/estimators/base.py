@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, validate_data
 
 from eigenveil.data.gram import second_moment
-from eigenveil.data.source import ArraySource, RowSource, open_rows
+from eigenveil.data.source import ArraySource, RowSource, as_table, open_rows
 from eigenveil.estimators.bounds import StatedBounds
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Gate, Mechanism
@@ -29,16 +30,6 @@ from eigenveil.privacy.ledger import Ledger
 
 __all__ = ["Outcome", "PrivateEstimator"]
 
-_VALUE_FREE = (
-    "sample(s)",
-    "feature(s)",
-    "features, but",
-    "feature names",
-    "contains NaN",
-    "contains infinity",
-    "Complex data",
-)
-
 Result = TypeVar("Result")
 Build = Callable[[float, int], Mechanism[Result]]  # from mu and the number of columns
 
@@ -47,19 +38,22 @@ Build = Callable[[float, int], Mechanism[Result]]  # from mu and the number of c
 class Outcome(Generic[Result]):
     """Everything a fit may look at after the noise; no raw data is in it."""
 
-    released: Result
-    centre: NDArray[np.float64]
-    centre_error: float
-    per_row: float  # turns a released sum into a mean where the number of rows is private
-    n_rows: int | None
-    row_norm: float
+    result: CentredResult[Result]
+    stated: StatedBounds
     guarantee: Guarantee
+
+    @property
+    def per_row(self) -> float:
+        """Turns a released sum into a mean where the number of rows is private."""
+        count = self.result.noisy_count
+        return 1.0 if count is None else 1.0 / count
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Constructor arguments and the road from rows to a release."""
 
     mechanisms: ClassVar[Mapping[str, Callable[..., Any]]]
+    shrink: ClassVar[float]  # where rows are clipped, as a share of the reach of the stated box
 
     epsilon: float | None
     delta: float | None
@@ -94,6 +88,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             assume_centered=self.assume_centered,
             on_invalid=self.on_invalid,
             mechanism=self.mechanism,
+            shrink=self.shrink,
         )
 
         def gate(cost: Cost) -> Gate:
@@ -101,28 +96,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
         # Under add/remove the first step is needed for its count even about a known centre.
         if self.assume_centered and adjacency.count_is_public:
-            inner = build(mu, source.n_columns)
-            query = second_moment(source, stated.clip, adjacency)
-            opened = gate(inner.cost())
-            result = CentredResult(
-                np.zeros(source.n_columns), 0.0, query.count, None, opened.draw(inner, query)
-            )
-            del query
+            opened, result = _about_origin(build(mu, source.n_columns), source, stated, gate)
         else:
-            if not source.rereadable:
-                raise InvalidDataError(
-                    "rows that can be read once allow no private centring: pass "
-                    "assume_centered=True with adjacency='replace-one', or a file or array"
-                )
-            mean_mu, inner_mu = split(mu, (CENTRE_SHARE, 1 - CENTRE_SHARE))
-            composite = Centred(
-                mean=GaussianMean(mu=mean_mu),
-                inner=build(inner_mu, source.n_columns),
-                row_norm=stated.clip.row_norm,
-                fixed_centre=self.assume_centered,
-            )
-            opened = gate(composite.cost())
-            result = composite.run(source, stated.start, adjacency, opened)
+            opened, result = self._about_mean(build, mu, source, stated, gate)
         del X, source  # post-processing only from here
         guarantee = Guarantee(
             budget=budget,
@@ -131,20 +107,37 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             bounds=stated.words,
             numerics=Numerics.EXACT if opened.exact else Numerics.IDEALISED,
             simulated=noise.simulated,
-            ledger=_receipt(opened),
+            ledger=opened.receipt,
         )
-        return Outcome(
-            released=result.inner,
-            centre=result.centre,
-            centre_error=result.centre_error,
-            per_row=1.0 if result.noisy_count is None else 1.0 / result.noisy_count,
-            n_rows=result.n_rows,
+        return Outcome(result, stated, guarantee)
+
+    def _about_mean(
+        self,
+        build: Build[Result],
+        mu: float,
+        source: RowSource,
+        stated: StatedBounds,
+        gate: Callable[[Cost], Gate],
+    ) -> tuple[Gate, CentredResult[Result]]:
+        if not source.rereadable:
+            raise InvalidDataError(
+                "rows that can be read once allow no private centring: pass "
+                "assume_centered=True with adjacency='replace-one', or a file or array"
+            )
+        mean_mu, inner_mu = split(mu, (CENTRE_SHARE, 1 - CENTRE_SHARE))
+        composite = Centred(
+            mean=GaussianMean(mu=mean_mu),
+            inner=build(inner_mu, source.n_columns),
             row_norm=stated.clip.row_norm,
-            guarantee=guarantee,
+            fixed_centre=self.assume_centered,
         )
+        opened = gate(composite.cost())
+        return opened, composite.run(source, stated.start, opened)
 
     def _noise_and_ledger(self) -> tuple[NoiseSource, Ledger | None]:
         ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, Path)) else self.ledger
+        if not (ledger is None or isinstance(ledger, Ledger)):
+            raise InvalidParameterError("ledger must be a Ledger or the path of one")
         if self.random_state is None:
             return SystemSource(), ledger
         if ledger is not None:
@@ -157,7 +150,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _open(self, X: Any) -> RowSource:
         """Files, sources and iterators chunk by chunk; anything else as an array."""
         if not isinstance(X, (str, Path, Iterator, RowSource)):
-            return ArraySource(self._validate(X, reset=True))
+            return ArraySource(self._check_table(X, reset=True))
         source = open_rows(X)
         self.n_features_in_ = source.n_columns
         if source.feature_names is not None:
@@ -166,39 +159,47 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
         return source
 
-    def _validate(self, X: Any, *, reset: bool) -> NDArray[np.float64]:
-        try:
-            # In fit, non-finite rows are the clip's decision.
-            checked = validate_data(
-                self, X, reset=reset, dtype=np.float64, ensure_all_finite=not reset
-            )
-        except ValueError as error:
-            # scikit-learn and numpy quote entries in some messages: pass on those that cannot.
-            if any(phrase in str(error) for phrase in _VALUE_FREE):
-                raise
-            raise InvalidDataError(
-                "rows must be a two-dimensional table of numbers. Reshape your data if it is "
-                "flat; encode or drop text columns"
-            ) from None
-        return np.asarray(checked)
+    def _check_table(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        """A table of numbers that scikit-learn has checked for names and size.
 
-    def _describe_noise(self, outcome: Outcome[Any], noise_scale: float) -> dict[str, Any]:
+        scikit-learn quotes entries in some of its messages, so it is shown numbers only.
+        """
+        table = as_table(X)
+        named = X if hasattr(X, "columns") else table
+        validate_data(self, named, reset=reset, skip_check_array=True)
+        return np.asarray(check_array(table, dtype=None, ensure_all_finite=False))
+
+    def _settings(self, outcome: Outcome[Any], noise_scale: float) -> dict[str, Any]:
         """Set the public noise attributes and return the settings of the release."""
+        result = outcome.result
         self.noise_scale_ = noise_scale * outcome.per_row
-        self.noise_floor_ = noise_floor(
-            self.n_features_in_, self.noise_scale_, outcome.centre_error
-        )
+        self.noise_floor_ = noise_floor(self.n_features_in_, self.noise_scale_, result.centre_error)
         names = getattr(self, "feature_names_in_", None)
         return {
             "n_features": int(self.n_features_in_),
-            "n_rows": outcome.n_rows,
-            "row_norm": outcome.row_norm,
+            "n_rows": result.n_rows,
+            **outcome.stated.as_dict(),
+            "assume_centered": bool(self.assume_centered),
+            "on_invalid": self.on_invalid,
             "noise_scale": self.noise_scale_,
             "noise_floor": self.noise_floor_,
             "feature_names": None if names is None else [str(name) for name in names],
         }
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.on_invalid == "zero"
+        return tags
 
-def _receipt(gate: Gate) -> str | None:
-    entry = gate.entry
-    return None if entry is None else f"entry {entry.number} of the ledger (hash {entry.hash[:16]})"
+
+def _about_origin(
+    inner: Mechanism[Result],
+    source: RowSource,
+    stated: StatedBounds,
+    gate: Callable[[Cost], Gate],
+) -> tuple[Gate, CentredResult[Result]]:
+    opened = gate(inner.cost())
+    query = second_moment(source, stated.clip, opened.adjacency)
+    origin = np.zeros(source.n_columns)
+    released = opened.draw(inner, query)
+    return opened, CentredResult(origin, 0.0, query.count, None, released)

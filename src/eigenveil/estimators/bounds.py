@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
 __all__ = ["StatedBounds"]
 
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
+_MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,8 +46,12 @@ class StatedBounds:
         assume_centered: bool,
         on_invalid: Literal["raise", "zero"],
         mechanism: str,
+        shrink: float,
     ) -> "StatedBounds":
-        """Validate what the caller gave; refuse where nothing bounds a row."""
+        """Validate what the caller gave; refuse where nothing bounds a row.
+
+        Without ``row_norm``, rows are clipped at ``shrink`` times the reach of the box.
+        """
         if row_norm is None and bounds is None:
             raise BoundsRequiredError(
                 f"{mechanism!r} needs a public bound: give bounds=(low, high) for the entries, "
@@ -55,20 +61,34 @@ class StatedBounds:
         centre = None
         words = []
         if box is not None:
-            words.append(f"entries within {_interval(box)} (stated by the caller)")
+            words.append(f"entries within {_intervals(box)}, stated by the caller")
             centre = None if assume_centered else (box[0] + box[1]) / 2
-        reach = _reach(box, centre)
         if row_norm is not None:
-            if isinstance(row_norm, bool) or not isinstance(row_norm, (int, float, np.number)):
-                raise InvalidParameterError("row_norm must be a positive number")
-            norm, origin = float(row_norm), "stated by the caller"
+            norm, origin = _number(row_norm), "stated by the caller"
         else:
-            norm, origin = _typical_norm(box, centre), "from the stated range by a public rule"
-        words.append(f"rows clipped at distance {norm:.6g} from the centre ({origin})")
-        # Before the centre is known, a row is bounded by the box or else by the same norm.
+            norm, origin = shrink * _reach(box, centre), "a public rule from the stated range"
+        words.append(
+            f"rows farther than {norm:.6g} from the centre pulled in to that distance, which "
+            f"shrinks their variance ({origin})"
+        )
         clip = Clip(row_norm=norm, box=box, on_invalid=on_invalid)
-        start = replace(clip, row_norm=norm if reach is None else reach, centre=centre)
-        return cls(start, clip, tuple(words))
+        # Before the centre is known, a row is bounded by the box or else by the same norm.
+        reach = norm if box is None else _reach(box, centre)
+        return cls(replace(clip, row_norm=reach, centre=centre), clip, tuple(words))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the settings of a release."""
+        box = self.clip.box
+        return {
+            "row_norm": self.clip.row_norm,
+            "bounds": None if box is None else {"low": box[0].tolist(), "high": box[1].tolist()},
+        }
+
+
+def _number(row_norm: Any) -> float:
+    if isinstance(row_norm, bool) or not isinstance(row_norm, Real):
+        raise InvalidParameterError("row_norm must be a positive number")
+    return float(row_norm)
 
 
 def _box(bounds: Any, n_columns: int) -> Box:
@@ -85,27 +105,18 @@ def _box(bounds: Any, n_columns: int) -> Box:
     return low, high
 
 
-def _interval(box: Box) -> str:
-    low, high = box
-    if (low == low[0]).all() and (high == high[0]).all():
-        return f"[{low[0]:g}, {high[0]:g}]"
-    return "one interval per column"
+def _intervals(box: Box) -> str:
+    pairs = [f"[{low:g}, {high:g}]" for low, high in zip(*box, strict=True)]
+    if len(set(pairs)) == 1:
+        return pairs[0]
+    if len(pairs) <= _MOST_INTERVALS:
+        return ", ".join(pairs)
+    return f"{len(pairs)} intervals listed in release.json"
 
 
-def _reach(box: Box | None, centre: NDArray[np.float64] | None) -> float | None:
-    """Largest distance of a point of the box from the public start."""
-    if box is None:
-        return None
-    start = 0.0 if centre is None else centre
-    return float(np.linalg.norm(np.maximum(np.abs(box[0] - start), np.abs(box[1] - start))))
-
-
-def _typical_norm(box: Box | None, centre: NDArray[np.float64] | None) -> float:
-    """Root mean square distance from the start of a point uniform on the box.
-
-    A public rule. The noise grows with the square of the bound, so clipping at the farthest
-    corner (sqrt(3) times this) would cost three times the noise for rows that do not occur.
-    """
+def _reach(box: Box | None, centre: NDArray[np.float64] | None) -> float:
+    """Distance from the public start to the farthest corner of the box."""
     assert box is not None  # resolve() was given row_norm or bounds
-    low, high = (b if centre is None else b - centre for b in box)
-    return math.sqrt(float(np.sum(low * low + low * high + high * high)) / 3)
+    start = 0.0 if centre is None else centre
+    corner = np.maximum(np.abs(box[0] - start), np.abs(box[1] - start))
+    return math.sqrt(float(corner @ corner))

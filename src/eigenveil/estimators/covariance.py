@@ -23,7 +23,8 @@ class PrivateCovariance(PrivateEstimator):
     mechanism : {"gauss"}
         How noise is added.
     row_norm, bounds, assume_centered, adjacency, on_invalid, ledger, random_state
-        As in `PrivatePCA`.
+        As in `PrivatePCA`, except that ``bounds`` alone clip at half the diagonal of the box. A
+        smaller ``row_norm`` means less noise, and smaller variances if rows lie beyond it.
 
     Attributes
     ----------
@@ -54,6 +55,9 @@ class PrivateCovariance(PrivateEstimator):
     mechanisms: ClassVar[dict[str, Callable[..., Mechanism[NoisyMatrix]]]] = {
         GaussCov.name: GaussCov
     }
+
+    # No variance inside the box exceeds its reach, so only rare rows are pulled in.
+    shrink = 1.0
 
     def __init__(
         self,
@@ -87,16 +91,16 @@ class PrivateCovariance(PrivateEstimator):
         factory = self._factory()
         outcome = self._release(X, lambda mu, _: factory(mu=mu))
         del X
-        noisy = outcome.released
+        noisy = outcome.result.inner
         self.covariance_ = noisy.matrix * outcome.per_row
-        self.location_ = outcome.centre
-        self.n_samples_ = outcome.n_rows
+        self.location_ = outcome.result.centre
+        self.n_samples_ = outcome.result.n_rows
         self.privacy_ = outcome.guarantee
         self.release_ = Release(
             kind="covariance",
             mechanism=self.mechanism,
             guarantee=outcome.guarantee,
-            settings=self._describe_noise(outcome, noisy.noise_scale),
+            settings=self._settings(outcome, noisy.noise_scale),
             arrays={"covariance": self.covariance_, "location": self.location_},
         )
         return self

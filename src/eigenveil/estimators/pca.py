@@ -1,14 +1,16 @@
 """Principal components under differential privacy."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from eigenveil.data.source import RowSource, as_table, open_rows
 from eigenveil.estimators.base import PrivateEstimator
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Mechanism
@@ -34,7 +36,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Public clipping distance of a row from the centre.
     bounds : (low, high), optional
         Public range of the entries: two numbers, or two arrays with one number per column.
-        One of ``row_norm`` and ``bounds`` is needed; with both, ``row_norm`` clips.
+        One of ``row_norm`` and ``bounds`` is needed. With both, ``row_norm`` clips; with
+        ``bounds`` alone, rows are clipped at 1/sqrt(3) of the way to the farthest corner, which
+        helps directions and shrinks eigenvalues: state ``row_norm`` where eigenvalues matter.
     assume_centered : bool
         Take the origin as the centre. Otherwise a tenth of mu^2 buys a private mean.
     adjacency : {"replace-one", "add-remove"}
@@ -78,6 +82,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     mechanisms: ClassVar[dict[str, Callable[..., Mechanism[NoisyComponents]]]] = {
         AnalyzeGauss.name: AnalyzeGauss
     }
+
+    # Clip at the root mean square distance of a point uniform on the box: directions gain more
+    # from the smaller noise, which grows with the square of the bound, than clipping costs them.
+    shrink = 1 / math.sqrt(3)
 
     def __init__(
         self,
@@ -128,23 +136,23 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
         outcome = self._release(X, build)
         del X
-        noisy = outcome.released
+        noisy = outcome.result.inner
         self.components_ = noisy.components
         self.explained_variance_ = np.maximum(noisy.eigenvalues * outcome.per_row, 0.0)
         # The trace bounds the sum of its positive eigenvalues only without noise.
         whole = max(noisy.trace * outcome.per_row, float(self.explained_variance_.sum()))
         self.explained_variance_ratio_ = self.explained_variance_ / (whole or 1.0)
-        self.mean_ = outcome.centre
+        self.mean_ = outcome.result.centre
         self.n_components_ = len(self.components_)
-        self.n_samples_ = outcome.n_rows
-        rows = 1.0 / outcome.per_row if outcome.n_rows is None else outcome.n_rows
+        self.n_samples_ = outcome.result.n_rows
+        rows = 1.0 / outcome.per_row if outcome.result.n_rows is None else outcome.result.n_rows
         self.singular_values_ = np.sqrt(self.explained_variance_ * rows)
         self.privacy_ = outcome.guarantee
         self.release_ = Release(
             kind="pca",
             mechanism=self.mechanism,
             guarantee=outcome.guarantee,
-            settings=self._describe_noise(outcome, noisy.noise_scale),
+            settings=self._settings(outcome, noisy.noise_scale),
             arrays={
                 "components": self.components_,
                 "explained_variance": self.explained_variance_,
@@ -154,22 +162,33 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         )
         return self
 
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, then scores of the same rows; what `transform` says about privacy holds."""
+        if isinstance(X, Iterator):  # say so before anything is charged
+            raise InvalidDataError("rows that can be read once cannot be fitted and transformed")
+        return super().fit_transform(X, y, **fit_params)
+
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Scores of the rows of ``X``. They are NOT private with respect to ``X``."""
+        """Scores of the rows of ``X``. They are NOT private with respect to ``X``.
+
+        With ``on_invalid="zero"`` a row with a missing or infinite value has NaN scores.
+        """
         check_is_fitted(self)
-        scores: NDArray[np.float64] = (
-            self._validate(X, reset=False) - self.mean_
-        ) @ self.components_.T
+        if isinstance(X, (str, Path, Iterator, RowSource)):
+            X = np.concatenate(list(open_rows(X).chunks()))
+        rows = self._check_table(X, reset=False)
+        if self.on_invalid == "raise" and not np.isfinite(rows).all():
+            raise InvalidDataError("a row to transform holds NaN or inf: fill it or drop the row")
+        scores: NDArray[np.float64] = (rows - self.mean_) @ self.components_.T
+        scores[~np.isfinite(scores).all(axis=1)] = np.nan
         return scores
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Rows with the given scores; as private as the scores are."""
         check_is_fitted(self)
-        scores = check_array(X, dtype=np.float64)
+        scores = as_table(X)
         if scores.shape[1] != self.n_components_:
-            raise InvalidDataError(
-                f"scores must have {self.n_components_} columns, one a component"
-            )
+            raise InvalidDataError(f"scores must have {self.n_components_} columns")
         rows: NDArray[np.float64] = scores @ self.components_ + self.mean_
         return rows
 

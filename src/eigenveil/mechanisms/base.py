@@ -13,7 +13,7 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import covers
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Composed, Cost
-from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.privacy.ledger import Ledger
 
 __all__ = ["Gate", "Mechanism", "release"]
 
@@ -66,25 +66,24 @@ class Gate:
         noise: NoiseSource,
     ) -> None:
         self.total = total
-        self.entry: Entry | None = None  # the ledger's receipt
+        self.adjacency = adjacency
+        self.receipt: str | None = None  # the ledger's, once charged
         self.exact = True
         self._label = label
-        self._adjacency = adjacency
         self._ledger = ledger
         self._noise = noise
         self._spent: tuple[Cost, ...] = ()
 
     def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
         """Charge, then add noise."""
-        if query.adjacency is not self._adjacency:
+        if query.adjacency is not self.adjacency:
             raise InvalidParameterError("the statistic was bounded for other neighbours")
         spent = (*self._spent, step.cost())
         if not covers(self.total, Composed(spent)):
             raise BudgetExceededError(f"the step {step.name!r} asks for more than its share")
         if not self._spent and self._ledger is not None:
-            self.entry = self._ledger.charge(
-                self.total, label=self._label, adjacency=self._adjacency
-            )
+            entry = self._ledger.charge(self.total, label=self._label, adjacency=self.adjacency)
+            self.receipt = f"entry {entry.number} of {self._ledger} (hash {entry.hash[:16]})"
         self._spent = spent
         self.exact = self.exact and query.exact
         return step.perturb(query, self._noise.bound_to(query.value.units))  # noise enters here

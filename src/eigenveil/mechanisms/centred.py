@@ -21,7 +21,6 @@ from eigenveil.data.source import RowSource
 from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.mean import GaussianMean
 from eigenveil.privacy.accounting import compose
-from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["CENTRE_SHARE", "Centred", "CentredResult"]
@@ -60,17 +59,15 @@ class Centred(Generic[Result]):
         """Both steps, composed."""
         return compose(self.mean.cost(), self.inner.cost())
 
-    def run(
-        self, source: RowSource, start: Clip, adjacency: Adjacency, gate: Gate
-    ) -> CentredResult[Result]:
+    def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows twice; ``start`` bounds them for the mean."""
-        rough = gate.draw(self.mean, total(source, start, adjacency))
+        rough = gate.draw(self.mean, total(source, start, gate.adjacency))
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
         if not self.fixed_centre:
             centre = _within(centre + rough.offset, start)
         centre_error = 0.0 if self.fixed_centre else rough.squared_error
         about = replace(start, row_norm=self.row_norm, centre=centre)
-        query = second_moment(source, about, adjacency)
+        query = second_moment(source, about, gate.adjacency)
         return CentredResult(
             centre, centre_error, query.count, rough.count, gate.draw(self.inner, query)
         )

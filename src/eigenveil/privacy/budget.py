@@ -2,17 +2,21 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 from eigenveil.exceptions import InvalidBudgetError
 
 __all__ = ["Budget"]
 
 
-def _positive(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidBudgetError(f"{name} must be a number")
-    if not (math.isfinite(value) and value > 0):
+    number = float(value)
+    if not (math.isfinite(number) and number > 0):
         raise InvalidBudgetError(f"{name} must be positive and finite")
+    return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,20 +28,16 @@ class Budget:
     rho: float | None = None
 
     def __post_init__(self) -> None:
-        if (self.epsilon is None) == (self.rho is None):
-            raise InvalidBudgetError(
-                "give a budget: epsilon and delta, or epsilon alone (pure), or rho alone"
-            )
-        if self.rho is not None:
-            if self.delta is not None:
-                raise InvalidBudgetError("rho stands alone: drop delta, or give epsilon and delta")
-            _positive("rho", self.rho)
-        if self.epsilon is not None:
-            _positive("epsilon", self.epsilon)
-        if self.delta is not None:
-            _positive("delta", self.delta)
-            if self.delta >= 1:
-                raise InvalidBudgetError("delta must lie between 0 and 1, both excluded")
+        given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
+        for name, value in given.items():
+            if value is not None:  # numpy scalars become floats
+                object.__setattr__(self, name, _positive(name, value))
+        if self.rho is not None and (self.epsilon is not None or self.delta is not None):
+            raise InvalidBudgetError("give either epsilon (with delta) or rho, not both")
+        if self.rho is None and self.epsilon is None:
+            raise InvalidBudgetError("give a budget: epsilon with delta, or rho")
+        if self.delta is not None and self.delta >= 1:
+            raise InvalidBudgetError("delta must lie between 0 and 1, both excluded")
 
     @property
     def is_pure(self) -> bool:

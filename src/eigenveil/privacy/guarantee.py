@@ -4,12 +4,12 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from eigenveil.privacy.accounting import native
+from eigenveil.privacy.accounting import epsilon_of, native
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["Guarantee", "Kind", "Numerics"]
+__all__ = ["SIMULATION", "Guarantee", "Kind", "Numerics"]
 
 
 class Kind(StrEnum):
@@ -27,27 +27,37 @@ class Numerics(StrEnum):
 
 
 _NEIGHBOURS = {
-    Adjacency.REPLACE_ONE: "replaced by any other row (the number of rows is public)",
-    Adjacency.ADD_REMOVE: "added or removed (the number of rows is private)",
+    Adjacency.REPLACE_ONE: "replacing it by any other row",
+    Adjacency.ADD_REMOVE: "adding or removing it",
+}
+_COUNT = {
+    Adjacency.REPLACE_ONE: "the number of rows is public",
+    Adjacency.ADD_REMOVE: "the number of rows is private",
 }
 _KINDS = {
-    Kind.WORST_CASE: "worst-case: it holds for every table",
-    Kind.MODEL_BASED: "model-based: it holds only if the records follow the assumed model",
+    Kind.WORST_CASE: "every table, whatever an attacker knows (worst-case)",
+    Kind.MODEL_BASED: "tables that follow the assumed model, and no others (model-based)",
 }
 _NUMERICS = {
     Numerics.EXACT: (
-        "exact: sums were formed without rounding error and the noise is an ideal law "
-        "rounded to a public grid"
+        "the computer's rounding is covered (exact numerics: sums without rounding error, noise "
+        "of the ideal law rounded to a public grid)"
     ),
     Numerics.IDEALISED: (
-        "idealised: the proof is about real numbers and floating-point effects are not covered"
+        "the computer's rounding is not covered (idealised numerics: the proof is about real "
+        "numbers)"
     ),
 }
-NOT_PROTECTED = (
-    "what the whole table shows about a population, several rows of one person taken together, "
-    "the public settings of the release, how long it took, and anything computed from records "
-    "afterwards, such as the scores returned by transform"
+_NOT_PROTECTED = (
+    "several rows of one person taken together; what the whole table shows about a population; "
+    "the settings of the release and how long it took; anything learnt from the records before "
+    "this step, such as a scaling, or computed from them afterwards, such as scores"
 )
+SIMULATION = (
+    "Simulation, not private: the noise came from a seed and can be removed. With the operating "
+    "system's randomness the promise would be as follows."
+)
+_EXAMPLE_DELTA = 1e-6  # at which a rho is also stated as an epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,34 +78,47 @@ class Guarantee:
         """Who or what is protected."""
         return "one row"
 
-    def _strength(self) -> str:
-        budget = self.budget
-        if budget.rho is not None:
-            return f"rho = {budget.rho:g} (zero-concentrated differential privacy)"
-        assert budget.epsilon is not None  # a Budget has rho or epsilon
-        factor = f"{math.exp(budget.epsilon):.3g}" if budget.epsilon < 20 else "e^epsilon"
-        more_likely = f"no outcome becomes more likely by more than a factor of {factor}"
-        if budget.delta is None:
-            return f"epsilon = {budget.epsilon:g}: {more_likely}"
+    def statements(self) -> tuple[tuple[str, str], ...]:
+        """The promise as labelled clauses; `sentence` strings them together word for word."""
         return (
-            f"epsilon = {budget.epsilon:g}, delta = {budget.delta:g}: {more_likely}, up to a "
-            f"probability of {budget.delta:g}"
+            (
+                "Protected",
+                f"{self.unit}, whichever it is; {_NEIGHBOURS[self.adjacency]} makes no outcome "
+                f"more likely by more than {self._strength()}; {_COUNT[self.adjacency]}",
+            ),
+            ("Spent", native(self.cost)),
+            ("Holds for", f"{_KINDS[self.kind]}; {_NUMERICS[self.numerics]}"),
+            ("Relies on", "; ".join(self.bounds)),
+            (
+                "Recorded in",
+                self.ledger or "no ledger: keep count of releases from this table yourself",
+            ),
+            ("Not protected", _NOT_PROTECTED),
         )
 
     def sentence(self) -> str:
         """The promise in plain words, the same wherever it is shown."""
-        claim = (
-            f"Protected is {self.unit} of the table, {_NEIGHBOURS[self.adjacency]}, at "
-            f"{self._strength()}; spent: {native(self.cost)}. "
-            f"The guarantee is {_KINDS[self.kind]}. "
-            f"Numerics are {_NUMERICS[self.numerics]}. "
-            f"Bounds: {'; '.join(self.bounds)}. "
-            f"Charged to {self.ledger or 'no ledger: keep track of repeated releases yourself'}. "
-            f"Not protected: {NOT_PROTECTED}."
-        )
+        claim = " ".join(f"{label}: {text}." for label, text in self.statements())
         if self.simulated:
-            return (
-                "Simulation, not private: the noise came from a seed and can be removed. "
-                f"With the operating system's randomness it would be: {claim}"
-            )
+            return f"{SIMULATION} {claim}"
         return claim
+
+    def _strength(self) -> str:
+        budget = self.budget
+        if budget.rho is not None:
+            epsilon = epsilon_of(self.cost, _EXAMPLE_DELTA)
+            return (
+                f"{_factor(epsilon)}, up to a probability of {_EXAMPLE_DELTA:g} (rho = "
+                f"{budget.rho:g}, zero-concentrated differential privacy)"
+            )
+        assert budget.epsilon is not None  # a Budget has rho or epsilon
+        if budget.delta is None:
+            return f"{_factor(budget.epsilon)} (epsilon = {budget.epsilon:g})"
+        return (
+            f"{_factor(budget.epsilon)}, up to a probability of {budget.delta:g} "
+            f"(epsilon = {budget.epsilon:g}, delta = {budget.delta:g})"
+        )
+
+
+def _factor(epsilon: float) -> str:
+    return f"a factor of {math.exp(epsilon):.3g}" if epsilon < 20 else f"e^{epsilon:g}"

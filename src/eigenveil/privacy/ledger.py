@@ -15,6 +15,8 @@ note the hash of the newest entry elsewhere.
 
 import hashlib
 import json
+import math
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,7 +107,12 @@ class Ledger:
         budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
         neighbours = Adjacency.parse(adjacency)
         terms = _canonical(
-            {"adjacency": neighbours.value, "budget": budget.as_dict(), "version": 1}
+            {
+                "adjacency": neighbours.value,
+                "budget": budget.as_dict(),
+                "id": secrets.token_hex(16),  # so that no two ledgers share a hash
+                "version": 1,
+            }
         )
         path = Path(path).resolve()
         try:
@@ -134,10 +141,7 @@ class Ledger:
                 )
             spent = Composed(tuple(entry.cost for entry in book.entries))
             if not fits(Composed((spent, cost)), book.budget):
-                raise BudgetExceededError(
-                    f"the ledger cannot cover this release: {_summary(spent, book.budget)}; "
-                    "ask for less, or stop releasing from this table"
-                )
+                raise BudgetExceededError(_refusal(spent, cost, book.budget))
             number = len(book.entries) + 1
             time = datetime.now(UTC).isoformat(timespec="seconds")
             record = _canonical(
@@ -197,6 +201,9 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.path.name!r})"
 
+    def __str__(self) -> str:
+        return f"ledger {self.path.name}"
+
 
 @contextmanager
 def _connect(path: Path) -> Iterator[sqlite3.Connection]:
@@ -236,9 +243,28 @@ def _load(connection: sqlite3.Connection) -> _Book:
     return _Book(Budget(**terms["budget"]), Adjacency(terms["adjacency"]), tuple(entries), head)
 
 
-def _summary(spent: Cost, budget: Budget) -> str:
+def _used(spent: Cost, budget: Budget) -> tuple[str, float, float]:
+    """Name, amount spent and amount granted, in the ledger's own notion."""
     if budget.rho is not None:
-        return f"spent rho = {rho_of(spent):.6g} of {budget.rho:g}"
-    used = epsilon_of(spent, budget.delta or 0.0)
+        return "rho", rho_of(spent), budget.rho
+    assert budget.epsilon is not None  # a Budget has rho or epsilon
+    return "epsilon", epsilon_of(spent, budget.delta or 0.0), budget.epsilon
+
+
+def _summary(spent: Cost, budget: Budget) -> str:
+    name, used, granted = _used(spent, budget)
     at_delta = "" if budget.delta is None else f" at delta = {budget.delta:g}"
-    return f"spent epsilon = {used:.6g} of {budget.epsilon:g}{at_delta}"
+    return f"spent {name} = {used:.6g} of {granted:g}{at_delta}"
+
+
+def _refusal(spent: Cost, cost: Cost, budget: Budget) -> str:
+    if budget.is_pure and math.isinf(epsilon_of(cost, 0.0)):
+        return (
+            "a pure epsilon ledger cannot pay for Gaussian noise: create one with epsilon and "
+            "delta, or with rho"
+        )
+    name, total, _ = _used(Composed((spent, cost)), budget)
+    return (
+        f"the ledger has {_summary(spent, budget)}; with this release it would be "
+        f"{name} = {total:.6g}: ask for less, or stop releasing from this table"
+    )

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidParameterError, VerificationError
+from eigenveil.privacy.accounting import fits
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import cost_from_dict, cost_to_dict
@@ -31,6 +32,7 @@ from eigenveil.release.page import render
 
 __all__ = ["Release"]
 
+_SHORTEST_FINGERPRINT = 16
 _FILES = ("release.json", "arrays.npz", "report.html")
 
 
@@ -92,18 +94,15 @@ class Release:
         content = {
             "release.json": (json.dumps(document, indent=2, allow_nan=False) + "\n").encode(),
             "arrays.npz": arrays.getvalue(),
-            "report.html": render(document, self.arrays).encode(),
+            "report.html": render(self.guarantee, document, self.arrays).encode(),
         }
         content["SHA256SUMS"] = "".join(
             f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in content.items()
         ).encode()
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".release-") as draft:
-            complete = Path(draft) / "complete"
-            complete.mkdir()
-            for name, data in content.items():
-                (complete / name).write_bytes(data)
-            os.rename(complete, folder)
+        try:
+            _write(folder, content)
+        except OSError:
+            raise InvalidParameterError(f"cannot write {folder}: choose a writable place") from None
         return folder
 
     @classmethod
@@ -115,7 +114,7 @@ class Release:
         except (json.JSONDecodeError, UnicodeDecodeError):
             raise VerificationError("release.json is not JSON") from None
         schema.check(document)
-        release = cls(
+        loaded = cls(
             kind=document["kind"],
             mechanism=document["mechanism"],
             guarantee=_guarantee(document["guarantee"]),
@@ -124,9 +123,19 @@ class Release:
             created=document["created"],
             library=document["library"],
         )
-        if release.as_dict() != document:
+        if loaded.as_dict() != document:
             raise VerificationError("release.json contradicts itself or the arrays beside it")
-        return release
+        if not fits(loaded.guarantee.cost, loaded.guarantee.budget):
+            raise VerificationError("release.json states a budget smaller than what was spent")
+        # Another version may lay the page out differently; this one must agree with itself.
+        same_library = loaded.library == version("eigenveil")
+        if (
+            same_library
+            and render(loaded.guarantee, document, loaded.arrays).encode()
+            != (content["report.html"])
+        ):
+            raise VerificationError("report.html does not say what release.json says")
+        return loaded
 
     @staticmethod
     def fingerprint(folder: str | Path) -> str:
@@ -139,9 +148,24 @@ class Release:
     def verify(cls, folder: str | Path, *, fingerprint: str | None = None) -> "Release":
         """Load a folder, or raise `VerificationError`; compare with a noted fingerprint."""
         release = cls.load(folder)
-        if fingerprint is not None and cls.fingerprint(folder) != fingerprint:
-            raise VerificationError("the folder is intact but is not the one you noted")
+        if fingerprint is not None:
+            if len(fingerprint) < _SHORTEST_FINGERPRINT:
+                raise InvalidParameterError(
+                    f"give at least {_SHORTEST_FINGERPRINT} digits of the fingerprint"
+                )
+            if not cls.fingerprint(folder).startswith(fingerprint.lower()):
+                raise VerificationError("the folder is intact but is not the one you noted")
         return release
+
+
+def _write(folder: Path, content: Mapping[str, bytes]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".release-") as draft:
+        complete = Path(draft) / "complete"
+        complete.mkdir()
+        for name, data in content.items():
+            (complete / name).write_bytes(data)
+        os.rename(complete, folder)
 
 
 def _verified(folder: Path) -> dict[str, bytes]:

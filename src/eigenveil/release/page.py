@@ -1,16 +1,19 @@
 """The page for people: one self-contained HTML file, no script, no network."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.privacy.guarantee import SIMULATION, Guarantee
+
 __all__ = ["render"]
 
 _MOST_BARS = 40
+_TITLES = {"pca": "Private principal components", "covariance": "Private covariance"}
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b2733; --soft: #5d6b78; --line: #d7dde3;
@@ -20,24 +23,27 @@ _STYLE = """
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 46rem; margin: 2.5rem auto; padding: 0 1.2rem; }
 h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.soft { color: var(--soft); } .promise { background: var(--card); padding: 1rem 1.2rem;
+.soft { color: var(--soft); } .promise { background: var(--card); padding: .6rem 1.2rem;
   border-left: 4px solid var(--signal); border-radius: 4px; }
 .warning { border-left-color: var(--noise); font-weight: 600; }
 table { border-collapse: collapse; width: 100%; } td { padding: .35rem .4rem;
   border-bottom: 1px solid var(--line); vertical-align: top; } td:first-child { color: var(--soft);
-  width: 15rem; } svg { width: 100%; height: auto; } svg text { font: 13px system-ui, sans-serif;
+  width: 12rem; } .promise tr:last-child td { border-bottom: none; } .promise td:first-child {
+  width: 8rem; } svg { width: 100%; height: auto; } svg text { font: 13px system-ui, sans-serif;
   fill: var(--ink); }
 """
 
 
-def render(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> str:
+def render(
+    guarantee: Guarantee,
+    document: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[np.float64]],
+) -> str:
     """The report of one release."""
-    promise = document["guarantee"]
-    title = {"pca": "Private principal components", "covariance": "Private covariance"}
-    name = title[document["kind"]]
+    name = _TITLES[document["kind"]]
     warning = (
-        '<p class="promise warning">Simulation, not private. Do not publish.</p>'
-        if promise["simulated"]
+        f'<p class="promise warning">{SIMULATION} Do not publish.</p>'
+        if guarantee.simulated
         else ""
     )
     return f"""<!doctype html>
@@ -49,7 +55,7 @@ def render(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]
 mechanism <b>{escape(document["mechanism"])}</b></p>
 {warning}
 <h2>What is promised</h2>
-<p class="promise">{escape(promise["sentence"])}</p>
+<div class="promise">{_table(guarantee.statements())}</div>
 <h2>What was released</h2>
 {_table(_facts(document, arrays))}
 <h2>How far to trust it</h2>
@@ -63,19 +69,19 @@ def _facts(
 ) -> list[tuple[str, str]]:
     settings = document["settings"]
     rows = settings["n_rows"]
+    contents = []
+    for name, array in arrays.items():
+        size = " x ".join(f"{length:,}" for length in array.shape)
+        contents.append((name.replace("_", " "), f"{size} numbers"))
     return [
-        ("Columns", str(settings["n_features"])),
-        ("Rows", "private" if rows is None else f"{rows:,} (public)"),
-        ("Row-norm bound", f"{settings['row_norm']:.6g}"),
-        ("Noise scale per entry", f"{settings['noise_scale']:.6g}"),
-        *(
-            (name, " x ".join(map(str, array.shape)) or "1 number")
-            for name, array in arrays.items()
-        ),
+        *contents,
+        ("from a table of", f"{'private' if rows is None else f'{rows:,}'} rows"),
+        ("noise on a diagonal entry", f"standard deviation {settings['noise_scale']:.4g}"),
+        ("noise off the diagonal", f"standard deviation {settings['noise_scale'] / 2**0.5:.4g}"),
     ]
 
 
-def _table(facts: list[tuple[str, str]]) -> str:
+def _table(facts: Sequence[tuple[str, str]]) -> str:
     rows = "".join(f"<tr><td>{escape(k)}</td><td>{escape(v)}</td></tr>" for k, v in facts)
     return f"<table>{rows}</table>"
 
@@ -95,6 +101,8 @@ def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]
     )
     shown = values[:_MOST_BARS]
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
+    if negative := int(np.sum(values < 0)):
+        rest += f" {negative} are negative, which only noise can cause."
     return (
         f"<p>Noise alone, in the matrix and in its centre, produces an eigenvalue above "
         f"{floor:.4g} about once in a hundred releases. {verdict}{rest}</p>{_scree(shown, floor)}"
@@ -116,7 +124,7 @@ def _scree(values: NDArray[np.float64], floor: float) -> str:
         parts.append(
             f'<line x1="{left}" x2="{width}" y1="{level:.1f}" y2="{level:.1f}" '
             f'stroke="var(--line)"/>'
-            f'<text x="{left - 8}" y="{level + 4:.1f}" text-anchor="end">{tick:.3g}</text>'
+            f'<text x="{left - 8}" y="{level + 4:.1f}" text-anchor="end">{tick:,.4g}</text>'
         )
     for i, value in enumerate(values.tolist()):
         colour = "var(--signal)" if value > floor else "var(--soft)"
@@ -136,7 +144,7 @@ def _scree(values: NDArray[np.float64], floor: float) -> str:
         f'<text x="{(width + left) / 2}" y="{height - 6}" text-anchor="middle">eigenvalue, largest '
         f"first</text>"
         f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">'
-        f"variance</text>"
+        f"variance (squared column units)</text>"
     )
     label = "Bar chart of the released eigenvalues with the level that noise alone rarely exceeds"
     drawing = "".join(parts)
