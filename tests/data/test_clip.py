@@ -86,6 +86,24 @@ def test_a_row_whose_sum_overflows_is_valid():
     assert integers(Clip(row_norm=1.0), [1.7e308, 1.7e308]).any()
 
 
+@pytest.mark.parametrize("box", [None, (np.full(2, -5.0), np.full(2, 5.0))])
+def test_a_float_too_wide_for_float64_is_an_invalid_row(box):
+    wide = np.array([[np.longdouble(10) ** 400, 1], [np.longdouble(1) / 3, 0]])
+    if not np.isfinite(wide).all():
+        pytest.skip("long double is float64 here")
+    out = integers(Clip(row_norm=1.0, box=box, on_invalid="zero"), wide)
+    assert not out[0].any()
+    assert out[1, 0] == np.rint(ONE / 3)
+    with pytest.raises(InvalidDataError):
+        integers(Clip(row_norm=1.0, box=box), wide)
+
+
+def test_a_huge_row_is_clamped_to_a_huge_box():
+    box = (np.full(2, -1e160), np.full(2, 1e160))
+    out = integers(Clip(row_norm=1.0, box=box), [1e200, 1e160])[0] / ONE
+    assert out == pytest.approx([0.5**0.5, 0.5**0.5], abs=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8, np.bool_])
 def test_other_dtypes(dtype):
     rows = np.array([[1, 0], [0, 1]], dtype=dtype)

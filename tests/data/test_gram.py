@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data import Clip, gram, open_rows, second_moment, total
+from eigenveil.data import Clip, count, gram, open_rows, second_moment, total
 from eigenveil.data.clip import FRACTION_BITS
 from eigenveil.data.source import IterableSource
 from eigenveil.exceptions import InvalidDataError
@@ -88,13 +88,17 @@ def test_bit_identical_through_parquet(rows, tmp_path):
     assert np.array_equal(got, expected)
 
 
-def test_many_rows_cross_the_float_boundary(monkeypatch):
-    """Sums are moved to int64 before a float64 could lose a bit."""
-    monkeypatch.setattr(gram, "_EXACT_ROWS", 1000)
-    rows = np.ones((5000, 3))
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_many_rows_near_the_bound_stay_exact(d):
+    """300,000 rows of norm one: more than float64 holds, whatever the blocks."""
     clip = Clip(row_norm=1.0)
-    moment, _ = naive(rows, clip)
-    assert np.array_equal(second_moment(open_rows(rows), clip, REPLACE).value.units, moment)
+    rows = np.random.default_rng(d).uniform(-0.1, 0.1, size=(300_000, d))
+    rows[:, 0] += 1.0
+    moment, sums = naive(rows, clip)
+    assert moment[0, 0] > 1 << 53
+    for table in (rows, rows[::-1], iter(np.array_split(rows, 7))):
+        assert np.array_equal(second_moment(open_rows(table), clip, REPLACE).value.units, moment)
+    assert np.array_equal(total(open_rows(rows), clip, REPLACE).value.units, sums)
 
 
 def test_too_many_rows_for_int64_are_refused(monkeypatch):
@@ -115,10 +119,22 @@ def test_sensitivities_and_units(rows):
     assert (replace.unit, add.unit) == (4.0 / 3001, 4.0)
 
 
+def test_a_count_moves_by_one_at_most():
+    clip = Clip(row_norm=1.0, on_invalid="zero")
+    rows = np.ones((3, 2))
+    base = count(open_rows(rows), clip).value.units[0]
+    for extra in ([1e308, 1.0], [0.0, 0.0], [np.nan, 1.0]):
+        more = count(open_rows(np.vstack([rows, extra])), clip).value.units[0]
+        assert 0 <= more - base <= 1 << FRACTION_BITS
+
+
 def test_invalid_rows_are_not_counted_under_add_remove():
     rows = np.array([[0.5, 0.5], [np.nan, 1.0]])
-    query = total(open_rows(rows), Clip(row_norm=1.0, on_invalid="zero"), ADD)
-    assert query.value.units[-1] == 1 << FRACTION_BITS
+    clip = Clip(row_norm=1.0, on_invalid="zero")
+    assert total(open_rows(rows), clip, ADD).value.units[-1] == 1 << FRACTION_BITS
+    counted = count(open_rows(rows), clip)
+    assert counted.value.units.tolist() == [1 << FRACTION_BITS]
+    assert (counted.sensitivity, counted.adjacency) == (1.0, ADD)
 
 
 def test_an_empty_table_is_an_error_only_where_its_size_is_public():
@@ -139,7 +155,10 @@ def test_the_self_test_passes_here_and_catches_a_broken_blas(monkeypatch):
         out[0, -1] += 1.0
         return out
 
-    for broken in (single_precision, off_by_a_bit):
+    def single_when_wide(rows, sums):
+        return single_precision(rows, sums) if rows.shape[1] > 300 else sums + rows.T @ rows
+
+    for broken in (single_precision, off_by_a_bit, single_when_wide):
         assert not gram.blas_is_exact(broken)
     monkeypatch.setattr(gram, "_accumulate", single_precision)
     assert not second_moment(open_rows(np.ones((2, 2))), Clip(row_norm=1.0), REPLACE).exact

@@ -75,6 +75,20 @@ def test_parquet_types_nulls_and_columns(tmp_path):
         open_rows(path)
 
 
+def test_parquet_index_and_repeated_names(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"a": [1.0, 2.0]}, index=[7, 9]).to_parquet(path)
+    assert open_rows(path).feature_names == ("a",)
+    assert np.array_equal(read(path), [[1.0], [2.0]])
+    pq.write_table(pa.Table.from_arrays([pa.array([1.0])] * 2, names=["a", "a"]), path)
+    with pytest.raises(InvalidDataError, match="same name"):
+        open_rows(path)
+
+
 def test_damaged_files(tmp_path):
     pytest.importorskip("pyarrow")
     for name in ("t.parquet", "t.npy"):
@@ -133,6 +147,20 @@ def test_iterators_are_read_once_and_iterables_again():
         list(once.chunks())
     for _ in range(2):
         assert len(np.concatenate(list(again.chunks()))) == 3
+
+
+def test_tables_in_memory_and_streams_are_told_apart():
+    import pandas as pd
+
+    class Again:
+        def __iter__(self):
+            return iter([np.ones((2, 3)), np.zeros((1, 3))])
+
+    for table in ([[1, 2], [3, 4]], pd.DataFrame({"a": [1, 2]}), np.ones((2, 2))):
+        assert isinstance(open_rows(table), ArraySource)
+    source = open_rows(Again())
+    assert isinstance(source, IterableSource)
+    assert source.rereadable
 
 
 def test_every_source_follows_the_protocol(csv):

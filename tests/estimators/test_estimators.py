@@ -204,6 +204,17 @@ def test_every_kind_of_table_gives_the_same_release(estimator, rows, tmp_path):
     assert not hasattr(by_file, "feature_names_in_")
 
 
+@BOTH
+def test_the_release_does_not_change_with_the_attributes(estimator, rows):
+    fitted = estimator(**BUDGET, row_norm=5.0).fit(rows)
+    name = "components" if estimator is PrivatePCA else "covariance"
+    before = fitted.release_.arrays[name].copy()
+    getattr(fitted, name + "_")[:] = 0.0
+    assert np.array_equal(fitted.release_.arrays[name], before)
+    with pytest.raises(ValueError, match="read-only"):
+        fitted.release_.arrays[name][:] = 0.0
+
+
 def test_transform_and_back(rows):
     pca = PrivatePCA(**BUDGET, row_norm=5.0).fit(rows)
     assert pca.n_components_ == 5
@@ -263,6 +274,11 @@ def test_in_a_pipeline_with_named_output(rows):
         ({"bounds": (0, np.inf)}, InvalidParameterError, "finite"),
         ({"bounds": (1, 0)}, InvalidParameterError, "low not above high"),
         ({"bounds": (1, 1)}, InvalidParameterError, "no room"),
+        ({"bounds": (0, 1e-160)}, InvalidParameterError, "no room"),
+        ({"bounds": (0, 1e200)}, InvalidParameterError, "within 1e\\+100"),
+        ({"epsilon": 1e-50, "delta": 1e-50}, InvalidBudgetError, "too small"),
+        ({"epsilon": 1e-200, "delta": 1e-200}, InvalidBudgetError, "must lie between"),
+        ({"epsilon": None, "delta": None, "rho": 1e308}, InvalidBudgetError, "must lie between"),
         ({"bounds": 3}, InvalidParameterError, r"\(low, high\)"),
         ({"bounds": ([0, 0], [1, 1])}, InvalidParameterError, "one number per column"),
         ({"mechanism": "magic"}, InvalidParameterError, "mechanism must be one of"),

@@ -2,7 +2,7 @@
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment, total
+from eigenveil.data.gram import count, second_moment, total
 from eigenveil.data.source import RowSource, open_rows
 
-__all__ = ["Bounded", "Clip", "RowSource", "open_rows", "second_moment", "total"]
+__all__ = ["Bounded", "Clip", "RowSource", "count", "open_rows", "second_moment", "total"]

@@ -7,7 +7,7 @@ so the sums over rows have exactly the sensitivities of the unit ball.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,35 +48,41 @@ class Clip:
         if self.on_invalid not in ("raise", "zero"):
             raise InvalidParameterError("on_invalid must be 'raise' or 'zero'")
 
-    def to_integers(self, rows: NDArray[np.number], out: NDArray[np.float64]) -> int:
+    def to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
         """Write integer rows, scaled by 2**b, to ``out`` and return how many rows were valid."""
         with np.errstate(all="ignore"):  # a warning would depend on the records
             return self._to_integers(rows, out)
 
-    def _to_integers(self, rows: NDArray[np.number], moved: NDArray[np.float64]) -> int:
+    def _to_integers(self, rows: NDArray[Any], moved: NDArray[np.float64]) -> int:
         d = rows.shape[1]
         one = float(1 << FRACTION_BITS)
         # Rounding adds at most sqrt(d)/2 units; 2**-30 covers the floating-point norm.
         radius = 1 - np.sqrt(d) * 0.5 / one - 2.0**-30
         if radius <= 0:
             raise InvalidParameterError("too many columns for exact sums")
-        invalid = self._invalid(rows)
-        self._about_centre(rows, moved)
+        moved[...] = rows  # to float64 first: a wider float may only now become infinite
+        invalid = self._invalid(moved)
+        if self.box is not None:
+            np.clip(moved, *self.box, out=moved)
+        if self.centre is not None:
+            moved -= self.centre
         moved[invalid] = 0.0
         squares = np.einsum("ij,ij->i", moved, moved)
+        huge = np.flatnonzero(~np.isfinite(squares))
+        moved[huge] /= np.abs(moved[huge]).max(axis=1, initial=1.0, keepdims=True)
         # A row at the centre divides by zero: the minimum is then 1.
         factor = np.minimum(1.0, radius * self.row_norm / np.sqrt(squares)) * (one / self.row_norm)
-        huge = np.flatnonzero(~np.isfinite(squares))
+        # A row whose squared norm overflows lies outside the ball: only its direction counts.
+        factor[huge] = radius * one / np.linalg.norm(moved[huge], axis=1)
         moved *= factor[:, None]
-        for i in huge:
-            moved[i] = self._direction(rows[i]) * (radius * one)
         np.rint(moved, out=moved)
-        # Exact: the entries are integers and the sum stays below 2**53.
-        moved[np.einsum("ij,ij->i", moved, moved) > one * one] = 0.0
+        # Exact: the entries are integers and the sum stays below 2**53. Not a number fails too.
+        inside = np.einsum("ij,ij->i", moved, moved) <= one * one
+        moved[~inside] = 0.0
         return int(rows.shape[0]) - len(invalid)
 
-    def _invalid(self, rows: NDArray[np.number]) -> NDArray[np.intp]:
-        suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=1, dtype=np.float64)))
+    def _invalid(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
+        suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=1)))
         invalid = suspects[~np.isfinite(rows[suspects]).all(axis=1)]
         if len(invalid) and self.on_invalid == "raise":
             raise InvalidDataError(
@@ -84,19 +90,3 @@ class Clip:
                 "on_invalid='zero' to let such rows contribute nothing"
             )
         return np.asarray(invalid)
-
-    def _about_centre(self, rows: NDArray[np.number], out: NDArray[np.float64]) -> None:
-        if self.box is None:
-            out[...] = rows
-        else:
-            np.clip(rows, *self.box, out=out)
-        if self.centre is not None:
-            out -= self.centre
-
-    def _direction(self, row: NDArray[np.number]) -> NDArray[np.float64]:
-        """Unit vector of a row whose squared norm overflows: certainly outside the ball."""
-        row = row.astype(np.float64)
-        centre = np.zeros_like(row) if self.centre is None else self.centre
-        size = max(np.abs(row).max(), np.abs(centre).max())
-        scaled = row / size - centre / size
-        return np.asarray(scaled / np.linalg.norm(scaled))

@@ -24,7 +24,7 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["blas_is_exact", "second_moment", "total"]
+__all__ = ["blas_is_exact", "count", "second_moment", "total"]
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
 _MAX_ROWS = 1 << (63 - 2 * FRACTION_BITS)
@@ -37,7 +37,7 @@ def _accumulate(rows: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray
 
 
 def _blocks(source: RowSource, clip: Clip) -> Iterator[tuple[NDArray[np.float64], int]]:
-    size = max(256, _BLOCK_BYTES // (8 * source.n_columns))
+    size = min(_EXACT_ROWS, max(256, _BLOCK_BYTES // (8 * source.n_columns)))
     buffer = np.empty((size, source.n_columns))
     seen = 0
     for chunk in source.chunks():
@@ -64,14 +64,14 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     rows = pending = 0
     for integers, _ in _blocks(source, clip):
         if pending + len(integers) > _EXACT_ROWS:
-            sums += group.T.astype(np.int64)
-            group[:] = 0.0
+            _move(group, sums)
             pending = 0
         group = _accumulate(integers, group)
         pending += len(integers)
         rows += len(integers)
-    sums += group.T.astype(np.int64)
-    sums = np.tril(sums) + np.tril(sums, -1).T  # dsyrk fills one triangle
+    _move(group, sums)
+    for i in range(d):  # dsyrk fills one triangle; mirrored in place, for want of memory
+        sums[i, i + 1 :] = sums[i + 1 :, i]
     replace = adjacency is Adjacency.REPLACE_ONE
     return Bounded(
         value=FixedPoint(sums, -2 * FRACTION_BITS),
@@ -81,6 +81,27 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         unit=clip.row_norm**2 / (_require_rows(rows) if replace else 1),
         count=rows if replace else None,
         exact=blas_is_exact(_accumulate),
+    )
+
+
+def _move(group: NDArray[np.float64], sums: NDArray[np.int64]) -> None:
+    """Add exact float sums to the int64 ones and start the group afresh."""
+    for i, row in enumerate(group.T):
+        sums[i] += row.astype(np.int64)
+    group[:] = 0.0
+
+
+def count(source: RowSource, clip: Clip) -> Bounded:
+    """Number of valid rows, for add/remove neighbours: sensitivity 1."""
+    rows = sum(valid for _, valid in _blocks(source, clip))
+    return Bounded(
+        value=FixedPoint(np.array([rows << FRACTION_BITS]), -FRACTION_BITS),
+        sensitivity=1.0,
+        norm="l2",
+        adjacency=Adjacency.ADD_REMOVE,
+        unit=clip.row_norm,
+        count=None,
+        exact=True,
     )
 
 
@@ -120,13 +141,12 @@ def _require_rows(rows: int) -> int:
 def blas_is_exact(accumulate: Callable[..., NDArray[np.float64]]) -> bool:
     """Whether sums of the largest integers that occur come out exact to the last bit."""
     one = 1 << FRACTION_BITS
-    for n, d in ((4096, 3), (600, 97), (300, 260)):
-        scrambled = np.arange(n * d, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(
-            40
-        )
-        integers = (scrambled.astype(np.int64) % (one + 1) - one // 2).reshape(n, d)
-        integers[0] = one // 2  # odd and even extremes side by side
-        integers[1] = one // 2 - 1
+    for n, d in ((4096, 3), (600, 97), (300, 260), (24, 1100)):
+        scrambled = np.arange(n * d, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        wide = (scrambled >> np.uint64(40)).astype(np.int64)
+        integers = (wide % (2 * one + 1) - one).reshape(n, d)
+        integers[0] = one  # odd and even extremes side by side
+        integers[1] = one - 1
         start = np.full((d, d), float((1 << 52) + 1), order="F")
         floats = accumulate(integers.astype(np.float64), start)
         expected = integers.T @ integers + (1 << 52) + 1  # numpy multiplies integers itself

@@ -22,10 +22,11 @@ __all__ = [
     "ParquetSource",
     "RowSource",
     "as_table",
+    "is_streamed",
     "open_rows",
 ]
 
-_CHUNK_BYTES = 1 << 25
+_CHUNK_BYTES = 1 << 24
 _CSV_LINES = 1 << 14
 
 
@@ -48,14 +49,15 @@ class RowSource(Protocol):
         """Whether `chunks` may be called more than once."""
         ...
 
-    def chunks(self) -> Iterator[NDArray[np.number]]:
+    def chunks(self) -> Iterator[NDArray[Any]]:
         """Two-dimensional arrays of rows."""
         ...
 
 
 def open_rows(data: Any, columns: Sequence[str] | None = None) -> RowSource:
-    """The source for an array, a path to ``.npy``, ``.csv`` or ``.parquet``, or chunks.
+    """The source for a table in memory, a ``.npy``, ``.csv`` or ``.parquet`` file, or chunks.
 
+    An iterable without a length is taken for chunks; wrap a list of chunks in `IterableSource`.
     ``columns`` selects columns of a CSV or parquet file by name.
     """
     if isinstance(data, (str, Path)):
@@ -66,12 +68,15 @@ def open_rows(data: Any, columns: Sequence[str] | None = None) -> RowSource:
         )
     if isinstance(data, RowSource):
         return data
-    if isinstance(data, np.ndarray):
-        return ArraySource(data)
-    if isinstance(data, Iterable):
+    if isinstance(data, Iterable) and not hasattr(data, "__len__"):
         return IterableSource(data)
-    raise InvalidDataError(
-        "rows must be an array, a path, or an iterable of two-dimensional chunks"
+    return ArraySource(data)
+
+
+def is_streamed(data: Any) -> bool:
+    """Whether rows come chunk by chunk: a path, a source, or an iterable without a length."""
+    return isinstance(data, (str, Path, RowSource)) or (
+        isinstance(data, Iterable) and not hasattr(data, "__len__")
     )
 
 
@@ -137,7 +142,7 @@ class ArraySource:
         """Number of columns."""
         return int(self._array.shape[1])
 
-    def chunks(self) -> Iterator[NDArray[np.number]]:
+    def chunks(self) -> Iterator[NDArray[Any]]:
         """Views of consecutive rows."""
         size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
         for start in range(0, self._array.shape[0], size):
@@ -151,29 +156,21 @@ class IterableSource:
 
     def __init__(self, chunks: Iterable[Any]) -> None:
         self.rereadable = iter(chunks) is not chunks
-        self._first: Any = None
-        self._chunks = chunks
-        rest = iter(chunks)
+        stream = iter(chunks)
         try:
-            self._first = _with_columns(as_table(next(rest)))
+            first = _with_columns(as_table(next(stream)))
         except StopIteration:
             raise InvalidDataError("the table has no rows") from None
-        self._rest = None if self.rereadable else rest
+        self.n_columns = int(first.shape[1])
+        self._chunks = chunks if self.rereadable else itertools.chain([first], stream)
+        self._read = False
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of the first chunk; the others must agree."""
-        return int(self._first.shape[1])
-
-    def chunks(self) -> Iterator[NDArray[np.number]]:
+    def chunks(self) -> Iterator[NDArray[Any]]:
         """The chunks, each checked."""
-        if self.rereadable:
-            stream = iter(self._chunks)
-        else:
-            if self._rest is None:
-                raise InvalidDataError("these rows were read already and cannot be read again")
-            stream, self._rest = itertools.chain([self._first], self._rest), None
-        for chunk in stream:
+        if self._read and not self.rereadable:
+            raise InvalidDataError("these rows were read already and cannot be read again")
+        self._read = True
+        for chunk in self._chunks:
             array = as_table(chunk)
             if array.shape[1] != self.n_columns:
                 raise InvalidDataError("every chunk must have the same number of columns")
@@ -196,8 +193,6 @@ class CSVSource:
             ) from None
         if not header or any(_is_number(name) for name in header):
             raise InvalidDataError(f"{path.name} needs a first line with the names of its columns")
-        if len(set(header)) < len(header):
-            raise InvalidDataError(f"{path.name} names a column twice: rename one")
         self._width = len(header)
         self.feature_names = _select(header, columns)
         self._positions = [header.index(name) for name in self.feature_names]
@@ -207,7 +202,7 @@ class CSVSource:
         """Number of selected columns."""
         return len(self.feature_names)
 
-    def chunks(self) -> Iterator[NDArray[np.number]]:
+    def chunks(self) -> Iterator[NDArray[Any]]:
         """Parse a fixed number of lines at a time."""
         with self._path.open(newline="", encoding="utf-8-sig") as lines:
             records = csv.reader(lines)
@@ -247,7 +242,9 @@ class ParquetSource:
             schema = pyarrow.parquet.read_schema(path)
         except self._errors:
             raise InvalidDataError(f"{path.name} is not a readable parquet file") from None
-        self.feature_names = _select(schema.names, columns)
+        # pandas stores an index without a name as a column of its own: it is no feature.
+        names = [name for name in schema.names if not name.startswith("__index_level_")]
+        self.feature_names = _select(names, columns)
         types = pyarrow.types
         for name in self.feature_names:
             kind = schema.field(name).type
@@ -262,13 +259,16 @@ class ParquetSource:
         """Number of selected columns."""
         return len(self.feature_names)
 
-    def chunks(self) -> Iterator[NDArray[np.number]]:
+    def chunks(self) -> Iterator[NDArray[Any]]:
         """Batches inside each row group; a missing value becomes NaN."""
         import pyarrow.parquet
 
         size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
         try:
-            with pyarrow.parquet.ParquetFile(self._path) as file:
+            # A small read buffer: a file of one row group would otherwise be held as a whole.
+            with pyarrow.parquet.ParquetFile(
+                self._path, buffer_size=1 << 20, pre_buffer=False
+            ) as file:
                 for batch in file.iter_batches(size, columns=list(self.feature_names)):
                     # Columns lie apart: copy them into rows so that products are contiguous.
                     rows = np.empty((batch.num_rows, self.n_columns))
@@ -288,6 +288,8 @@ def _is_number(text: str) -> bool:
 
 
 def _select(available: Sequence[str], columns: Sequence[str] | None) -> tuple[str, ...]:
+    if len(set(available)) < len(available):
+        raise InvalidDataError("two columns have the same name: rename one")
     if columns is None:
         return tuple(available)
     if not columns:

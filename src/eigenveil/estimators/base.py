@@ -1,6 +1,6 @@
 """What the estimators share: from constructor arguments and rows to one charged release."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, validate_data
 
 from eigenveil.data.gram import second_moment
-from eigenveil.data.source import ArraySource, RowSource, as_table, open_rows
+from eigenveil.data.source import ArraySource, RowSource, as_table, is_streamed, open_rows
 from eigenveil.estimators.bounds import StatedBounds
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Gate, Mechanism
@@ -149,7 +149,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _open(self, X: Any) -> RowSource:
         """Files, sources and iterators chunk by chunk; anything else as an array."""
-        if not isinstance(X, (str, Path, Iterator, RowSource)):
+        if not is_streamed(X):
             return ArraySource(self._check_table(X, reset=True))
         source = open_rows(X)
         self.n_features_in_ = source.n_columns

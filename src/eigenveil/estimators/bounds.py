@@ -14,6 +14,7 @@ from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
 __all__ = ["StatedBounds"]
 
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
+_LARGEST = 1e100  # squares of bounds must not overflow
 _MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 
 
@@ -100,7 +101,9 @@ def _box(bounds: Any, n_columns: int) -> Box:
         ) from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low <= high).all()):
         raise InvalidParameterError("bounds must be finite, with low not above high")
-    if (low == high).all():
+    if max(np.abs(low).max(), np.abs(high).max()) > _LARGEST:
+        raise InvalidParameterError(f"bounds must lie within {_LARGEST:g} of zero")
+    if not (high - low).max() > 1 / _LARGEST:
         raise InvalidParameterError("bounds leave no room: low equals high in every column")
     return low, high
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.source import RowSource, as_table, open_rows
+from eigenveil.data.source import as_table, is_streamed, open_rows
 from eigenveil.estimators.base import PrivateEstimator
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Mechanism
@@ -174,12 +174,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         With ``on_invalid="zero"`` a row with a missing or infinite value has NaN scores.
         """
         check_is_fitted(self)
-        if isinstance(X, (str, Path, Iterator, RowSource)):
+        if is_streamed(X):
             X = np.concatenate(list(open_rows(X).chunks()))
         rows = self._check_table(X, reset=False)
         if self.on_invalid == "raise" and not np.isfinite(rows).all():
             raise InvalidDataError("a row to transform holds NaN or inf: fill it or drop the row")
-        scores: NDArray[np.float64] = (rows - self.mean_) @ self.components_.T
+        with np.errstate(invalid="ignore"):
+            scores: NDArray[np.float64] = (rows - self.mean_) @ self.components_.T
         scores[~np.isfinite(scores).all(axis=1)] = np.nan
         return scores
 

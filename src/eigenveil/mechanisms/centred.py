@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment, total
+from eigenveil.data.gram import count, second_moment, total
 from eigenveil.data.source import RowSource
 from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.mean import GaussianMean
@@ -45,8 +45,8 @@ class CentredResult(Generic[Result]):
 class Centred(Generic[Result]):
     """First the mean, then ``inner`` about it. Fields are public, never data.
 
-    ``fixed_centre`` keeps the public start as the centre: the first step then serves for its
-    count alone, which add/remove needs.
+    ``fixed_centre`` keeps the public start as the centre: the first step then releases the
+    count alone, which add/remove needs (sensitivity 1).
     """
 
     name: ClassVar[str] = "centred"
@@ -61,15 +61,16 @@ class Centred(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows twice; ``start`` bounds them for the mean."""
-        rough = gate.draw(self.mean, total(source, start, gate.adjacency))
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
-        if not self.fixed_centre:
+        if self.fixed_centre:
+            rough = gate.draw(self.mean, count(source, start))
+        else:
+            rough = gate.draw(self.mean, total(source, start, gate.adjacency))
             centre = _within(centre + rough.offset, start)
-        centre_error = 0.0 if self.fixed_centre else rough.squared_error
         about = replace(start, row_norm=self.row_norm, centre=centre)
         query = second_moment(source, about, gate.adjacency)
         return CentredResult(
-            centre, centre_error, query.count, rough.count, gate.draw(self.inner, query)
+            centre, rough.squared_error, query.count, rough.count, gate.draw(self.inner, query)
         )
 
 

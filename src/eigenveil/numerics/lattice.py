@@ -10,7 +10,7 @@ sigma and on the public exponent of q only.
 
 Sampling inverts the distribution function at a 64-bit uniform in floating point. A draw is
 kept when the result is further from a rounding boundary than the error could reach; the rest,
-about one in 50,000, and the far tails are decided with more random bits against the
+about one in 100,000, and the far tails are decided with more random bits against the
 distribution function in integer arithmetic. The error bound on the vectorised quantile
 functions is tested against 40 digits (tests/numerics/test_lattice.py), not proven; its
 margin is more than 2**8. Argument: docs/proofs/lattice.md.

@@ -19,22 +19,27 @@ from eigenveil.numerics.random import NoiseSource
 
 __all__ = ["add_symmetric_gaussian", "noise_floor"]
 
+_GROUP = 1 << 19  # entries in a band of rows
+
 
 def add_symmetric_gaussian(query: FixedPoint, scale: float, source: NoiseSource) -> FixedPoint:
     """Add isotropic symmetric Gaussian noise of ``scale``, on one grid for all entries."""
     d = query.units.shape[0]
     if query.units.shape != (d, d):
         raise InvalidParameterError("symmetric noise needs a square matrix")
-    upper = np.triu_indices(d, 1)
     grid = grid_exponent(scale, query.exponent)
-    diagonal = FixedPoint(np.ascontiguousarray(query.units.diagonal()), query.exponent)
-    off = FixedPoint(query.units[upper], query.exponent)
-    noisy_diagonal = add_noise(diagonal, scale, source, law=GAUSSIAN, grid=grid)
-    noisy_off = add_noise(off, _over_sqrt_two(scale), source, law=GAUSSIAN, grid=grid)
     out: NDArray[np.int64] = np.empty((d, d), dtype=np.int64)
-    out[upper] = noisy_off.units
-    out.T[upper] = noisy_off.units
-    np.fill_diagonal(out, noisy_diagonal.units)
+    diagonal = FixedPoint(query.units.diagonal(), query.exponent)
+    np.fill_diagonal(out, add_noise(diagonal, scale, source, law=GAUSSIAN, grid=grid).units)
+    off_scale = _over_sqrt_two(scale)
+    rows = max(1, _GROUP // d)
+    for start in range(0, d, rows):  # a band of rows at a time: no index arrays of d x d entries
+        stop = min(start + rows, d)
+        above = np.arange(start, d) > np.arange(start, stop)[:, None]
+        off = FixedPoint(query.units[start:stop, start:][above], query.exponent)
+        noisy = add_noise(off, off_scale, source, law=GAUSSIAN, grid=grid).units
+        out[start:stop, start:][above] = noisy
+        out[start:, start:stop].T[above] = noisy
     return FixedPoint(out, grid)
 
 

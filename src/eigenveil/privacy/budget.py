@@ -9,6 +9,8 @@ from eigenveil.exceptions import InvalidBudgetError
 
 __all__ = ["Budget"]
 
+_RANGE = (1e-100, 1e100)  # squares and their roots stay ordinary floats
+
 
 def _positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -16,6 +18,8 @@ def _positive(name: str, value: Any) -> float:
     number = float(value)
     if not (math.isfinite(number) and number > 0):
         raise InvalidBudgetError(f"{name} must be positive and finite")
+    if not _RANGE[0] <= number <= _RANGE[1]:
+        raise InvalidBudgetError(f"{name} must lie between {_RANGE[0]:g} and {_RANGE[1]:g}")
     return number
 
 

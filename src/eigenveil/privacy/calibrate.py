@@ -11,6 +11,8 @@ from eigenveil.privacy.cost import Gaussian
 
 __all__ = ["gaussian_mu", "gaussian_sigma"]
 
+_SMALLEST_MU = 1e-12  # noise beyond it would leave the range of exact numerics
+
 
 def gaussian_mu(budget: Budget, mechanism: str) -> float:
     """Largest mu that one or several Gaussian steps may spend together.
@@ -23,7 +25,10 @@ def gaussian_mu(budget: Budget, mechanism: str) -> float:
             f"{mechanism!r} adds Gaussian noise and cannot give a pure epsilon guarantee: "
             "give delta as well, or rho"
         )
-    return _largest(lambda mu: fits(Gaussian(mu), budget), start=1.0)
+    mu = _largest(lambda mu: fits(Gaussian(mu), budget), start=1.0)
+    if mu < _SMALLEST_MU:
+        raise InvalidBudgetError(f"the budget is too small: it allows mu = {mu:g} only")
+    return mu
 
 
 def gaussian_sigma(sensitivity: float, mu: float) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eigenveil.privacy.guarantee import SIMULATION, Guarantee
 
-__all__ = ["render"]
+__all__ = ["promise", "render"]
 
 _MOST_BARS = 40
 _TITLES = {"pca": "Private principal components", "covariance": "Private covariance"}
@@ -55,13 +55,18 @@ def render(
 mechanism <b>{escape(document["mechanism"])}</b></p>
 {warning}
 <h2>What is promised</h2>
-<div class="promise">{_table(guarantee.statements())}</div>
+{promise(guarantee)}
 <h2>What was released</h2>
 {_table(_facts(document, arrays))}
 <h2>How far to trust it</h2>
 {_trust(document, arrays)}
 </body></html>
 """
+
+
+def promise(guarantee: Guarantee) -> str:
+    """The guarantee's own words, clause by clause."""
+    return f'<div class="promise">{_table(guarantee.statements())}</div>'
 
 
 def _facts(
