@@ -2,7 +2,9 @@
 
 The published form puts N(0, s^2) on every entry of the upper triangle and calibrates by
 sqrt(2 ln(1.25/delta))/epsilon, which is valid for epsilon < 1 only; it is given our centre, our
-clipping and our shares, so that the ratio shows the noise alone.
+clipping and our shares, so that the ratio shows the noise alone. Covariances are clipped like
+components. Breast cancer is standardised by its own mean and spread, as the literature does; a
+private release could not do that.
 """
 
 import math
@@ -26,11 +28,9 @@ def tables():
 
 def as_published(rows, epsilon, bounds, k, seed):
     """Our centre and clipping, the published noise."""
-    ours = PrivateCovariance(epsilon=epsilon, delta=DELTA, bounds=bounds, random_state=seed).fit(
-        rows
-    )
+    ours = PrivatePCA(k, epsilon=epsilon, delta=DELTA, bounds=bounds, random_state=seed).fit(rows)
     norm = ours.release_.settings["row_norm"]
-    moved = np.clip(rows, *bounds) - ours.location_
+    moved = np.clip(rows, *bounds) - ours.mean_
     moved *= np.minimum(1, norm / np.linalg.norm(moved, axis=1))[:, None]
     share = math.sqrt(0.9)
     sigma = (
@@ -52,7 +52,8 @@ def main():
                 matrix, components = as_published(rows, epsilon, bounds, k, seed)
                 pca = PrivatePCA(k, **budget, random_state=seed).fit(rows)
                 added = PrivatePCA(k, **budget, adjacency="add-remove", random_state=seed).fit(rows)
-                covariance = PrivateCovariance(**budget, random_state=seed).fit(rows)
+                norm = pca.release_.settings["row_norm"]
+                covariance = PrivateCovariance(**budget, row_norm=norm, random_state=seed).fit(rows)
                 figures.append(
                     (
                         captured_variance(components, truth),

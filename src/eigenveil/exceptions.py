@@ -21,7 +21,7 @@ class EigenveilError(Exception):
 
 
 class InvalidParameterError(EigenveilError, ValueError):
-    """A public argument is impossible; nothing was read and nothing was spent."""
+    """A public argument is impossible."""
 
     exit_code = 2
 

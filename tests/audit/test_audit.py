@@ -179,6 +179,34 @@ def test_catches_division_by_a_private_count():
     assert report.violated
 
 
+def test_catches_a_coordinate_without_noise():
+    """An exact count beside a noisy matrix."""
+
+    def runner(row, seed):
+        bounded = query(row, ADD)
+        source = SimulationSource(seed)
+        rows = len(COMPANY) + (row is not None)
+        return lambda: np.append(
+            read(release(GaussCov(mu=MU), bounded, ledger=None, noise=source)), rows
+        )
+
+    report = audit(runner(AXES[0], 7), runner(None, 8), cost=Gaussian(MU), trials=100, alpha=1e-3)
+    assert report.violated
+
+
+def test_a_readout_with_few_values_is_no_sign_of_reused_noise():
+    pair = tuple(map(query, DIAGONALS))
+    source = SimulationSource(10)
+    sides = [
+        lambda side=side: np.round(
+            read(release(GaussCov(mu=MU), side, ledger=None, noise=source))[:4] / 5
+        )
+        for side in pair
+    ]
+    assert audit(*sides, cost=Gaussian(MU), trials=200, alpha=1e-3).duplicates
+    assert not audit(*sides, cost=Gaussian(MU), trials=200, alpha=1e-3, continuous=False).violated
+
+
 def test_other_costs_are_tested_against_their_own_curve():
     """Noise-free randomised response at twice the declared epsilon is caught; the right one not."""
 

@@ -134,7 +134,13 @@ TABLE = [
         build=_centred,
         query=_total,
         run=lambda mechanism, rows, adjacency, gate: mechanism.run(open_rows(rows), CLIP, gate),
-        read=lambda released: np.append(released.centre, _upper(released.inner.matrix)),
+        read=lambda released: np.concatenate(
+            [
+                released.centre,
+                [] if released.noisy_count is None else [released.noisy_count],
+                _upper(released.inner.matrix),
+            ]
+        ),
         sensitivity=MEAN,
         worst_pair=_antipodal,
         noise_sigma=None,

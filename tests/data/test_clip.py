@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from eigenveil.data import clip as clip_module
 from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
@@ -46,6 +47,24 @@ def test_a_row_is_treated_alike_in_any_company(rows):
     together = integers(clip, rows)
     for i, row in enumerate(rows):
         assert np.array_equal(together[i], integers(clip, row)[0])
+
+
+@pytest.mark.parametrize("radius", [1.5, float("nan"), float("inf")])
+def test_whatever_goes_wrong_before_it_the_exact_check_holds(radius, monkeypatch):
+    """The last line of defence: a row that is not provably inside the ball counts for nothing."""
+    monkeypatch.setattr(clip_module, "_radius", lambda d: radius)
+    out = integers(Clip(row_norm=1.0), [[3.0, 4.0], [1e300, 1e300]])
+    assert not out.any()
+
+
+def test_a_wide_row_is_treated_alike_in_any_company():
+    """Beyond numpy's buffer of 8,192 the order of its sums depends on the number of rows."""
+    rows = np.random.default_rng(0).standard_normal((5, 10_000))
+    clip = Clip(row_norm=30.0)
+    together = integers(clip, rows)
+    for i in range(5):
+        assert np.array_equal(together[i], integers(clip, rows[i])[0])
+        assert np.array_equal(together[: i + 1], integers(clip, rows[: i + 1]))
 
 
 def test_inside_rows_keep_their_value_and_outside_rows_their_direction():

@@ -105,7 +105,34 @@ def test_too_many_rows_for_int64_are_refused(monkeypatch):
     monkeypatch.setattr(gram, "_MAX_ROWS", 10)
     with pytest.raises(InvalidDataError, match="split the table"):
         second_moment(open_rows(np.ones((11, 2))), Clip(row_norm=1.0), REPLACE)
-    assert (1 << 63) // (1 << 2 * FRACTION_BITS) == 1 << 27
+
+
+def test_the_limits_keep_sums_exact():
+    largest = 1 << (2 * FRACTION_BITS)  # what one row adds at most
+    assert gram._EXACT_ROWS * largest <= 1 << 53
+    assert gram._MAX_ROWS * largest <= 1 << 63
+
+
+class Careless:
+    """A source of somebody else's that does not check its chunks."""
+
+    rereadable = True
+    feature_names = None
+    n_columns = 2
+
+    def __init__(self, *chunks):
+        self.stored = chunks
+
+    def chunks(self):
+        return iter(self.stored)
+
+
+@pytest.mark.parametrize("chunk", [np.ones((2, 1)), np.array([["secret", 1]], dtype=object)])
+def test_chunks_of_any_source_are_checked(chunk):
+    with pytest.raises(InvalidDataError) as caught:
+        second_moment(Careless(chunk), Clip(row_norm=1.0), REPLACE)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 def test_sensitivities_and_units(rows):
@@ -181,7 +208,7 @@ def test_memory_does_not_grow_with_rows():
 
 def test_values_stay_out_of_representations(rows):
     query = second_moment(open_rows(rows), CLIP, REPLACE)
-    shown = repr(query)
+    shown = repr(query) + repr(query.value)
     assert "sensitivity" in shown
     for entry in itertools.chain(query.value.units[0], query.value.to_float()[0]):
         assert str(entry) not in shown

@@ -26,25 +26,33 @@ def test_csv_columns_by_name_and_empty_cells(csv):
     assert open_rows(csv, columns=["age"]).feature_names == ("age",)
 
 
-def test_csv_text_is_refused_without_showing_it(tmp_path):
+def test_csv_rows_that_cannot_be_read_are_missing_values(tmp_path):
+    """A function of that record alone: text, an uneven line, a stray byte."""
     path = tmp_path / "t.csv"
-    path.write_text(f"a,b\n1,{SECRET}\n")
-    with pytest.raises(InvalidDataError, match="not a number") as caught:
-        read(path)
-    assert SECRET not in str(caught.value)
-    assert caught.value.__suppress_context__
+    path.write_bytes(f"a,b\n1,{SECRET}\n2,3\n4\n5,6,7\n\xff,8\n".encode("latin-1"))
+    nan = np.nan
+    expected = [[1, nan], [2, 3], [nan, nan], [nan, nan], [nan, 8]]
+    assert np.array_equal(read(path), expected, equal_nan=True)
+
+
+def test_a_blank_line_is_a_missing_value_where_records_are_one_cell(tmp_path):
+    """Otherwise the number of rows, public under replace-one, would depend on a value."""
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n\n3\n")
+    assert np.array_equal(read(path), [[1], [np.nan], [3]], equal_nan=True)
 
 
 @pytest.mark.parametrize(
     "content",
-    ["", "1,2\n3,4\n", "a,b\n1\n", "a,b\n1,2,3\n", "a,a\n1,2\n", "a,b\n1," + "9" * 200_000],
-    ids=["empty", "no names", "short line", "long line", "same name", "huge cell"],
+    ["", "1,2\n3,4\n", "a,a\n1,2\n", "a,b\n1," + "9" * 200_000],
+    ids=["empty", "no names", "same name", "huge cell"],
 )
-def test_csv_without_names_or_with_uneven_lines(tmp_path, content):
+def test_csv_without_names_or_out_of_range(tmp_path, content):
     path = tmp_path / "t.csv"
     path.write_text(content)
-    with pytest.raises(InvalidDataError):
+    with pytest.raises(InvalidDataError) as caught:
         read(path)
+    assert "999" not in str(caught.value)
 
 
 def test_csv_in_another_encoding_says_what_to_do(tmp_path):
@@ -178,8 +186,6 @@ def test_every_source_follows_the_protocol(csv):
         np.array([[SECRET]]),
         np.array([[1j]]),
         iter([]),
-        iter([np.ones((1, 2)), np.ones((1, 3))]),
-        iter([[[1, 2], [3]]]),
         42,
         "missing.csv",
         "unknown.xlsx",

@@ -135,6 +135,39 @@ def test_clones_share_the_ledger_and_never_the_noise(estimator, rows, tmp_path):
 
 
 @BOTH
+@ADJACENCIES
+@pytest.mark.parametrize("assume_centered", [False, True])
+def test_every_road_charges_the_ledger_once(estimator, adjacency, assume_centered, rows, tmp_path):
+    ledger = Ledger.create(tmp_path / "l", **BUDGET, adjacency=adjacency)
+    options = {"row_norm": 5.0, "adjacency": adjacency, "assume_centered": assume_centered}
+    fitted = estimator(**BUDGET, **options, ledger=ledger).fit(rows)
+    (entry,) = ledger.entries
+    assert entry.cost == fitted.privacy_.cost
+    assert entry.label == fitted.mechanism
+    with pytest.raises(BudgetExceededError):
+        estimator(**BUDGET, **options, ledger=ledger).fit(rows)
+
+
+@pytest.mark.parametrize("assume_centered", [False, True])
+def test_the_count_is_noisy_under_add_remove(assume_centered, rows):
+    """The exact count must not be readable off the noise scale, which is divided by it."""
+    options = {"adjacency": "add-remove", "row_norm": 5.0, "assume_centered": assume_centered}
+    scales = {PrivateCovariance(rho=0.5, **options).fit(rows).noise_scale_ for _ in range(5)}
+    assert len(scales) == 5
+
+
+@ADJACENCIES
+def test_an_empty_table_is_refused_only_where_its_size_is_public(adjacency):
+    empty = np.empty((0, 3))
+    fitted = PrivateCovariance(rho=1.0, row_norm=1.0, adjacency=adjacency)
+    if adjacency == "replace-one":
+        with pytest.raises(InvalidDataError, match="no rows"):
+            fitted.fit(empty)
+    else:
+        assert np.isfinite(fitted.fit(empty).covariance_).all()
+
+
+@BOTH
 def test_a_ledger_may_be_a_path(estimator, rows, tmp_path):
     Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-6)
     estimator(**BUDGET, row_norm=5.0, ledger=tmp_path / "l").fit(rows)

@@ -1,5 +1,9 @@
 """The gate: charge first, pay every step, refuse the rest."""
 
+import copy
+import pickle
+import threading
+
 import numpy as np
 import pytest
 
@@ -84,3 +88,35 @@ def test_noise_shrinks_with_rows_and_bound():
         query = second_moment(rows, Clip(row_norm=norm), REPLACE)
         released = release(GaussCov(mu=0.5), query, ledger=None, noise=SystemSource())
         assert released.noise_scale == pytest.approx(2**0.5 * norm**2 / n / 0.5)
+
+
+@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_allotment_cannot_be_copied(copier):
+    with pytest.raises(TypeError, match="spent twice"):
+        copier(gate(Gaussian(1.0)))
+
+
+def test_an_allotment_cannot_be_spent_by_a_fork(monkeypatch):
+    opened = gate(Gaussian(1.0))
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(BudgetExceededError, match="forked process"):
+        opened.draw(GaussCov(mu=1.0), MOMENT)
+
+
+def test_an_allotment_is_not_overdrawn_by_threads():
+    opened = gate(Gaussian(1.0))
+    done = []
+
+    def draw():
+        try:
+            opened.draw(GaussCov(mu=0.5), MOMENT)  # four of them make the total
+            done.append(True)
+        except BudgetExceededError:
+            done.append(False)
+
+    threads = [threading.Thread(target=draw) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(done) == 4

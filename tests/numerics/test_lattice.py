@@ -100,6 +100,18 @@ def test_doubtful_and_far_draws_are_refined(law):
         assert got == reference(law, word, source.extra[0], exact, sigma, grid)
 
 
+@LAWS
+def test_the_far_tail_is_always_refined(law):
+    """There the resolution of a word is coarse, however far the result lies from a boundary."""
+    for word in (0, 1, (1 << 30) + 1, (1 << 45) - 2):
+        source = Script([word])
+        add_noise(FixedPoint(np.array([0]), -36), 1.7, source, law=law, grid=-19)
+        assert len(source.extra) == 1
+    source = Script([1 << 50])
+    add_noise(FixedPoint(np.array([0]), -36), 1.7, source, law=law, grid=-19)
+    assert not source.extra
+
+
 def test_undecided_draws_take_more_bits(monkeypatch):
     """When 256 bits cannot decide, more are drawn until they can."""
     calls = []

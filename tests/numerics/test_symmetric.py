@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -53,8 +54,8 @@ def test_only_square_matrices():
 
 
 def test_the_off_diagonal_scale_is_rounded_up():
-    for scale in (1.0, 0.1, 3.7, 1e-7, 12345.678):
-        assert _over_sqrt_two(scale) >= scale / math.sqrt(2)
+    for scale in np.random.default_rng(0).uniform(1e-3, 1e3, 200).tolist():
+        assert 2 * Fraction(_over_sqrt_two(scale)) ** 2 >= Fraction(scale) ** 2
         assert _over_sqrt_two(scale) == pytest.approx(scale / math.sqrt(2), rel=1e-15)
 
 

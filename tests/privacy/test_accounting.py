@@ -92,11 +92,18 @@ def test_second_opinion_on_gaussian_with_pure_parts(mu, pure):
 
 
 def test_many_distinct_pure_parts_are_bounded_from_above():
-    pure = [0.01 + 1e-5 * i for i in range(60)]
-    cost = compose(Gaussian(0.3), *map(Pure, pure))
-    coarse = compose(Gaussian(0.3), *[Pure(max(pure))] * 60)
-    fine = compose(Gaussian(0.3), *[Pure(min(pure))] * 60)
-    assert delta_of(fine, 0.5) < delta_of(cost, 0.5) < delta_of(coarse, 0.5) * 1.05
+    """15 distinct epsilons have 2^15 sums: rounded up to a grid, never below the exact sum."""
+    pure = [0.05 + 0.013 * i for i in range(15)]
+    losses, chances = np.zeros(1), np.ones(1)
+    for eps0 in pure:
+        likely = 1 / (1 + math.exp(-eps0))
+        losses = np.concatenate([losses + eps0, losses - eps0])
+        chances = np.concatenate([chances * likely, chances * (1 - likely)])
+    law = list(zip(losses.tolist(), chances.tolist(), strict=True))
+    for epsilon in (0.5, 2.0):
+        exact = math.fsum(p * gaussian_delta(0.3, epsilon - loss) for loss, p in law)
+        bound = delta_of(compose(Gaussian(0.3), *map(Pure, pure)), epsilon)
+        assert exact < bound < exact * 1.01
 
 
 def test_pure_parts_alone():
@@ -113,6 +120,32 @@ def test_approximate_parts_add_their_delta():
     assert delta_of(compose(Gaussian(0.4), Approx(0.1, 1e-7)), 1.0) == pytest.approx(alone + 1e-7)
     assert epsilon_of(Approx(1.0, 1e-6), 1e-6) == 1.0
     assert epsilon_of(Approx(1.0, 1e-6), 1e-7) == math.inf
+
+
+@pytest.mark.parametrize("rho", [1e-12, 1e-3, 0.1, 2.0])
+@mp.workdps(60)
+def test_zcdp_conversion_against_a_search_in_sixty_digits(rho):
+    epsilon = rho + 5 * math.sqrt(rho)
+
+    def delta(alpha):
+        excess = alpha - 1
+        exponent = excess * (alpha * mp.mpf(rho) - mp.mpf(epsilon))
+        return mp.exp(exponent) / excess * (1 - 1 / alpha) ** alpha
+
+    # The stationary point near (epsilon - rho) / (2 rho), refined by golden-section search.
+    low, high = mp.mpf(1), 1 + 4 * mp.mpf(epsilon) / rho
+    ratio = (mp.sqrt(5) - 1) / 2
+    for _ in range(250):
+        a, b = high - ratio * (high - low), low + ratio * (high - low)
+        low, high = (low, b) if delta(a) < delta(b) else (a, high)
+    best = delta((low + high) / 2)
+    assert best <= delta_of(ZCDP(rho), epsilon) <= best * (1 + mp.mpf("1e-6"))
+
+
+def test_very_small_costs_compose():
+    """The square of mu underflows; its root must not."""
+    tiny = compose(Gaussian(1e-170), Gaussian(1e-170))
+    assert tiny.mu == pytest.approx(2**0.5 * 1e-170, rel=1e-12)
 
 
 def test_zcdp_in_and_out():

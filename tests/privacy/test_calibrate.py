@@ -1,9 +1,11 @@
+from fractions import Fraction
+
 import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting.dp_event import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidBudgetError, UnsupportedNotionError
@@ -44,9 +46,10 @@ def test_rho_gives_sqrt_two_rho_rounded_down(rho):
 
 
 @given(sensitivity=st.floats(1e-9, 1e9), mu=st.floats(1e-6, 1e3))
+@example(sensitivity=2.0**0.5, mu=0.236704)
 def test_sigma_rounds_up(sensitivity, mu):
     sigma = gaussian_sigma(sensitivity, mu)
-    assert mp.mpf(sigma) * mp.mpf(mu) >= mp.mpf(sensitivity)
+    assert Fraction(sigma) * Fraction(mu) >= Fraction(sensitivity)
     assert sigma <= sensitivity / mu * (1 + 1e-15)
 
 

@@ -2,17 +2,18 @@ import math
 
 import pytest
 
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
 
 
 def guarantee(**changes):
     fields = {
         "budget": Budget(epsilon=1.0, delta=1e-6),
-        "cost": Gaussian(0.25),
+        "cost": Gaussian(0.2),
         "adjacency": Adjacency.REPLACE_ONE,
         "bounds": ("entries within [0, 16] (stated by the caller)",),
     }
@@ -25,7 +26,7 @@ def test_the_sentence_says_everything_an_officer_asks():
         "one row",  # unit
         "replacing it by any other row",  # neighbours
         "epsilon = 1, delta = 1e-06",
-        "mu = 0.25",  # native parameter
+        "mu = 0.2",  # native parameter
         "worst-case",
         "exact numerics",
         "entries within [0, 16] (stated by the caller)",  # bounds and their origin
@@ -40,8 +41,8 @@ def test_the_sentence_says_everything_an_officer_asks():
     ("changes", "expected"),
     [
         ({"budget": Budget(rho=0.1)}, "(rho = 0.1, zero-concentrated"),
-        ({"budget": Budget(epsilon=2.0)}, "a factor of 7.39 (epsilon = 2)"),
-        ({"budget": Budget(epsilon=30.0)}, "e^30"),
+        ({"budget": Budget(epsilon=2.0), "cost": Pure(2.0)}, "a factor of 7.39 (epsilon = 2)"),
+        ({"budget": Budget(epsilon=30.0), "cost": Pure(1.0)}, "e^30"),
         ({"adjacency": Adjacency.ADD_REMOVE}, "number of rows is private"),
         ({"kind": Kind.MODEL_BASED}, "tables that follow the assumed model"),
         ({"numerics": Numerics.IDEALISED}, "rounding is not covered"),
@@ -59,9 +60,14 @@ def test_the_clauses_are_the_sentence_word_for_word():
 
 
 def test_a_rho_is_also_stated_as_a_factor():
-    promise = guarantee(budget=Budget(rho=0.03125))  # mu = 0.25
-    factor = math.exp(epsilon_of(Gaussian(0.25), 1e-6))
+    promise = guarantee(budget=Budget(rho=0.1))
+    factor = math.exp(epsilon_of(Gaussian(0.2), 1e-6))
     assert f"a factor of {factor:.3g}, up to a probability of 1e-06" in promise.sentence()
+
+
+def test_a_promise_below_the_cost_cannot_be_made():
+    with pytest.raises(InvalidParameterError, match="less than what was spent"):
+        guarantee(cost=Gaussian(0.25))
 
 
 def test_a_simulation_says_so_first():

@@ -16,7 +16,7 @@ from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, Led
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Approx, Gaussian, Pure
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger import Ledger, _connect
 
 REPLACE = Adjacency.REPLACE_ONE
 KILLS = 220
@@ -169,6 +169,8 @@ def test_a_killed_process_never_releases_uncharged(tmp_path):
         "UPDATE header SET terms = '{}'",
         "DELETE FROM header",
         "INSERT INTO header VALUES ('{}', '')",
+        "INSERT OR REPLACE INTO entries VALUES (1, '{}', 'x')",
+        "INSERT INTO entries VALUES (5, '{}', 'x')",
     ],
 )
 def test_rows_cannot_be_changed_through_sql(ledger, statement):
@@ -213,6 +215,24 @@ def test_a_damaged_file_is_refused(ledger):
 
 
 def test_durability_settings_are_in_force(ledger):
-    connection = sqlite3.connect(ledger.path)
-    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    connection.close()
+    with _connect(ledger.path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+
+
+def test_a_copy_of_the_file_is_a_copy_of_the_ledger(ledger, tmp_path):
+    """Nothing committed waits in a side file, even while someone reads."""
+    with _connect(ledger.path) as reader:
+        reader.execute("SELECT count(*) FROM entries").fetchone()
+        charge(ledger)
+        charge(ledger)
+        (tmp_path / "copy").write_bytes(ledger.path.read_bytes())
+    assert len(Ledger(tmp_path / "copy").entries) == 2
+
+
+def test_a_vanished_file_is_not_created_anew(ledger, monkeypatch):
+    ledger.path.unlink()
+    monkeypatch.setattr(Path, "is_file", lambda self: True)
+    with pytest.raises(LedgerError):
+        charge(ledger)
+    assert not ledger.path.exists()

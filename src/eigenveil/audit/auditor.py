@@ -91,6 +91,7 @@ def audit(
     direction: NDArray[np.float64] | None = None,
     alpha: float = 1e-2,
     delta: float = 1e-5,
+    continuous: bool = True,
 ) -> AuditReport:
     """Run both sides ``trials`` times and test the claimed cost.
 
@@ -109,6 +110,8 @@ def audit(
         Probability of accusing a correct mechanism.
     delta : float
         At which the report states its lower bound on epsilon.
+    continuous : bool
+        Whether two honest runs can never coincide. Pass False for a readout with few values.
 
     """
     if trials < 16:
@@ -131,7 +134,8 @@ def audit(
     level = alpha / (2 * len(contests))  # two thresholds each
     allowed = _allowed_power(cost)
     findings = tuple(f for contest in contests for f in contest.findings(allowed, level, delta))
-    return AuditReport(trials, delta, epsilon_of(cost, delta), findings, _reuses_noise(*runs))
+    duplicates = continuous and _reuses_noise(*runs)
+    return AuditReport(trials, delta, epsilon_of(cost, delta), findings, duplicates)
 
 
 def audit_mechanism(
@@ -162,8 +166,10 @@ def _statistics(
     """Scores that may depend on the first quarter of the runs only."""
     centre = (train[0].mean(axis=0) + train[1].mean(axis=0)) / 2
     variance = (train[0].var(axis=0) + train[1].var(axis=0)) / 2
-    weight = np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0)
     gap = train[0].mean(axis=0) - train[1].mean(axis=0) if direction is None else direction
+    # A coordinate without noise is not ignored: it outweighs all others where the sides differ.
+    smallest = 1e-12 * float(np.max(variance + gap**2)) or 1.0
+    weight = 1.0 / np.maximum(variance, smallest)
 
     def along(runs: NDArray[np.float64]) -> NDArray[np.float64]:
         scores: NDArray[np.float64] = (runs - centre) @ (gap * weight)

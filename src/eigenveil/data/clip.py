@@ -6,6 +6,7 @@ and rounded to multiples of 2^-b. Every step is a function of that row and of pu
 so the sums over rows have exactly the sensitivities of the unit ball.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 __all__ = ["FRACTION_BITS", "Clip"]
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
+_COLUMNS = 4096  # summed at a time
 _RANGE = (1e-150, 1e150)  # bounds outside it would overflow or vanish when squared
 
 
@@ -56,10 +58,7 @@ class Clip:
     def _to_integers(self, rows: NDArray[Any], moved: NDArray[np.float64]) -> int:
         d = rows.shape[1]
         one = float(1 << FRACTION_BITS)
-        # Rounding adds at most sqrt(d)/2 units; 2**-30 covers the floating-point norm.
-        radius = 1 - np.sqrt(d) * 0.5 / one - 2.0**-30
-        if radius <= 0:
-            raise InvalidParameterError("too many columns for exact sums")
+        radius = _radius(d)
         moved[...] = rows  # to float64 first: a wider float may only now become infinite
         invalid = self._invalid(moved)
         if self.box is not None:
@@ -67,7 +66,7 @@ class Clip:
         if self.centre is not None:
             moved -= self.centre
         moved[invalid] = 0.0
-        squares = np.einsum("ij,ij->i", moved, moved)
+        squares = _squared_norms(moved)
         huge = np.flatnonzero(~np.isfinite(squares))
         moved[huge] /= np.abs(moved[huge]).max(axis=1, initial=1.0, keepdims=True)
         # A row at the centre divides by zero: the minimum is then 1.
@@ -77,7 +76,7 @@ class Clip:
         moved *= factor[:, None]
         np.rint(moved, out=moved)
         # Exact: the entries are integers and the sum stays below 2**53. Not a number fails too.
-        inside = np.einsum("ij,ij->i", moved, moved) <= one * one
+        inside = _squared_norms(moved) <= one * one
         moved[~inside] = 0.0
         return int(rows.shape[0]) - len(invalid)
 
@@ -86,7 +85,30 @@ class Clip:
         invalid = suspects[~np.isfinite(rows[suspects]).all(axis=1)]
         if len(invalid) and self.on_invalid == "raise":
             raise InvalidDataError(
-                "a row holds a missing or infinite value: clean the data, or pass "
-                "on_invalid='zero' to let such rows contribute nothing"
+                "a row holds a missing or infinite value, or text: clean the data, choose numeric "
+                "columns, or pass on_invalid='zero' to let such rows contribute nothing"
             )
         return np.asarray(invalid)
+
+
+def _radius(d: int) -> float:
+    """Rows are clipped a little inside the ball, so that rounding does not leave it.
+
+    Rounding adds at most sqrt(d)/2 units; 2**-30 covers the floating-point norm.
+    """
+    radius = 1 - math.sqrt(d) * 2.0 ** -(FRACTION_BITS + 1) - 2.0**-30
+    if radius <= 0:
+        raise InvalidParameterError("too many columns for exact sums")
+    return radius
+
+
+def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Row by row, in an order of additions that does not depend on the other rows.
+
+    On more columns than numpy buffers, its order depends on the number of rows.
+    """
+    total = np.zeros(rows.shape[0])
+    for start in range(0, rows.shape[1], _COLUMNS):
+        part = rows[:, start : start + _COLUMNS]
+        total += np.einsum("ij,ij->i", part, part)
+    return total

@@ -5,6 +5,7 @@ A source yields two-dimensional chunks and keeps no more than one of them in mem
 
 import csv
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -49,7 +50,7 @@ class RowSource(Protocol):
         """Whether `chunks` may be called more than once."""
         ...
 
-    def chunks(self) -> Iterator[NDArray[Any]]:
+    def chunks(self) -> Iterator[Any]:
         """Two-dimensional arrays of rows."""
         ...
 
@@ -165,16 +166,12 @@ class IterableSource:
         self._chunks = chunks if self.rereadable else itertools.chain([first], stream)
         self._read = False
 
-    def chunks(self) -> Iterator[NDArray[Any]]:
-        """The chunks, each checked."""
+    def chunks(self) -> Iterator[Any]:
+        """The chunks as they come; whoever sums them checks them."""
         if self._read and not self.rereadable:
             raise InvalidDataError("these rows were read already and cannot be read again")
         self._read = True
-        for chunk in self._chunks:
-            array = as_table(chunk)
-            if array.shape[1] != self.n_columns:
-                raise InvalidDataError("every chunk must have the same number of columns")
-            yield array
+        yield from self._chunks
 
 
 class CSVSource:
@@ -185,13 +182,13 @@ class CSVSource:
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         self._path = path
         try:
-            with path.open(newline="", encoding="utf-8-sig") as lines:
-                header = next(csv.reader(lines), [])
+            with path.open("rb") as lines:  # a stray byte further down is that row's affair
+                header = next(csv.reader([lines.readline().decode("utf-8-sig")]), [])
         except (OSError, UnicodeDecodeError, csv.Error):
             raise InvalidDataError(
                 f"{path.name} is not a readable CSV file: save it as UTF-8, separated by commas"
             ) from None
-        if not header or any(_is_number(name) for name in header):
+        if not header or not all(math.isnan(_number(name)) for name in header):
             raise InvalidDataError(f"{path.name} needs a first line with the names of its columns")
         self._width = len(header)
         self.feature_names = _select(header, columns)
@@ -204,23 +201,27 @@ class CSVSource:
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Parse a fixed number of lines at a time."""
-        with self._path.open(newline="", encoding="utf-8-sig") as lines:
+        with self._path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
             records = csv.reader(lines)
             next(records, None)
             try:
                 while batch := list(itertools.islice(records, _CSV_LINES)):
-                    rows = [row for row in batch if row]  # blank lines are no records
-                    if any(len(row) != self._width for row in rows):
-                        raise ValueError
-                    # An empty cell is a missing value: what to do with it is the clip's decision.
-                    yield np.array(
-                        [[float(row[i] or "nan") for i in self._positions] for row in rows]
-                    ).reshape(-1, self.n_columns)
-            except (ValueError, csv.Error):  # its message could quote a cell
-                raise InvalidDataError(
-                    f"{self._path.name} has a cell that is not a number, or a line of another "
-                    "length: choose numeric columns with open_rows(path, columns=[...])"
-                ) from None
+                    if self._width > 1:  # a blank line is no record, unless records are one cell
+                        batch = [record for record in batch if record]
+                    yield np.array([self._row(record) for record in batch]).reshape(
+                        -1, self.n_columns
+                    )
+            except csv.Error:  # its message could quote a cell
+                raise InvalidDataError(f"{self._path.name} is not a readable CSV file") from None
+
+    def _row(self, record: list[str]) -> list[float]:
+        """Numbers; a cell that is none, and every cell of an uneven line, becomes NaN.
+
+        What happens to such a row is the clip's decision, so that it depends on this row alone.
+        """
+        if len(record) != self._width:
+            return [math.nan] * self.n_columns
+        return [_number(record[i]) for i in self._positions]
 
 
 class ParquetSource:
@@ -279,12 +280,11 @@ class ParquetSource:
             raise InvalidDataError(f"{self._path.name} is damaged or truncated") from None
 
 
-def _is_number(text: str) -> bool:
+def _number(cell: str) -> float:
     try:
-        float(text)
+        return float(cell)
     except ValueError:
-        return False
-    return True
+        return math.nan
 
 
 def _select(available: Sequence[str], columns: Sequence[str] | None) -> tuple[str, ...]:

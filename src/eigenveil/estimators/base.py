@@ -167,7 +167,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         table = as_table(X)
         named = X if hasattr(X, "columns") else table
         validate_data(self, named, reset=reset, skip_check_array=True)
-        return np.asarray(check_array(table, dtype=None, ensure_all_finite=False))
+        # Whether there are rows at all is private under add/remove: the sums decide.
+        checked = check_array(table, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+        return np.asarray(checked)
 
     def _settings(self, outcome: Outcome[Any], noise_scale: float) -> dict[str, Any]:
         """Set the public noise attributes and return the settings of the release."""

@@ -5,7 +5,9 @@ one charged allotment: it commits the whole cost to the ledger before its first 
 step from it, and refuses a step the allotment does not cover.
 """
 
-from typing import Protocol, TypeVar
+import os
+import threading
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
@@ -73,11 +75,22 @@ class Gate:
         self._ledger = ledger
         self._noise = noise
         self._spent: tuple[Cost, ...] = ()
+        self._process = os.getpid()
+        self._lock = threading.Lock()
 
     def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
         """Charge, then add noise."""
         if query.adjacency is not self.adjacency:
             raise InvalidParameterError("the statistic was bounded for other neighbours")
+        if os.getpid() != self._process:
+            raise BudgetExceededError("an allotment cannot be spent by a forked process")
+        with self._lock:
+            self._pay(step)
+        self.exact = self.exact and query.exact
+        return step.perturb(query, self._noise.bound_to(query.value.units))  # noise enters here
+
+    def _pay(self, step: Mechanism[Any]) -> None:
+        """Charge the ledger at the first step; refuse a step the allotment does not cover."""
         spent = (*self._spent, step.cost())
         if not covers(self.total, Composed(spent)):
             raise BudgetExceededError(f"the step {step.name!r} asks for more than its share")
@@ -85,8 +98,9 @@ class Gate:
             entry = self._ledger.charge(self.total, label=self._label, adjacency=self.adjacency)
             self.receipt = f"entry {entry.number} of {self._ledger} (hash {entry.hash[:16]})"
         self._spent = spent
-        self.exact = self.exact and query.exact
-        return step.perturb(query, self._noise.bound_to(query.value.units))  # noise enters here
+
+    def __reduce__(self) -> NoReturn:  # copy, deepcopy and pickle all ask here
+        raise TypeError("an allotment cannot be copied: it would be spent twice")
 
 
 def release(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 __all__ = ["FixedPoint"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FixedPoint:
     """The array ``units * 2**exponent``."""
 
@@ -19,3 +19,6 @@ class FixedPoint:
     def to_float(self) -> NDArray[np.float64]:
         """Nearest float64; rounds where a unit needs more than 53 bits."""
         return self.units.astype(np.float64) * math.ldexp(1.0, self.exponent)
+
+    def __repr__(self) -> str:  # the units are private sums: they must not reach a log
+        return f"FixedPoint(shape={self.units.shape}, exponent={self.exponent})"

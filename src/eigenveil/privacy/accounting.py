@@ -122,7 +122,8 @@ def _up(value: Fraction) -> float:
 
 
 def _sqrt_up(square: Fraction) -> float:
-    root = math.sqrt(float(square))
+    lift = 600 if square < Fraction(1, 1 << 900) else 0  # keeps the float away from underflow
+    root = math.ldexp(math.sqrt(float(square * (1 << 2 * lift))), -lift)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
@@ -172,7 +173,7 @@ def _zcdp_delta(rho: float, epsilon: float) -> float:
     def log_delta(log_excess: float) -> float:
         excess = math.exp(log_excess)  # alpha - 1
         alpha = 1 + excess
-        return excess * (alpha * rho - epsilon) - log_excess + alpha * math.log(excess / alpha)
+        return excess * (alpha * rho - epsilon) - log_excess + alpha * math.log1p(-1 / alpha)
 
     start = math.log(max((epsilon - rho) / (2 * rho), 1e-6))
     best = minimize_scalar(log_delta, bounds=(start - 8, start + 8), method="bounded")

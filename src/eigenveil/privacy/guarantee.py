@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from eigenveil.privacy.accounting import epsilon_of, native
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.privacy.accounting import epsilon_of, fits, native
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
@@ -50,8 +51,9 @@ _NUMERICS = {
 }
 _NOT_PROTECTED = (
     "several rows of one person taken together; what the whole table shows about a population; "
-    "the settings of the release and how long it took; anything learnt from the records before "
-    "this step, such as a scaling, or computed from them afterwards, such as scores"
+    "the settings of the release and how long it took; that a run stopped at a row it could not "
+    "use; anything learnt from the records before this step, such as a scaling, or computed from "
+    "them afterwards, such as scores"
 )
 SIMULATION = (
     "Simulation, not private: the noise came from a seed and can be removed. With the operating "
@@ -72,6 +74,10 @@ class Guarantee:
     numerics: Numerics = Numerics.EXACT
     simulated: bool = False
     ledger: str | None = None
+
+    def __post_init__(self) -> None:
+        if not fits(self.cost, self.budget):
+            raise InvalidParameterError("a guarantee cannot promise less than what was spent")
 
     @property
     def unit(self) -> str:

@@ -1,16 +1,18 @@
 """Durable, append-only record of every charge against one table's budget.
 
 A charge is committed to disk before any noise is drawn, so a crash may waste budget and can
-never lose track of a release. The file is SQLite in WAL mode with ``synchronous=FULL``;
-``BEGIN IMMEDIATE`` makes reading the balance and adding a charge one step among processes.
-Each entry carries the hash of the one before it, and triggers refuse to change or delete rows.
+never lose track of a release. The file is SQLite with a rollback journal and
+``synchronous=EXTRA``, so that a committed charge is in the file itself and a copy of the file
+is a copy of the ledger; ``BEGIN IMMEDIATE`` makes reading the balance and adding a charge one
+step among processes. Each entry carries the hash of the one before it, and triggers refuse to
+change, replace or delete rows.
 
 A `Ledger` object holds nothing but the path: every operation opens its own connection, so
 copies, clones, forks, threads and pickles all see the same file.
 
 What it cannot do: restoring an old copy of the file re-grants budget, and whoever may write
-the file may rewrite the chain. Keep it where only the custodian of the records can write, and
-note the hash of the newest entry elsewhere.
+the file may cut off its newest entries or rewrite the chain. Keep it on a local disk where only
+the custodian of the records can write, and note the hash of the newest entry elsewhere.
 """
 
 import hashlib
@@ -40,6 +42,9 @@ CREATE TABLE entries (
     number INTEGER PRIMARY KEY, record TEXT NOT NULL, hash TEXT NOT NULL UNIQUE
 );
 CREATE TRIGGER header_once BEFORE INSERT ON header WHEN (SELECT count(*) FROM header) > 0
+BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+CREATE TRIGGER entries_in_order BEFORE INSERT ON entries
+WHEN NEW.number IS NOT (SELECT count(*) FROM entries) + 1
 BEGIN SELECT RAISE(ABORT, 'append-only'); END;
 """
 _GUARDS = "".join(
@@ -124,7 +129,6 @@ class Ledger:
                 f"cannot create {path.name}: is its folder there and writable?"
             ) from None
         with _connect(path) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
             connection.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}{_GUARDS}COMMIT;")
             connection.execute("INSERT INTO header VALUES (?, ?)", (terms, _chain("", terms)))
         return cls(path)
@@ -209,9 +213,17 @@ class Ledger:
 def _connect(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
         raise LedgerError(f"no ledger at {path.name}: create one with Ledger.create(path, ...)")
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+    # mode=rw: a file that vanishes meanwhile is not created anew with its budget restored.
+    address = f"{path.as_uri()}?mode=rw"
     try:
-        connection.execute("PRAGMA synchronous=FULL")
+        connection = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    except sqlite3.OperationalError:
+        raise LedgerError(
+            f"cannot open {path.name}: is it a file you may read and write?"
+        ) from None
+    try:
+        connection.execute("PRAGMA synchronous=EXTRA")
+        connection.execute("PRAGMA fullfsync=ON")  # macOS: through the disk's own cache
         yield connection
     except sqlite3.OperationalError as error:
         if "locked" in str(error):

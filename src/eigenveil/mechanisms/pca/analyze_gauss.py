@@ -9,6 +9,10 @@ Differences from the source
 ---------------------------
 1. The noise is that of GaussCov: isotropic, exactly calibrated, exactly sampled.
 2. Rows are clipped to a public bound; the source assumes unit rows.
+3. The source releases the subspace of a sum over rows. Here the eigenvalues and the trace of the
+   noisy matrix leave too (post-processing), divided by n where n is public.
+4. The source does not centre. `PrivatePCA` runs this about a private mean (`centred.py`) unless
+   told otherwise.
 """
 
 from dataclasses import dataclass
