@@ -64,7 +64,8 @@ def test_a_wide_row_is_treated_alike_in_any_company():
     together = integers(clip, rows)
     for i in range(5):
         assert np.array_equal(together[i], integers(clip, rows[i])[0])
-        assert np.array_equal(together[: i + 1], integers(clip, rows[: i + 1]))
+        alone = clip_module._squared_norms(rows[i : i + 1])
+        assert alone[0] == clip_module._squared_norms(rows)[i]
 
 
 def test_inside_rows_keep_their_value_and_outside_rows_their_direction():

@@ -438,6 +438,17 @@ def test_covariances_inside_the_box_are_not_shrunk():
     assert np.diag(fitted.covariance_) == pytest.approx(np.full(20, 0.25), rel=0.02)
 
 
+def test_entries_outside_the_box_are_clamped_one_by_one():
+    """A wild entry becomes the bound of its column and leaves the rest of its row alone."""
+    rows = np.random.default_rng(0).uniform(0, 1, size=(5000, 3))
+    wild = rows.copy()
+    wild[::2, 0] = 1e6
+    rows[::2, 0] = 1.0
+    options = {"rho": 1e6, "bounds": (0, 1)}
+    clamped = PrivateCovariance(**options).fit(wild).covariance_
+    assert clamped == pytest.approx(PrivateCovariance(**options).fit(rows).covariance_, abs=1e-3)
+
+
 def test_the_public_rule_about_the_origin():
     """assume_centered with a box: the rule measures from the origin, not the middle."""
     options = {"rho": 1.0, "bounds": (0, 3), "assume_centered": True}
