@@ -416,7 +416,7 @@ def test_rows_that_can_be_read_once_cannot_be_centred(estimator, rows, tmp_path)
 @BOTH
 def test_bounds_and_their_origin_are_stated(estimator, rows):
     derived = estimator(**BUDGET, bounds=(0, 6)).fit(rows).privacy_.sentence()
-    assert "entries within [0, 6], stated by the caller" in derived
+    assert "entries clamped to [0, 6] (stated by the caller)" in derived
     half_diagonal = 3 * 5**0.5
     norm = half_diagonal / 3**0.5 if estimator is PrivatePCA else half_diagonal
     assert f"rows farther than {norm:.6g} from the centre pulled in" in derived

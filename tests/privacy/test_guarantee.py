@@ -15,7 +15,7 @@ def guarantee(**changes):
         "budget": Budget(epsilon=1.0, delta=1e-6),
         "cost": Gaussian(0.2),
         "adjacency": Adjacency.REPLACE_ONE,
-        "bounds": ("entries within [0, 16] (stated by the caller)",),
+        "bounds": ("entries clamped to [0, 16] (stated by the caller)",),
     }
     return Guarantee(**(fields | changes))
 
@@ -29,7 +29,7 @@ def test_the_sentence_says_everything_an_officer_asks():
         "mu = 0.2",  # native parameter
         "worst-case",
         "exact numerics",
-        "entries within [0, 16] (stated by the caller)",  # bounds and their origin
+        "entries clamped to [0, 16] (stated by the caller)",  # bounds and their origin
         "Not protected:",
         "no ledger",
     ):

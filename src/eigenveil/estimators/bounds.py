@@ -62,7 +62,7 @@ class StatedBounds:
         centre = None
         words = []
         if box is not None:
-            words.append(f"entries within {_intervals(box)}, stated by the caller")
+            words.append(f"entries clamped to {_intervals(box)} (stated by the caller)")
             centre = None if assume_centered else (box[0] + box[1]) / 2
         if row_norm is not None:
             norm, origin = _number(row_norm), "stated by the caller"

@@ -94,7 +94,7 @@ class Guarantee:
             ),
             ("Spent", native(self.cost)),
             ("Holds for", f"{_KINDS[self.kind]}; {_NUMERICS[self.numerics]}"),
-            ("Relies on", "; ".join(self.bounds)),
+            ("Bounds, enforced", "; ".join(self.bounds)),
             (
                 "Recorded in",
                 self.ledger or "no ledger: keep count of releases from this table yourself",

@@ -98,12 +98,12 @@ def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]
     else:
         values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
     above = int(np.sum(values > floor))
-    verdict = (
-        f"All {above} released stand above it."
-        if above == len(values)
-        else f"{above} of the {len(values)} released stand above it; the others cannot be told "
-        "from noise."
-    )
+    if above == len(values):
+        verdict = f"All {above} released lie above that."
+    elif above == 0:
+        verdict = f"None of the {len(values)} released does: they cannot be told from noise."
+    else:
+        verdict = f"{above} of the {len(values)} released do; the others cannot be told from noise."
     shown = values[:_MOST_BARS]
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
     if negative := int(np.sum(values < 0)):
