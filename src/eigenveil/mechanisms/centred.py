@@ -5,8 +5,8 @@ the rest goes to the inner mechanism on rows about that mean. The cost is the Ga
 composition of the two, charged once before the first draw. What remains of the mean,
 (m - c)(m - c)', stays in the second moment: it has rank one.
 
-About a tenth of mu^2 is enough for the mean: half and half about the origin captures .29 to
-.39 of the variance of the digits at epsilon = 1, this split .93. Proof: docs/proofs/centred.md.
+A tenth of mu^2 is enough: on the digits at epsilon = 1, shares from .1 to .2 capture .93 of the
+variance, .05 and .3 less. Proof: docs/proofs/centred.md.
 """
 
 from dataclasses import dataclass, replace
