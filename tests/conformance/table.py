@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from eigenveil.data import Bounded, Clip, open_rows, second_moment, total
-from eigenveil.mechanisms import AnalyzeGauss, Centred, Gate, GaussCov, GaussianMean
+from eigenveil.mechanisms import (
+    AnalyzeGauss,
+    Centred,
+    CleanedCov,
+    Gate,
+    GaussCov,
+    GaussianMean,
+    ProjectedCov,
+)
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -33,6 +41,7 @@ class Case:
     sensitivity: dict[Adjacency, float]
     worst_pair: Callable[[int, Adjacency], tuple[np.ndarray, np.ndarray | None]]
     noise_sigma: Callable[[float, int, Adjacency], np.ndarray] | None  # None: not additive
+    may_be_zero: bool = False  # whether noise may be taken off altogether
 
     def __str__(self):
         return self.name
@@ -103,6 +112,30 @@ TABLE = [
         sensitivity=MOMENT,
         worst_pair=_orthogonal,
         noise_sigma=_symmetric_sigma,
+    ),
+    Case(
+        name="cleaned",
+        module="covariance.cleaned",
+        build=lambda mu, d, k: CleanedCov(mu=mu),
+        query=_moment,
+        run=_one_step(_moment),
+        read=lambda released: _upper(released.matrix),
+        sensitivity=MOMENT,
+        worst_pair=_orthogonal,
+        noise_sigma=None,
+        may_be_zero=True,
+    ),
+    Case(
+        name="projection",
+        module="covariance.projection",
+        build=lambda mu, d, k: ProjectedCov(mu=mu),
+        query=_moment,
+        run=_one_step(_moment),
+        read=lambda released: _upper(released.matrix),
+        sensitivity=MOMENT,
+        worst_pair=_orthogonal,
+        noise_sigma=None,
+        may_be_zero=True,
     ),
     Case(
         name="analyze-gauss",

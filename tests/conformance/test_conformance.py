@@ -151,7 +151,8 @@ def test_corner_cases(case, adjacency, rows, k):
     released = case.read(run(case, rows, adjacency, k=k))
     assert np.isfinite(released).all()
     again = case.read(run(case, rows, adjacency, k=k))
-    if not (case.name == "analyze-gauss" and k == rows.shape[1]):  # all directions: no choice
+    all_directions = case.name == "analyze-gauss" and k == rows.shape[1]  # leave no choice
+    if not all_directions and not (case.may_be_zero and not released.any()):
         assert (released != again).any()
 
 
@@ -160,6 +161,7 @@ def test_seeds_never_give_duplicate_noise(case, adjacency):
     """Neither two draws of one seed, nor neighbouring tables under the same seed."""
     rows = table(6, 4)
     source = SimulationSource(3)
+    rows = np.vstack([rows] * 50)  # enough of them to stand out from the noise
     first, second = (case.read(run(case, rows, adjacency, noise=source)) for _ in range(2))
     assert np.abs(first - second).max() > 1e-9
     # The noise of the seed, taken off a neighbour's release, would show the difference.
@@ -178,7 +180,10 @@ def test_the_audit_is_silent(case, adjacency):
     """Accuses a correct mechanism with probability at most 1e-3 over seeds."""
     mu, d = 1.5, 4
     row, other = case.worst_pair(d, adjacency)
-    first, second = neighbours(table(3, d) / 3, row, adjacency, other)
+    company = table(3, d) / 3
+    if case.may_be_zero:  # rows enough that something is left to attack
+        company = np.repeat(np.eye(d)[:2], 30, axis=0)
+    first, second = neighbours(company, row, adjacency, other)
     source = SimulationSource(5)
     report = audit(
         lambda: case.read(run(case, first, adjacency, mu=mu, noise=source)),
@@ -186,6 +191,7 @@ def test_the_audit_is_silent(case, adjacency):
         cost=case.build(mu, d, 1).cost(),
         trials=3000,
         alpha=1e-3,
+        continuous=not case.may_be_zero,  # honest runs coincide where both are zero
     )
     assert not report.violated, str(report)
     assert 0 < report.epsilon_lower_bound < report.claimed_epsilon

@@ -100,6 +100,7 @@ def test_the_released_noise_scale_is_that_of_the_matrix(digits):
     errors, scale = [], None
     for seed in range(10):
         fit = PrivateCovariance(rho=0.5, bounds=(0, 16), row_norm=64.0, assume_centered=True)
+        fit.set_params(mechanism="gauss")
         fit.set_params(random_state=seed).fit(digits)
         scale = fit.noise_scale_
         errors.append(fit.covariance_ - digits.T @ digits / len(digits) * 1.0)
@@ -481,15 +482,37 @@ def test_a_broken_blas_is_declared(rows, monkeypatch):
     assert "idealised" in fitted.privacy_.sentence()
 
 
-def test_better_than_nothing_on_digits(digits):
+def test_cleaning_beats_projection_beats_plain_noise(digits):
+    """Mean of 10; measured 0.39, 0.47, 0.68 (a zero matrix has 1)."""
     truth = np.cov(digits.T, bias=True)
-    errors = [
-        relative_error(
-            PrivateCovariance(**BUDGET, bounds=(0, 16), row_norm=37.0, random_state=seed)
-            .fit(digits)
-            .covariance_,
-            truth,
+    errors = {
+        name: np.mean(
+            [
+                relative_error(
+                    PrivateCovariance(
+                        **BUDGET, mechanism=name, bounds=(0, 16), row_norm=37.0, random_state=seed
+                    )
+                    .fit(digits)
+                    .covariance_,
+                    truth,
+                )
+                for seed in range(10)
+            ]
         )
-        for seed in range(10)
-    ]
-    assert np.mean(errors) < 0.8
+        for name in PrivateCovariance.mechanisms
+    }
+    assert errors["cleaned"] < 0.9 * errors["projection"] < 0.8 * errors["gauss"] < 0.6
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("mechanism", ["cleaned", "projection"])
+def test_the_covariance_is_positive_semi_definite_where_it_claims_to_be(
+    mechanism, adjacency, digits
+):
+    fitted = PrivateCovariance(**BUDGET, mechanism=mechanism, bounds=(0, 16), adjacency=adjacency)
+    values = np.linalg.eigvalsh(fitted.fit(digits).covariance_)
+    assert values[0] > -1e-9 * values[-1]
+    assert np.array_equal(fitted.covariance_, fitted.covariance_.T)
+    assert fitted.release_.arrays["noisy_eigenvalues"][0] < 0  # before cleaning
+    if adjacency == "replace-one":
+        assert values.sum() <= fitted.release_.settings["row_norm"] ** 2 * (1 + 1e-9)

@@ -46,6 +46,14 @@ class Bounded:
         if not (math.isfinite(self.sensitivity) and self.sensitivity > 0):
             raise InvalidParameterError("a sensitivity must be positive and finite")
 
+    @property
+    def trace_bound(self) -> float:
+        """Public bound on the trace of a second moment: tr S <= R^2 for the mean of n rows.
+
+        The sum over an unknown number of rows has none.
+        """
+        return math.inf if self.count is None else self.unit * self.count
+
     def __repr__(self) -> str:  # the value is private: it must not reach a log or a traceback
         return (
             f"Bounded(shape={self.value.units.shape}, sensitivity={self.sensitivity!r}, "

@@ -6,7 +6,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from eigenveil.estimators.base import PrivateEstimator
 from eigenveil.mechanisms.base import Mechanism
+from eigenveil.mechanisms.covariance.cleaned import CleanedCov
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.covariance.projection import ProjectedCov
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
@@ -20,8 +22,10 @@ class PrivateCovariance(PrivateEstimator):
     ----------
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, or ``rho`` alone.
-    mechanism : {"gauss"}
-        How noise is added.
+    mechanism : {"cleaned", "gauss", "projection"}
+        ``"cleaned"`` takes the known noise off the eigenvalues; ``"projection"`` only makes the
+        matrix positive semi-definite; ``"gauss"`` leaves the noise as it is, unbiased around the
+        second moment of the clipped rows.
     row_norm, bounds, assume_centered, adjacency, on_invalid, ledger, random_state
         As in `PrivatePCA`, except that ``bounds`` alone clip at half the diagonal of the box. A
         smaller ``row_norm`` means less noise, and smaller variances if rows lie beyond it.
@@ -29,8 +33,7 @@ class PrivateCovariance(PrivateEstimator):
     Attributes
     ----------
     covariance_ : array of shape (n_features, n_features)
-        Symmetric. The noise is not projected away, so that it stays unbiased around the
-        second moment of the clipped rows; it may have negative eigenvalues.
+        Symmetric, and positive semi-definite except under ``"gauss"``.
     location_ : array of shape (n_features,)
         The released centre; zero if ``assume_centered``.
     n_samples_ : int
@@ -53,7 +56,9 @@ class PrivateCovariance(PrivateEstimator):
     """
 
     mechanisms: ClassVar[dict[str, Callable[..., Mechanism[NoisyMatrix]]]] = {
-        GaussCov.name: GaussCov
+        CleanedCov.name: CleanedCov,
+        GaussCov.name: GaussCov,
+        ProjectedCov.name: ProjectedCov,
     }
 
     # No variance inside the box exceeds its reach, so only rare rows are pulled in.
@@ -65,7 +70,7 @@ class PrivateCovariance(PrivateEstimator):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str = GaussCov.name,
+        mechanism: str = CleanedCov.name,
         row_norm: float | None = None,
         bounds: Any = None,
         assume_centered: bool = False,
@@ -96,11 +101,14 @@ class PrivateCovariance(PrivateEstimator):
         self.location_ = outcome.result.centre
         self.n_samples_ = outcome.result.n_rows
         self.privacy_ = outcome.guarantee
+        arrays = {"covariance": self.covariance_, "location": self.location_}
+        if noisy.noisy_eigenvalues is not None:
+            arrays["noisy_eigenvalues"] = noisy.noisy_eigenvalues * outcome.per_row
         self.release_ = Release(
             kind="covariance",
             mechanism=self.mechanism,
             guarantee=outcome.guarantee,
             settings=self._settings(outcome, noisy.noise_scale),
-            arrays={"covariance": self.covariance_, "location": self.location_},
+            arrays=arrays,
         )
         return self

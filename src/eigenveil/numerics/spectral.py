@@ -1,10 +1,12 @@
 """Eigenvectors of symmetric matrices."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-__all__ = ["top_eigenpairs"]
+__all__ = ["map_eigenvalues", "project_to_simplex", "top_eigenpairs"]
 
 
 def top_eigenpairs(
@@ -24,3 +26,23 @@ def top_eigenpairs(
     largest = rows[np.arange(k), np.argmax(np.abs(rows), axis=1)]
     rows *= np.where(largest < 0, -1.0, 1.0)[:, None]
     return np.ascontiguousarray(values[::-1]), rows
+
+
+def map_eigenvalues(
+    matrix: NDArray[np.float64], change: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The symmetric matrix with changed eigenvalues, and the ascending ones before the change."""
+    values, vectors = eigh(matrix, driver="evd")
+    changed = (vectors * change(values)) @ vectors.T
+    return (changed + changed.T) / 2, values
+
+
+def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    """Nearest point with non-negative entries that sum to at most ``total``."""
+    positive = np.maximum(values, 0.0)
+    if positive.sum() <= total:
+        return positive
+    descending = np.sort(positive)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
+    threshold = excess[np.flatnonzero(descending > excess)[-1]]
+    return np.asarray(np.maximum(positive - threshold, 0.0))

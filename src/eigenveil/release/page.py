@@ -95,6 +95,8 @@ def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]
     floor = document["settings"]["noise_floor"]
     if document["kind"] == "pca":
         values = arrays["explained_variance"]
+    elif "noisy_eigenvalues" in arrays:  # what noise alone exceeds is known of these
+        values = arrays["noisy_eigenvalues"][::-1]
     else:
         values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
     above = int(np.sum(values > floor))
@@ -146,8 +148,8 @@ def _scree(values: NDArray[np.float64], floor: float) -> str:
     parts.append(
         f'<line x1="{left}" x2="{width}" y1="{y(floor):.1f}" y2="{y(floor):.1f}" '
         f'stroke="var(--noise)" stroke-width="2" stroke-dasharray="6 4"/>'
-        f'<text x="{(width + left) / 2}" y="{height - 6}" text-anchor="middle">eigenvalue, largest '
-        f"first</text>"
+        f'<text x="{(width + left) / 2}" y="{height - 6}" text-anchor="middle">'
+        f"noisy eigenvalue, largest first</text>"
         f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">'
         f"variance (squared column units)</text>"
     )

@@ -36,10 +36,15 @@ __all__ = ["GaussCov", "NoisyMatrix"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyMatrix:
-    """A released symmetric matrix. It need not be positive semi-definite."""
+    """A released symmetric matrix.
+
+    It is what a mechanism made of one with isotropic noise of ``noise_scale`` (public), whose
+    eigenvalues are kept where the mechanism changed them.
+    """
 
     matrix: NDArray[np.float64]
-    noise_scale: float  # s: standard deviation on the diagonal, public
+    noise_scale: float
+    noisy_eigenvalues: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

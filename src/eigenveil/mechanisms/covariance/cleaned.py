@@ -1,0 +1,50 @@
+r"""Cleaned covariance: one isotropic Gaussian release, then eigenvalue cleaning.
+
+Source: the release is GaussCov (Dong, Liang, Yi 2022); the cleaning is the rotation-invariant
+estimator of Bun, Allez, Bouchaud, Potters 2016 for additive Gaussian noise.
+
+.. math:: \hat S = \sum_i \xi_i v_i v_i', \quad (l_i, v_i) \text{ eigenpairs of } S + E,
+          \quad \xi_i = l_i - d s^2 \operatorname{Re} g(l_i)
+
+The law of E is public, so the cleaning is post-processing: it costs nothing. The result is
+positive semi-definite, and where n is public its trace is at most R^2, as that of S is.
+
+Differences from the source
+---------------------------
+1. GaussCov's noise is isotropic here, which the cleaning needs.
+2. The Stieltjes transform is estimated with a kernel, and a spectrum that cannot be told from
+   noise becomes a multiple of the identity: see `numerics/cleaning.py`.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.numerics.cleaning import clean_eigenvalues
+from eigenveil.numerics.random import NoiseSource
+from eigenveil.numerics.spectral import map_eigenvalues
+from eigenveil.privacy.cost import Cost, Gaussian
+
+__all__ = ["CleanedCov"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanedCov:
+    """GaussCov with cleaned eigenvalues. Fields are public, never data."""
+
+    name: ClassVar[str] = "cleaned"
+    mu: float
+
+    def cost(self) -> Cost:
+        """Cost of one `perturb`: the cleaning is post-processing."""
+        return Gaussian(self.mu)
+
+    def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
+        """The cleaned second moment in the caller's units."""
+        noisy = GaussCov(mu=self.mu).perturb(query, noise)
+        matrix, values = map_eigenvalues(
+            noisy.matrix,
+            lambda values: clean_eigenvalues(values, noisy.noise_scale, query.trace_bound),
+        )
+        return NoisyMatrix(matrix, noisy.noise_scale, values)

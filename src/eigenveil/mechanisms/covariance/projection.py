@@ -1,0 +1,44 @@
+r"""Projection: GaussCov, projected on the matrices a second moment can be.
+
+Source: Dong, Liang, Yi 2022 [CovRev], baseline after Amin et al. 2019 and Nikolov et al. 2013.
+
+.. math:: \hat S = \arg\min \{ \|M - (S + E)\|_F : M \succeq 0,\; \operatorname{tr} M \le R^2 \}
+
+One eigendecomposition; the eigenvalues are projected on {>= 0, sum <= R^2}. Where the number of
+rows is private there is no bound on the trace, and only the sign is projected.
+
+Differences from the source
+---------------------------
+1. The noise is that of our GaussCov: isotropic, exactly calibrated, exactly sampled.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.numerics.random import NoiseSource
+from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
+from eigenveil.privacy.cost import Cost, Gaussian
+
+__all__ = ["ProjectedCov"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectedCov:
+    """GaussCov projected on the feasible set. Fields are public, never data."""
+
+    name: ClassVar[str] = "projection"
+    mu: float
+
+    def cost(self) -> Cost:
+        """Cost of one `perturb`: the projection is post-processing."""
+        return Gaussian(self.mu)
+
+    def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
+        """The projected second moment in the caller's units."""
+        noisy = GaussCov(mu=self.mu).perturb(query, noise)
+        matrix, values = map_eigenvalues(
+            noisy.matrix, lambda values: project_to_simplex(values, query.trace_bound)
+        )
+        return NoisyMatrix(matrix, noisy.noise_scale, values)
