@@ -207,6 +207,18 @@ def test_a_readout_with_few_values_is_no_sign_of_reused_noise():
     assert not audit(*sides, cost=Gaussian(MU), trials=200, alpha=1e-3, continuous=False).violated
 
 
+def test_one_free_number_shown_three_times_may_repeat_by_chance():
+    """At d = 1 component, eigenvalue and trace are one number on a grid of 2**20 points."""
+    bounded = second_moment(open_rows(np.ones((3, 1))), Clip(row_norm=1.0), REPLACE)
+    source = SimulationSource(11)
+
+    def once():
+        value = release(GaussCov(mu=MU), bounded, ledger=None, noise=source).matrix[0, 0]
+        return np.array([1.0, value, value])
+
+    assert not audit(once, once, cost=Gaussian(MU), trials=2000, alpha=1e-3).violated
+
+
 def test_other_costs_are_tested_against_their_own_curve():
     """Noise-free randomised response at twice the declared epsilon is caught; the right one not."""
 

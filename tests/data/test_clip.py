@@ -22,7 +22,7 @@ def integers(clip, rows):
     return out
 
 
-@given(tables, st.floats(1e-150, 1e150), st.booleans(), st.booleans())
+@given(tables, st.floats(1e-60, 1e60), st.booleans(), st.booleans())
 @settings(max_examples=400, deadline=None)
 def test_any_row_becomes_integers_inside_the_unit_ball(rows, norm, centred, boxed):
     d = rows.shape[1]
@@ -132,7 +132,7 @@ def test_other_dtypes(dtype):
     )
 
 
-@pytest.mark.parametrize("norm", [0.0, -1.0, np.nan, np.inf, 1e-200, 1e200])
+@pytest.mark.parametrize("norm", [0.0, -1.0, np.nan, np.inf, 1e-61, 1e61])
 def test_impossible_norms_are_refused(norm):
     with pytest.raises(InvalidParameterError, match="row_norm"):
         Clip(row_norm=norm)

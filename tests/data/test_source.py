@@ -3,7 +3,7 @@ import sys
 import numpy as np
 import pytest
 
-from eigenveil.data.source import ArraySource, IterableSource, RowSource, open_rows
+from eigenveil.data.source import ArraySource, IterableSource, RowSource, as_table, open_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
 
 SECRET = "patient-4711"
@@ -55,10 +55,21 @@ def test_csv_without_names_or_out_of_range(tmp_path, content):
     assert "999" not in str(caught.value)
 
 
+def test_csv_header_over_two_lines_and_unnamed_index(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('"a\nx",b\n1,2\n')
+    assert open_rows(path).feature_names == ("a\nx", "b")
+    assert np.array_equal(read(path), [[1, 2]])
+    path.write_text(",a\n0,5\n1,6\n")
+    with pytest.raises(InvalidDataError, match="row index"):
+        open_rows(path)
+    assert np.array_equal(read(path, columns=["a"]), [[5], [6]])
+
+
 def test_csv_in_another_encoding_says_what_to_do(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("größe,b\n1,2\n".encode("latin-1"))
-    with pytest.raises(InvalidDataError, match="save it as UTF-8"):
+    with pytest.raises(InvalidDataError, match="not in UTF-8"):
         read(path)
 
 
@@ -89,8 +100,16 @@ def test_parquet_index_and_repeated_names(tmp_path):
     import pyarrow.parquet as pq
 
     path = tmp_path / "t.parquet"
-    pd.DataFrame({"a": [1.0, 2.0]}, index=[7, 9]).to_parquet(path)
-    assert open_rows(path).feature_names == ("a",)
+    named = pd.DataFrame({"a": [1.0, 2.0]}, index=pd.Index([7, 9], name="patient"))
+    for frame in (named, named.rename_axis(None)):
+        frame.to_parquet(path)
+        assert open_rows(path).feature_names == ("a",)
+    named.to_parquet(path)
+    assert np.array_equal(read(path, columns=["patient"]), [[7], [9]])
+    named[[]].to_parquet(path)
+    with pytest.raises(InvalidDataError, match="no columns"):
+        open_rows(path)
+    named.to_parquet(path)
     assert np.array_equal(read(path), [[1.0], [2.0]])
     pq.write_table(pa.Table.from_arrays([pa.array([1.0])] * 2, names=["a", "a"]), path)
     with pytest.raises(InvalidDataError, match="same name"):
@@ -139,6 +158,17 @@ def test_npy_is_memory_mapped(tmp_path):
     assert np.array_equal(chunk, rows)
 
 
+def test_a_flat_npy_says_so(tmp_path):
+    np.save(tmp_path / "t.npy", np.ones(3))
+    with pytest.raises(InvalidDataError, match="two-dimensional"):
+        open_rows(tmp_path / "t.npy")
+
+
+def test_an_impossible_path_is_no_file():
+    with pytest.raises(InvalidDataError, match="no file"):
+        open_rows("x" * 5000 + ".csv")
+
+
 def test_pickles_are_never_loaded(tmp_path):
     np.save(tmp_path / "t.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(InvalidDataError):
@@ -169,6 +199,24 @@ def test_tables_in_memory_and_streams_are_told_apart():
     source = open_rows(Again())
     assert isinstance(source, IterableSource)
     assert source.rereadable
+
+    class Once:
+        def __init__(self):
+            self.shared = iter([np.ones((2, 3)), np.zeros((1, 3))])
+
+        def __iter__(self):
+            return self.shared
+
+    once = open_rows(Once())
+    assert not once.rereadable
+    assert len(np.concatenate(list(once.chunks()))) == 3
+
+
+def test_missing_values_of_nullable_frames_are_nan():
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [0.5, 1.5]})
+    assert np.array_equal(as_table(frame), [[1, 0.5], [np.nan, 1.5]], equal_nan=True)
 
 
 def test_every_source_follows_the_protocol(csv):

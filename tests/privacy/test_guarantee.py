@@ -1,6 +1,10 @@
 import math
+import re
+from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.accounting import epsilon_of
@@ -62,7 +66,16 @@ def test_the_clauses_are_the_sentence_word_for_word():
 def test_a_rho_is_also_stated_as_a_factor():
     promise = guarantee(budget=Budget(rho=0.1))
     factor = math.exp(epsilon_of(Gaussian(0.2), 1e-6))
-    assert f"a factor of {factor:.3g}, up to a probability of 1e-06" in promise.sentence()
+    found = re.search(r"a factor of ([\d.]+), up to a probability of 1e-06", promise.sentence())
+    assert factor <= float(found.group(1)) < 1.01 * factor
+
+
+@given(epsilon=st.floats(1e-6, 19.9))
+def test_the_factor_is_never_rounded_down(epsilon):
+    text = guarantee(budget=Budget(epsilon=epsilon), cost=Pure(0.0)).sentence()
+    factor = Fraction(re.search(r"a factor of ([\d.]+) ", text).group(1))
+    assert math.exp(epsilon) * (1 - 1e-15) <= factor
+    assert factor - 1 <= math.expm1(epsilon) * 1.02
 
 
 def test_a_promise_below_the_cost_cannot_be_made():

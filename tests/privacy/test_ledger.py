@@ -171,6 +171,7 @@ def test_a_killed_process_never_releases_uncharged(tmp_path):
         "INSERT INTO header VALUES ('{}', '')",
         "INSERT OR REPLACE INTO entries VALUES (1, '{}', 'x')",
         "INSERT INTO entries VALUES (5, '{}', 'x')",
+        "INSERT OR REPLACE INTO entries SELECT 1, '{}', hash FROM entries",
     ],
 )
 def test_rows_cannot_be_changed_through_sql(ledger, statement):
@@ -218,6 +219,16 @@ def test_durability_settings_are_in_force(ledger):
     with _connect(ledger.path) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+
+
+def test_another_program_s_journal_is_put_back(ledger):
+    connection = sqlite3.connect(ledger.path)
+    assert connection.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
+    connection.close()
+    charge(ledger)
+    with _connect(ledger.path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert len(ledger.entries) == 1
 
 
 def test_a_copy_of_the_file_is_a_copy_of_the_ledger(ledger, tmp_path):

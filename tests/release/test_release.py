@@ -105,6 +105,7 @@ def test_a_resealed_folder_is_detected_by_its_fingerprint(folder):
         lambda d: d["guarantee"]["budget"].update(rho=0.1),
         lambda d: d["arrays"]["components"].update(shape=[1, 1]),
         lambda d: d.update(schema="eigenveil-release/2"),
+        lambda d: d.update(kind="covariance"),
         lambda d: d.update(note="extra"),
         lambda d: d.pop("kind"),
         lambda d: d["settings"].update(n_rows="many"),
@@ -149,6 +150,14 @@ def test_pickled_arrays_are_refused(folder):
     np.savez(folder / "arrays.npz", components=np.array([{"a": 1}], dtype=object))
     reseal(folder)
     with pytest.raises(VerificationError, match="cannot be read"):
+        Release.verify(folder)
+
+
+@pytest.mark.parametrize("array", [np.array(["text"]), np.ones(3), np.ones((2, 9))])
+def test_arrays_of_another_kind_are_refused(folder, array):
+    np.savez(folder / "arrays.npz", components=array)
+    reseal(folder)
+    with pytest.raises(VerificationError, match=r"arrays\.npz"):
         Release.verify(folder)
 
 

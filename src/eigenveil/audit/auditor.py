@@ -148,6 +148,8 @@ def audit_mechanism(
     read: Callable[[Any], NDArray[np.float64]],
     direction: NDArray[np.float64] | None = None,
     alpha: float = 1e-2,
+    delta: float = 1e-5,
+    continuous: bool = True,
 ) -> AuditReport:
     """Audit a mechanism on two neighbouring statistics; ``read`` flattens its release."""
     return audit(
@@ -157,6 +159,8 @@ def audit_mechanism(
         trials=trials,
         direction=direction,
         alpha=alpha,
+        delta=delta,
+        continuous=continuous,
     )
 
 
@@ -235,14 +239,14 @@ def _allowed_power(cost: Cost) -> Callable[[float], float]:
 def _reuses_noise(left: NDArray[np.float64], right: NDArray[np.float64]) -> bool:
     """Whether two runs coincide, or paired runs differ by the same amount throughout.
 
-    Fewer than three coordinates on a grid of 2**20 points may coincide by chance.
+    Fewer than three free coordinates on a grid of 2**20 points may coincide by chance.
     """
-    if left.shape[1] < 3:
-        return False
-    everything = np.concatenate([left, right])
-    spread = everything.std(axis=0)
+    spread = np.maximum(left.std(axis=0), right.std(axis=0))
     if not spread.any():
         return True
+    if np.linalg.matrix_rank(left[:200] - left[:200].mean(axis=0)) < 3:
+        return False
+    everything = np.concatenate([left, right])
     repeated = len(np.unique(everything, axis=0)) < len(everything)
     paired = bool(np.all((left - right).std(axis=0) <= 1e-6 * spread))
     return repeated or paired

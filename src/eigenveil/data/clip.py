@@ -19,7 +19,7 @@ __all__ = ["FRACTION_BITS", "Clip"]
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
 _COLUMNS = 4096  # summed at a time
-_RANGE = (1e-150, 1e150)  # bounds outside it would overflow or vanish when squared
+_RANGE = (1e-60, 1e60)  # bounds outside it would overflow or vanish when squared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +46,7 @@ class Clip:
 
     def __post_init__(self) -> None:
         if not _RANGE[0] <= self.row_norm <= _RANGE[1]:
-            raise InvalidParameterError("row_norm must be positive (between 1e-150 and 1e150)")
+            raise InvalidParameterError("row_norm must be positive (between 1e-60 and 1e60)")
         if self.on_invalid not in ("raise", "zero"):
             raise InvalidParameterError("on_invalid must be 'raise' or 'zero'")
 

@@ -19,7 +19,7 @@ from scipy.linalg import blas
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, Clip
-from eigenveil.data.source import RowSource, as_table
+from eigenveil.data.source import RowSource, tables
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -40,9 +40,7 @@ def _blocks(source: RowSource, clip: Clip) -> Iterator[tuple[NDArray[np.float64]
     size = min(_EXACT_ROWS, max(256, _BLOCK_BYTES // (8 * source.n_columns)))
     buffer = np.empty((size, source.n_columns))
     seen = 0
-    for chunk in map(as_table, source.chunks()):
-        if chunk.shape[1] != source.n_columns:
-            raise InvalidDataError("every chunk must have the same number of columns")
+    for chunk in tables(source):
         for start in range(0, chunk.shape[0], size):
             rows = chunk[start : start + size]
             integers = buffer[: len(rows)]

@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TextIO, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,11 @@ __all__ = [
     "as_table",
     "is_streamed",
     "open_rows",
+    "tables",
 ]
 
 _CHUNK_BYTES = 1 << 24
-_CSV_LINES = 1 << 14
+_CSV_LINES, _CSV_CELLS = 1 << 14, 1 << 20  # read at a time, whichever is less
 
 
 @runtime_checkable
@@ -82,16 +83,21 @@ def is_streamed(data: Any) -> bool:
 
 
 def _open_file(path: Path, columns: Sequence[str] | None) -> RowSource:
-    if not path.is_file():
+    try:
+        found = path.is_file()
+    except OSError:
+        found = False
+    if not found:
         raise InvalidDataError(f"no file at {path}: check the path")
     match path.suffix.lower():
         case ".npy":
             if columns is not None:
                 raise InvalidParameterError("a .npy file has no column names: slice it yourself")
             try:
-                return ArraySource(np.load(path, mmap_mode="r", allow_pickle=False))
+                stored = np.load(path, mmap_mode="r", allow_pickle=False)
             except (ValueError, EOFError, OSError):
                 raise InvalidDataError(f"{path.name} is not a readable .npy array") from None
+            return ArraySource(stored)
         case ".csv":
             return CSVSource(path, columns)
         case ".parquet":
@@ -104,11 +110,9 @@ def as_table(data: Any) -> NDArray[Any]:
     if issparse(data):
         raise InvalidDataError("sparse rows are not supported: pass a dense array, X.toarray()")
     try:
-        if np.ma.isMaskedArray(data):  # a masked entry is a missing one
-            data = np.ma.filled(data.astype(np.float64), np.nan)
-        array = np.asarray(data)
-        if array.dtype.kind == "O":
-            array = array.astype(np.float64)
+        array = _as_array(data)
+    except MemoryError:
+        raise
     except Exception:  # whatever numpy or a data frame raises may quote an entry
         array = np.empty(0, dtype=object)
     if array.dtype.kind == "c":
@@ -120,13 +124,29 @@ def as_table(data: Any) -> NDArray[Any]:
         )
     if array.ndim != 2:
         raise InvalidDataError("rows must form a two-dimensional table. Reshape your data")
+    if array.shape[1] == 0:
+        raise InvalidDataError("the table has no columns")
     return array
 
 
-def _with_columns(table: NDArray[Any]) -> NDArray[Any]:
-    if table.shape[1] == 0:
-        raise InvalidDataError("the table has no columns")
-    return table
+def _as_array(data: Any) -> NDArray[Any]:
+    """Missing entries of masked arrays and nullable frames become NaN."""
+    if np.ma.isMaskedArray(data):
+        return np.asarray(np.ma.filled(data.astype(np.float64), np.nan))
+    array = np.asarray(data)
+    if array.dtype.kind != "O":
+        return array
+    if hasattr(data, "to_numpy"):
+        return np.asarray(data.to_numpy(dtype=np.float64, na_value=np.nan))
+    return array.astype(np.float64)
+
+
+def tables(source: RowSource) -> Iterator[NDArray[Any]]:
+    """The chunks of any source, each checked to be numbers of the right width."""
+    for chunk in map(as_table, source.chunks()):
+        if chunk.shape[1] != source.n_columns:
+            raise InvalidDataError("every chunk must have the same number of columns")
+        yield chunk
 
 
 class ArraySource:
@@ -136,7 +156,7 @@ class ArraySource:
     feature_names = None
 
     def __init__(self, array: NDArray[Any]) -> None:
-        self._array = _with_columns(as_table(array))
+        self._array = as_table(array)
 
     @property
     def n_columns(self) -> int:
@@ -156,10 +176,10 @@ class IterableSource:
     feature_names = None
 
     def __init__(self, chunks: Iterable[Any]) -> None:
-        self.rereadable = iter(chunks) is not chunks
         stream = iter(chunks)
+        self.rereadable = iter(chunks) is not stream
         try:
-            first = _with_columns(as_table(next(stream)))
+            first = as_table(next(stream))
         except StopIteration:
             raise InvalidDataError("the table has no rows") from None
         self.n_columns = int(first.shape[1])
@@ -182,12 +202,12 @@ class CSVSource:
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         self._path = path
         try:
-            with path.open("rb") as lines:  # a stray byte further down is that row's affair
-                header = next(csv.reader([lines.readline().decode("utf-8-sig")]), [])
-        except (OSError, UnicodeDecodeError, csv.Error):
-            raise InvalidDataError(
-                f"{path.name} is not a readable CSV file: save it as UTF-8, separated by commas"
-            ) from None
+            with self._open() as lines:
+                header = next(csv.reader(lines), [])
+        except (OSError, csv.Error):
+            raise InvalidDataError(f"{path.name} is not a readable CSV file") from None
+        if any("\ufffd" in name for name in header):
+            raise InvalidDataError(f"{path.name} is not in UTF-8: save it so")
         if not header or not all(math.isnan(_number(name)) for name in header):
             raise InvalidDataError(f"{path.name} needs a first line with the names of its columns")
         self._width = len(header)
@@ -201,11 +221,12 @@ class CSVSource:
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Parse a fixed number of lines at a time."""
-        with self._path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
+        size = max(1, min(_CSV_LINES, _CSV_CELLS // self._width))
+        with self._open() as lines:
             records = csv.reader(lines)
             next(records, None)
             try:
-                while batch := list(itertools.islice(records, _CSV_LINES)):
+                while batch := list(itertools.islice(records, size)):
                     if self._width > 1:  # a blank line is no record, unless records are one cell
                         batch = [record for record in batch if record]
                     yield np.array([self._row(record) for record in batch]).reshape(
@@ -214,10 +235,15 @@ class CSVSource:
             except csv.Error:  # its message could quote a cell
                 raise InvalidDataError(f"{self._path.name} is not a readable CSV file") from None
 
+    def _open(self) -> TextIO:
+        """A stray byte is the affair of its row: it becomes a character that is no number."""
+        return self._path.open(newline="", encoding="utf-8-sig", errors="replace")
+
     def _row(self, record: list[str]) -> list[float]:
         """Numbers; a cell that is none, and every cell of an uneven line, becomes NaN.
 
-        What happens to such a row is the clip's decision, so that it depends on this row alone.
+        What happens to such a row is the clip's decision, so that it depends on this record
+        alone. (An unbalanced quote makes one record of the lines after it.)
         """
         if len(record) != self._width:
             return [math.nan] * self.n_columns
@@ -243,9 +269,13 @@ class ParquetSource:
             schema = pyarrow.parquet.read_schema(path)
         except self._errors:
             raise InvalidDataError(f"{path.name} is not a readable parquet file") from None
-        # pandas stores an index without a name as a column of its own: it is no feature.
-        names = [name for name in schema.names if not name.startswith("__index_level_")]
-        self.feature_names = _select(names, columns)
+        # An index that pandas stored as a column is no feature.
+        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        self.feature_names = _select(
+            [name for name in schema.names if name not in index or name in (columns or ())], columns
+        )
+        if not self.feature_names:
+            raise InvalidDataError(f"{path.name} has no columns")
         types = pyarrow.types
         for name in self.feature_names:
             kind = schema.field(name).type
@@ -291,8 +321,13 @@ def _select(available: Sequence[str], columns: Sequence[str] | None) -> tuple[st
     if len(set(available)) < len(available):
         raise InvalidDataError("two columns have the same name: rename one")
     if columns is None:
-        return tuple(available)
-    if not columns:
+        columns = available
+        if "" in columns:
+            raise InvalidDataError(
+                "a column has no name; if it is a row index, choose the others with "
+                "open_rows(path, columns=[...])"
+            )
+    elif not columns:
         raise InvalidParameterError("columns is empty: name at least one")
     for name in columns:
         if name not in available:

@@ -159,6 +159,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
         return source
 
+    def _check_columns(self, source: RowSource) -> None:
+        """Whether a streamed table has the columns of the fit, in their order."""
+        if source.n_columns != self.n_features_in_:
+            raise InvalidDataError(
+                f"X has {source.n_columns} features, but {type(self).__name__} was fitted with "
+                f"{self.n_features_in_}"
+            )
+        fitted = getattr(self, "feature_names_in_", None)
+        known = source.feature_names is not None and fitted is not None
+        if known and tuple(fitted) != source.feature_names:
+            raise InvalidDataError("the columns are not those of the fit, in the same order")
+
     def _check_table(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """A table of numbers that scikit-learn has checked for names and size.
 

@@ -14,7 +14,7 @@ from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
 __all__ = ["StatedBounds"]
 
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
-_LARGEST = 1e100  # squares of bounds must not overflow
+_LARGEST = 1e50  # squares of bounds must not overflow
 _MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 
 

@@ -24,11 +24,11 @@ class PrivateCovariance(PrivateEstimator):
         The budget of one fit: ``epsilon`` and ``delta``, or ``rho`` alone.
     mechanism : {"cleaned", "gauss", "projection"}
         ``"cleaned"`` takes the known noise off the eigenvalues; ``"projection"`` only makes the
-        matrix positive semi-definite; ``"gauss"`` leaves the noise as it is, unbiased around the
-        second moment of the clipped rows.
+        matrix positive semi-definite; ``"gauss"`` leaves the noise as it is.
     row_norm, bounds, assume_centered, adjacency, on_invalid, ledger, random_state
-        As in `PrivatePCA`, except that ``bounds`` alone clip at half the diagonal of the box. A
-        smaller ``row_norm`` means less noise, and smaller variances if rows lie beyond it.
+        As in `PrivatePCA`, except that ``bounds`` alone clip at the distance from the start (the
+        middle of the box, or the origin if centred) to its farthest corner. A smaller
+        ``row_norm`` means less noise, and smaller variances if rows lie beyond it.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class PrivateCovariance(PrivateEstimator):
         ProjectedCov.name: ProjectedCov,
     }
 
-    # No variance inside the box exceeds its reach, so only rare rows are pulled in.
+    # The mean squared distance of rows in the box from their mean is at most its reach squared.
     shrink = 1.0
 
     def __init__(

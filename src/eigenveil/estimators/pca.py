@@ -1,7 +1,7 @@
 """Principal components under differential privacy."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.source import as_table, is_streamed, open_rows
+from eigenveil.data.source import as_table, is_streamed, open_rows, tables
 from eigenveil.estimators.base import PrivateEstimator
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Mechanism
@@ -65,7 +65,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry of the covariance; public.
     noise_floor_ : float
-        Eigenvalue that noise alone, of matrix and centre, rarely exceeds (1 %); public.
+        Eigenvalue that noise alone, of matrix and centre, rarely exceeds (about 1 %); public.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -164,8 +164,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, then scores of the same rows; what `transform` says about privacy holds."""
-        if isinstance(X, Iterator):  # say so before anything is charged
-            raise InvalidDataError("rows that can be read once cannot be fitted and transformed")
+        if is_streamed(X):
+            X = open_rows(X)
+            if not X.rereadable:  # say so before anything is charged
+                raise InvalidDataError(
+                    "rows that can be read once cannot be fitted and transformed"
+                )
         return super().fit_transform(X, y, **fit_params)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -174,9 +178,15 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         With ``on_invalid="zero"`` a row with a missing or infinite value has NaN scores.
         """
         check_is_fitted(self)
-        if is_streamed(X):
-            X = np.concatenate(list(open_rows(X).chunks()))
-        rows = self._check_table(X, reset=False)
+        if not is_streamed(X):
+            return self._scores(self._check_table(X, reset=False))
+        source = open_rows(X)
+        self._check_columns(source)
+        scores = [self._scores(chunk) for chunk in tables(source)]
+        return np.concatenate([np.empty((0, self.n_components_)), *scores])
+
+    def _scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        rows = rows.astype(np.float64, copy=False)
         if self.on_invalid == "raise" and not np.isfinite(rows).all():
             raise InvalidDataError("a row to transform holds NaN or inf: fill it or drop the row")
         with np.errstate(invalid="ignore"):

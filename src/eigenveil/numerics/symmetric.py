@@ -52,14 +52,21 @@ def _over_sqrt_two(scale: float) -> float:
 
 
 def noise_floor(d: int, scale: float, centre_error: float = 0.0) -> float:
-    """Eigenvalue that noise alone exceeds about once in a hundred times.
+    """Eigenvalue that noise alone exceeds at most about once in a hundred times.
 
     Noise of ``scale`` has a semicircle that ends at 2r, r = sqrt(d/2) scale, and a largest
-    eigenvalue with Tracy-Widom fluctuations r d^(-2/3) (its 99 % quantile is 2.02). An error of
-    the centre, with expected squared length ``centre_error``, adds a spike of rank one: it drowns
-    below r and shows at spike + r^2/spike above (Baik, Ben Arous, Péché 2005).
+    eigenvalue with Tracy-Widom fluctuations r d^(-2/3), 2.02 of them at 99 %. An error of the
+    centre, with expected squared length ``centre_error``, adds a spike of rank one: it drowns
+    well below r, widens the fluctuations about r, and shows at spike + r^2/spike above (Baik,
+    Ben Arous, Péché 2005). Calibrated by simulation for d from 2 to 150.
     """
     radius = math.sqrt(d / 2) * scale
-    edge: float = radius * (2 + 2.02 * d ** (-2 / 3))
+    fluctuation: float = radius * d ** (-2 / 3)
     spike = centre_error * float(chi2.ppf(0.99, d)) / d
-    return edge if spike <= radius else max(edge, spike + radius**2 / spike)
+    if spike <= radius / 2:
+        return 2 * radius + 2.02 * fluctuation
+    near = 2 * radius + 4 * fluctuation
+    if spike <= radius:
+        return near
+    ratio = radius / spike
+    return max(near, spike + radius * ratio + 2.33 * scale * math.sqrt(1 - ratio**2))

@@ -127,4 +127,9 @@ class Guarantee:
 
 
 def _factor(epsilon: float) -> str:
-    return f"a factor of {math.exp(epsilon):.3g}" if epsilon < 20 else f"e^{epsilon:g}"
+    """e^epsilon, rounded up to three digits of what it adds to 1."""
+    if epsilon >= 20:
+        return f"e^{epsilon:g}"
+    places = 2 - math.floor(math.log10(math.expm1(epsilon)))
+    rounded = math.ceil(math.exp(epsilon) * 10**places) / 10**places
+    return f"a factor of {rounded:.{max(places, 0)}f}"

@@ -36,22 +36,19 @@ from eigenveil.privacy.cost import Composed, Cost, cost_from_dict, cost_to_dict
 __all__ = ["Entry", "Ledger"]
 
 _BUSY_SECONDS = 60.0
-_SCHEMA = """
-CREATE TABLE header (terms TEXT NOT NULL, hash TEXT NOT NULL);
-CREATE TABLE entries (
-    number INTEGER PRIMARY KEY, record TEXT NOT NULL, hash TEXT NOT NULL UNIQUE
-);
-CREATE TRIGGER header_once BEFORE INSERT ON header WHEN (SELECT count(*) FROM header) > 0
-BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-CREATE TRIGGER entries_in_order BEFORE INSERT ON entries
-WHEN NEW.number IS NOT (SELECT count(*) FROM entries) + 1
-BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-"""
-_GUARDS = "".join(
-    f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} "
-    "BEGIN SELECT RAISE(ABORT, 'append-only'); END;\n"
-    for table in ("header", "entries")
-    for verb in ("UPDATE", "DELETE")
+_REFUSE = "BEGIN SELECT RAISE(ABORT, 'append-only'); END"
+_SCHEMA = (
+    "CREATE TABLE header (terms TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE entries (number INTEGER PRIMARY KEY, record TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TRIGGER header_once BEFORE INSERT ON header "
+    f"WHEN (SELECT count(*) FROM header) > 0 {_REFUSE}",
+    "CREATE TRIGGER entries_in_order BEFORE INSERT ON entries "
+    f"WHEN NEW.number IS NOT (SELECT count(*) FROM entries) + 1 {_REFUSE}",
+    *(
+        f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} {_REFUSE}"
+        for table in ("header", "entries")
+        for verb in ("UPDATE", "DELETE")
+    ),
 )
 
 
@@ -129,8 +126,11 @@ class Ledger:
                 f"cannot create {path.name}: is its folder there and writable?"
             ) from None
         with _connect(path) as connection:
-            connection.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}{_GUARDS}COMMIT;")
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA:
+                connection.execute(statement)
             connection.execute("INSERT INTO header VALUES (?, ?)", (terms, _chain("", terms)))
+            connection.execute("COMMIT")
         return cls(path)
 
     def charge(self, cost: Cost, *, label: str, adjacency: Adjacency) -> Entry:
@@ -222,6 +222,7 @@ def _connect(path: Path) -> Iterator[sqlite3.Connection]:
             f"cannot open {path.name}: is it a file you may read and write?"
         ) from None
     try:
+        connection.execute("PRAGMA journal_mode=DELETE")  # whatever another program chose
         connection.execute("PRAGMA synchronous=EXTRA")
         connection.execute("PRAGMA fullfsync=ON")  # macOS: through the disk's own cache
         yield connection

@@ -119,12 +119,14 @@ class Release:
         except (json.JSONDecodeError, UnicodeDecodeError):
             raise VerificationError("release.json is not JSON") from None
         schema.check(document)
+        arrays = _arrays(content["arrays.npz"])
+        _check_arrays(document["kind"], document["settings"]["n_features"], arrays)
         loaded = cls(
             kind=document["kind"],
             mechanism=document["mechanism"],
             guarantee=_guarantee(document["guarantee"]),
             settings=document["settings"],
-            arrays=_arrays(content["arrays.npz"]),
+            arrays=arrays,
             created=document["created"],
             library=document["library"],
         )
@@ -205,3 +207,12 @@ def _arrays(data: bytes) -> dict[str, NDArray[np.float64]]:
             return {name: stored[name] for name in stored.files}
     except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile):
         raise VerificationError("arrays.npz cannot be read") from None
+
+
+def _check_arrays(kind: str, n_features: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Whether the arrays are those of their kind of release, numbers of the right width."""
+    required = {"pca": "components", "covariance": "covariance"}[kind]
+    if required not in arrays or any(array.dtype != np.float64 for array in arrays.values()):
+        raise VerificationError(f"arrays.npz does not hold a {kind} release")
+    if arrays[required].ndim != 2 or arrays[required].shape[1] != n_features:
+        raise VerificationError("arrays.npz has another number of columns than release.json")

@@ -77,10 +77,11 @@ def _facts(
     contents = []
     for name, array in arrays.items():
         size = " x ".join(f"{length:,}" for length in array.shape)
-        contents.append((name.replace("_", " "), f"{size} numbers"))
+        noun = "number" if array.size == 1 else "numbers"
+        contents.append((name.replace("_", " "), f"{size} {noun}"))
     return [
         *contents,
-        ("from a table of", f"{'private' if rows is None else f'{rows:,}'} rows"),
+        ("rows of the table", "private" if rows is None else f"{rows:,}"),
         ("noise on a diagonal entry", f"standard deviation {settings['noise_scale']:.4g}"),
         ("noise off the diagonal", f"standard deviation {settings['noise_scale'] / 2**0.5:.4g}"),
     ]
@@ -101,7 +102,7 @@ def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]
         values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
     above = int(np.sum(values > floor))
     if above == len(values):
-        verdict = f"All {above} released lie above that."
+        verdict = "Every one released lies above that."
     elif above == 0:
         verdict = f"None of the {len(values)} released does: they cannot be told from noise."
     else:
