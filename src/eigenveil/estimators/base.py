@@ -166,7 +166,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 f"X has {source.n_columns} features, but {type(self).__name__} was fitted with "
                 f"{self.n_features_in_}"
             )
-        fitted = getattr(self, "feature_names_in_", None)
+        fitted: Any = getattr(self, "feature_names_in_", None)
         known = source.feature_names is not None and fitted is not None
         if known and tuple(fitted) != source.feature_names:
             raise InvalidDataError("the columns are not those of the fit, in the same order")
