@@ -75,6 +75,18 @@ def test_nothing_is_made_of_pure_noise():
     assert found <= 1
 
 
+@pytest.mark.parametrize("spike", [3.0, 10.0, 60.0])
+def test_nothing_is_made_of_a_noisy_centre(spike):
+    """A rank-one error of known expected size: the floor is passed about once in a hundred."""
+    rng = np.random.default_rng(1)
+    found = 0
+    for seed in range(100):
+        error = rng.standard_normal(40) * math.sqrt(spike / 40)
+        values = np.linalg.eigvalsh(noise(40, 1.0, seed) + np.outer(error, error))
+        found += clean_eigenvalues(values, 1.0, spike=spike).any()
+    assert found <= 6  # probability 1e-4 at 1 %
+
+
 def test_a_multiple_of_the_identity_is_recovered():
     values = np.linalg.eigvalsh(5.0 * np.eye(60) + noise(60, 1.0, 0))
     cleaned = clean_eigenvalues(values, 1.0)

@@ -31,6 +31,9 @@ class Bounded:
         Number of rows, where it is public.
     exact : bool
         Whether the sum is free of rounding error.
+    spike : float
+        Size of the rank-one term that the error of a released centre is expected to add, in the
+        units of what the caller asked for. Public.
 
     """
 
@@ -41,6 +44,7 @@ class Bounded:
     unit: float
     count: int | None
     exact: bool
+    spike: float = 0.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.sensitivity) and self.sensitivity > 0):

@@ -68,7 +68,8 @@ class Centred(Generic[Result]):
             rough = gate.draw(self.mean, total(source, start, gate.adjacency))
             centre = _within(centre + rough.offset, start)
         about = replace(start, row_norm=self.row_norm, centre=centre)
-        query = second_moment(source, about, gate.adjacency)
+        moment = second_moment(source, about, gate.adjacency)
+        query = replace(moment, spike=rough.squared_error * (rough.count or 1.0))
         return CentredResult(
             centre, rough.squared_error, query.count, rough.count, gate.draw(self.inner, query)
         )

@@ -11,8 +11,9 @@ Epanechnikov kernel with bandwidth :math:`h = 0.3\, d^{-1/3} \sqrt{2d}\, s` (as 
 2020 do for sample covariances). The estimates are made monotone, non-negative, and bounded in
 sum by the public trace bound.
 
-Where the spectrum about its mean cannot be told from noise, kernel estimates only add noise of
-their own: a multiple of the identity is returned instead, zero unless the trace stands out.
+Where the spectrum about its mean cannot be told from noise, and from the rank-one error of a
+noisy centre, kernel estimates only add noise of their own: a multiple of the identity is returned
+instead, zero unless the trace stands out.
 """
 
 import math
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from eigenveil.numerics.spectral import project_to_simplex
+from eigenveil.numerics.symmetric import noise_floor
 
 __all__ = ["clean_eigenvalues", "epanechnikov_hilbert"]
 
@@ -40,11 +42,18 @@ def epanechnikov_hilbert(u: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def clean_eigenvalues(
-    values: NDArray[np.float64], scale: float, trace_bound: float = math.inf
+    values: NDArray[np.float64],
+    scale: float,
+    *,
+    trace_bound: float = math.inf,
+    spike: float = 0.0,
 ) -> NDArray[np.float64]:
-    """Cleaned eigenvalues, ascending like ``values``, for noise of ``scale``."""
-    if _is_noise(values, scale):
-        cleaned = np.full_like(values, _common_value(values, scale))
+    """Cleaned eigenvalues, ascending like ``values``, for noise of ``scale``.
+
+    ``spike`` is the expected size of a spurious rank-one term beside the noise.
+    """
+    if _is_noise(values, scale, spike):
+        cleaned = np.full_like(values, _common_value(values, scale, spike))
     else:
         shifted = values - values.size * scale**2 * _smoothed_stieltjes(values, scale)
         cleaned = isotonic_regression(shifted).x
@@ -62,22 +71,26 @@ def _smoothed_stieltjes(values: NDArray[np.float64], scale: float) -> NDArray[np
     return np.asarray(sums / (d * bandwidth))
 
 
-def _is_noise(values: NDArray[np.float64], scale: float) -> bool:
+def _is_noise(values: NDArray[np.float64], scale: float, spike: float) -> bool:
     """Whether neither the largest eigenvalue nor the energy stands out from noise about the mean.
 
-    Both limits are passed by pure noise about once in ten thousand times (Tracy-Widom, and a
-    normal approximation).
+    Without a spike both limits are passed by pure noise about once in ten thousand times
+    (Tracy-Widom, and a normal approximation); a spike that shows is left out of the energy.
     """
     d = values.size
     about = values - values.mean()
-    freedom = d * (d + 1) / 2 - 1
-    excess = float(about @ about) / scale**2 - freedom
     radius = math.sqrt(d / 2) * scale
     edge: float = radius * (2 + 4 * d ** (-2 / 3))
-    return excess <= 4 * math.sqrt(2 * freedom) and float(about.max()) <= edge
+    bulk = about if spike <= radius / 2 else about[:-1]
+    freedom = d * (d + 1) / 2 - 1
+    excess = float(bulk @ bulk) / scale**2 - freedom
+    largest = max(edge, noise_floor(d, scale, spike))
+    return excess <= 4 * math.sqrt(2 * freedom) and float(about[-1]) <= largest
 
 
-def _common_value(values: NDArray[np.float64], scale: float) -> float:
+def _common_value(values: NDArray[np.float64], scale: float, spike: float) -> float:
     """The mean eigenvalue, shrunk to zero unless it clears three of its standard errors."""
-    mean, error = float(values.mean()), scale / math.sqrt(values.size)
+    d = values.size
+    mean = float(values.mean()) - spike / d
+    error = math.hypot(scale / math.sqrt(d), spike * math.sqrt(2 / d) / d)
     return mean * max(0.0, 1 - (3 * error / mean) ** 2) if mean > 0 else 0.0

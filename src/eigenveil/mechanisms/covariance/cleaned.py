@@ -45,6 +45,8 @@ class CleanedCov:
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
         matrix, values = map_eigenvalues(
             noisy.matrix,
-            lambda values: clean_eigenvalues(values, noisy.noise_scale, query.trace_bound),
+            lambda values: clean_eigenvalues(
+                values, noisy.noise_scale, trace_bound=query.trace_bound, spike=query.spike
+            ),
         )
         return NoisyMatrix(matrix, noisy.noise_scale, values)
