@@ -40,7 +40,10 @@ def main(path, kills, order):
             finally:
                 os._exit(1)  # only reached if the loop fails
         os.close(writer)
-        time.sleep(moments.uniform(0.0, 0.03))
+        # Let it release a few times, however busy the machine is, and strike at some moment after.
+        for _ in range(moments.randint(0, 3)):
+            released += len(os.read(reader, 1))
+        time.sleep(moments.uniform(0.0, 0.02))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status), "the child must die by the signal, not by an error"
