@@ -41,7 +41,7 @@ class Case:
     sensitivity: dict[Adjacency, float]
     worst_pair: Callable[[int, Adjacency], tuple[np.ndarray, np.ndarray | None]]
     noise_sigma: Callable[[float, int, Adjacency], np.ndarray] | None  # None: not additive
-    may_be_zero: bool = False  # whether noise may be taken off altogether
+    may_coincide: bool = False  # honest releases, cleaned or projected to the same matrix
 
     def __str__(self):
         return self.name
@@ -123,7 +123,7 @@ TABLE = [
         sensitivity=MOMENT,
         worst_pair=_orthogonal,
         noise_sigma=None,
-        may_be_zero=True,
+        may_coincide=True,
     ),
     Case(
         name="projection",
@@ -135,7 +135,7 @@ TABLE = [
         sensitivity=MOMENT,
         worst_pair=_orthogonal,
         noise_sigma=None,
-        may_be_zero=True,
+        may_coincide=True,
     ),
     Case(
         name="analyze-gauss",
