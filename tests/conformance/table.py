@@ -101,42 +101,27 @@ def _centred(mu, d, k):
 MOMENT = {REPLACE: math.sqrt(2), ADD: 1.0}
 MEAN = {REPLACE: 2.0, ADD: math.sqrt(2)}
 
+
+def _matrix_case(module, mechanism, **differences):
+    """A mechanism on the second moment that releases a matrix."""
+    fields = {
+        "name": mechanism.name,
+        "module": module,
+        "build": lambda mu, d, k: mechanism(mu=mu),
+        "query": _moment,
+        "run": _one_step(_moment),
+        "read": lambda released: _upper(released.matrix),
+        "sensitivity": MOMENT,
+        "worst_pair": _orthogonal,
+        "noise_sigma": None,
+    }
+    return Case(**(fields | differences))
+
+
 TABLE = [
-    Case(
-        name="gauss",
-        module="covariance.gauss",
-        build=lambda mu, d, k: GaussCov(mu=mu),
-        query=_moment,
-        run=_one_step(_moment),
-        read=lambda released: _upper(released.matrix),
-        sensitivity=MOMENT,
-        worst_pair=_orthogonal,
-        noise_sigma=_symmetric_sigma,
-    ),
-    Case(
-        name="cleaned",
-        module="covariance.cleaned",
-        build=lambda mu, d, k: CleanedCov(mu=mu),
-        query=_moment,
-        run=_one_step(_moment),
-        read=lambda released: _upper(released.matrix),
-        sensitivity=MOMENT,
-        worst_pair=_orthogonal,
-        noise_sigma=None,
-        may_coincide=True,
-    ),
-    Case(
-        name="projection",
-        module="covariance.projection",
-        build=lambda mu, d, k: ProjectedCov(mu=mu),
-        query=_moment,
-        run=_one_step(_moment),
-        read=lambda released: _upper(released.matrix),
-        sensitivity=MOMENT,
-        worst_pair=_orthogonal,
-        noise_sigma=None,
-        may_coincide=True,
-    ),
+    _matrix_case("covariance.gauss", GaussCov, noise_sigma=_symmetric_sigma),
+    _matrix_case("covariance.cleaned", CleanedCov, may_coincide=True),
+    _matrix_case("covariance.projection", ProjectedCov, may_coincide=True),
     Case(
         name="analyze-gauss",
         module="pca.analyze_gauss",

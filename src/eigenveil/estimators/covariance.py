@@ -41,7 +41,7 @@ class PrivateCovariance(PrivateEstimator):
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry; public.
     noise_floor_ : float
-        Eigenvalue that noise alone, of matrix and centre, rarely exceeds (1 %); public.
+        Eigenvalue that noise alone, of matrix and centre, rarely exceeds (about 1 %); public.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee

@@ -23,7 +23,6 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.numerics.cleaning import clean_eigenvalues
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.privacy.cost import Cost, Gaussian
 
 __all__ = ["CleanedCov"]
@@ -43,10 +42,8 @@ class CleanedCov:
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
         """The cleaned second moment in the caller's units."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
-        matrix, values = map_eigenvalues(
-            noisy.matrix,
+        return noisy.with_eigenvalues(
             lambda values: clean_eigenvalues(
                 values, noisy.noise_scale, trace_bound=query.trace_bound, spike=query.spike
-            ),
+            )
         )
-        return NoisyMatrix(matrix, noisy.noise_scale, values)

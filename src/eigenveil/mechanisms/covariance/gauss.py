@@ -18,6 +18,7 @@ Differences from the source
 3. S is an exact sum of rounded rows and the noise an exactly rounded ideal Gaussian.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.numerics.symmetric import add_symmetric_gaussian
 from eigenveil.privacy.calibrate import gaussian_sigma
 from eigenveil.privacy.cost import Cost, Gaussian
@@ -45,6 +47,13 @@ class NoisyMatrix:
     matrix: NDArray[np.float64]
     noise_scale: float
     noisy_eigenvalues: NDArray[np.float64] | None = None
+
+    def with_eigenvalues(
+        self, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ) -> "NoisyMatrix":
+        """The same eigenvectors with changed (ascending) eigenvalues: post-processing."""
+        matrix, values = map_eigenvalues(self.matrix, change)
+        return NoisyMatrix(matrix, self.noise_scale, values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 r"""Projection: GaussCov, projected on the matrices a second moment can be.
 
-Source: Dong, Liang, Yi 2022 [CovRev], baseline after Amin et al. 2019 and Nikolov et al. 2013.
+Source: Dong, Liang, Yi 2022 [CovRev], Appendix E: the projection mechanism of Nikolov, Talwar,
+Zhang 2013, applied to covariances.
 
 .. math:: \hat S = \arg\min \{ \|M - (S + E)\|_F : M \succeq 0,\; \operatorname{tr} M \le R^2 \}
 
@@ -18,7 +19,7 @@ from typing import ClassVar
 from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
+from eigenveil.numerics.spectral import project_to_simplex
 from eigenveil.privacy.cost import Cost, Gaussian
 
 __all__ = ["ProjectedCov"]
@@ -38,7 +39,4 @@ class ProjectedCov:
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
         """The projected second moment in the caller's units."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
-        matrix, values = map_eigenvalues(
-            noisy.matrix, lambda values: project_to_simplex(values, query.trace_bound)
-        )
-        return NoisyMatrix(matrix, noisy.noise_scale, values)
+        return noisy.with_eigenvalues(lambda values: project_to_simplex(values, query.trace_bound))
