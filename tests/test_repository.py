@@ -82,12 +82,29 @@ def test_noise_enters_in_one_place():
         for path in (ROOT / "src").rglob("*.py")
         if ".perturb(" in path.read_text("utf-8")
     }
-    handing_on = {"covariance/cleaned", "covariance/projection", "pca/analyze_gauss"}
+    handing_on = {
+        "covariance/cleaned",
+        "covariance/projection",
+        "pca/analyze_gauss",
+        "mean",
+        "scalars/radius",
+        "scalars/trace",
+    }
     assert callers == {"mechanisms/base.py", *(f"mechanisms/{name}.py" for name in handing_on)}
     randomness = {
         path.name for path in (ROOT / "src").rglob("*.py") if "np.random" in path.read_text("utf-8")
     }
     assert randomness == {"random.py", "zipf.py"}  # the noise, and a generator of test tables
+
+
+def test_floating_point_noise_is_declared():
+    """Whatever draws floats says that its numerics are not exact."""
+    sampler = re.compile(r"import .*\b(?:draw_bingham|two_sided_wishart|normals|uniforms)\b")
+    mechanisms = ROOT / "src" / "eigenveil" / "mechanisms"
+    users = [p for p in mechanisms.rglob("*.py") if sampler.search(p.read_text("utf-8"))]
+    assert {path.stem for path in users} == {"exponential", "wishart"}
+    for path in users:
+        assert "exact: ClassVar[bool] = False" in path.read_text("utf-8")
 
 
 def test_importing_the_package_is_light():

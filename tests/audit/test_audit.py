@@ -10,9 +10,12 @@ from eigenveil.audit import audit, audit_mechanism
 from eigenveil.data import Clip, open_rows, second_moment
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import GaussCov, release
+from eigenveil.numerics.bingham import draw_bingham
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import GAUSSIAN, add_noise, grid_exponent
+from eigenveil.numerics.lattice import GAUSSIAN, LAPLACE, add_noise, grid_exponent
 from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics.variates import normals
+from eigenveil.numerics.wishart import two_sided_wishart
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian, Pure
 
@@ -45,6 +48,7 @@ class QuietNoise:
     mu: float
     factor: float
     name = "quiet noise"
+    exact = True
 
     def cost(self):
         return Gaussian(self.mu)
@@ -59,6 +63,7 @@ class QuietOffDiagonal:
 
     mu: float
     name = "quiet off-diagonal"
+    exact = True
 
     def cost(self):
         return Gaussian(self.mu)
@@ -121,7 +126,7 @@ def test_catches_noise_too_small_by_a_fifth(know_direction):
 
 @pytest.mark.slow
 def test_catches_a_sensitivity_without_its_sqrt_two():
-    pair = tuple(replace(query(row), sensitivity=1.0) for row in DIAGONALS)
+    pair = tuple(replace(query(row), sensitivities={"frobenius": 1.0}) for row in DIAGONALS)
     assert run(GaussCov(mu=MU), pair, 3, 2000).violated
 
 
@@ -231,6 +236,81 @@ def test_other_costs_are_tested_against_their_own_curve():
     assert not audit(*sides, cost=Pure(1.0), trials=4000, alpha=1e-3).violated
     sides = runner(likely, 3), runner(1 - likely, 4)
     assert audit(*sides, cost=Pure(0.5), trials=4000, alpha=1e-3).violated
+
+
+def pure_audit(left, right, epsilon):
+    return audit(left, right, cost=Pure(epsilon), trials=8000, alpha=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("factor", "sides", "caught"),
+    [(1.0, 2, False), (2.0, 2, True), (1.0, 1, True)],
+    ids=["right", "c too large", "one-sided"],
+)
+def test_faults_of_the_wishart_mechanism(factor, sides, caught):
+    """A row more or less in two columns, read along it or by the support of one-sided noise.
+
+    The one-sided noise of the literature only adds: a matrix below the table's own cannot occur.
+    """
+    epsilon = 1.0
+    row = np.diag([1.0, 0.0])
+    c = factor * epsilon
+
+    def runner(moment, seed):
+        source = SimulationSource(seed)
+
+        def once():
+            if sides == 2:
+                return (moment + two_sided_wishart(2, c, source))[:1, 0]
+            root = normals(source, (2, 3)) / math.sqrt(2 * c)
+            return np.linalg.eigvalsh(moment + root @ root.T - row)[:1]
+
+        return once
+
+    report = pure_audit(runner(row, 1), runner(np.zeros((2, 2)), 2), epsilon)
+    assert report.violated == caught
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("factor", "caught"), [(1.0, False), (3.0, True)], ids=["right", "wrong"])
+def test_faults_of_the_exponential_mechanism(factor, caught):
+    """An exponent three times too large, on two tables of one row whose normalisers agree."""
+    epsilon = 2.0
+
+    def runner(moment, seed):
+        source = SimulationSource(seed)
+        return lambda: draw_bingham(moment, factor * epsilon / 2, source)[:1] ** 2
+
+    sides = runner(np.diag([1.0, 0.0]), 1), runner(np.diag([0.0, 1.0]), 2)
+    assert pure_audit(*sides, epsilon).violated == caught
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [None, "quiet queries", "exact threshold"])
+def test_faults_of_the_sparse_vector_technique(fault):
+    """Nineteen queries that go up while the last goes down: the worst neighbours there are."""
+    epsilon = 1.0
+    scale = {None: 4.0, "quiet queries": 0.5, "exact threshold": 1.0}[fault] / epsilon
+    zero = FixedPoint(np.zeros(1, dtype=np.int64), -20)
+
+    def runner(first, last, seed):
+        source = SimulationSource(seed)
+        queries = FixedPoint(np.array([first] * 19 + [last]) << 20, -20)
+
+        def once():
+            noisy = add_noise(queries, scale, source, law=LAPLACE, grid=-16).to_float()
+            threshold = 2.5
+            if fault != "exact threshold":
+                noise = add_noise(zero, 2 / epsilon, source, law=LAPLACE, grid=-16)
+                threshold += float(noise.to_float()[0])
+            above = np.flatnonzero(noisy >= threshold)
+            return np.array([float(above.size > 0 and above[0] == 19)])
+
+        return once
+
+    report = pure_audit(runner(0, 1, 1), runner(1, 0, 2), epsilon)
+    assert report.violated == (fault is not None)
 
 
 def test_too_few_trials_are_refused():

@@ -6,26 +6,65 @@ declared sensitivities are those of the unit ball.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from eigenveil.data import Bounded, Clip, open_rows, second_moment, total
+from eigenveil.data import (
+    Bounded,
+    Clip,
+    eigenvalues,
+    norm_counts,
+    open_rows,
+    second_moment,
+    total,
+    trace,
+)
+from eigenveil.data.norms import rows_beyond
 from eigenveil.mechanisms import (
+    AdaptiveCleanedCov,
+    AdaptiveCov,
     AnalyzeGauss,
+    BinghamDirection,
     Centred,
     CleanedCov,
+    ClippingThreshold,
+    CoinPressCov,
+    ExponentialCov,
     Gate,
     GaussCov,
-    GaussianMean,
+    GaussianNoise,
+    LapCov,
+    LaplaceNoise,
+    Lifted,
+    PrivateMean,
+    PrivateQuantile,
+    PrivateRadius,
+    PrivateTrace,
     ProjectedCov,
+    SeparateCov,
+    SparseVector,
+    StabilityHistogram,
+    Uncentred,
+    WishartCov,
+    ZeroCov,
 )
-from eigenveil.privacy.accounting import split
+from eigenveil.mechanisms.scalars.threshold import NoiseBound
+from eigenveil.privacy.accounting import epsilon_of, rho_of, split
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Cost
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
+
+
+def mu_of(cost):
+    return math.sqrt(2 * rho_of(cost))
+
+
+def pure_of(cost):
+    return epsilon_of(cost, 0.0)
 
 
 @dataclass(frozen=True)
@@ -34,14 +73,23 @@ class Case:
 
     name: str
     module: str  # under eigenveil.mechanisms; its proof page has the same stem
-    build: Callable[[float, int, int], Any]  # (mu, columns, components) -> mechanism
+    build: Callable[[float, int, int], Any]  # (strength, columns, components) -> mechanism
     query: Callable[[np.ndarray, Adjacency], Bounded]  # of its first step
     run: Callable[[Any, np.ndarray, Adjacency, Gate], Any]
     read: Callable[[Any], np.ndarray]  # a flat array of independent entries
-    sensitivity: dict[Adjacency, float]
+    norm: str  # in which the first step is bounded
+    sensitivity: dict[Adjacency, Callable[[int], float]]  # of the number of columns
     worst_pair: Callable[[int, Adjacency], tuple[np.ndarray, np.ndarray | None]]
-    noise_sigma: Callable[[float, int, Adjacency], np.ndarray] | None  # None: not additive
-    may_coincide: bool = False  # honest releases, cleaned or projected to the same matrix
+    # Standard deviations, written out independently; None: not additive.
+    deviation: Callable[[float, int, Adjacency], np.ndarray] | None = None
+    company: Callable[[int, int], np.ndarray] | None = None  # of the worst pair
+    attained: float = 1.0  # share of the declared sensitivity that the worst pair attains
+    strength_of: Callable[[Cost], float] = mu_of
+    ledger: dict[str, float] = field(default_factory=lambda: {"rho": 10.0})
+    may_coincide: bool = False  # honest releases that are cleaned, projected or counted
+    exact: bool = True
+    trials: int = 3000  # of the audit, for each table
+    free: bool = False  # releases nothing
 
     def __str__(self):
         return self.name
@@ -55,6 +103,23 @@ def _total(rows, adjacency):
     return total(open_rows(rows), CLIP, adjacency)
 
 
+def _trace(rows, adjacency):
+    return trace(open_rows(rows), CLIP, adjacency)
+
+
+def _norms(rows, adjacency):
+    return norm_counts(open_rows(rows), CLIP, adjacency)
+
+
+def _beyond(rows, adjacency):
+    return rows_beyond(_norms(rows, adjacency))
+
+
+def _lifted_moment(rows, adjacency):
+    lifted = Clip(row_norm=1.0, on_invalid="zero", lift=0.5)
+    return second_moment(open_rows(rows), lifted, adjacency)
+
+
 def _one_step(query):
     def run(mechanism, rows, adjacency, gate):
         return gate.draw(mechanism, query(rows, adjacency))
@@ -62,12 +127,29 @@ def _one_step(query):
     return run
 
 
+def _procedure(mechanism, rows, adjacency, gate):
+    return mechanism.run(open_rows(rows), CLIP, gate)
+
+
 def _upper(matrix):
     return matrix[np.triu_indices(len(matrix))]
 
 
+def _matrix(released):
+    return _upper(released.matrix)
+
+
 def _projector(released):
     return _upper(released.components.T @ released.components)
+
+
+def _centred_entries(released):
+    noisy_count = [] if released.noisy_count is None else [released.noisy_count]
+    return np.concatenate([released.centre, noisy_count, _upper(released.inner.matrix)])
+
+
+def _number(released):
+    return np.array([float(released)])
 
 
 def _orthogonal(d, adjacency):
@@ -81,9 +163,62 @@ def _antipodal(d, adjacency):
     return first, None if adjacency is ADD else -first
 
 
+def _long_and_short(d, adjacency):
+    first = np.full(d, 1 / math.sqrt(d))
+    return first, None if adjacency is ADD else np.zeros(d)
+
+
+def _all_entries(d, adjacency):
+    """Largest in l1: for given signs of yy' - xx' the best rows are eigenvectors of those signs."""
+    if adjacency is ADD:
+        return np.full(d, 1 / math.sqrt(d)), None
+    best, pair = 0.0, None
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        signs = np.sign(rng.standard_normal((d, d)))
+        for _ in range(20):
+            weights = np.triu(signs)
+            _, vectors = np.linalg.eigh((weights + weights.T) / 2)
+            x, y = vectors[:, 0], vectors[:, -1]
+            signs = np.sign(np.outer(y, y) - np.outer(x, x))
+        reached = np.abs(_upper(np.outer(y, y) - np.outer(x, x))).sum()
+        if reached > best:
+            best, pair = reached, (x, y)
+    return pair
+
+
+def _oblique(d, adjacency):
+    """Lifted by 1/2, rows with scalar product -1/4 are orthogonal."""
+    first = np.eye(d)[0]
+    return first, None if adjacency is ADD else -first / 4 + np.eye(d)[-1] * math.sqrt(15) / 4
+
+
+def _one_axis(n, d):
+    """Rows along which a further one raises the largest eigenvalue, and any other does not."""
+    return np.tile(np.eye(d)[0], (n, 1))
+
+
+def _constant(replaced, added):
+    return {REPLACE: lambda d: replaced, ADD: lambda d: added}
+
+
 def _symmetric_sigma(mu, d, adjacency):
     """s = sensitivity/mu on the diagonal, s/sqrt(2) off it, written out independently."""
     s = (math.sqrt(2) if adjacency is REPLACE else 1.0) / mu
+    full = np.full((d, d), s / math.sqrt(2))
+    np.fill_diagonal(full, s)
+    return _upper(full)
+
+
+def _laplace_sigma(epsilon, d, adjacency):
+    replaced = min(d + 1, math.sqrt((d * d + 3 * d) / 2))
+    scale = (replaced if adjacency is REPLACE else (d + 1) / 2) / epsilon
+    return np.full(d * (d + 1) // 2, math.sqrt(2) * scale)
+
+
+def _wishart_sigma(epsilon, d, adjacency):
+    """Diagonal sqrt(d + 1)/c, off it smaller by sqrt(2), c = epsilon/2 or epsilon."""
+    s = math.sqrt(d + 1) * (2 if adjacency is REPLACE else 1) / epsilon
     full = np.full((d, d), s / math.sqrt(2))
     np.fill_diagonal(full, s)
     return _upper(full)
@@ -93,74 +228,339 @@ def _vector_sigma(mu, d, adjacency):
     return np.full(d, 2.0 / mu) if adjacency is REPLACE else np.full(d + 1, math.sqrt(2) / mu)
 
 
+def _laplace_vector_sigma(epsilon, d, adjacency):
+    if adjacency is REPLACE:
+        return np.full(d, math.sqrt(2) * 2 * math.sqrt(d) / epsilon)
+    return np.full(d + 1, math.sqrt(2) * (math.sqrt(d) + 1) / epsilon)
+
+
 def _centred(mu, d, k):
     mean_mu, inner_mu = split(mu, (0.1, 0.9))
-    return Centred(mean=GaussianMean(mu=mean_mu), inner=GaussCov(mu=inner_mu), row_norm=1.0)
+    return Centred(
+        mean=PrivateMean(noise=GaussianNoise(mu=mean_mu)),
+        inner=GaussCov(mu=inner_mu),
+        row_norm=1.0,
+    )
 
 
-MOMENT = {REPLACE: math.sqrt(2), ADD: 1.0}
-MEAN = {REPLACE: 2.0, ADD: math.sqrt(2)}
+def _threshold(mu, d, k):
+    """Three equal shares of rho."""
+    each = mu / math.sqrt(3)
+    return ClippingThreshold(
+        radius=PrivateRadius(epsilon=each),
+        trace=PrivateTrace(noise=GaussianNoise(mu=each)),
+        search=SparseVector(epsilon=each),
+        noise=NoiseBound(frobenius=3.0, operator=1.0, values=1.0),
+    )
 
 
-def _matrix_case(module, mechanism, **differences):
-    """A mechanism on the second moment that releases a matrix."""
+def _mean_entries(released):
+    return np.append(released.offset, [] if released.count is None else released.count)
+
+
+MOMENT = _constant(math.sqrt(2), 1.0)
+NUCLEAR = _constant(2.0, 1.0)
+MEAN = _constant(2.0, math.sqrt(2))
+UPPER_L1 = {
+    REPLACE: lambda d: min(d + 1, math.sqrt((d * d + 3 * d) / 2)),
+    ADD: lambda d: (d + 1) / 2,
+}
+ONE = _constant(1.0, 1.0)
+
+
+def _case(name, module, build, **differences):
+    """A mechanism on the second moment that releases a matrix, unless it differs."""
     fields = {
-        "name": mechanism.name,
+        "name": name,
         "module": module,
-        "build": lambda mu, d, k: mechanism(mu=mu),
+        "build": build,
         "query": _moment,
-        "run": _one_step(_moment),
-        "read": lambda released: _upper(released.matrix),
+        "run": _procedure,
+        "read": _matrix,
+        "norm": "frobenius",
         "sensitivity": MOMENT,
         "worst_pair": _orthogonal,
-        "noise_sigma": None,
     }
     return Case(**(fields | differences))
 
 
+COUNTED = {  # numbers found by counting rows
+    "query": _norms,
+    "run": _one_step(_norms),
+    "read": _number,
+    "norm": "linf",
+    "sensitivity": ONE,
+    "worst_pair": _long_and_short,
+    "strength_of": pure_of,
+    "may_coincide": True,
+}
+VECTOR = {
+    "query": _total,
+    "run": _one_step(_total),
+    "norm": "l2",
+    "sensitivity": MEAN,
+    "worst_pair": _antipodal,
+}
+PURE = {"strength_of": pure_of}
+
 TABLE = [
-    _matrix_case("covariance.gauss", GaussCov, noise_sigma=_symmetric_sigma),
-    _matrix_case("covariance.cleaned", CleanedCov, may_coincide=True),
-    _matrix_case("covariance.projection", ProjectedCov, may_coincide=True),
-    Case(
-        name="analyze-gauss",
-        module="pca.analyze_gauss",
-        build=lambda mu, d, k: AnalyzeGauss(mu=mu, n_components=k),
-        query=_moment,
+    _case(
+        "gauss",
+        "covariance.gauss",
+        lambda mu, d, k: GaussCov(mu=mu),
+        deviation=_symmetric_sigma,
+    ),
+    _case("cleaned", "covariance.cleaned", lambda mu, d, k: CleanedCov(mu=mu), may_coincide=True),
+    _case(
+        "projection",
+        "covariance.projection",
+        lambda mu, d, k: ProjectedCov(mu=mu),
+        may_coincide=True,
+    ),
+    _case(
+        "laplace",
+        "covariance.laplace",
+        lambda epsilon, d, k: LapCov(epsilon=epsilon),
+        norm="l1",
+        sensitivity=UPPER_L1,
+        worst_pair=_all_entries,
+        attained=0.95,
+        deviation=_laplace_sigma,
+        **PURE,
+    ),
+    _case(
+        "wishart",
+        "covariance.wishart",
+        lambda epsilon, d, k: WishartCov(epsilon=epsilon),
+        norm="nuclear",
+        sensitivity=NUCLEAR,
+        may_coincide=True,
+        exact=False,
+        **PURE,
+    ),
+    _case(
+        "wishart uncleaned",
+        "covariance.wishart",
+        lambda epsilon, d, k: WishartCov(epsilon=epsilon, clean=False),
+        norm="nuclear",
+        sensitivity=NUCLEAR,
+        deviation=_wishart_sigma,
+        exact=False,
+        **PURE,
+    ),
+    _case(
+        "separate",
+        "covariance.separate",
+        lambda mu, d, k: SeparateCov.gaussian(mu),
+        may_coincide=True,
+        exact=False,
+    ),
+    _case(
+        "separate pure",
+        "covariance.separate",
+        lambda epsilon, d, k: SeparateCov.pure(epsilon),
+        norm="l1",
+        sensitivity=UPPER_L1,
+        worst_pair=_all_entries,
+        attained=0.95,
+        may_coincide=True,
+        exact=False,
+        **PURE,
+    ),
+    _case(
+        "adaptive",
+        "covariance.adaptive",
+        lambda mu, d, k: AdaptiveCov.gaussian(mu, d),
+        query=_norms,
+        norm="linf",
+        sensitivity=ONE,
+        worst_pair=_long_and_short,
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+    ),
+    _case(
+        "adaptive pure",
+        "covariance.adaptive",
+        lambda epsilon, d, k: AdaptiveCov.pure(epsilon, d),
+        query=_norms,
+        norm="linf",
+        sensitivity=ONE,
+        worst_pair=_long_and_short,
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        **PURE,
+    ),
+    _case(
+        "adaptive-cleaned",
+        "covariance.adaptive_cleaned",
+        lambda mu, d, k: AdaptiveCleanedCov.gaussian(mu),
+        query=_norms,
+        norm="linf",
+        sensitivity=ONE,
+        worst_pair=_long_and_short,
+        may_coincide=True,
+        trials=1000,
+    ),
+    _case(
+        "exponential",
+        "covariance.exponential",
+        lambda mu, d, k: ExponentialCov.concentrated(mu, d),
+        query=lambda rows, adjacency: eigenvalues(_moment(rows, adjacency)),
+        company=_one_axis,
+        norm="l2",
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+    ),
+    _case(
+        "exponential pure",
+        "covariance.exponential",
+        lambda epsilon, d, k: ExponentialCov.pure(epsilon, d),
+        query=lambda rows, adjacency: eigenvalues(_moment(rows, adjacency)),
+        company=_one_axis,
+        norm="l1",
+        sensitivity=NUCLEAR,
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        **PURE,
+    ),
+    _case(
+        "direction",
+        "covariance.exponential",
+        lambda epsilon, d, k: BinghamDirection(epsilon=epsilon, concentrated=False),
         run=_one_step(_moment),
+        read=lambda u: _upper(np.outer(u, u)),
+        norm="nuclear",
+        sensitivity=NUCLEAR,
+        may_coincide=True,  # in one dimension
+        exact=False,
+        **PURE,
+    ),
+    _case(
+        "coinpress",
+        "covariance.coinpress",
+        lambda mu, d, k: CoinPressCov.gaussian(mu),
+        exact=False,
+        trials=1000,
+    ),
+    _case("zero", "covariance.zero", lambda mu, d, k: ZeroCov(), free=True, may_coincide=True),
+    _case(
+        "analyze-gauss",
+        "pca.analyze_gauss",
+        lambda mu, d, k: AnalyzeGauss(mu=mu, n_components=k),
         read=_projector,
-        sensitivity=MOMENT,
-        worst_pair=_orthogonal,
-        noise_sigma=None,
     ),
-    Case(
-        name="mean",
-        module="mean",
-        build=lambda mu, d, k: GaussianMean(mu=mu),
-        query=_total,
-        run=_one_step(_total),
-        read=lambda released: np.append(
-            released.offset, [] if released.count is None else released.count
-        ),
-        sensitivity=MEAN,
-        worst_pair=_antipodal,
-        noise_sigma=_vector_sigma,
+    _case(
+        "gaussian",
+        "additive",
+        lambda mu, d, k: GaussianNoise(mu=mu),
+        read=lambda released: released.values,
+        deviation=_vector_sigma,
+        **VECTOR,
     ),
-    Case(
-        name="centred",
-        module="centred",
-        build=_centred,
-        query=_total,
-        run=lambda mechanism, rows, adjacency, gate: mechanism.run(open_rows(rows), CLIP, gate),
-        read=lambda released: np.concatenate(
-            [
-                released.centre,
-                [] if released.noisy_count is None else [released.noisy_count],
-                _upper(released.inner.matrix),
-            ]
+    _case(
+        "laplace vector",
+        "additive",
+        lambda epsilon, d, k: LaplaceNoise(epsilon=epsilon),
+        read=lambda released: released.values,
+        deviation=_laplace_vector_sigma,
+        **(
+            VECTOR
+            | {
+                "norm": "l1",
+                "sensitivity": {
+                    REPLACE: lambda d: 2 * math.sqrt(d),
+                    ADD: lambda d: math.sqrt(d) + 1,
+                },
+            }
+            | PURE
         ),
-        sensitivity=MEAN,
-        worst_pair=_antipodal,
-        noise_sigma=None,
+    ),
+    _case(
+        "mean",
+        "mean",
+        lambda mu, d, k: PrivateMean(noise=GaussianNoise(mu=mu)),
+        read=_mean_entries,
+        deviation=_vector_sigma,
+        **VECTOR,
+    ),
+    _case(
+        "centred",
+        "centred",
+        _centred,
+        read=_centred_entries,
+        **(VECTOR | {"run": _procedure}),
+    ),
+    _case(
+        "uncentred",
+        "centred",
+        lambda mu, d, k: Uncentred(inner=GaussCov(mu=mu), row_norm=1.0),
+        read=_centred_entries,
+    ),
+    _case(
+        "lifted",
+        "lifted",
+        lambda epsilon, d, k: Lifted(inner=WishartCov(epsilon=epsilon, clean=False), row_norm=1.0),
+        query=_lifted_moment,
+        worst_pair=_oblique,
+        read=_centred_entries,
+        norm="nuclear",
+        sensitivity=NUCLEAR,
+        exact=False,
+        **PURE,
+    ),
+    _case(
+        "trace",
+        "scalars.trace",
+        lambda mu, d, k: PrivateTrace(noise=GaussianNoise(mu=mu)),
+        query=_trace,
+        run=_one_step(_trace),
+        read=lambda released: np.array([released.value]),
+        norm="l2",
+        sensitivity=ONE,
+        worst_pair=_long_and_short,
+        may_coincide=True,
+    ),
+    _case(
+        "sparse-vector",
+        "scalars.sparse_vector",
+        lambda epsilon, d, k: SparseVector(epsilon=epsilon),
+        **(COUNTED | {"query": _beyond, "run": _one_step(_beyond)}),
+    ),
+    _case(
+        "radius",
+        "scalars.radius",
+        lambda epsilon, d, k: PrivateRadius(epsilon=epsilon),
+        **COUNTED,
+    ),
+    _case(
+        "quantile",
+        "scalars.quantile",
+        lambda epsilon, d, k: PrivateQuantile(epsilon=epsilon, level=0.5),
+        **COUNTED,
+    ),
+    _case(
+        "threshold",
+        "scalars.threshold",
+        _threshold,
+        **(COUNTED | {"run": _procedure, "strength_of": mu_of, "trials": 1000}),
+    ),
+    _case(
+        "histogram",
+        "scalars.histogram",
+        lambda epsilon, d, k: StabilityHistogram(epsilon=epsilon, delta=1e-3),
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        **(
+            COUNTED
+            | {
+                "read": lambda released: np.array([released.get(j, 0.0) for j in range(3)]),
+                "norm": "l1",
+                "sensitivity": NUCLEAR,
+                "strength_of": lambda cost: cost.epsilon,
+            }
+        ),
     ),
 ]

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from eigenveil.data import Clip, count, gram, open_rows, second_moment, total
 from eigenveil.data.clip import FRACTION_BITS
 from eigenveil.data.source import IterableSource
-from eigenveil.exceptions import InvalidDataError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -137,12 +137,19 @@ def test_chunks_of_any_source_are_checked(chunk):
 
 def test_sensitivities_and_units(rows):
     replace, add = (second_moment(open_rows(rows), CLIP, a) for a in (REPLACE, ADD))
-    assert (replace.sensitivity, add.sensitivity) == (math.sqrt(2), 1.0)
-    assert replace.sensitivity**2 >= 2
+    assert (replace.sensitivity("frobenius"), add.sensitivity("frobenius")) == (math.sqrt(2), 1.0)
+    assert replace.sensitivity("frobenius") ** 2 >= 2
+    assert (replace.sensitivity("nuclear"), add.sensitivity("nuclear")) == (2.0, 1.0)
+    assert replace.sensitivity("l1") ** 2 >= (23**2 + 3 * 23) / 2
+    assert add.sensitivity("l1") == 12.0
+    with pytest.raises(InvalidParameterError, match="no bound in the l2 norm"):
+        replace.sensitivity("l2")
     assert (replace.count, add.count) == (3001, None)
     assert (replace.unit, add.unit) == (16.0 / 3001, 16.0)
     replace, add = (total(open_rows(rows), CLIP, a) for a in (REPLACE, ADD))
-    assert (replace.sensitivity, add.sensitivity) == (2.0, math.sqrt(2))
+    assert (replace.sensitivity("l2"), add.sensitivity("l2")) == (2.0, math.sqrt(2))
+    assert replace.sensitivity("l1") >= 2 * math.sqrt(23)
+    assert add.sensitivity("l1") >= math.sqrt(23) + 1
     assert (replace.unit, add.unit) == (4.0 / 3001, 4.0)
 
 
@@ -161,7 +168,7 @@ def test_invalid_rows_are_not_counted_under_add_remove():
     assert total(open_rows(rows), clip, ADD).value.units[-1] == 1 << FRACTION_BITS
     counted = count(open_rows(rows), clip)
     assert counted.value.units.tolist() == [1 << FRACTION_BITS]
-    assert (counted.sensitivity, counted.adjacency) == (1.0, ADD)
+    assert (counted.sensitivity("l2"), counted.adjacency) == (1.0, ADD)
 
 
 def test_an_empty_table_is_an_error_only_where_its_size_is_public():
@@ -209,6 +216,6 @@ def test_memory_does_not_grow_with_rows():
 def test_values_stay_out_of_representations(rows):
     query = second_moment(open_rows(rows), CLIP, REPLACE)
     shown = repr(query) + repr(query.value)
-    assert "sensitivity" in shown
+    assert "sensitivities" in shown
     for entry in itertools.chain(query.value.units[0], query.value.to_float()[0]):
         assert str(entry) not in shown

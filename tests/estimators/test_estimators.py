@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from eigenveil import Ledger, PrivateCovariance, PrivatePCA, open_rows
+from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, open_rows
 from eigenveil.data import gram
 from eigenveil.exceptions import (
     BoundsRequiredError,
@@ -25,7 +25,8 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
 )
 from eigenveil.numerics.metrics import captured_variance, relative_error
-from eigenveil.privacy.accounting import delta_of, rho_of
+from eigenveil.privacy.accounting import delta_of, fits, rho_of
+from eigenveil.privacy.budget import Budget
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 BOTH = pytest.mark.parametrize("estimator", [PrivatePCA, PrivateCovariance])
@@ -145,7 +146,7 @@ def test_every_road_charges_the_ledger_once(estimator, adjacency, assume_centere
     fitted = estimator(**BUDGET, **options, ledger=ledger).fit(rows)
     (entry,) = ledger.entries
     assert entry.cost == fitted.privacy_.cost
-    assert entry.label == fitted.mechanism
+    assert entry.label == fitted.release_.mechanism
     with pytest.raises(BudgetExceededError):
         estimator(**BUDGET, **options, ledger=ledger).fit(rows)
 
@@ -319,7 +320,6 @@ def test_in_a_pipeline_with_named_output(rows):
         ({"epsilon": 0.0}, InvalidBudgetError, "positive"),
         ({"epsilon": -1.0}, InvalidBudgetError, "positive"),
         ({"delta": 1.0}, InvalidBudgetError, "between 0 and 1"),
-        ({"delta": None}, UnsupportedNotionError, "give delta"),
         ({"rho": 0.1}, InvalidBudgetError, "not both"),
         ({"row_norm": 0.0}, InvalidParameterError, "row_norm must be positive"),
         ({"row_norm": "wide"}, InvalidParameterError, "row_norm"),
@@ -352,6 +352,23 @@ def test_mistakes_get_one_line_of_advice_and_cost_nothing(
     with pytest.raises(error, match=advice) as caught:
         estimator(**(options | changes)).fit(rows)
     assert "\n" not in str(caught.value)
+    assert ledger.entries == ()
+
+
+def test_a_pure_budget_needs_a_pure_mechanism(rows):
+    with pytest.raises(UnsupportedNotionError, match="give delta"):
+        PrivatePCA(2, epsilon=1.0, row_norm=5.0).fit(rows)
+    with pytest.raises(UnsupportedNotionError, match="choose mechanism='wishart'"):
+        PrivateCovariance(epsilon=1.0, mechanism="cleaned", row_norm=5.0).fit(rows)
+
+
+@pytest.mark.parametrize(
+    ("trace_bound", "advice"), [(0.0, "positive"), (25.1, "at most 25"), ("much", "number")]
+)
+def test_an_impossible_trace_costs_nothing(trace_bound, advice, rows, tmp_path):
+    ledger = Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-5)
+    with pytest.raises(InvalidParameterError, match=advice):
+        PrivateCovariance(**BUDGET, row_norm=5.0, trace_bound=trace_bound, ledger=ledger).fit(rows)
     assert ledger.entries == ()
 
 
@@ -527,7 +544,7 @@ def test_cleaning_beats_projection_beats_plain_noise(digits):
                 for seed in range(10)
             ]
         )
-        for name in PrivateCovariance.mechanisms
+        for name in ("cleaned", "projection", "gauss")
     }
     assert errors["cleaned"] < 0.9 * errors["projection"] < 0.8 * errors["gauss"] < 0.6
 
@@ -547,6 +564,145 @@ def test_a_table_too_small_for_its_noise_gives_next_to_nothing(adjacency):
         for seed in range(10)
     ]
     assert np.mean(errors) < 1.02
+
+
+PURE = {"epsilon": 2.0}
+ZCDP = {"rho": 0.2}
+EVERY = [
+    (name, budget)
+    for name, family in PrivateCovariance.mechanisms.items()
+    for budget in (BUDGET, ZCDP, PURE)
+    if budget is not PURE or family.pure
+]
+SEMI_DEFINITE = {"cleaned", "projection", "separate", "wishart", "adaptive-cleaned", "exponential"}
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("assume_centered", [False, True])
+@pytest.mark.parametrize(("mechanism", "budget"), EVERY, ids=str)
+def test_every_mechanism_under_every_budget(
+    mechanism, budget, assume_centered, adjacency, rows, tmp_path
+):
+    ledger = Ledger.create(tmp_path / "l", **budget, adjacency=adjacency)
+    fitted = PrivateCovariance(
+        **budget,
+        mechanism=mechanism,
+        row_norm=5.0,
+        adjacency=adjacency,
+        assume_centered=assume_centered,
+        ledger=ledger,
+    ).fit(rows)
+    (entry,) = ledger.entries
+    assert entry.cost == fitted.privacy_.cost
+    assert fits(entry.cost, Budget(**budget))
+    assert fitted.covariance_.shape == (5, 5)
+    assert np.isfinite(fitted.covariance_).all()
+    assert np.array_equal(fitted.covariance_, fitted.covariance_.T)
+    assert not (assume_centered and fitted.location_.any())
+    assert (fitted.n_samples_ is None) == (adjacency == "add-remove")
+    assert Release.load(fitted.release_.save(tmp_path / "release")).mechanism == mechanism
+    if mechanism in SEMI_DEFINITE:
+        values = np.linalg.eigvalsh(fitted.covariance_)
+        assert values[0] >= -1e-12 * 25.0  # the largest there could be
+
+
+@pytest.mark.parametrize(("mechanism", "budget"), EVERY, ids=str)
+@pytest.mark.parametrize(
+    "table",
+    [
+        np.zeros((40, 3)),
+        np.tile([1.0, 2.0, 3.0], (40, 1)),
+        np.outer(10.0 ** np.arange(-20, 20), np.ones(3)),
+        np.ones((1, 1)),
+    ],
+    ids=["zero", "duplicates", "wild norms", "1x1"],
+)
+def test_odd_tables_work(mechanism, budget, table):
+    fitted = PrivateCovariance(**budget, mechanism=mechanism, row_norm=5.0).fit(table)
+    assert np.isfinite(fitted.covariance_).all()
+
+
+@pytest.mark.parametrize(("mechanism", "budget"), EVERY, ids=str)
+@pytest.mark.parametrize(
+    ("table", "error"),
+    [(np.empty((0, 3)), InvalidDataError), (np.array([[1.0, np.nan]]), InvalidDataError)],
+    ids=["empty", "missing"],
+)
+def test_unusable_tables_cost_nothing(mechanism, budget, table, error, tmp_path):
+    ledger = Ledger.create(tmp_path / "l", **budget)
+    with pytest.raises(error) as caught:
+        PrivateCovariance(**budget, mechanism=mechanism, row_norm=5.0, ledger=ledger).fit(table)
+    assert "\n" not in str(caught.value)
+    assert ledger.entries == ()
+
+
+def test_the_default_suits_the_budget(rows):
+    assert PrivateCovariance(**BUDGET, row_norm=5.0).fit(rows).release_.mechanism == "cleaned"
+    pure = PrivateCovariance(**PURE, row_norm=5.0).fit(rows)
+    assert pure.release_.mechanism == "wishart"
+    assert "epsilon = 2 (pure)" in pure.privacy_.sentence()
+    assert "idealised" in pure.privacy_.sentence()
+
+
+@ADJACENCIES
+def test_a_pure_release_finds_mean_and_covariance(adjacency):
+    """Mean of 5: 20,000 rows in a ball whose radius is six standard deviations."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((20_000, 4)) * [2.0, 1.0, 0.5, 0.2] + [1.0, -0.5, 0.0, 0.3]
+    truth = np.cov(rows.T, bias=True)
+    errors, offsets = [], []
+    for seed in range(5):
+        fitted = PrivateCovariance(
+            epsilon=1.0, row_norm=12.0, adjacency=adjacency, random_state=seed
+        ).fit(rows)
+        errors.append(relative_error(fitted.covariance_, truth))
+        offsets.append(np.abs(fitted.location_ - rows.mean(axis=0)).max())
+    assert np.mean(errors) < 0.05
+    assert np.mean(offsets) < 0.02
+
+
+def test_a_private_bound_on_rows_is_released():
+    """The stated bound is 64 times too large: the search finds it and the noise shrinks."""
+    rows = np.random.default_rng(0).standard_normal((5000, 10)) / 4
+    truth = np.cov(rows.T, bias=True)
+    errors = {}
+    for name in ("cleaned", "adaptive-cleaned"):
+        fitted = PrivateCovariance(
+            rho=0.1, mechanism=name, row_norm=64.0, assume_centered=True, random_state=0
+        ).fit(rows)
+        errors[name] = relative_error(fitted.covariance_, truth)
+    assert 0.5 < fitted.row_norm_ < 2.0
+    assert fitted.release_.settings["chosen_row_norm"] == fitted.row_norm_
+    assert "(chosen privately)" in fitted.privacy_.sentence()
+    assert errors["adaptive-cleaned"] < 0.3 < errors["cleaned"]
+
+
+def test_precision_exists_only_where_it_does(rows):
+    regular = PrivateCovariance(rho=1e4, mechanism="gauss", row_norm=20.0, random_state=0).fit(rows)
+    product = regular.precision_ @ regular.covariance_
+    assert product == pytest.approx(np.eye(5), abs=1e-6)
+    singular = PrivateCovariance(**BUDGET, mechanism="zero", row_norm=5.0).fit(rows)
+    assert not hasattr(singular, "precision_")
+    indefinite = PrivateCovariance(rho=1e-4, mechanism="gauss", row_norm=5.0, random_state=0)
+    indefinite.fit(rows)
+    assert np.linalg.eigvalsh(indefinite.covariance_)[0] < 0
+    with pytest.raises(AttributeError, match="singular or indefinite"):
+        _ = indefinite.precision_
+
+
+def test_a_stated_trace_helps(digits):
+    """Mean of 10: the pixels' variances add up to no more than a sixteenth of the box allows."""
+    truth = np.cov(digits.T, bias=True)
+    stated = 1.05 * np.trace(truth)  # public here, for the test
+
+    def error(seed, **options):
+        fitted = PrivateCovariance(
+            **BUDGET, mechanism="projection", bounds=(0, 16), random_state=seed, **options
+        )
+        return relative_error(fitted.fit(digits).covariance_, truth)
+
+    plain = np.mean([error(seed) for seed in range(10)])
+    assert np.mean([error(seed, trace_bound=stated) for seed in range(10)]) < 0.9 * plain
 
 
 @ADJACENCIES

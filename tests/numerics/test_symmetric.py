@@ -9,7 +9,7 @@ from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.metrics import captured_variance, relative_error, subspace_distance
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.spectral import top_eigenpairs
-from eigenveil.numerics.symmetric import _over_sqrt_two, add_symmetric_gaussian, noise_floor
+from eigenveil.numerics.symmetric import GaussianLaw, _over_sqrt_two, add_symmetric_gaussian
 from tests.statistics import variance_p_value
 
 
@@ -72,7 +72,7 @@ def test_noise_alone_rarely_exceeds_its_floor(d, ratio):
     for seed in range(400):
         error = rng.standard_normal(d) * math.sqrt(centre_error / d)
         tops.append(np.linalg.eigvalsh(noise(d, 1.0, seed) + np.outer(error, error))[-1])
-    floor = noise_floor(d, 1.0, centre_error)
+    floor = GaussianLaw(d, 1.0).floor(centre_error)
     assert np.sum(np.array(tops) > floor) <= 14
     assert floor < 1.3 * np.max(tops)  # and it is not set needlessly high
 

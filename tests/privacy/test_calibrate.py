@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from eigenveil.exceptions import InvalidBudgetError, UnsupportedNotionError
 from eigenveil.privacy.accounting import fits
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import gaussian_mu, gaussian_sigma
+from eigenveil.privacy.calibrate import noise_scale, strength
 from eigenveil.privacy.cost import Gaussian
 from tests.privacy.test_accounting import exact_gaussian_delta
 
@@ -23,8 +23,8 @@ DELTAS = np.geomspace(1e-12, 0.1, 24)
 def test_noise_is_private_and_within_1e_9_of_the_optimum(epsilon):
     """600 cells: the exact delta never exceeds the target, a billionth less noise exceeds it."""
     for delta in DELTAS.tolist():
-        mu = gaussian_mu(Budget(epsilon=epsilon, delta=delta), "gauss")
-        sigma = gaussian_sigma(1.0, mu)
+        mu = strength(Budget(epsilon=epsilon, delta=delta), Gaussian, "gauss")
+        sigma = noise_scale(1.0, mu)
         with mp.workdps(60):
             assert exact_gaussian_delta(1 / mp.mpf(sigma), epsilon) <= mp.mpf(delta)
             assert exact_gaussian_delta(1 / (mp.mpf(sigma) * (1 - mp.mpf("1e-9"))), epsilon) > delta
@@ -32,7 +32,7 @@ def test_noise_is_private_and_within_1e_9_of_the_optimum(epsilon):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (8.0, 1e-5)])
 def test_second_opinion(epsilon, delta):
-    sigma = 1 / gaussian_mu(Budget(epsilon=epsilon, delta=delta), "gauss")
+    sigma = 1 / strength(Budget(epsilon=epsilon, delta=delta), Gaussian, "gauss")
     accountant = PLDAccountant().compose(GaussianDpEvent(sigma))
     assert accountant.get_epsilon(delta) == pytest.approx(epsilon, rel=1e-3)
 
@@ -40,7 +40,7 @@ def test_second_opinion(epsilon, delta):
 @given(rho=st.floats(1e-6, 100))
 def test_rho_gives_sqrt_two_rho_rounded_down(rho):
     budget = Budget(rho=rho)
-    mu = gaussian_mu(budget, "gauss")
+    mu = strength(budget, Gaussian, "gauss")
     assert fits(Gaussian(mu), budget)
     assert mu == pytest.approx((2 * rho) ** 0.5, rel=1e-14)
 
@@ -48,7 +48,7 @@ def test_rho_gives_sqrt_two_rho_rounded_down(rho):
 @given(sensitivity=st.floats(1e-9, 1e9), mu=st.floats(1e-6, 1e3))
 @example(sensitivity=2.0**0.5, mu=0.236704)
 def test_sigma_rounds_up(sensitivity, mu):
-    sigma = gaussian_sigma(sensitivity, mu)
+    sigma = noise_scale(sensitivity, mu)
     assert Fraction(sigma) * Fraction(mu) >= Fraction(sensitivity)
     assert sigma <= sensitivity / mu * (1 + 1e-15)
 
@@ -60,7 +60,7 @@ def test_any_real_number_is_a_budget(one):
 
 def test_a_pure_budget_is_refused_with_advice():
     with pytest.raises(UnsupportedNotionError, match="give delta"):
-        gaussian_mu(Budget(epsilon=1.0), "gauss")
+        strength(Budget(epsilon=1.0), Gaussian, "gauss")
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,9 @@ def _allowed_power(cost: Cost) -> Callable[[float], float]:
     """The trade-off the cost promises: largest p at a given q."""
     if isinstance(cost, Gaussian):
         return lambda q: float(norm.cdf(norm.ppf(q) + cost.mu)) if q < 1 else 1.0
-    grid = np.linspace(0.0, max(2 * epsilon_of(cost, 1e-6), 1.0), 200).tolist()
+    # An approximate cost has no finite epsilon below its own delta.
+    widest = next(e for e in (epsilon_of(cost, 10.0**-k) for k in range(6, -1, -1)) if e < math.inf)
+    grid = np.linspace(0.0, max(2 * widest, 1.0), 200).tolist()
     curve = [(math.exp(epsilon), delta_of(cost, epsilon)) for epsilon in grid]
     return lambda q: min(1.0, *(factor * q + delta for factor, delta in curve))
 

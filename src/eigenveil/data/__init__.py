@@ -2,7 +2,20 @@
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import count, second_moment, total
+from eigenveil.data.gram import count, second_moment, total, trace
+from eigenveil.data.norms import norm_counts
 from eigenveil.data.source import RowSource, open_rows
+from eigenveil.data.spectrum import eigenvalues
 
-__all__ = ["Bounded", "Clip", "RowSource", "count", "open_rows", "second_moment", "total"]
+__all__ = [
+    "Bounded",
+    "Clip",
+    "RowSource",
+    "count",
+    "eigenvalues",
+    "norm_counts",
+    "open_rows",
+    "second_moment",
+    "total",
+    "trace",
+]

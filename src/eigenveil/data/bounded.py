@@ -1,14 +1,17 @@
 """A statistic whose sensitivity travels with it."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["Bounded"]
+__all__ = ["Bounded", "Norm"]
+
+Norm: TypeAlias = Literal["frobenius", "nuclear", "l1", "l2", "linf"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -19,10 +22,9 @@ class Bounded:
     ----------
     value : FixedPoint
         The exact sum. Private.
-    sensitivity : float
-        Largest distance between the values of neighbouring tables, rounded up.
-    norm : {"frobenius", "l2"}
-        The norm of that distance.
+    sensitivities : mapping from norm to float
+        Largest distance between the values of neighbouring tables, rounded up, in each norm
+        that has a bound. For a symmetric matrix "l1" is that of the upper triangle.
     adjacency : Adjacency
         The neighbours it refers to.
     unit : float
@@ -34,32 +36,37 @@ class Bounded:
     spike : float
         Size of the rank-one term that the error of a released centre is expected to add, in the
         units of what the caller asked for. Public.
+    trace_bound : float
+        Public bound on the trace of a second moment, in the same units; infinite where the
+        number of rows is private. Used after the noise only.
 
     """
 
     value: FixedPoint
-    sensitivity: float
-    norm: Literal["frobenius", "l2"]
+    sensitivities: Mapping[Norm, float]
     adjacency: Adjacency
     unit: float
     count: int | None
     exact: bool
     spike: float = 0.0
+    trace_bound: float = math.inf
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.sensitivity) and self.sensitivity > 0):
-            raise InvalidParameterError("a sensitivity must be positive and finite")
+        for bound in self.sensitivities.values():
+            if not (math.isfinite(bound) and bound > 0):
+                raise InvalidParameterError("a sensitivity must be positive and finite")
 
-    @property
-    def trace_bound(self) -> float:
-        """Public bound on the trace of a second moment: tr S <= R^2 for the mean of n rows.
-
-        The sum over an unknown number of rows has none.
-        """
-        return math.inf if self.count is None else self.unit * self.count
+    def sensitivity(self, norm: Norm) -> float:
+        """How far one row can move the value in ``norm``."""
+        try:
+            return self.sensitivities[norm]
+        except KeyError:
+            raise InvalidParameterError(
+                f"this statistic has no bound in the {norm} norm, which the mechanism needs"
+            ) from None
 
     def __repr__(self) -> str:  # the value is private: it must not reach a log or a traceback
         return (
-            f"Bounded(shape={self.value.units.shape}, sensitivity={self.sensitivity!r}, "
-            f"norm={self.norm!r}, adjacency={self.adjacency.value!r})"
+            f"Bounded(shape={self.value.units.shape}, sensitivities={dict(self.sensitivities)!r}, "
+            f"adjacency={self.adjacency.value!r})"
         )

@@ -4,6 +4,9 @@ A row x becomes integers k with :math:`\sum_j k_j^2 \le 2^{2b}`: it is clamped t
 box, taken about the public centre c, divided by the public bound R, clipped to the unit ball
 and rounded to multiples of 2^-b. Every step is a function of that row and of public numbers,
 so the sums over rows have exactly the sensitivities of the unit ball.
+
+A lifted row has one more coordinate, the constant :math:`\gamma R`, and the ball the radius
+:math:`R\sqrt{1 + \gamma^2}`: the second moment then holds the sum and the count as well.
 """
 
 import math
@@ -15,11 +18,12 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
-__all__ = ["FRACTION_BITS", "Clip"]
+__all__ = ["FRACTION_BITS", "NO_EXPONENT", "SMALLEST_NORM", "Clip"]
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
+NO_EXPONENT = 2044  # norms below R 2^-1022, the smallest normal float, count as zero
 _COLUMNS = 4096  # summed at a time
-_RANGE = (1e-60, 1e60)  # bounds outside it would overflow or vanish when squared
+SMALLEST_NORM, _LARGEST_NORM = 1e-60, 1e60  # others would overflow or vanish when squared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,6 +40,15 @@ class Clip:
         Lowest and highest value of each column; entries outside are clamped.
     on_invalid : {"raise", "zero"}
         Whether a row with a non-finite entry stops the run or contributes nothing.
+    lift : float
+        The constant coordinate of every valid row as a share of ``row_norm``; none if zero.
+    spike : float
+        What the error of a released centre is expected to add to the second moment, as a term of
+        rank one in the caller's units.
+    transform : array, optional
+        Released matrix that rows about the centre are multiplied by before they are clipped.
+    mean_square : float
+        Stated bound on the mean squared distance from the mean, used after the noise only.
 
     """
 
@@ -43,22 +56,66 @@ class Clip:
     centre: NDArray[np.float64] | None = None
     box: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     on_invalid: Literal["raise", "zero"] = "raise"
+    lift: float = 0.0
+    spike: float = 0.0
+    transform: NDArray[np.float64] | None = None
+    mean_square: float = math.inf
 
     def __post_init__(self) -> None:
-        if not _RANGE[0] <= self.row_norm <= _RANGE[1]:
+        if not SMALLEST_NORM <= self.row_norm <= _LARGEST_NORM:
             raise InvalidParameterError("row_norm must be positive (between 1e-60 and 1e60)")
         if self.on_invalid not in ("raise", "zero"):
             raise InvalidParameterError("on_invalid must be 'raise' or 'zero'")
+
+    @property
+    def radius(self) -> float:
+        """Of the ball that holds every row, lifted or not."""
+        return self.row_norm * math.hypot(1.0, self.lift)
+
+    @property
+    def trace_bound(self) -> float:
+        """On the mean squared norm of rows about the centre, which is off the mean by its error.
+
+        About a public start, as lifted rows are, the mean itself comes on top, unknown.
+        """
+        return self.radius**2 if self.lift else min(self.radius**2, self.mean_square + self.spike)
+
+    def width(self, n_columns: int) -> int:
+        """Number of columns of an integer row."""
+        return n_columns + (self.lift > 0)
 
     def to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
         """Write integer rows, scaled by 2**b, to ``out`` and return how many rows were valid."""
         with np.errstate(all="ignore"):  # a warning would depend on the records
             return self._to_integers(rows, out)
 
-    def _to_integers(self, rows: NDArray[Any], moved: NDArray[np.float64]) -> int:
+    def _to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
         d = rows.shape[1]
         one = float(1 << FRACTION_BITS)
-        radius = _radius(d)
+        scaled_one = one / math.hypot(1.0, self.lift)
+        radius = _radius(out.shape[1])
+        moved = out[:, :d]
+        invalid = self._about_centre(rows, moved)
+        squares = _squared_norms(moved)
+        huge = np.flatnonzero(~np.isfinite(squares))
+        moved[huge] /= np.abs(moved[huge]).max(axis=1, initial=1.0, keepdims=True)
+        # A row at the centre divides by zero: the minimum is then 1.
+        shrink = np.minimum(1.0, radius * self.row_norm / np.sqrt(squares))
+        factor = shrink * (scaled_one / self.row_norm)
+        # A row whose squared norm overflows lies outside the ball: only its direction counts.
+        factor[huge] = radius * scaled_one / np.linalg.norm(moved[huge], axis=1)
+        moved *= factor[:, None]
+        if self.lift:
+            out[:, d] = radius * self.lift * scaled_one
+            out[invalid, d] = 0.0
+        np.rint(out, out=out)
+        # Exact: the entries are integers and the sum stays below 2**53. Not a number fails too.
+        inside = _squared_norms(out) <= one * one
+        out[~inside] = 0.0
+        return int(rows.shape[0]) - len(invalid)
+
+    def _about_centre(self, rows: NDArray[Any], moved: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Write clamped rows about the centre to ``moved``; zero and return the invalid ones."""
         moved[...] = rows  # to float64 first: a wider float may only now become infinite
         invalid = self._invalid(moved)
         if self.box is not None:
@@ -66,19 +123,30 @@ class Clip:
         if self.centre is not None:
             moved -= self.centre
         moved[invalid] = 0.0
-        squares = _squared_norms(moved)
-        huge = np.flatnonzero(~np.isfinite(squares))
-        moved[huge] /= np.abs(moved[huge]).max(axis=1, initial=1.0, keepdims=True)
-        # A row at the centre divides by zero: the minimum is then 1.
-        factor = np.minimum(1.0, radius * self.row_norm / np.sqrt(squares)) * (one / self.row_norm)
-        # A row whose squared norm overflows lies outside the ball: only its direction counts.
-        factor[huge] = radius * one / np.linalg.norm(moved[huge], axis=1)
-        moved *= factor[:, None]
-        np.rint(moved, out=moved)
-        # Exact: the entries are integers and the sum stays below 2**53. Not a number fails too.
-        inside = _squared_norms(moved) <= one * one
-        moved[~inside] = 0.0
-        return int(rows.shape[0]) - len(invalid)
+        if self.transform is not None:
+            moved[...] = moved @ self.transform
+        return invalid
+
+    def norm_exponents(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """For each row the largest j >= 0 with |x| < R 2^(-j/2), as floats decide it.
+
+        Rows beyond R have 0, rows at the centre and invalid ones ``NO_EXPONENT``.
+        """
+        with np.errstate(all="ignore"):
+            moved = np.empty(rows.shape)
+            self._about_centre(rows, moved)
+            largest = np.abs(moved).max(axis=1, initial=0.0)
+            relative = (
+                largest
+                / self.row_norm
+                * np.sqrt(_squared_norms(moved / np.where(largest > 0, largest, 1.0)[:, None]))
+            )
+            fraction, exponents = np.frexp(relative)
+            halves = -2 * exponents.astype(np.int64) + (fraction < math.sqrt(0.5))
+            bins = np.clip(halves, 0, NO_EXPONENT - 1)
+            bins[~(relative < 1.0)] = 0  # not a number: the row is beyond every bound
+            bins[relative < np.finfo(np.float64).tiny] = NO_EXPONENT
+            return np.asarray(bins)
 
     def _invalid(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
         suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=1)))

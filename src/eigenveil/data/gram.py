@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.source import RowSource, tables
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["blas_is_exact", "count", "second_moment", "total"]
+__all__ = ["blas_is_exact", "count", "second_moment", "total", "trace"]
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
 _MAX_ROWS = 1 << (63 - 2 * FRACTION_BITS)
@@ -37,8 +37,9 @@ def _accumulate(rows: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray
 
 
 def _blocks(source: RowSource, clip: Clip) -> Iterator[tuple[NDArray[np.float64], int]]:
-    size = min(_EXACT_ROWS, max(256, _BLOCK_BYTES // (8 * source.n_columns)))
-    buffer = np.empty((size, source.n_columns))
+    width = clip.width(source.n_columns)
+    size = min(_EXACT_ROWS, max(256, _BLOCK_BYTES // (8 * width)))
+    buffer = np.empty((size, width))
     seen = 0
     for chunk in tables(source):
         for start in range(0, chunk.shape[0], size):
@@ -55,10 +56,11 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     """Sum of x x' over clipped rows in units of R^2; its `unit` makes it the mean of x x' where
     the number of rows is public, and leaves it a sum where it is not.
 
-    Frobenius sensitivity: sqrt(2) for replace-one, attained by orthogonal rows on the sphere;
-    1 for add/remove.
+    Replace-one: sqrt(2) in Frobenius norm and 2 in nuclear norm, attained by orthogonal rows on
+    the sphere; add/remove: 1 and 1. The upper triangle of x x' has l1 norm at most (d + 1)/2; the
+    difference of two also at most sqrt(2) sqrt((d^2 + 3d)/4), by Cauchy-Schwarz.
     """
-    d = source.n_columns
+    d = clip.width(source.n_columns)
     group: NDArray[np.float64] = np.zeros((d, d), order="F")
     sums = np.zeros((d, d), dtype=np.int64)
     rows = pending = 0
@@ -73,14 +75,40 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     for i in range(d):  # dsyrk fills one triangle; mirrored in place, for want of memory
         sums[i, i + 1 :] = sums[i + 1 :, i]
     replace = adjacency is Adjacency.REPLACE_ONE
+    l1 = min(d + 1.0, math.nextafter(math.sqrt((d * d + 3 * d) / 2), math.inf))
+    bounds: dict[Norm, float] = (
+        {"frobenius": math.sqrt(2), "nuclear": 2.0, "l1": l1}  # the float above sqrt(2)
+        if replace
+        else {"frobenius": 1.0, "nuclear": 1.0, "l1": (d + 1) / 2}
+    )
     return Bounded(
         value=FixedPoint(sums, -2 * FRACTION_BITS),
-        sensitivity=math.sqrt(2) if replace else 1.0,  # the float above sqrt(2)
-        norm="frobenius",
+        sensitivities=bounds,
         adjacency=adjacency,
-        unit=clip.row_norm**2 / (_require_rows(rows) if replace else 1),
+        unit=clip.radius**2 / (_require_rows(rows) if replace else 1),
         count=rows if replace else None,
-        exact=blas_is_exact(_accumulate),
+        # The rounding of a product with a transform depends on the rows around it.
+        exact=clip.transform is None and blas_is_exact(_accumulate),
+        spike=clip.spike,
+        trace_bound=clip.trace_bound if replace else math.inf,
+    )
+
+
+def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
+    """Sum of squared norms of clipped rows in units of R^2: one row moves it by at most 1."""
+    squares = rows = 0
+    for integers, _ in _blocks(source, clip):
+        squares += int(np.einsum("ij,ij->", integers, integers))  # below 2**53: exact
+        rows += len(integers)
+    replace = adjacency is Adjacency.REPLACE_ONE
+    return Bounded(
+        value=FixedPoint(np.array([squares]), -2 * FRACTION_BITS),
+        sensitivities={"l1": 1.0, "l2": 1.0},
+        adjacency=adjacency,
+        unit=clip.radius**2 / (_require_rows(rows) if replace else 1),
+        count=rows if replace else None,
+        exact=True,
+        trace_bound=clip.trace_bound if replace else math.inf,
     )
 
 
@@ -96,8 +124,7 @@ def count(source: RowSource, clip: Clip) -> Bounded:
     rows = sum(valid for _, valid in _blocks(source, clip))
     return Bounded(
         value=FixedPoint(np.array([rows << FRACTION_BITS]), -FRACTION_BITS),
-        sensitivity=1.0,
-        norm="l2",
+        sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=Adjacency.ADD_REMOVE,
         unit=clip.row_norm,
         count=None,
@@ -109,7 +136,8 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Sum of clipped rows in units of R; under add/remove a last entry counts the valid rows.
 
     Euclidean sensitivity: 2 for replace-one, attained by antipodal rows on the sphere; sqrt(2)
-    for add/remove, where a row brings a unit vector and a count of one.
+    for add/remove, where a row brings a unit vector and a count of one. The l1 norm of a row is
+    at most sqrt(d).
     """
     sums = np.zeros(source.n_columns, dtype=np.int64)
     rows = valid_rows = 0
@@ -120,10 +148,15 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     replace = adjacency is Adjacency.REPLACE_ONE
     if not replace:
         sums = np.append(sums, valid_rows << FRACTION_BITS)
+    length = math.nextafter(math.sqrt(source.n_columns), math.inf)
+    bounds: dict[Norm, float] = (
+        {"l2": 2.0, "l1": 2 * length}
+        if replace
+        else {"l2": math.sqrt(2), "l1": math.nextafter(length + 1, math.inf)}
+    )
     return Bounded(
         value=FixedPoint(sums, -FRACTION_BITS),
-        sensitivity=2.0 if replace else math.sqrt(2),
-        norm="l2",
+        sensitivities=bounds,
         adjacency=adjacency,
         unit=clip.row_norm / (_require_rows(rows) if replace else 1),
         count=rows if replace else None,

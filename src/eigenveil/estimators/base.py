@@ -11,27 +11,54 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, validate_data
 
-from eigenveil.data.gram import second_moment
 from eigenveil.data.source import ArraySource, RowSource, as_table, is_streamed, open_rows
 from eigenveil.estimators.bounds import StatedBounds
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms.base import Gate, Mechanism
-from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult
-from eigenveil.mechanisms.mean import GaussianMean
+from eigenveil.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    UnsupportedNotionError,
+)
+from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
+from eigenveil.mechanisms.base import Gate, Procedure
+from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
+from eigenveil.mechanisms.lifted import Lifted
+from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
-from eigenveil.numerics.symmetric import noise_floor
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import gaussian_mu
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["Outcome", "PrivateEstimator"]
+__all__ = ["Build", "Family", "Outcome", "PrivateEstimator"]
 
 Result = TypeVar("Result")
-Build = Callable[[float, int], Mechanism[Result]]  # from mu and the number of columns
+Build = Callable[[float, int], Procedure[Result]]  # from a strength and the number of columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family(Generic[Result]):
+    """How a mechanism is built for a budget.
+
+    Attributes
+    ----------
+    gaussian : callable, optional
+        The version for ``(epsilon, delta)`` and ``rho``; its strength is a mu.
+    pure : callable, optional
+        The version with a pure guarantee; its strength is an epsilon.
+    lifts : bool
+        Whether a pure mean may come from the same release (`mechanisms/lifted.py`).
+    one_pass : bool
+        Whether the rows are read once.
+
+    """
+
+    gaussian: Build[Result] | None = None
+    pure: Build[Result] | None = None
+    lifts: bool = False
+    one_pass: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +66,8 @@ class Outcome(Generic[Result]):
     """Everything a fit may look at after the noise; no raw data is in it."""
 
     result: CentredResult[Result]
+    n_rows: int | None  # where it is public
+    mechanism: str
     stated: StatedBounds
     guarantee: Guarantee
 
@@ -52,13 +81,15 @@ class Outcome(Generic[Result]):
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Constructor arguments and the road from rows to a release."""
 
-    mechanisms: ClassVar[Mapping[str, Callable[..., Any]]]
+    mechanisms: ClassVar[Mapping[str, Family[Any]]]
+    default: ClassVar[str]
+    pure_default: ClassVar[str]  # where a pure guarantee is asked for
     shrink: ClassVar[float]  # where rows are clipped, as a share of the reach of the stated box
 
     epsilon: float | None
     delta: float | None
     rho: float | None
-    mechanism: str
+    mechanism: str | None
     row_norm: float | None
     bounds: Any
     assume_centered: bool
@@ -67,18 +98,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ledger: Ledger | str | Path | None
     random_state: int | None
 
-    def _factory(self) -> Callable[..., Any]:
+    def _family(self, name: str) -> Family[Any]:
         try:
-            return self.mechanisms[self.mechanism]
+            return self.mechanisms[name]
         except (KeyError, TypeError):
             known = ", ".join(map(repr, self.mechanisms))
             raise InvalidParameterError(f"mechanism must be one of: {known}") from None
 
-    def _release(self, X: Any, build: Build[Result]) -> Outcome[Result]:
-        """Check everything public, read the rows, charge, add noise."""
+    def _release(
+        self, X: Any, adapt: Callable[[Build[Any]], Build[Result]], trace_bound: float | None = None
+    ) -> Outcome[Result]:
+        """Check everything public, read the rows, charge, add noise.
+
+        ``adapt`` gives the builder of a mechanism what else it needs.
+        """
         budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         adjacency = Adjacency.parse(self.adjacency)
-        mu = gaussian_mu(budget, self.mechanism)
+        name = self.mechanism or (self.pure_default if budget.is_pure else self.default)
+        family = self._family(name)
         noise, ledger = self._noise_and_ledger()
         source = self._open(X)
         stated = StatedBounds.resolve(
@@ -87,52 +124,75 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             n_columns=source.n_columns,
             assume_centered=self.assume_centered,
             on_invalid=self.on_invalid,
-            mechanism=self.mechanism,
+            mechanism=name,
             shrink=self.shrink,
+            trace_bound=trace_bound,
         )
+        pure = budget.is_pure or family.gaussian is None
+        build = family.pure if pure else family.gaussian
+        if build is None:
+            other = self._family(self.pure_default).pure
+            choice = f", or choose mechanism={self.pure_default!r}" if other else ""
+            raise UnsupportedNotionError(
+                f"{name!r} adds Gaussian noise and cannot give a pure epsilon guarantee: give "
+                f"delta as well, or rho{choice}"
+            )
+        adapted = adapt(build)
 
-        def gate(cost: Cost) -> Gate:
-            return Gate(cost, label=self.mechanism, adjacency=adjacency, ledger=ledger, noise=noise)
+        def arranged(parameter: float) -> Procedure[CentredResult[Any]]:
+            return self._about(adapted, parameter, source.n_columns, stated, family, pure)
 
-        # Under add/remove the first step is needed for its count even about a known centre.
-        if self.assume_centered and adjacency.count_is_public:
-            opened, result = _about_origin(build(mu, source.n_columns), source, stated, gate)
-        else:
-            opened, result = self._about_mean(build, mu, source, stated, gate)
-        del X, source  # post-processing only from here
+        procedure = arranged(strength(budget, lambda t: arranged(t).cost(), name))
+        one_pass = family.one_pass and not isinstance(procedure, Centred)
+        if not (one_pass or source.rereadable):
+            raise InvalidDataError(
+                "rows that can be read once are not enough for this release, which reads them "
+                "several times: pass a file or an array, or for a mechanism of one pass "
+                "assume_centered=True with adjacency='replace-one'"
+            )
+        gate = Gate(procedure.cost(), label=name, adjacency=adjacency, ledger=ledger, noise=noise)
+        result = procedure.run(source, stated.start, gate)
+        del X  # post-processing only from here
         guarantee = Guarantee(
             budget=budget,
-            cost=opened.total,
+            cost=gate.total,
             adjacency=adjacency,
-            bounds=stated.words,
-            numerics=Numerics.EXACT if opened.exact else Numerics.IDEALISED,
+            bounds=stated.words_with(getattr(result.inner, "row_norm", None)),
+            numerics=Numerics.EXACT if gate.exact else Numerics.IDEALISED,
             simulated=noise.simulated,
-            ledger=opened.receipt,
+            ledger=gate.receipt,
         )
-        return Outcome(result, stated, guarantee)
+        return Outcome(result, gate.rows, name, stated, guarantee)
 
-    def _about_mean(
+    def _about(
         self,
-        build: Build[Result],
-        mu: float,
-        source: RowSource,
+        build: Build[Any],
+        parameter: float,
+        n_columns: int,
         stated: StatedBounds,
-        gate: Callable[[Cost], Gate],
-    ) -> tuple[Gate, CentredResult[Result]]:
-        if not source.rereadable:
-            raise InvalidDataError(
-                "rows that can be read once allow no private centring: pass "
-                "assume_centered=True with adjacency='replace-one', or a file or array"
-            )
-        mean_mu, inner_mu = split(mu, (CENTRE_SHARE, 1 - CENTRE_SHARE))
-        composite = Centred(
-            mean=GaussianMean(mu=mean_mu),
-            inner=build(inner_mu, source.n_columns),
-            row_norm=stated.clip.row_norm,
+        family: Family[Any],
+        pure: bool,
+    ) -> Procedure[CentredResult[Any]]:
+        """The mechanism about the origin, about a private mean, or with the mean inside."""
+        row_norm = stated.clip.row_norm
+        # Under add/remove the first step is needed for its count even about a known centre.
+        if self.assume_centered and Adjacency.parse(self.adjacency).count_is_public:
+            return Uncentred(inner=build(parameter, n_columns), row_norm=row_norm)
+        if pure and family.lifts and not self.assume_centered:
+            return Lifted(inner=build(parameter, n_columns + 1), row_norm=row_norm)
+        first: VectorNoise
+        if pure:
+            first = LaplaceNoise(epsilon=CENTRE_SHARE * parameter)
+            rest = (1 - CENTRE_SHARE) * parameter
+        else:
+            mu, rest = split(parameter, (CENTRE_SHARE, 1 - CENTRE_SHARE))
+            first = GaussianNoise(mu=mu)
+        return Centred(
+            mean=PrivateMean(noise=first),
+            inner=build(rest, n_columns),
+            row_norm=row_norm,
             fixed_centre=self.assume_centered,
         )
-        opened = gate(composite.cost())
-        return opened, composite.run(source, stated.start, opened)
 
     def _noise_and_ledger(self) -> tuple[NoiseSource, Ledger | None]:
         ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, Path)) else self.ledger
@@ -183,15 +243,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         checked = check_array(table, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
         return np.asarray(checked)
 
-    def _settings(self, outcome: Outcome[Any], noise_scale: float) -> dict[str, Any]:
+    def _settings(
+        self, outcome: Outcome[Any], noise_scale: float, law: NoiseLaw | None
+    ) -> dict[str, Any]:
         """Set the public noise attributes and return the settings of the release."""
-        result = outcome.result
         self.noise_scale_ = noise_scale * outcome.per_row
-        self.noise_floor_ = noise_floor(self.n_features_in_, self.noise_scale_, result.centre_error)
+        error = outcome.result.centre_error
+        self.noise_floor_ = 0.0 if law is None else law.scaled(outcome.per_row).floor(error)
         names = getattr(self, "feature_names_in_", None)
         return {
             "n_features": int(self.n_features_in_),
-            "n_rows": result.n_rows,
+            "n_rows": outcome.n_rows,
             **outcome.stated.as_dict(),
             "assume_centered": bool(self.assume_centered),
             "on_invalid": self.on_invalid,
@@ -204,16 +266,3 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.on_invalid == "zero"
         return tags
-
-
-def _about_origin(
-    inner: Mechanism[Result],
-    source: RowSource,
-    stated: StatedBounds,
-    gate: Callable[[Cost], Gate],
-) -> tuple[Gate, CentredResult[Result]]:
-    opened = gate(inner.cost())
-    query = second_moment(source, stated.clip, opened.adjacency)
-    origin = np.zeros(source.n_columns)
-    released = opened.draw(inner, query)
-    return opened, CentredResult(origin, 0.0, query.count, None, released)

@@ -48,6 +48,7 @@ class StatedBounds:
         on_invalid: Literal["raise", "zero"],
         mechanism: str,
         shrink: float,
+        trace_bound: float | None = None,
     ) -> "StatedBounds":
         """Validate what the caller gave; refuse where nothing bounds a row.
 
@@ -65,17 +66,28 @@ class StatedBounds:
             words.append(f"entries clamped to {_intervals(box)} (stated by the caller)")
             centre = None if assume_centered else (box[0] + box[1]) / 2
         if row_norm is not None:
-            norm, origin = _number(row_norm), "stated by the caller"
+            norm, origin = _number("row_norm", row_norm), "stated by the caller"
         else:
             norm, origin = shrink * _reach(box, centre), "a public rule from the stated range"
         words.append(
             f"rows farther than {norm:.6g} from the centre pulled in to that distance, which "
             f"shrinks their variance ({origin})"
         )
-        clip = Clip(row_norm=norm, box=box, on_invalid=on_invalid)
+        mean_square = _mean_square(trace_bound, norm)
+        if trace_bound is not None:
+            words.append(
+                f"total variance held at {mean_square:.6g}, after the noise (stated by the caller)"
+            )
+        clip = Clip(row_norm=norm, box=box, on_invalid=on_invalid, mean_square=mean_square)
         # Before the centre is known, a row is bounded by the box or else by the same norm.
         reach = norm if box is None else _reach(box, centre)
         return cls(replace(clip, row_norm=reach, centre=centre), clip, tuple(words))
+
+    def words_with(self, chosen: float | None) -> tuple[str, ...]:
+        """The words, and the bound that a mechanism chose privately within the stated one."""
+        if chosen is None:
+            return self.words
+        return (*self.words, f"rows then pulled in to {chosen:.6g} (chosen privately)")
 
     def as_dict(self) -> dict[str, Any]:
         """For the settings of a release."""
@@ -86,10 +98,25 @@ class StatedBounds:
         }
 
 
-def _number(row_norm: Any) -> float:
-    if isinstance(row_norm, bool) or not isinstance(row_norm, Real):
-        raise InvalidParameterError("row_norm must be a positive number")
-    return float(row_norm)
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidParameterError(f"{name} must be a positive number")
+    number = float(value)
+    if not number > 0:
+        raise InvalidParameterError(f"{name} must be positive")
+    return number
+
+
+def _mean_square(trace_bound: Any, row_norm: float) -> float:
+    if trace_bound is None:
+        return math.inf
+    number = _number("trace_bound", trace_bound)
+    if number > row_norm**2:
+        raise InvalidParameterError(
+            f"trace_bound allows more than the bound on rows does: rows within {row_norm:g} have a "
+            f"trace of at most {row_norm**2:g}; lower trace_bound or leave it out"
+        )
+    return number
 
 
 def _box(bounds: Any, n_columns: int) -> Box:

@@ -1,14 +1,24 @@
 """A covariance matrix under differential privacy."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from eigenveil.estimators.base import PrivateEstimator
-from eigenveil.mechanisms.base import Mechanism
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from eigenveil.estimators.base import Family, PrivateEstimator
+from eigenveil.mechanisms.covariance.adaptive import AdaptiveCov
+from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov
+from eigenveil.mechanisms.covariance.coinpress import CoinPressCov
+from eigenveil.mechanisms.covariance.exponential import ExponentialCov
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.covariance.laplace import LapCov
 from eigenveil.mechanisms.covariance.projection import ProjectedCov
+from eigenveil.mechanisms.covariance.separate import SeparateCov
+from eigenveil.mechanisms.covariance.wishart import WishartCov
+from eigenveil.mechanisms.covariance.zero import ZeroCov
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
@@ -21,10 +31,17 @@ class PrivateCovariance(PrivateEstimator):
     Parameters
     ----------
     epsilon, delta, rho : float, optional
-        The budget of one fit: ``epsilon`` and ``delta``, or ``rho`` alone.
-    mechanism : {"cleaned", "gauss", "projection"}
-        ``"cleaned"`` takes the known noise off the eigenvalues; ``"projection"`` only makes the
-        matrix positive semi-definite; ``"gauss"`` leaves the noise as it is.
+        The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for a
+        pure guarantee.
+    mechanism : str, optional
+        By default ``"cleaned"``, which takes the known noise off the eigenvalues, and for a pure
+        epsilon ``"wishart"``. ``"adaptive-cleaned"`` first lowers the bound on rows privately:
+        better where the stated bound is generous, worse where variances rest on a few far rows.
+        To compare: ``"projection"``, ``"gauss"``, ``"separate"``, ``"adaptive"``,
+        ``"exponential"``, ``"coinpress"``, ``"laplace"``, ``"zero"``; see the README.
+    trace_bound : float, optional
+        Public bound on the total variance, if a smaller one than ``row_norm`` squared is known. It
+        is used after the noise only.
     row_norm, bounds, assume_centered, adjacency, on_invalid, ledger, random_state
         As in `PrivatePCA`, except that ``bounds`` alone clip at the distance from the start (the
         middle of the box, or the origin if centred) to its farthest corner. A smaller
@@ -33,13 +50,18 @@ class PrivateCovariance(PrivateEstimator):
     Attributes
     ----------
     covariance_ : array of shape (n_features, n_features)
-        Symmetric, and positive semi-definite except under ``"gauss"``.
+        Symmetric; positive semi-definite except under ``"gauss"``, ``"laplace"``, ``"adaptive"``
+        and ``"coinpress"``.
+    precision_ : array of shape (n_features, n_features)
+        The inverse of ``covariance_``, only where that is positive definite.
     location_ : array of shape (n_features,)
         The released centre; zero if ``assume_centered``.
     n_samples_ : int
         None where the number of rows is private.
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry; public.
+    row_norm_ : float
+        The bound on rows, where the mechanism chose it privately.
     noise_floor_ : float
         Eigenvalue that noise alone, of matrix and centre, rarely exceeds (about 1 %); public.
     release_ : Release
@@ -55,11 +77,29 @@ class PrivateCovariance(PrivateEstimator):
 
     """
 
-    mechanisms: ClassVar[dict[str, Callable[..., Mechanism[NoisyMatrix]]]] = {
-        CleanedCov.name: CleanedCov,
-        GaussCov.name: GaussCov,
-        ProjectedCov.name: ProjectedCov,
+    mechanisms: ClassVar[dict[str, Family[NoisyMatrix]]] = {
+        "adaptive-cleaned": Family(
+            gaussian=lambda mu, d: AdaptiveCleanedCov.gaussian(mu), one_pass=False
+        ),
+        "cleaned": Family(gaussian=lambda mu, d: CleanedCov(mu=mu)),
+        "gauss": Family(gaussian=lambda mu, d: GaussCov(mu=mu)),
+        "projection": Family(gaussian=lambda mu, d: ProjectedCov(mu=mu)),
+        "separate": Family(
+            gaussian=lambda mu, d: SeparateCov.gaussian(mu),
+            pure=lambda epsilon, d: SeparateCov.pure(epsilon),
+            lifts=True,
+        ),
+        "wishart": Family(pure=lambda epsilon, d: WishartCov(epsilon=epsilon), lifts=True),
+        "adaptive": Family(gaussian=AdaptiveCov.gaussian, pure=AdaptiveCov.pure, one_pass=False),
+        "exponential": Family(
+            gaussian=ExponentialCov.concentrated, pure=ExponentialCov.pure, lifts=True
+        ),
+        "coinpress": Family(gaussian=lambda mu, d: CoinPressCov.gaussian(mu), one_pass=False),
+        "laplace": Family(pure=lambda epsilon, d: LapCov(epsilon=epsilon), lifts=True),
+        "zero": Family(gaussian=lambda mu, d: ZeroCov(), pure=lambda epsilon, d: ZeroCov()),
     }
+    default = "cleaned"
+    pure_default = "wishart"
 
     # The mean squared distance of rows in the box from their mean is at most its reach squared.
     shrink = 1.0
@@ -70,9 +110,10 @@ class PrivateCovariance(PrivateEstimator):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str = CleanedCov.name,
+        mechanism: str | None = None,
         row_norm: float | None = None,
         bounds: Any = None,
+        trace_bound: float | None = None,
         assume_centered: bool = False,
         adjacency: str = "replace-one",
         on_invalid: Literal["raise", "zero"] = "raise",
@@ -85,6 +126,7 @@ class PrivateCovariance(PrivateEstimator):
         self.mechanism = mechanism
         self.row_norm = row_norm
         self.bounds = bounds
+        self.trace_bound = trace_bound
         self.assume_centered = assume_centered
         self.adjacency = adjacency
         self.on_invalid = on_invalid
@@ -93,22 +135,39 @@ class PrivateCovariance(PrivateEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the covariance of ``X``: an array, a data frame, a path, or chunks."""
-        factory = self._factory()
-        outcome = self._release(X, lambda mu, _: factory(mu=mu))
+        outcome = self._release(X, lambda build: build, trace_bound=self.trace_bound)
         del X
         noisy = outcome.result.inner
         self.covariance_ = noisy.matrix * outcome.per_row
         self.location_ = outcome.result.centre
-        self.n_samples_ = outcome.result.n_rows
+        self.n_samples_ = outcome.n_rows
         self.privacy_ = outcome.guarantee
         arrays = {"covariance": self.covariance_, "location": self.location_}
+        settings = self._settings(outcome, noisy.noise_scale, noisy.law)
+        if self.trace_bound is not None:
+            settings["trace_bound"] = float(self.trace_bound)
+        if noisy.row_norm is not None:
+            self.row_norm_ = settings["chosen_row_norm"] = noisy.row_norm
         if noisy.noisy_eigenvalues is not None:
             arrays["noisy_eigenvalues"] = noisy.noisy_eigenvalues * outcome.per_row
         self.release_ = Release(
             kind="covariance",
-            mechanism=self.mechanism,
+            mechanism=outcome.mechanism,
             guarantee=outcome.guarantee,
-            settings=self._settings(outcome, noisy.noise_scale),
+            settings=settings,
             arrays=arrays,
         )
         return self
+
+    @property
+    def precision_(self) -> NDArray[np.float64]:
+        """The inverse of ``covariance_``; there is none unless that is positive definite."""
+        check_is_fitted(self)
+        values, vectors = np.linalg.eigh(self.covariance_)
+        if not values[0] > values.size * np.finfo(np.float64).eps * values[-1]:
+            raise AttributeError(
+                "no precision_: the released covariance_ is singular or indefinite; release with "
+                "a larger budget, more rows or fewer columns, or use np.linalg.pinv knowingly"
+            )
+        inverse: NDArray[np.float64] = (vectors / values) @ vectors.T
+        return inverse

@@ -11,9 +11,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.source import as_table, is_streamed, open_rows, tables
-from eigenveil.estimators.base import PrivateEstimator
+from eigenveil.estimators.base import Build, Family, PrivateEstimator
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms.base import Mechanism
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, NoisyComponents
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
@@ -79,9 +78,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     """
 
-    mechanisms: ClassVar[dict[str, Callable[..., Mechanism[NoisyComponents]]]] = {
-        AnalyzeGauss.name: AnalyzeGauss
+    mechanisms: ClassVar[dict[str, Family[NoisyComponents]]] = {
+        "analyze-gauss": Family(gaussian=lambda mu, k: AnalyzeGauss(mu=mu, n_components=k))
     }
+    default = pure_default = "analyze-gauss"
 
     # Clip at the root mean square distance of a point uniform on the box: directions gain more
     # from the smaller noise, which grows with the square of the bound, than clipping costs them.
@@ -94,7 +94,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str = AnalyzeGauss.name,
+        mechanism: str | None = None,
         row_norm: float | None = None,
         bounds: Any = None,
         assume_centered: bool = False,
@@ -118,23 +118,24 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the components of ``X``: an array, a data frame, a path, or chunks."""
-        factory = self._factory()
         wanted = self.n_components
         if wanted is not None and (
             isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer))
         ):
             raise InvalidParameterError("n_components must be a positive integer")
 
-        def build(mu: float, n_columns: int) -> Mechanism[NoisyComponents]:
+        def adapt(build: Callable[..., Any]) -> Build[NoisyComponents]:
+            return lambda mu, n_columns: build(mu, components(n_columns))
+
+        def components(n_columns: int) -> int:
             k = n_columns if wanted is None else int(wanted)
             if not 1 <= k <= n_columns:
                 raise InvalidParameterError(
                     f"n_components must be between 1 and the number of columns, {n_columns}"
                 )
-            built: Mechanism[NoisyComponents] = factory(mu=mu, n_components=k)
-            return built
+            return k
 
-        outcome = self._release(X, build)
+        outcome = self._release(X, adapt)
         del X
         noisy = outcome.result.inner
         self.components_ = noisy.components
@@ -144,15 +145,15 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.explained_variance_ratio_ = self.explained_variance_ / (whole or 1.0)
         self.mean_ = outcome.result.centre
         self.n_components_ = len(self.components_)
-        self.n_samples_ = outcome.result.n_rows
-        rows = 1.0 / outcome.per_row if outcome.result.n_rows is None else outcome.result.n_rows
+        self.n_samples_ = outcome.n_rows
+        rows = 1.0 / outcome.per_row if outcome.n_rows is None else outcome.n_rows
         self.singular_values_ = np.sqrt(self.explained_variance_ * rows)
         self.privacy_ = outcome.guarantee
         self.release_ = Release(
             kind="pca",
-            mechanism=self.mechanism,
+            mechanism=outcome.mechanism,
             guarantee=outcome.guarantee,
-            settings=self._settings(outcome, noisy.noise_scale),
+            settings=self._settings(outcome, noisy.noise_scale, noisy.law),
             arrays={
                 "components": self.components_,
                 "explained_variance": self.explained_variance_,

@@ -1,21 +1,57 @@
 """One algorithm, one file; the privacy argument is in the file and in docs/proofs."""
 
-from eigenveil.mechanisms.base import Gate, Mechanism, release
-from eigenveil.mechanisms.centred import Centred
+from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise
+from eigenveil.mechanisms.base import Gate, Mechanism, Procedure, release
+from eigenveil.mechanisms.centred import Centred, Uncentred
+from eigenveil.mechanisms.covariance.adaptive import AdaptiveCov
+from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov
+from eigenveil.mechanisms.covariance.coinpress import CoinPressCov
+from eigenveil.mechanisms.covariance.exponential import BinghamDirection, ExponentialCov
 from eigenveil.mechanisms.covariance.gauss import GaussCov
+from eigenveil.mechanisms.covariance.laplace import LapCov
 from eigenveil.mechanisms.covariance.projection import ProjectedCov
-from eigenveil.mechanisms.mean import GaussianMean
+from eigenveil.mechanisms.covariance.separate import SeparateCov
+from eigenveil.mechanisms.covariance.wishart import WishartCov
+from eigenveil.mechanisms.covariance.zero import ZeroCov
+from eigenveil.mechanisms.lifted import Lifted
+from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
+from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
+from eigenveil.mechanisms.scalars.radius import PrivateRadius
+from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
+from eigenveil.mechanisms.scalars.threshold import ClippingThreshold
+from eigenveil.mechanisms.scalars.trace import PrivateTrace
 
 __all__ = [
+    "AdaptiveCleanedCov",
+    "AdaptiveCov",
     "AnalyzeGauss",
+    "BinghamDirection",
     "Centred",
     "CleanedCov",
+    "ClippingThreshold",
+    "CoinPressCov",
+    "ExponentialCov",
     "Gate",
     "GaussCov",
-    "GaussianMean",
+    "GaussianNoise",
+    "LapCov",
+    "LaplaceNoise",
+    "Lifted",
     "Mechanism",
+    "PrivateMean",
+    "PrivateQuantile",
+    "PrivateRadius",
+    "PrivateTrace",
+    "Procedure",
     "ProjectedCov",
+    "SeparateCov",
+    "SparseVector",
+    "StabilityHistogram",
+    "Uncentred",
+    "WishartCov",
+    "ZeroCov",
     "release",
 ]

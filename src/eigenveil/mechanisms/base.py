@@ -1,15 +1,19 @@
 """The only gate noise passes through.
 
-A mechanism turns a `Bounded` statistic into a release and says what that costs. A `Gate` is
-one charged allotment: it commits the whole cost to the ledger before its first draw, pays every
-step from it, and refuses a step the allotment does not cover.
+A mechanism turns a `Bounded` statistic into a release and says what that costs. A procedure
+goes from rows to a release by one or more such draws. A `Gate` is one charged allotment: it
+commits the whole cost to the ledger before its first draw, pays every step from it, and refuses
+a step the allotment does not cover.
 """
 
 import os
 import threading
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from eigenveil.data.bounded import Bounded
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import second_moment
+from eigenveil.data.source import RowSource
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import covers
@@ -17,7 +21,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Composed, Cost
 from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["Gate", "Mechanism", "release"]
+__all__ = ["Gate", "Mechanism", "MomentMechanism", "Procedure", "release"]
 
 Released = TypeVar("Released", covariant=True)
 Result = TypeVar("Result")
@@ -31,12 +35,34 @@ class Mechanism(Protocol[Released]):
         """What users call it."""
         ...
 
+    @property
+    def exact(self) -> bool:
+        """Whether the draw has the ideal law to the last bit, as the lattice sampler's have."""
+        ...
+
     def cost(self) -> Cost:
         """Cost of one `perturb`, from public fields only."""
         ...
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> Released:
         """Add noise. Called by `Gate.draw` only."""
+        ...
+
+
+class Procedure(Protocol[Released]):
+    """One or more draws on the same rows. Fields are public parameters."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        ...
+
+    def cost(self) -> Cost:
+        """Cost of all draws together, from public fields only."""
+        ...
+
+    def run(self, source: RowSource, clip: Clip, gate: "Gate") -> Released:
+        """Read the rows, bounded by ``clip``, and release through ``gate``."""
         ...
 
 
@@ -70,6 +96,7 @@ class Gate:
         self.total = total
         self.adjacency = adjacency
         self.receipt: str | None = None  # the ledger's, once charged
+        self.rows: int | None = None  # where their number is public
         self.exact = True
         self._label = label
         self._ledger = ledger
@@ -86,7 +113,8 @@ class Gate:
             raise BudgetExceededError("an allotment cannot be spent by a forked process")
         with self._lock:
             self._pay(step)
-        self.exact = self.exact and query.exact
+        self.exact = self.exact and query.exact and step.exact
+        self.rows = query.count
         return step.perturb(query, self._noise.bound_to(query.value.units))  # noise enters here
 
     def _pay(self, step: Mechanism[Any]) -> None:
@@ -101,6 +129,16 @@ class Gate:
 
     def __reduce__(self) -> NoReturn:  # copy, deepcopy and pickle all ask here
         raise TypeError("an allotment cannot be copied: it would be spent twice")
+
+
+class MomentMechanism(Generic[Result]):
+    """What a mechanism on the second moment needs to be a procedure."""
+
+    __slots__ = ()
+
+    def run(self: Mechanism[Result], source: RowSource, clip: Clip, gate: Gate) -> Result:
+        """One draw on the second moment of the rows."""
+        return gate.draw(self, second_moment(source, clip, gate.adjacency))
 
 
 def release(

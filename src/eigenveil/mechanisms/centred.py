@@ -1,7 +1,7 @@
-r"""A second-moment mechanism about a privately released centre.
+r"""A covariance about a privately released centre.
 
-A share of mu^2 buys a rough mean, started at a public point and kept inside the public bounds;
-the rest goes to the inner mechanism on rows about that mean. The cost is the Gaussian
+A share of the budget buys a rough mean, started at a public point and kept inside the public
+bounds; the rest goes to the inner procedure on rows about that mean. The cost is the
 composition of the two, charged once before the first draw. What remains of the mean,
 (m - c)(m - c)', stays in the second moment: it has rank one.
 
@@ -16,28 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import count, second_moment, total
+from eigenveil.data.gram import count, total
 from eigenveil.data.source import RowSource
-from eigenveil.mechanisms.base import Gate, Mechanism
-from eigenveil.mechanisms.mean import GaussianMean
+from eigenveil.mechanisms.base import Gate, Procedure
+from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["CENTRE_SHARE", "Centred", "CentredResult"]
+__all__ = ["CENTRE_SHARE", "Centred", "CentredResult", "Uncentred", "within"]
 
-CENTRE_SHARE = 0.1  # of mu^2
+CENTRE_SHARE = 0.1  # of mu^2, or of a pure epsilon
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CentredResult(Generic[Result]):
-    """The released centre, the number of rows, public or released, and the inner release."""
+    """The released centre, the number of rows where that is private, and the inner release."""
 
     centre: NDArray[np.float64]
     centre_error: float  # expected squared distance of the centre from the mean
-    n_rows: int | None  # where it is public
-    noisy_count: float | None  # where it is not
+    noisy_count: float | None
     inner: Result
 
 
@@ -50,8 +49,8 @@ class Centred(Generic[Result]):
     """
 
     name: ClassVar[str] = "centred"
-    mean: GaussianMean
-    inner: Mechanism[Result]
+    mean: PrivateMean
+    inner: Procedure[Result]
     row_norm: float
     fixed_centre: bool = False
 
@@ -66,16 +65,32 @@ class Centred(Generic[Result]):
             rough = gate.draw(self.mean, count(source, start))
         else:
             rough = gate.draw(self.mean, total(source, start, gate.adjacency))
-            centre = _within(centre + rough.offset, start)
-        about = replace(start, row_norm=self.row_norm, centre=centre)
-        moment = second_moment(source, about, gate.adjacency)
-        query = replace(moment, spike=rough.squared_error * (rough.count or 1.0))
-        return CentredResult(
-            centre, rough.squared_error, query.count, rough.count, gate.draw(self.inner, query)
-        )
+            centre = within(centre + rough.offset, start)
+        spike = rough.squared_error * (rough.count or 1.0)
+        about = replace(start, row_norm=self.row_norm, centre=centre, spike=spike)
+        inner = self.inner.run(source, about, gate)
+        return CentredResult(centre, rough.squared_error, rough.count, inner)
 
 
-def _within(point: NDArray[np.float64], start: Clip) -> NDArray[np.float64]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncentred(Generic[Result]):
+    """``inner`` about the origin, for rows assumed centred. Fields are public, never data."""
+
+    name: ClassVar[str] = "uncentred"
+    inner: Procedure[Result]
+    row_norm: float
+
+    def cost(self) -> Cost:
+        """That of the inner release."""
+        return self.inner.cost()
+
+    def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
+        """Read the rows about the origin."""
+        inner = self.inner.run(source, replace(start, row_norm=self.row_norm), gate)
+        return CentredResult(np.zeros(source.n_columns), 0.0, None, inner)
+
+
+def within(point: NDArray[np.float64], start: Clip) -> NDArray[np.float64]:
     """The point of the public box, or else of the public ball, nearest to ``point``."""
     if start.box is not None:
         return np.clip(point, *start.box)

@@ -6,38 +6,45 @@ s on the diagonal and s/sqrt(2) off it, and is invariant under rotation.
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import GAUSSIAN, add_noise, grid_exponent
+from eigenveil.numerics.lattice import GAUSSIAN, Law, add_noise, grid_exponent
+from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource
 
-__all__ = ["add_symmetric_gaussian", "noise_floor"]
+__all__ = ["GaussianLaw", "add_symmetric", "add_symmetric_gaussian"]
 
 _GROUP = 1 << 19  # entries in a band of rows
 
 
 def add_symmetric_gaussian(query: FixedPoint, scale: float, source: NoiseSource) -> FixedPoint:
     """Add isotropic symmetric Gaussian noise of ``scale``, on one grid for all entries."""
+    return add_symmetric(query, scale, _over_sqrt_two(scale), source, law=GAUSSIAN)
+
+
+def add_symmetric(
+    query: FixedPoint, scale: float, off_scale: float, source: NoiseSource, *, law: Law
+) -> FixedPoint:
+    """Add noise of ``scale`` on and of ``off_scale`` off the diagonal, on the grid of ``scale``."""
     d = query.units.shape[0]
     if query.units.shape != (d, d):
         raise InvalidParameterError("symmetric noise needs a square matrix")
     grid = grid_exponent(scale, query.exponent)
     out: NDArray[np.int64] = np.empty((d, d), dtype=np.int64)
     diagonal = FixedPoint(query.units.diagonal(), query.exponent)
-    np.fill_diagonal(out, add_noise(diagonal, scale, source, law=GAUSSIAN, grid=grid).units)
-    off_scale = _over_sqrt_two(scale)
+    np.fill_diagonal(out, add_noise(diagonal, scale, source, law=law, grid=grid).units)
     rows = max(1, _GROUP // d)
     for start in range(0, d, rows):  # a band of rows at a time: no index arrays of d x d entries
         stop = min(start + rows, d)
         above = np.arange(start, d) > np.arange(start, stop)[:, None]
         off = FixedPoint(query.units[start:stop, start:][above], query.exponent)
-        noisy = add_noise(off, off_scale, source, law=GAUSSIAN, grid=grid).units
+        noisy = add_noise(off, off_scale, source, law=law, grid=grid).units
         out[start:stop, start:][above] = noisy
         out[start:, start:stop].T[above] = noisy
     return FixedPoint(out, grid)
@@ -51,22 +58,43 @@ def _over_sqrt_two(scale: float) -> float:
     return root
 
 
-def noise_floor(d: int, scale: float, centre_error: float = 0.0) -> float:
-    """Eigenvalue that noise alone exceeds at most about once in a hundred times.
+@dataclass(frozen=True, slots=True)
+class GaussianLaw(NoiseLaw):
+    r"""Isotropic Gaussian noise: :math:`R(g) = r^2 g`, r = sqrt(d/2) scale, a semicircle up to 2r.
 
-    Noise of ``scale`` has a semicircle that ends at 2r, r = sqrt(d/2) scale, and a largest
-    eigenvalue with Tracy-Widom fluctuations r d^(-2/3), 2.02 of them at 99 %. An error of the
-    centre, with expected squared length ``centre_error``, adds a spike of rank one: it drowns
-    well below r, widens the fluctuations about r, and shows at spike + r^2/spike above (Baik,
-    Ben Arous, Péché 2005). Calibrated by simulation for d from 2 to 150.
+    Its 99 % limits are calibrated by simulation for d from 2 to 150; the energy has a normal limit.
     """
-    radius = math.sqrt(d / 2) * scale
-    fluctuation: float = radius * d ** (-2 / 3)
-    spike = centre_error * float(chi2.ppf(0.99, d)) / d
-    if spike <= radius / 2:
-        return 2 * radius + 2.02 * fluctuation
-    near = 2 * radius + 4 * fluctuation
-    if spike <= radius:
-        return near
-    ratio = radius / spike
-    return max(near, spike + radius * ratio + 2.33 * scale * math.sqrt(1 - ratio**2))
+
+    scale: float
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of an entry of the diagonal."""
+        return self.scale
+
+    @property
+    def critical(self) -> float:
+        """g* = 1/r."""
+        return 1 / self._radius
+
+    @property
+    def energy_excess(self) -> float:
+        """Four standard deviations of chi-squared."""
+        freedom = self.d * (self.d + 1) / 2 - 1
+        return 4 * math.sqrt(2 * freedom) * self.scale**2
+
+    def r_transform(self, g: float) -> tuple[float, float, float]:
+        """R, R', R''."""
+        return self._radius**2 * g, self._radius**2, 0.0
+
+    def correction(self, g: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """2 r^2 Re g."""
+        return np.asarray(2 * self._radius**2 * g.real)
+
+    def scaled(self, factor: float) -> "GaussianLaw":
+        """The law of the noise times ``factor``."""
+        return GaussianLaw(self.d, self.scale * factor)
+
+    @property
+    def _radius(self) -> float:
+        return math.sqrt(self.d / 2) * self.scale

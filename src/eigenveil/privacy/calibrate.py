@@ -5,38 +5,40 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from eigenveil.exceptions import InvalidBudgetError, UnsupportedNotionError
-from eigenveil.privacy.accounting import fits
+from eigenveil.privacy.accounting import delta_of, fits
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.cost import Cost
 
-__all__ = ["gaussian_mu", "gaussian_sigma"]
+__all__ = ["noise_scale", "strength"]
 
-_SMALLEST_MU = 1e-12  # noise beyond it would leave the range of exact numerics
+_SMALLEST = 1e-12  # noise beyond it would leave the range of exact numerics
 
 
-def gaussian_mu(budget: Budget, mechanism: str) -> float:
-    """Largest mu that one or several Gaussian steps may spend together.
+def strength(budget: Budget, cost_of: Callable[[float], Cost], mechanism: str) -> float:
+    """Largest parameter, mu or epsilon, whose cost the budget covers.
 
-    Exact curve of Balle and Wang (2018) for ``(epsilon, delta)``, sqrt(2 rho) for zCDP. The
-    classical sqrt(2 ln(1.25/delta))/epsilon is not used: it is loose and fails for epsilon > 1.
+    For Gaussian noise and ``(epsilon, delta)`` this is the exact curve of Balle and Wang (2018),
+    for zCDP sqrt(2 rho). The classical sqrt(2 ln(1.25/delta))/epsilon is not used: it is loose and
+    fails for epsilon > 1.
     """
-    if budget.is_pure:
+    if delta_of(cost_of(1.0), 0.0) == 0.0:
+        return 1.0  # it spends nothing: there is nothing to calibrate
+    if budget.is_pure and not fits(cost_of(_SMALLEST), budget):
         raise UnsupportedNotionError(
-            f"{mechanism!r} adds Gaussian noise and cannot give a pure epsilon guarantee: "
-            "give delta as well, or rho"
+            f"{mechanism!r} cannot give a pure epsilon guarantee: give delta as well, or rho"
         )
-    mu = _largest(lambda mu: fits(Gaussian(mu), budget), start=1.0)
-    if mu < _SMALLEST_MU:
-        raise InvalidBudgetError(f"the budget is too small: it allows mu = {mu:g} only")
-    return mu
+    found = _largest(lambda parameter: fits(cost_of(parameter), budget), start=1.0)
+    if found < _SMALLEST:
+        raise InvalidBudgetError(f"the budget is too small: it allows a strength of {found:g} only")
+    return found
 
 
-def gaussian_sigma(sensitivity: float, mu: float) -> float:
-    """Smallest float with sensitivity / sigma <= mu."""
-    sigma = sensitivity / mu
-    while Fraction(sigma) * Fraction(mu) < Fraction(sensitivity):
-        sigma = math.nextafter(sigma, math.inf)
-    return sigma
+def noise_scale(sensitivity: float, strength: float) -> float:
+    """Smallest float with sensitivity / scale <= strength, for sigma and mu or b and epsilon."""
+    scale = sensitivity / strength
+    while Fraction(scale) * Fraction(strength) < Fraction(sensitivity):
+        scale = math.nextafter(scale, math.inf)
+    return scale
 
 
 def _largest(holds: Callable[[float], bool], start: float) -> float:

@@ -128,6 +128,8 @@ class Guarantee:
 
 def _factor(epsilon: float) -> str:
     """e^epsilon, rounded up to three digits of what it adds to 1."""
+    if epsilon == 0:
+        return "nothing"
     if epsilon >= 20:
         return f"e^{epsilon:g}"
     places = 2 - math.floor(math.log10(math.expm1(epsilon)))

@@ -94,6 +94,8 @@ def _table(facts: Sequence[tuple[str, str]]) -> str:
 
 def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> str:
     floor = document["settings"]["noise_floor"]
+    if floor == 0:
+        return "<p>The zero matrix, which holds nothing of the records and needs no noise.</p>"
     if document["kind"] == "pca":
         values = arrays["explained_variance"]
     elif "noisy_eigenvalues" in arrays:  # what noise alone exceeds is known of these
@@ -109,6 +111,8 @@ def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]
         verdict = f"{above} of the {len(values)} released do; the others cannot be told from noise."
     shown = values[:_MOST_BARS]
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
+    if len(values) > document["settings"]["n_features"]:
+        rest += " One direction more than there are columns: it carries the mean."
     if negative := int(np.sum(values < 0)):
         rest += f" {negative} are negative, which only noise can cause."
     return (

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from eigenveil.data.bounded import Bounded
+from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
-from eigenveil.numerics.cleaning import clean_eigenvalues
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Gaussian
 
@@ -29,10 +29,11 @@ __all__ = ["CleanedCov"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedCov:
+class CleanedCov(MomentMechanism[NoisyMatrix]):
     """GaussCov with cleaned eigenvalues. Fields are public, never data."""
 
     name: ClassVar[str] = "cleaned"
+    exact: ClassVar[bool] = True
     mu: float
 
     def cost(self) -> Cost:
@@ -42,8 +43,4 @@ class CleanedCov:
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
         """The cleaned second moment in the caller's units."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
-        return noisy.with_eigenvalues(
-            lambda values: clean_eigenvalues(
-                values, noisy.noise_scale, trace_bound=query.trace_bound, spike=query.spike
-            )
-        )
+        return noisy.cleaned(trace_bound=query.trace_bound, spike=query.spike)

@@ -19,18 +19,20 @@ Differences from the source
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
-from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.base import MomentMechanism
+from eigenveil.numerics.cleaning import clean_eigenvalues
+from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import map_eigenvalues
-from eigenveil.numerics.symmetric import add_symmetric_gaussian
-from eigenveil.privacy.calibrate import gaussian_sigma
+from eigenveil.numerics.symmetric import GaussianLaw, add_symmetric_gaussian
+from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
 
 __all__ = ["GaussCov", "NoisyMatrix"]
@@ -38,29 +40,52 @@ __all__ = ["GaussCov", "NoisyMatrix"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyMatrix:
-    """A released symmetric matrix.
+    """A released symmetric matrix, and public facts about its noise.
 
-    It is what a mechanism made of one with isotropic noise of ``noise_scale`` (public), whose
-    eigenvalues are kept where the mechanism changed them.
+    Attributes
+    ----------
+    matrix : array
+        What the mechanism made of the noisy matrix.
+    noise_scale : float
+        Standard deviation of the noise on a diagonal entry, before any post-processing.
+    law : NoiseLaw or None
+        A law whose eigenvalues end where those of the noise do, in the caller's units; None where
+        there is no noise.
+    noisy_eigenvalues : array, optional
+        The ascending eigenvalues, where the mechanism changed them.
+    row_norm : float, optional
+        The bound on rows, where the mechanism chose it privately.
+
     """
 
     matrix: NDArray[np.float64]
     noise_scale: float
+    law: NoiseLaw | None
     noisy_eigenvalues: NDArray[np.float64] | None = None
+    row_norm: float | None = None
 
     def with_eigenvalues(
         self, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     ) -> "NoisyMatrix":
         """The same eigenvectors with changed (ascending) eigenvalues: post-processing."""
         matrix, values = map_eigenvalues(self.matrix, change)
-        return NoisyMatrix(matrix, self.noise_scale, values)
+        return replace(self, matrix=matrix, noisy_eigenvalues=values)
+
+    def cleaned(self, *, trace_bound: float, spike: float) -> "NoisyMatrix":
+        """What remains once the known law of the noise is taken off: post-processing."""
+        law = self.law
+        assert law is not None  # only a noisy matrix is cleaned
+        return self.with_eigenvalues(
+            lambda values: clean_eigenvalues(values, law, trace_bound=trace_bound, spike=spike)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaussCov:
+class GaussCov(MomentMechanism["NoisyMatrix"]):
     """Add Frobenius-isotropic Gaussian noise. Fields are public, never data."""
 
     name: ClassVar[str] = "gauss"
+    exact: ClassVar[bool] = True
     mu: float
 
     def cost(self) -> Cost:
@@ -69,8 +94,7 @@ class GaussCov:
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
         """The noisy second moment in the caller's units."""
-        if query.norm != "frobenius":
-            raise InvalidParameterError("GaussCov needs a Frobenius sensitivity")
-        scale = gaussian_sigma(query.sensitivity, self.mu)
+        scale = noise_scale(query.sensitivity("frobenius"), self.mu)
         noisy = add_symmetric_gaussian(query.value, scale, noise)
-        return NoisyMatrix(noisy.to_float() * query.unit, scale * query.unit)
+        law = GaussianLaw(len(noisy.units), scale * query.unit)
+        return NoisyMatrix(noisy.to_float() * query.unit, law.scale, law)

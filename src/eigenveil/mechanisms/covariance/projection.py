@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from eigenveil.data.bounded import Bounded
+from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import project_to_simplex
@@ -26,10 +27,11 @@ __all__ = ["ProjectedCov"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectedCov:
+class ProjectedCov(MomentMechanism[NoisyMatrix]):
     """GaussCov projected on the feasible set. Fields are public, never data."""
 
     name: ClassVar[str] = "projection"
+    exact: ClassVar[bool] = True
     mu: float
 
     def cost(self) -> Cost:

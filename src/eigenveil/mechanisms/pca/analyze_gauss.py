@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
+from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov
+from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.privacy.cost import Cost, Gaussian
@@ -38,13 +40,15 @@ class NoisyComponents:
     eigenvalues: NDArray[np.float64]
     trace: float
     noise_scale: float  # s of the matrix noise, public
+    law: NoiseLaw | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeGauss:
+class AnalyzeGauss(MomentMechanism[NoisyComponents]):
     """Top eigenvectors of GaussCov. Fields are public, never data."""
 
     name: ClassVar[str] = "analyze-gauss"
+    exact: ClassVar[bool] = True
     mu: float
     n_components: int
 
@@ -56,4 +60,5 @@ class AnalyzeGauss:
         """Leading components of the noisy second moment."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
         values, vectors = top_eigenpairs(noisy.matrix, self.n_components)
-        return NoisyComponents(vectors, values, float(np.trace(noisy.matrix)), noisy.noise_scale)
+        trace = float(np.trace(noisy.matrix))
+        return NoisyComponents(vectors, values, trace, noisy.noise_scale, noisy.law)

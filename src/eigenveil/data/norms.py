@@ -1,0 +1,54 @@
+r"""How row norms are distributed, on a public scale of powers of sqrt(2).
+
+Rows are counted by the exponent j of their norm, R 2^(-(j+1)/2) <= |x| < R 2^(-j/2); one row
+changes one count by one (add/remove) or two of them (replace-one). Any query that adds up counts
+with public weights in [0, 1] then moves by at most 1, however many such queries are asked.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.data.clip import NO_EXPONENT, Clip
+from eigenveil.data.source import RowSource, tables
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.privacy.adjacency import Adjacency
+
+__all__ = ["norm_counts", "rows_beyond", "weighted_counts"]
+
+_WEIGHT_BITS = 30
+
+
+def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
+    """Rows by the exponent of their norm; the last count holds rows at the centre."""
+    counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
+    for chunk in tables(source):
+        counts += np.bincount(clip.norm_exponents(chunk), minlength=NO_EXPONENT + 1)
+    rows = int(counts.sum())
+    if adjacency.count_is_public and not rows:
+        raise InvalidDataError("the table has no rows")
+    return Bounded(
+        value=FixedPoint(counts, 0),
+        sensitivities={"l1": 2.0 if adjacency.count_is_public else 1.0, "linf": 1.0},
+        adjacency=adjacency,
+        unit=clip.row_norm,
+        count=rows if adjacency.count_is_public else None,
+        exact=True,
+    )
+
+
+def rows_beyond(counts: Bounded) -> Bounded:
+    """Number of rows of norm R 2^(-j/2) or more, for j = 1, 2, ...; each moves by at most 1."""
+    beyond = np.cumsum(counts.value.units[:-1])
+    return replace(counts, value=FixedPoint(beyond, 0), sensitivities={"linf": 1.0})
+
+
+def weighted_counts(counts: Bounded, weights: NDArray[np.float64]) -> Bounded:
+    """``weights @ counts`` for public weights in [0, 1], rounded down to 2**-30."""
+    if weights.shape[1] != counts.value.units.size or not ((weights >= 0) & (weights <= 1)).all():
+        raise ValueError("weights must lie between 0 and 1, one for each count")
+    units = np.floor(weights * (1 << _WEIGHT_BITS)).astype(np.int64) @ counts.value.units
+    return replace(counts, value=FixedPoint(units, -_WEIGHT_BITS), sensitivities={"linf": 1.0})

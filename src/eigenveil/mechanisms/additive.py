@@ -1,0 +1,78 @@
+r"""Gaussian and Laplace noise on a vector of sums.
+
+Source: Dwork, McSherry, Nissim, Smith 2006 (Laplace); Dong, Roth, Su 2022 (Gaussian, in mu).
+
+.. math:: q + N(0, (\Delta_2/\mu)^2 I) \qquad\text{or}\qquad q + \mathrm{Lap}(\Delta_1/\epsilon)
+
+The building blocks of means, traces, counts and eigenvalues. Proof: docs/proofs/additive.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.numerics.lattice import GAUSSIAN, LAPLACE, Law, add_noise, grid_exponent
+from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.calibrate import noise_scale
+from eigenveil.privacy.cost import Cost, Gaussian, Pure
+
+__all__ = ["GaussianNoise", "LaplaceNoise", "NoisyVector", "VectorNoise"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyVector:
+    """Released values in the caller's units, and the standard deviation of their noise."""
+
+    values: NDArray[np.float64]
+    deviation: float  # public
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianNoise:
+    """Calibrated to the l2 sensitivity. Fields are public, never data."""
+
+    name: ClassVar[str] = "gaussian"
+    exact: ClassVar[bool] = True
+    mu: float
+
+    def cost(self) -> Cost:
+        """Cost of one `perturb`."""
+        return Gaussian(self.mu)
+
+    def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
+        """The noisy vector in the caller's units."""
+        scale = noise_scale(query.sensitivity("l2"), self.mu)
+        return _add(query, scale, noise, GAUSSIAN, deviation=scale)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplaceNoise:
+    """Calibrated to the l1 sensitivity. Fields are public, never data."""
+
+    name: ClassVar[str] = "laplace"
+    exact: ClassVar[bool] = True
+    epsilon: float
+
+    def cost(self) -> Cost:
+        """Cost of one `perturb`."""
+        return Pure(self.epsilon)
+
+    def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
+        """The noisy vector in the caller's units."""
+        scale = noise_scale(query.sensitivity("l1"), self.epsilon)
+        return _add(query, scale, noise, LAPLACE, deviation=math.sqrt(2) * scale)
+
+
+VectorNoise = GaussianNoise | LaplaceNoise
+
+
+def _add(
+    query: Bounded, scale: float, noise: NoiseSource, law: Law, *, deviation: float
+) -> NoisyVector:
+    grid = grid_exponent(scale, query.value.exponent)
+    noisy = add_noise(query.value, scale, noise, law=law, grid=grid)
+    return NoisyVector(noisy.to_float() * query.unit, deviation * query.unit)

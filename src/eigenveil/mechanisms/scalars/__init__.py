@@ -1,0 +1,1 @@
+"""Private numbers that other mechanisms are built on."""

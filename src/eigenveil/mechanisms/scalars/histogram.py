@@ -1,0 +1,61 @@
+r"""Stability histogram: which bins are well filled, out of bins nobody needs to list.
+
+Source: Korolova, Kenthapadi, Mishra, Ntoulas 2009; Bun, Nissim, Stemmer 2016.
+
+.. math:: \{(j, \tilde c_j) : c_j > 0,\; \tilde c_j = c_j + \mathrm{Lap}(\Delta_1/\epsilon)
+          > 1 + (\Delta_1/\epsilon) \ln(1/\delta)\}
+
+Empty bins stay out, so their number costs nothing; a bin that a single row fills passes with
+probability at most delta/2. The guarantee is approximate: (epsilon, delta).
+Proof: docs/proofs/histogram.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.lattice import LAPLACE, add_noise, grid_exponent
+from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.calibrate import noise_scale
+from eigenveil.privacy.cost import Approx, Cost
+
+__all__ = ["StabilityHistogram"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StabilityHistogram:
+    """Noisy counts of the bins that clear a threshold. Fields are public, never data."""
+
+    name: ClassVar[str] = "histogram"
+    exact: ClassVar[bool] = True
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise InvalidParameterError("a stability histogram needs a delta between 0 and 1")
+
+    def cost(self) -> Cost:
+        """Cost of one `perturb`."""
+        return Approx(self.epsilon, self.delta)
+
+    def perturb(self, query: Bounded, noise: NoiseSource) -> dict[int, float]:
+        """Noisy counts by bin; ``query`` holds counts that add up over rows."""
+        if query.sensitivity("linf") != 1.0:
+            raise InvalidParameterError("a stability histogram needs counts that move by 1 at most")
+        counts = query.value.units
+        filled = np.flatnonzero(counts)
+        scale = noise_scale(query.sensitivity("l1"), self.epsilon)
+        grid = min(0, grid_exponent(scale, -30))
+        exact = FixedPoint(counts[filled] << 30, query.value.exponent - 30)
+        noisy = add_noise(exact, scale, noise, law=LAPLACE, grid=grid).to_float()
+        # A grid step covers the rounding of the noise.
+        limit = 1 + scale * math.log(1 / self.delta) + math.ldexp(1.0, grid)
+        return {
+            int(j): float(count) for j, count in zip(filled, noisy, strict=True) if count > limit
+        }

@@ -1,0 +1,114 @@
+"""Counts of row norms and statistics of second moments."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eigenveil.data import Clip, eigenvalues, norm_counts, open_rows, second_moment, trace
+from eigenveil.data.clip import NO_EXPONENT
+from eigenveil.data.norms import rows_beyond, weighted_counts
+from eigenveil.data.spectrum import compressed
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.privacy.adjacency import Adjacency
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+CLIP = Clip(row_norm=4.0, on_invalid="zero")
+
+
+def counts(rows, adjacency=REPLACE, clip=CLIP):
+    return norm_counts(open_rows(np.asarray(rows, dtype=float)), clip, adjacency)
+
+
+def test_rows_are_counted_by_exponent():
+    rows = [[9.0, 0], [4.0, 0], [3.9, 0], [2.0, 0], [1.9, 0], [0, 1.0], [0, 0], [np.nan, 1.0]]
+    found = counts(rows).value.units
+    # From 2.83 on: exponent 0; from 2 to 2.83: 1; from 1.41 to 2: 2; from 1 to 1.41: 3.
+    assert found[:4].tolist() == [3, 1, 1, 1]
+    assert found[NO_EXPONENT] == 2
+    assert found.sum() == 8
+    assert rows_beyond(counts(rows)).value.units[:5].tolist() == [3, 4, 5, 6, 6]
+
+
+@pytest.mark.parametrize("size", [1e308, 1e-308, 5e-324, 1e200, 1e-200])
+def test_extreme_norms_have_a_place(size):
+    found = counts([[size, size]]).value.units
+    assert found.sum() == 1
+    relative = size / 4 * np.sqrt(2)
+    (place,) = np.flatnonzero(found)
+    if relative < 2.0**-1022:
+        assert place == NO_EXPONENT
+    elif relative >= 1:
+        assert place == 0
+    else:
+        assert place == math.floor(-2 * math.log2(relative))
+
+
+def test_a_difference_that_overflows_is_far_away():
+    clip = Clip(row_norm=1.0, centre=np.full(2, -1e308))
+    assert counts([[1e308, 1.5e308]], clip=clip).value.units[0] == 1
+
+
+def test_weights_are_held_to_one():
+    base = counts([[0.8, 0.8], [3.0, 0]])
+    weights = np.zeros((2, NO_EXPONENT + 1))
+    weights[0, [0, 3]] = 0.3, 1.0
+    answer = weighted_counts(base, weights).value
+    assert answer.to_float() == pytest.approx([1.3, 0.0], abs=1e-8)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        weighted_counts(base, weights * 2)
+
+
+def test_an_empty_table_is_an_error_only_where_its_size_is_public():
+    empty = np.empty((0, 2))
+    with pytest.raises(InvalidDataError, match="no rows"):
+        counts(empty)
+    assert not counts(empty, ADD).value.units.any()
+    with pytest.raises(InvalidDataError, match="no rows"):
+        trace(open_rows(empty), CLIP, REPLACE)
+
+
+def test_the_trace_is_that_of_the_second_moment():
+    rows = np.random.default_rng(0).standard_normal((300, 5))
+    for adjacency in (REPLACE, ADD):
+        moment = second_moment(open_rows(rows), CLIP, adjacency)
+        found = trace(open_rows(rows), CLIP, adjacency)
+        assert found.value.units[0] == np.trace(moment.value.units)
+        assert found.unit == moment.unit
+        assert found.trace_bound == moment.trace_bound
+
+
+@pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
+def test_eigenvalues_and_compressions(adjacency):
+    rows = np.random.default_rng(0).standard_normal((300, 5))
+    moment = second_moment(open_rows(rows), CLIP, adjacency)
+    matrix = moment.value.to_float()
+    values = eigenvalues(moment)
+    assert values.value.to_float() == pytest.approx(np.linalg.eigvalsh(matrix), abs=1e-8)
+    assert not values.exact
+    basis = np.linalg.qr(np.random.default_rng(1).standard_normal((5, 3)))[0]
+    part = compressed(moment, basis)
+    assert part.value.to_float() == pytest.approx(basis.T @ matrix @ basis, abs=1e-8)
+    assert part.sensitivities == moment.sensitivities
+    assert not part.exact
+
+
+def test_lifted_rows_hold_sum_and_count():
+    rows = np.random.default_rng(0).standard_normal((500, 3))
+    rows[3, 0] = np.nan
+    clip = Clip(row_norm=10.0, on_invalid="zero", lift=0.5)
+    moment = second_moment(open_rows(rows), clip, ADD)
+    matrix = moment.value.to_float() * moment.unit
+    valid = np.delete(rows, 3, axis=0)
+    assert matrix[:3, :3] == pytest.approx(valid.T @ valid, rel=1e-4, abs=0.02)
+    assert matrix[:3, 3] / 5.0 == pytest.approx(valid.sum(axis=0), rel=1e-4, abs=0.02)
+    assert matrix[3, 3] / 25.0 == pytest.approx(499, rel=1e-4)
+
+
+def test_a_transform_is_applied_before_clipping():
+    rows = np.array([[1.0, 0.0], [0.0, 1.0]])
+    clip = Clip(row_norm=2.0, transform=np.diag([2.0, 100.0]))
+    moment = second_moment(open_rows(rows), clip, REPLACE)
+    found = moment.value.to_float() * moment.unit
+    assert found == pytest.approx(np.diag([2.0, 2.0]), rel=1e-4)
+    assert not moment.exact

@@ -1,0 +1,180 @@
+"""What each covariance mechanism promises beyond its noise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eigenveil.data import Clip, open_rows
+from eigenveil.datasets import zipf_norms
+from eigenveil.mechanisms import (
+    AdaptiveCleanedCov,
+    AdaptiveCov,
+    CleanedCov,
+    CoinPressCov,
+    ExponentialCov,
+    Gate,
+    GaussCov,
+    LapCov,
+    Lifted,
+    SeparateCov,
+    WishartCov,
+)
+from eigenveil.mechanisms.covariance import adaptive, adaptive_cleaned
+from eigenveil.numerics.random import SimulationSource
+from eigenveil.privacy.accounting import epsilon_of, rho_of
+from eigenveil.privacy.adjacency import Adjacency
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
+
+
+def run(procedure, rows, seed=0, adjacency=REPLACE, row_norm=1.0):
+    gate = Gate(
+        procedure.cost(),
+        label="x",
+        adjacency=adjacency,
+        ledger=None,
+        noise=SimulationSource(seed),
+    )
+    return procedure.run(open_rows(rows), Clip(row_norm=row_norm), gate)
+
+
+def error(procedure, rows, repeats=5, **options):
+    truth = rows.T @ rows / len(rows)
+    return np.mean(
+        [np.linalg.norm(run(procedure, rows, s, **options).matrix - truth) for s in range(repeats)]
+    )
+
+
+def test_the_shares_of_the_adaptive_mechanisms():
+    for rho in (0.01, 0.1, 3.7):
+        cost = AdaptiveCov.gaussian(math.sqrt(2 * rho), 10).cost()
+        assert rho_of(cost) == pytest.approx(rho, rel=1e-9)
+        radius, search = sorted(part.epsilon for part in cost.parts[1:])
+        assert radius == pytest.approx(math.sqrt(rho) / 2)
+        assert search == pytest.approx(math.sqrt(rho / 2))
+        assert cost.parts[0].mu ** 2 / 2 == pytest.approx(rho / 8 + rho / 2, rel=1e-9)
+        cleaned = AdaptiveCleanedCov.gaussian(math.sqrt(2 * rho)).cost()
+        assert rho_of(cleaned) == pytest.approx(rho, rel=1e-9)
+    assert epsilon_of(AdaptiveCov.pure(2.0, 10).cost(), 0.0) == pytest.approx(2.0)
+    assert adaptive.SHARES == (1 / 8, 1 / 8, 1 / 4, 1 / 2)
+    assert sum(adaptive_cleaned.SHARES) == 1
+
+
+@pytest.mark.parametrize("d", [1, 2, 40])
+def test_the_shares_of_the_exponential_mechanism(d):
+    for strength in (0.1, 2.0):
+        cost = ExponentialCov.pure(strength, d).cost()
+        assert epsilon_of(cost, 0.0) == pytest.approx(strength)
+        cost = ExponentialCov.concentrated(strength, d).cost()
+        assert rho_of(cost) == pytest.approx(strength**2 / 2)
+
+
+def test_adaptive_takes_the_better_branch():
+    """Cells far on either side: with many rows the matrix, with many columns the eigenvalues."""
+    mu = math.sqrt(2 * 0.1)
+    many_rows = zipf_norms(16_000, 20, seed=0)
+    many_columns = zipf_norms(1000, 150, seed=0)
+    for seed in range(5):
+        found = run(AdaptiveCov.gaussian(mu, 20), many_rows, seed)
+        half = AdaptiveCov.gaussian(mu, 20).matrix.mu
+        # The average of two matrices has their noise over sqrt(2).
+        expected = math.sqrt(2) / half * found.row_norm**2 / 16_000 / math.sqrt(2)
+        assert found.noise_scale == pytest.approx(expected)
+        found = run(AdaptiveCov.gaussian(mu, 150), many_columns, seed)
+        assert np.linalg.eigvalsh(found.matrix)[0] > -1e-12
+
+
+def test_the_average_of_two_matrices_is_gausscov_at_the_whole():
+    """The error of the branch is that of GaussCov with half of rho; mean of 20, 10 % of room."""
+    rows = zipf_norms(16_000, 20, seed=0)
+    mu = math.sqrt(2 * 0.1)
+    ours = error(AdaptiveCov.gaussian(mu, 20), rows, 20)
+    assert ours == pytest.approx(error(GaussCov(mu=mu * math.sqrt(0.5)), rows, 20), rel=0.1)
+
+
+@BOTH
+def test_separate_beats_gauss_where_columns_are_many(adjacency):
+    rows = zipf_norms(1000, 150, seed=1)
+    divisor = 1 if adjacency is REPLACE else len(rows)
+    truth = rows.T @ rows / len(rows)
+    errors = {
+        name: np.linalg.norm(run(procedure, rows, 0, adjacency).matrix / divisor - truth)
+        for name, procedure in {
+            "separate": SeparateCov.gaussian(0.4),
+            "gauss": GaussCov(mu=0.4),
+            "pure": SeparateCov.pure(4.0),
+            "laplace": LapCov(epsilon=4.0),
+            "wishart": WishartCov(epsilon=4.0),
+        }.items()
+    }
+    assert errors["separate"] < 0.5 * errors["gauss"]
+    assert errors["wishart"] < errors["pure"] < 0.5 * errors["laplace"]
+
+
+def test_exponential_finds_strong_directions():
+    """With a large budget the truth, at every number of columns."""
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 5):
+        rows = rng.standard_normal((4000, d)) * np.linspace(1, 0.2, d)
+        rows /= 6
+        assert error(ExponentialCov.pure(400.0, d), rows, 3) < 0.01
+        assert error(ExponentialCov.concentrated(400.0, d), rows, 3) < 0.01
+
+
+@BOTH
+def test_coinpress_resolves_what_one_step_drowns(adjacency):
+    """Columns of very different variance: the relative error of the smallest."""
+    rng = np.random.default_rng(0)
+    scales = np.array([1.0, 0.3, 0.03])
+    rows = rng.standard_normal((20_000, 3)) * scales
+    divisor = 1 if adjacency is REPLACE else len(rows)
+    mu = 1.0
+    refined, plain = (
+        np.mean(
+            [
+                abs(run(m, rows, s, adjacency, row_norm=8.0).matrix[2, 2] / divisor / 0.0009 - 1)
+                for s in range(5)
+            ]
+        )
+        for m in (CoinPressCov.gaussian(mu), GaussCov(mu=mu))
+    )
+    assert refined < 0.1 * plain
+    assert refined < 0.5
+
+
+@BOTH
+def test_adaptive_cleaned_finds_the_scale(adjacency):
+    """A stated bound 1000 times too large costs little; one that fits costs an eighth of rho."""
+    rows = zipf_norms(4000, 20, seed=0)
+    for row_norm in (1.0, 1000.0):
+        found = run(AdaptiveCleanedCov.gaussian(1.0), rows, 0, adjacency, row_norm)
+        assert 0.9 <= found.row_norm <= 4.0
+    exact = error(CleanedCov(mu=1.0), rows)
+    assert error(AdaptiveCleanedCov.gaussian(1.0), rows) < 1.15 * exact
+    assert error(AdaptiveCleanedCov.gaussian(1.0), rows, row_norm=1000.0) < 5 * exact
+
+
+@BOTH
+def test_a_lifted_release_with_little_noise_is_the_covariance(adjacency):
+    rows = np.random.default_rng(0).standard_normal((3000, 4)) * 0.1 + [0.1, 0.0, -0.2, 0.3]
+    for inner in (WishartCov(epsilon=1e6), LapCov(epsilon=1e6)):
+        found = run(Lifted(inner=inner, row_norm=1.0), rows, 0, adjacency)
+        rows_found = 1.0 if found.noisy_count is None else found.noisy_count
+        assert found.centre == pytest.approx(rows.mean(axis=0), abs=1e-3)
+        covariance = np.cov(rows.T, bias=True)
+        assert found.inner.matrix / rows_found == pytest.approx(covariance, abs=1e-4)
+        if adjacency is ADD:
+            assert found.noisy_count == pytest.approx(3000, rel=1e-3)
+
+
+def test_a_lifted_release_of_pure_noise_stays_within_bounds():
+    rows = np.zeros((5, 3))
+    for seed in range(20):
+        for adjacency in (REPLACE, ADD):
+            lifted = Lifted(inner=WishartCov(epsilon=0.1, clean=False), row_norm=1.0)
+            found = run(lifted, rows, seed, adjacency)
+            assert np.linalg.norm(found.centre) <= 1 + 1e-12
+            assert np.isfinite(found.inner.matrix).all()
+            assert found.noisy_count is None or found.noisy_count >= 1

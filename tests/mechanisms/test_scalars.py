@@ -1,0 +1,212 @@
+"""Private numbers find what they look for, at the probability they promise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eigenveil.data import Clip, norm_counts, open_rows, trace
+from eigenveil.data.bounded import Bounded
+from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
+from eigenveil.mechanisms import (
+    ClippingThreshold,
+    Gate,
+    GaussianNoise,
+    LaplaceNoise,
+    PrivateQuantile,
+    PrivateRadius,
+    PrivateTrace,
+    SparseVector,
+    StabilityHistogram,
+    release,
+)
+from eigenveil.mechanisms.scalars.threshold import NoiseBound
+from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.random import SimulationSource
+from eigenveil.privacy.adjacency import Adjacency
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
+
+
+def run(mechanism, query, seed=0):
+    return release(mechanism, query, ledger=None, noise=SimulationSource(seed))
+
+
+def queries(values, **changes):
+    fields = {
+        "value": FixedPoint(np.asarray(values, dtype=np.int64), 0),
+        "sensitivities": {"linf": 1.0},
+        "adjacency": REPLACE,
+        "unit": 1.0,
+        "count": 10,
+        "exact": True,
+    }
+    return Bounded(**(fields | changes))
+
+
+def norms(rows, adjacency=REPLACE, row_norm=16.0):
+    return norm_counts(open_rows(rows), Clip(row_norm=row_norm), adjacency)
+
+
+def sphere(n, radius, d=3, seed=0):
+    rows = np.random.default_rng(seed).standard_normal((n, d))
+    return rows * (radius / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def test_the_search_stops_within_its_slack():
+    """Lemma 5 with slack (6/epsilon) log(2t/beta): fails with probability beta, in 400 runs at
+    beta = 0.1 more than 64 times with probability 1e-4.
+    """
+    mechanism = SparseVector(epsilon=0.5)
+    values = np.arange(-2000.0, 2000.0, 20.0)
+    slack = mechanism.slack(values.size, 0.1)
+    assert slack == pytest.approx(12 * math.log(2 * 200 / 0.1))
+    wrong = 0
+    for seed in range(400):
+        k = run(mechanism, queries(values), seed)
+        reached = values[k] if k < values.size else math.inf
+        wrong += reached < -slack or values[:k].max(initial=-math.inf) > slack
+    assert wrong <= 64
+
+
+def test_the_search_without_an_answer():
+    assert run(SparseVector(epsilon=1.0), queries(np.full(7, -10_000))) == 7
+    assert run(SparseVector(epsilon=1.0), queries([-10_000, 10_000, -10_000])) == 1
+    assert run(SparseVector(epsilon=1.0), queries([])) == 0
+
+
+def test_the_search_is_refused_where_its_proof_does_not_hold():
+    with pytest.raises(InvalidParameterError, match="sensitivity 1"):
+        run(SparseVector(epsilon=1.0), queries([1], sensitivities={"linf": 2.0}))
+    with pytest.raises(InvalidParameterError, match="no bound in the linf norm"):
+        run(SparseVector(epsilon=1.0), queries([1], sensitivities={"l1": 1.0}))
+    with pytest.raises(InvalidBudgetError, match="too small"):
+        run(SparseVector(epsilon=1e-7), queries([1]))
+
+
+@BOTH
+@pytest.mark.parametrize("radius", [10.0, 0.01, 1e-30])
+def test_the_radius_holds_nearly_all_rows(adjacency, radius):
+    """Lemma 9: at most sqrt(2) times the largest norm, few rows beyond; beta = 0.05, of 40 runs 9
+    may fail (probability 1e-4).
+    """
+    mechanism = PrivateRadius(epsilon=1.0)
+    rows = sphere(2000, radius)
+    slack = SparseVector(epsilon=1.0).slack(2044, 0.05)
+    wrong = 0
+    for seed in range(40):
+        found = 16.0 * 2.0 ** (-run(mechanism, norms(rows, adjacency), seed) / 2)
+        beyond = np.sum(np.linalg.norm(rows, axis=1) > found)
+        wrong += found > 1.42 * radius or beyond > 2 * slack
+    assert wrong <= 9
+
+
+def test_the_radius_of_nothing():
+    assert run(PrivateRadius(epsilon=1.0), norms(np.zeros((2000, 2)))) >= 2000
+
+
+@BOTH
+@pytest.mark.parametrize("noise", [GaussianNoise(mu=0.5), LaplaceNoise(epsilon=0.5)])
+def test_the_trace_and_its_upper_limit(noise, adjacency):
+    """The limit fails with probability 0.05: of 400, more than 41 with probability 1e-5, fewer
+    than 4 with probability 1e-5.
+    """
+    rows = sphere(50, 2.0)
+    query = trace(open_rows(rows), Clip(row_norm=4.0), adjacency)
+    truth = 4.0 * (1 if adjacency is REPLACE else 50)
+    found = [run(PrivateTrace(noise=noise), query, seed) for seed in range(400)]
+    assert 4 <= sum(answer.upper < truth for answer in found) <= 41
+    assert np.mean([answer.value for answer in found]) == pytest.approx(truth, rel=0.1)
+    if adjacency is REPLACE:
+        assert max(answer.upper for answer in found) <= 16.0
+
+
+@BOTH
+@pytest.mark.parametrize(("level", "expected"), [(0.21, 1.0), (0.41, 2.0), (0.79, 8.0)])
+def test_the_quantile(level, expected, adjacency):
+    """A fifth of the rows below 1, and in each bracket up to 16: a margin of 180 rows at epsilon 1
+    fails with probability e^-80.
+    """
+    rows = np.vstack([sphere(200, 2.0 ** (j - 0.25)) for j in range(5)])
+    for seed in range(10):
+        j = run(PrivateQuantile(epsilon=1.0, level=level), norms(rows, adjacency), seed)
+        # The bracket below holds no rows, so its upper end is as good.
+        assert 16.0 * 2.0 ** (-j / 2) in (expected, pytest.approx(expected * math.sqrt(2)))
+
+
+def test_impossible_quantiles():
+    for level in (0.0, 1.0, math.nan):
+        with pytest.raises(InvalidParameterError, match="between 0 and 1"):
+            PrivateQuantile(epsilon=1.0, level=level)
+    with pytest.raises(InvalidBudgetError, match="too small"):
+        run(PrivateQuantile(epsilon=1e-7, level=0.5), norms(np.ones((3, 2))))
+
+
+@BOTH
+def test_the_histogram_shows_full_bins_only(adjacency):
+    rows = np.vstack([sphere(400, 7.0), sphere(1, 1.9)])
+    for seed in range(20):
+        found = run(StabilityHistogram(epsilon=1.0, delta=1e-6), norms(rows, adjacency), seed)
+        assert list(found) == [2]
+        assert found[2] == pytest.approx(400, abs=40)
+
+
+@BOTH
+def test_a_bin_of_one_row_shows_with_probability_delta_over_two(adjacency):
+    """20,000 draws at delta/2 = 0.05; five standard errors, and a threshold without its 1 would
+    show it far more often.
+    """
+    query = norms(sphere(1, 7.0), adjacency)
+    mechanism = StabilityHistogram(epsilon=1.0, delta=0.1)
+    source = SimulationSource(0)
+    shown = [bool(release(mechanism, query, ledger=None, noise=source)) for _ in range(20_000)]
+    assert np.mean(shown) == pytest.approx(0.05, abs=5 * math.sqrt(0.05 * 0.95 / 20_000))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
+def test_a_histogram_needs_a_delta(delta):
+    with pytest.raises(InvalidParameterError, match="delta"):
+        StabilityHistogram(epsilon=1.0, delta=delta)
+
+
+def threshold(noise):
+    return ClippingThreshold(
+        radius=PrivateRadius(epsilon=2.0),
+        trace=PrivateTrace(noise=GaussianNoise(mu=2.0)),
+        search=SparseVector(epsilon=2.0),
+        noise=noise,
+    )
+
+
+@BOTH
+@pytest.mark.parametrize("scale", [1.0, 1e-12])
+def test_the_threshold_balances_bias_and_noise(adjacency, scale):
+    """20,000 rows of norm 1/8 and 400 of norm 8: in units of 64 the bias is 400 until tau reaches
+    1/8. Noise of 2e5 tau^2 falls below it at tau = 1/4, and one step back is 1/2; the search errs
+    by a few rows.
+    """
+    rows = np.vstack([sphere(20_000, 0.12), sphere(400, 7.9)]) * scale
+
+    def found(noise):
+        mechanism = threshold(noise)
+        gate = Gate(
+            mechanism.cost(),
+            label="x",
+            adjacency=adjacency,
+            ledger=None,
+            noise=SimulationSource(0),
+        )
+        return mechanism.run(open_rows(rows), Clip(row_norm=16.0 * scale), gate) / scale
+
+    noisy = NoiseBound(frobenius=2e5, operator=1e5, values=1e3)
+    quiet = NoiseBound(frobenius=0.1, operator=0.1, values=0.1)
+    assert found(noisy) == pytest.approx(0.5)
+    assert found(quiet) >= 4.0
+
+
+def test_noise_bounds():
+    bound = NoiseBound(frobenius=10.0, operator=4.0, values=1.0)
+    assert bound.at(1.0, 1e6) == 10.0
+    assert bound.at(1.0, 1.0) == 2 * 2 + 1
+    assert bound.at(0.5, 1.0) == min(2.5, 2 + 0.25)
