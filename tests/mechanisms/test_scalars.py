@@ -153,12 +153,12 @@ def test_the_histogram_shows_full_bins_only(adjacency):
 
 
 @BOTH
-def test_a_bin_of_one_row_shows_with_probability_delta_over_two(adjacency):
-    """20,000 draws at delta/2 = 0.05; five standard errors, and a threshold without its 1 would
+def test_a_bin_of_one_row_shows_with_probability_delta(adjacency):
+    """20,000 draws at delta = 0.05; five standard errors, and a threshold without its 1 would
     show it far more often.
     """
     query = norms(sphere(1, 7.0), adjacency)
-    mechanism = StabilityHistogram(epsilon=1.0, delta=0.1)
+    mechanism = StabilityHistogram(epsilon=1.0, delta=0.05)
     source = SimulationSource(0)
     shown = [bool(release(mechanism, query, ledger=None, noise=source)) for _ in range(20_000)]
     assert np.mean(shown) == pytest.approx(0.05, abs=5 * math.sqrt(0.05 * 0.95 / 20_000))

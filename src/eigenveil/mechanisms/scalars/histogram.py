@@ -3,10 +3,10 @@ r"""Stability histogram: which bins are well filled, out of bins nobody needs to
 Source: Korolova, Kenthapadi, Mishra, Ntoulas 2009; Bun, Nissim, Stemmer 2016.
 
 .. math:: \{(j, \tilde c_j) : c_j > 0,\; \tilde c_j = c_j + \mathrm{Lap}(\Delta_1/\epsilon)
-          > 1 + (\Delta_1/\epsilon) \ln(1/\delta)\}
+          > 1 + (\Delta_1/\epsilon) \ln(1/2\delta)\}
 
 Empty bins stay out, so their number costs nothing; a bin that a single row fills passes with
-probability at most delta/2. The guarantee is approximate: (epsilon, delta).
+probability at most delta. The guarantee is approximate: (epsilon, delta).
 Proof: docs/proofs/histogram.md.
 """
 
@@ -55,7 +55,7 @@ class StabilityHistogram:
         exact = FixedPoint(counts[filled] << 30, query.value.exponent - 30)
         noisy = add_noise(exact, scale, noise, law=LAPLACE, grid=grid).to_float()
         # A grid step covers the rounding of the noise.
-        limit = 1 + scale * math.log(1 / self.delta) + math.ldexp(1.0, grid)
+        limit = 1 + scale * max(0.0, math.log(0.5 / self.delta)) + math.ldexp(1.0, grid)
         return {
             int(j): float(count) for j, count in zip(filled, noisy, strict=True) if count > limit
         }
