@@ -68,17 +68,13 @@ class AdaptiveCov:
         radius, trace, search, final = (mu * math.sqrt(share) for share in SHARES)
         half = final * math.sqrt(0.5) * (1 - 2**-40)
         scale, tails = math.sqrt(2) / half, GAUSSIAN_TAILS  # replace-one: the larger noise
+        noise = NoiseBound(
+            frobenius=scale * math.sqrt(0.5) * tails.frobenius(d, BETA / 2),
+            operator=GaussianLaw(d, scale).ceiling,
+            values=scale * tails.vector(d, BETA / 4),
+        )
         built = cls(
-            threshold=ClippingThreshold(
-                radius=PrivateRadius(epsilon=radius, beta=BETA / 8),
-                trace=PrivateTrace(noise=GaussianNoise(mu=trace), beta=BETA / 8),
-                search=SparseVector(epsilon=search),
-                noise=NoiseBound(
-                    frobenius=scale * math.sqrt(0.5) * tails.frobenius(d, BETA / 2),
-                    operator=GaussianLaw(d, scale).ceiling,
-                    values=scale * tails.vector(d, BETA / 4),
-                ),
-            ),
+            threshold=_threshold(radius, GaussianNoise(mu=trace), search, noise),
             matrix=GaussCov(mu=half),
             values=GaussianNoise(mu=half),
         )
@@ -91,17 +87,13 @@ class AdaptiveCov:
         radius, trace, search, final = (epsilon * share for share in SHARES)
         half, tails = final / 2, LAPLACE_TAILS
         scale = (d + 1) / half
+        noise = NoiseBound(
+            frobenius=scale * math.sqrt(0.5) * tails.frobenius(d, BETA / 2),
+            operator=scale * tails.operator(d, BETA / 4),
+            values=2 / half * tails.vector(d, BETA / 4),
+        )
         return cls(
-            threshold=ClippingThreshold(
-                radius=PrivateRadius(epsilon=radius, beta=BETA / 8),
-                trace=PrivateTrace(noise=LaplaceNoise(epsilon=trace), beta=BETA / 8),
-                search=SparseVector(epsilon=search),
-                noise=NoiseBound(
-                    frobenius=scale * math.sqrt(0.5) * tails.frobenius(d, BETA / 2),
-                    operator=scale * tails.operator(d, BETA / 4),
-                    values=2 / half * tails.vector(d, BETA / 4),
-                ),
-            ),
+            threshold=_threshold(radius, LaplaceNoise(epsilon=trace), search, noise),
             matrix=LapCov(epsilon=half),
             values=LaplaceNoise(epsilon=half),
         )
@@ -130,6 +122,17 @@ class AdaptiveCov:
                 law=averaged,
             )
         return replace(released, row_norm=tau)
+
+
+def _threshold(
+    radius: float, trace: VectorNoise, search: float, noise: NoiseBound
+) -> ClippingThreshold:
+    return ClippingThreshold(
+        radius=PrivateRadius(epsilon=radius, beta=BETA / 8),
+        trace=PrivateTrace(noise=trace, beta=BETA / 8),
+        search=SparseVector(epsilon=search),
+        noise=noise,
+    )
 
 
 def _separate_error(noisy: NDArray[np.float64], law: NoiseLaw, trace_bound: float) -> float:
