@@ -7,6 +7,7 @@ import pytest
 
 from eigenveil.data import Clip, open_rows
 from eigenveil.datasets import zipf_norms
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
     AdaptiveCov,
@@ -159,14 +160,18 @@ def test_adaptive_cleaned_finds_the_scale(adjacency):
 @BOTH
 def test_a_lifted_release_with_little_noise_is_the_covariance(adjacency):
     rows = np.random.default_rng(0).standard_normal((3000, 4)) * 0.1 + [0.1, 0.0, -0.2, 0.3]
-    for inner in (WishartCov(epsilon=1e6), LapCov(epsilon=1e6)):
-        found = run(Lifted(inner=inner, row_norm=1.0), rows, 0, adjacency)
-        rows_found = 1.0 if found.noisy_count is None else found.noisy_count
-        assert found.centre == pytest.approx(rows.mean(axis=0), abs=1e-3)
-        covariance = np.cov(rows.T, bias=True)
-        assert found.inner.matrix / rows_found == pytest.approx(covariance, abs=1e-4)
-        if adjacency is ADD:
-            assert found.noisy_count == pytest.approx(3000, rel=1e-3)
+    lifted = Lifted(inner=WishartCov(epsilon=1e6, clean=False), row_norm=1.0)
+    found = run(lifted, rows, 0, adjacency)
+    rows_found = 1.0 if found.noisy_count is None else found.noisy_count
+    assert found.centre == pytest.approx(rows.mean(axis=0), abs=1e-3)
+    covariance = np.cov(rows.T, bias=True)
+    assert found.inner.matrix / rows_found == pytest.approx(covariance, abs=1e-4)
+    values = np.linalg.eigvalsh(covariance)
+    assert found.inner.noisy_eigenvalues / rows_found == pytest.approx(values, abs=1e-4)
+    if adjacency is ADD:
+        assert found.noisy_count == pytest.approx(3000, rel=1e-3)
+    with pytest.raises(InvalidParameterError, match="clean=False"):
+        Lifted(inner=WishartCov(epsilon=1.0), row_norm=1.0)
 
 
 def test_a_lifted_release_of_pure_noise_stays_within_bounds():

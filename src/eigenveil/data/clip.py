@@ -47,8 +47,6 @@ class Clip:
         rank one in the caller's units.
     transform : array, optional
         Released matrix that rows about the centre are multiplied by before they are clipped.
-    mean_square : float
-        Stated bound on the mean squared distance from the mean, used after the noise only.
 
     """
 
@@ -59,7 +57,6 @@ class Clip:
     lift: float = 0.0
     spike: float = 0.0
     transform: NDArray[np.float64] | None = None
-    mean_square: float = math.inf
 
     def __post_init__(self) -> None:
         if not SMALLEST_NORM <= self.row_norm <= _LARGEST_NORM:
@@ -71,14 +68,6 @@ class Clip:
     def radius(self) -> float:
         """Of the ball that holds every row, lifted or not."""
         return self.row_norm * math.hypot(1.0, self.lift)
-
-    @property
-    def trace_bound(self) -> float:
-        """On the mean squared norm of rows about the centre, which is off the mean by its error.
-
-        About a public start, as lifted rows are, the mean itself comes on top, unknown.
-        """
-        return self.radius**2 if self.lift else min(self.radius**2, self.mean_square + self.spike)
 
     def width(self, n_columns: int) -> int:
         """Number of columns of an integer row."""

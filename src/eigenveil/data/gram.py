@@ -24,7 +24,15 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["blas_is_exact", "count", "second_moment", "total", "trace"]
+__all__ = [
+    "blas_is_exact",
+    "count",
+    "moment_sensitivities",
+    "require_rows",
+    "second_moment",
+    "total",
+    "trace",
+]
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
 _MAX_ROWS = 1 << (63 - 2 * FRACTION_BITS)
@@ -52,13 +60,24 @@ def _blocks(source: RowSource, clip: Clip) -> Iterator[tuple[NDArray[np.float64]
             yield integers, valid
 
 
+def moment_sensitivities(d: int, adjacency: Adjacency) -> dict[Norm, float]:
+    """How far one row in the unit ball moves the sum of x x' in d dimensions.
+
+    Replace-one: sqrt(2) in Frobenius norm and 2 in nuclear norm, attained by orthogonal rows on
+    the sphere; add/remove: 1 and 1. The upper triangle of x x' has l1 norm at most (d + 1)/2, that
+    of a difference of two at most sqrt(2) sqrt((d^2 + 3d)/4), by Cauchy-Schwarz.
+    """
+    if adjacency is Adjacency.ADD_REMOVE:
+        return {"frobenius": 1.0, "nuclear": 1.0, "l1": (d + 1) / 2}
+    l1 = math.nextafter(math.sqrt((d * d + 3 * d) / 2), math.inf)
+    return {"frobenius": math.sqrt(2), "nuclear": 2.0, "l1": l1}  # the float above sqrt(2)
+
+
 def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Sum of x x' over clipped rows in units of R^2; its `unit` makes it the mean of x x' where
     the number of rows is public, and leaves it a sum where it is not.
 
-    Replace-one: sqrt(2) in Frobenius norm and 2 in nuclear norm, attained by orthogonal rows on
-    the sphere; add/remove: 1 and 1. The upper triangle of x x' has l1 norm at most (d + 1)/2; the
-    difference of two also at most sqrt(2) sqrt((d^2 + 3d)/4), by Cauchy-Schwarz.
+    Sensitivities: `moment_sensitivities`.
     """
     d = clip.width(source.n_columns)
     group: NDArray[np.float64] = np.zeros((d, d), order="F")
@@ -75,22 +94,16 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     for i in range(d):  # dsyrk fills one triangle; mirrored in place, for want of memory
         sums[i, i + 1 :] = sums[i + 1 :, i]
     replace = adjacency is Adjacency.REPLACE_ONE
-    l1 = min(d + 1.0, math.nextafter(math.sqrt((d * d + 3 * d) / 2), math.inf))
-    bounds: dict[Norm, float] = (
-        {"frobenius": math.sqrt(2), "nuclear": 2.0, "l1": l1}  # the float above sqrt(2)
-        if replace
-        else {"frobenius": 1.0, "nuclear": 1.0, "l1": (d + 1) / 2}
-    )
     return Bounded(
         value=FixedPoint(sums, -2 * FRACTION_BITS),
-        sensitivities=bounds,
+        sensitivities=moment_sensitivities(d, adjacency),
         adjacency=adjacency,
-        unit=clip.radius**2 / (_require_rows(rows) if replace else 1),
+        unit=clip.radius**2 / (require_rows(rows) if replace else 1),
         count=rows if replace else None,
         # The rounding of a product with a transform depends on the rows around it.
         exact=clip.transform is None and blas_is_exact(_accumulate),
         spike=clip.spike,
-        trace_bound=clip.trace_bound if replace else math.inf,
+        trace_bound=clip.radius**2 if replace else math.inf,
     )
 
 
@@ -105,10 +118,10 @@ def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         value=FixedPoint(np.array([squares]), -2 * FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=adjacency,
-        unit=clip.radius**2 / (_require_rows(rows) if replace else 1),
+        unit=clip.radius**2 / (require_rows(rows) if replace else 1),
         count=rows if replace else None,
         exact=True,
-        trace_bound=clip.trace_bound if replace else math.inf,
+        trace_bound=clip.radius**2 if replace else math.inf,
     )
 
 
@@ -158,15 +171,16 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         value=FixedPoint(sums, -FRACTION_BITS),
         sensitivities=bounds,
         adjacency=adjacency,
-        unit=clip.row_norm / (_require_rows(rows) if replace else 1),
+        unit=clip.row_norm / (require_rows(rows) if replace else 1),
         count=rows if replace else None,
         exact=True,
     )
 
 
-def _require_rows(rows: int) -> int:
+def require_rows(rows: int) -> int:
+    """The number of rows where it is public, which must not be zero."""
     if rows == 0:
-        raise InvalidDataError("the table has no rows")
+        raise InvalidDataError("the table has no rows: check the file, the filter or the path")
     return rows
 
 

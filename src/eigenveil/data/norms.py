@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import NO_EXPONENT, Clip
+from eigenveil.data.gram import require_rows
 from eigenveil.data.source import RowSource, tables
-from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -28,8 +28,8 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     for chunk in tables(source):
         counts += np.bincount(clip.norm_exponents(chunk), minlength=NO_EXPONENT + 1)
     rows = int(counts.sum())
-    if adjacency.count_is_public and not rows:
-        raise InvalidDataError("the table has no rows")
+    if adjacency.count_is_public:
+        require_rows(rows)
     return Bounded(
         value=FixedPoint(counts, 0),
         sensitivities={"l1": 2.0 if adjacency.count_is_public else 1.0, "linf": 1.0},

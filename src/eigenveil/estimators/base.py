@@ -21,7 +21,6 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
-from eigenveil.mechanisms.lifted import Lifted
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
@@ -48,17 +47,20 @@ class Family(Generic[Result]):
         The version for ``(epsilon, delta)`` and ``rho``; its strength is a mu.
     pure : callable, optional
         The version with a pure guarantee; its strength is an epsilon.
-    lifts : bool
-        Whether a pure mean may come from the same release (`mechanisms/lifted.py`).
+    lifted : callable, optional
+        The pure version that releases the mean too, from an epsilon and a row norm.
     one_pass : bool
         Whether the rows are read once.
+    semidefinite : bool
+        Whether a released matrix is positive semi-definite.
 
     """
 
     gaussian: Build[Result] | None = None
     pure: Build[Result] | None = None
-    lifts: bool = False
+    lifted: Callable[[float, float], Procedure[CentredResult[Result]]] | None = None
     one_pass: bool = True
+    semidefinite: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,13 +107,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             known = ", ".join(map(repr, self.mechanisms))
             raise InvalidParameterError(f"mechanism must be one of: {known}") from None
 
-    def _release(
-        self, X: Any, adapt: Callable[[Build[Any]], Build[Result]], trace_bound: float | None = None
-    ) -> Outcome[Result]:
-        """Check everything public, read the rows, charge, add noise.
+    def _build(self, build: Build[Any], parameter: float, n_columns: int) -> Procedure[Any]:
+        return build(parameter, n_columns)
 
-        ``adapt`` gives the builder of a mechanism what else it needs.
-        """
+    def _release(self, X: Any, trace_bound: float | None = None) -> Outcome[Any]:
+        """Check everything public, read the rows, charge, add noise."""
         budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         adjacency = Adjacency.parse(self.adjacency)
         name = self.mechanism or (self.pure_default if budget.is_pure else self.default)
@@ -129,30 +129,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             trace_bound=trace_bound,
         )
         pure = budget.is_pure or family.gaussian is None
-        build = family.pure if pure else family.gaussian
-        if build is None:
-            other = self._family(self.pure_default).pure
-            choice = f", or choose mechanism={self.pure_default!r}" if other else ""
-            raise UnsupportedNotionError(
-                f"{name!r} adds Gaussian noise and cannot give a pure epsilon guarantee: give "
-                f"delta as well, or rho{choice}"
-            )
-        adapted = adapt(build)
-
-        def arranged(parameter: float) -> Procedure[CentredResult[Any]]:
-            return self._about(adapted, parameter, source.n_columns, stated, family, pure)
-
-        procedure = arranged(strength(budget, lambda t: arranged(t).cost(), name))
+        if pure and family.pure is None:
+            raise self._not_pure(name)
+        about = self._about(family, pure, stated.clip.row_norm, source.n_columns, adjacency)
+        procedure = about(strength(budget, lambda parameter: about(parameter).cost(), name))
         one_pass = family.one_pass and not isinstance(procedure, Centred)
         if not (one_pass or source.rereadable):
             raise InvalidDataError(
-                "rows that can be read once are not enough for this release, which reads them "
-                "several times: pass a file or an array, or for a mechanism of one pass "
-                "assume_centered=True with adjacency='replace-one'"
+                "this release reads the rows several times, and these can be read once only: pass "
+                "a file or an array, or a mechanism of one pass with assume_centered=True and "
+                "adjacency='replace-one'"
             )
         gate = Gate(procedure.cost(), label=name, adjacency=adjacency, ledger=ledger, noise=noise)
         result = procedure.run(source, stated.start, gate)
-        del X  # post-processing only from here
+        del X, source  # post-processing only from here
         guarantee = Guarantee(
             budget=budget,
             cost=gate.total,
@@ -166,32 +156,49 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _about(
         self,
-        build: Build[Any],
-        parameter: float,
-        n_columns: int,
-        stated: StatedBounds,
         family: Family[Any],
         pure: bool,
-    ) -> Procedure[CentredResult[Any]]:
-        """The mechanism about the origin, about a private mean, or with the mean inside."""
-        row_norm = stated.clip.row_norm
+        row_norm: float,
+        n_columns: int,
+        adjacency: Adjacency,
+    ) -> Callable[[float], Procedure[CentredResult[Any]]]:
+        """From a strength to the mechanism about the origin, with the mean inside, or about it."""
+        build = family.pure if pure else family.gaussian
+        assert build is not None  # `_release` has checked
+
+        def inner(parameter: float) -> Procedure[Any]:
+            return self._build(build, parameter, n_columns)
+
+        def centred(first: VectorNoise, rest: float) -> Centred[Any]:
+            return Centred(
+                mean=PrivateMean(noise=first),
+                inner=inner(rest),
+                row_norm=row_norm,
+                fixed_centre=self.assume_centered,
+            )
+
+        def gaussian(mu: float) -> Centred[Any]:
+            first, rest = split(mu, (CENTRE_SHARE, 1 - CENTRE_SHARE))
+            return centred(GaussianNoise(mu=first), rest)
+
+        def laplace(epsilon: float) -> Centred[Any]:
+            first = LaplaceNoise(epsilon=CENTRE_SHARE * epsilon)
+            return centred(first, (1 - CENTRE_SHARE) * epsilon)
+
         # Under add/remove the first step is needed for its count even about a known centre.
-        if self.assume_centered and Adjacency.parse(self.adjacency).count_is_public:
-            return Uncentred(inner=build(parameter, n_columns), row_norm=row_norm)
-        if pure and family.lifts and not self.assume_centered:
-            return Lifted(inner=build(parameter, n_columns + 1), row_norm=row_norm)
-        first: VectorNoise
-        if pure:
-            first = LaplaceNoise(epsilon=CENTRE_SHARE * parameter)
-            rest = (1 - CENTRE_SHARE) * parameter
-        else:
-            mu, rest = split(parameter, (CENTRE_SHARE, 1 - CENTRE_SHARE))
-            first = GaussianNoise(mu=mu)
-        return Centred(
-            mean=PrivateMean(noise=first),
-            inner=build(rest, n_columns),
-            row_norm=row_norm,
-            fixed_centre=self.assume_centered,
+        if self.assume_centered and adjacency.count_is_public:
+            return lambda parameter: Uncentred(inner=inner(parameter), row_norm=row_norm)
+        lifted = family.lifted
+        if pure and lifted is not None and not self.assume_centered:
+            return lambda epsilon: lifted(epsilon, row_norm)
+        return laplace if pure else gaussian
+
+    def _not_pure(self, name: str) -> UnsupportedNotionError:
+        other = self._family(self.pure_default).pure
+        choice = f", or choose mechanism={self.pure_default!r}" if other else ""
+        return UnsupportedNotionError(
+            f"{name!r} adds Gaussian noise and cannot give a pure epsilon guarantee: give delta as "
+            f"well, or rho{choice}"
         )
 
     def _noise_and_ledger(self) -> tuple[NoiseSource, Ledger | None]:

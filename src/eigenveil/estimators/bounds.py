@@ -73,12 +73,12 @@ class StatedBounds:
             f"rows farther than {norm:.6g} from the centre pulled in to that distance, which "
             f"shrinks their variance ({origin})"
         )
-        mean_square = _mean_square(trace_bound, norm)
         if trace_bound is not None:
+            most = _trace(trace_bound, norm)
             words.append(
-                f"total variance held at {mean_square:.6g}, after the noise (stated by the caller)"
+                f"total variance held at {most:.6g} after the noise (stated by the caller)"
             )
-        clip = Clip(row_norm=norm, box=box, on_invalid=on_invalid, mean_square=mean_square)
+        clip = Clip(row_norm=norm, box=box, on_invalid=on_invalid)
         # Before the centre is known, a row is bounded by the box or else by the same norm.
         reach = norm if box is None else _reach(box, centre)
         return cls(replace(clip, row_norm=reach, centre=centre), clip, tuple(words))
@@ -107,9 +107,7 @@ def _number(name: str, value: Any) -> float:
     return number
 
 
-def _mean_square(trace_bound: Any, row_norm: float) -> float:
-    if trace_bound is None:
-        return math.inf
+def _trace(trace_bound: Any, row_norm: float) -> float:
     number = _number("trace_bound", trace_bound)
     if number > row_norm**2:
         raise InvalidParameterError(

@@ -1,5 +1,6 @@
 """A covariance matrix under differential privacy."""
 
+import math
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.estimators.base import Family, PrivateEstimator
+from eigenveil.estimators.base import Family, Outcome, PrivateEstimator
 from eigenveil.mechanisms.covariance.adaptive import AdaptiveCov
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov
@@ -19,6 +20,8 @@ from eigenveil.mechanisms.covariance.projection import ProjectedCov
 from eigenveil.mechanisms.covariance.separate import SeparateCov
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.covariance.zero import ZeroCov
+from eigenveil.mechanisms.lifted import Lifted
+from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
@@ -41,7 +44,7 @@ class PrivateCovariance(PrivateEstimator):
         ``"exponential"``, ``"coinpress"``, ``"laplace"``, ``"zero"``; see the README.
     trace_bound : float, optional
         Public bound on the total variance, if a smaller one than ``row_norm`` squared is known. It
-        is used after the noise only.
+        is enforced after the noise, whichever the mechanism.
     row_norm, bounds, assume_centered, adjacency, on_invalid, ledger, random_state
         As in `PrivatePCA`, except that ``bounds`` alone clip at the distance from the start (the
         middle of the box, or the origin if centred) to its farthest corner. A smaller
@@ -59,7 +62,11 @@ class PrivateCovariance(PrivateEstimator):
     n_samples_ : int
         None where the number of rows is private.
     noise_scale_ : float
-        Standard deviation of the noise on a diagonal entry; public.
+        Standard deviation of the noise on a diagonal entry, on an eigenvalue under ``"separate"``
+        and ``"exponential"``; public.
+    noisy_eigenvalues_ : array
+        Descending eigenvalues before the mechanism changed them, where it did: to be compared with
+        ``noise_floor_``.
     row_norm_ : float
         The bound on rows, where the mechanism chose it privately.
     noise_floor_ : float
@@ -78,25 +85,35 @@ class PrivateCovariance(PrivateEstimator):
     """
 
     mechanisms: ClassVar[dict[str, Family[NoisyMatrix]]] = {
+        "cleaned": Family(gaussian=lambda mu, d: CleanedCov(mu=mu), semidefinite=True),
         "adaptive-cleaned": Family(
-            gaussian=lambda mu, d: AdaptiveCleanedCov.gaussian(mu), one_pass=False
+            gaussian=lambda mu, d: AdaptiveCleanedCov.gaussian(mu),
+            one_pass=False,
+            semidefinite=True,
         ),
-        "cleaned": Family(gaussian=lambda mu, d: CleanedCov(mu=mu)),
+        "wishart": Family(
+            pure=lambda epsilon, d: WishartCov(epsilon=epsilon),
+            lifted=lambda epsilon, row_norm: Lifted(
+                inner=WishartCov(epsilon=epsilon, clean=False), row_norm=row_norm
+            ),
+            semidefinite=True,
+        ),
         "gauss": Family(gaussian=lambda mu, d: GaussCov(mu=mu)),
-        "projection": Family(gaussian=lambda mu, d: ProjectedCov(mu=mu)),
+        "projection": Family(gaussian=lambda mu, d: ProjectedCov(mu=mu), semidefinite=True),
         "separate": Family(
             gaussian=lambda mu, d: SeparateCov.gaussian(mu),
             pure=lambda epsilon, d: SeparateCov.pure(epsilon),
-            lifts=True,
+            semidefinite=True,
         ),
-        "wishart": Family(pure=lambda epsilon, d: WishartCov(epsilon=epsilon), lifts=True),
         "adaptive": Family(gaussian=AdaptiveCov.gaussian, pure=AdaptiveCov.pure, one_pass=False),
         "exponential": Family(
-            gaussian=ExponentialCov.concentrated, pure=ExponentialCov.pure, lifts=True
+            gaussian=ExponentialCov.concentrated, pure=ExponentialCov.pure, semidefinite=True
         ),
         "coinpress": Family(gaussian=lambda mu, d: CoinPressCov.gaussian(mu), one_pass=False),
-        "laplace": Family(pure=lambda epsilon, d: LapCov(epsilon=epsilon), lifts=True),
-        "zero": Family(gaussian=lambda mu, d: ZeroCov(), pure=lambda epsilon, d: ZeroCov()),
+        "laplace": Family(pure=lambda epsilon, d: LapCov(epsilon=epsilon)),
+        "zero": Family(
+            gaussian=lambda mu, d: ZeroCov(), pure=lambda epsilon, d: ZeroCov(), semidefinite=True
+        ),
     }
     default = "cleaned"
     pure_default = "wishart"
@@ -135,10 +152,10 @@ class PrivateCovariance(PrivateEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the covariance of ``X``: an array, a data frame, a path, or chunks."""
-        outcome = self._release(X, lambda build: build, trace_bound=self.trace_bound)
+        outcome = self._release(X, trace_bound=self.trace_bound)
         del X
-        noisy = outcome.result.inner
-        self.covariance_ = noisy.matrix * outcome.per_row
+        noisy: NoisyMatrix = outcome.result.inner
+        self.covariance_ = self._held(noisy.matrix * outcome.per_row, outcome)
         self.location_ = outcome.result.centre
         self.n_samples_ = outcome.n_rows
         self.privacy_ = outcome.guarantee
@@ -149,7 +166,8 @@ class PrivateCovariance(PrivateEstimator):
         if noisy.row_norm is not None:
             self.row_norm_ = settings["chosen_row_norm"] = noisy.row_norm
         if noisy.noisy_eigenvalues is not None:
-            arrays["noisy_eigenvalues"] = noisy.noisy_eigenvalues * outcome.per_row
+            self.noisy_eigenvalues_ = noisy.noisy_eigenvalues[::-1] * outcome.per_row
+            arrays["noisy_eigenvalues"] = self.noisy_eigenvalues_
         self.release_ = Release(
             kind="covariance",
             mechanism=outcome.mechanism,
@@ -158,6 +176,16 @@ class PrivateCovariance(PrivateEstimator):
             arrays=arrays,
         )
         return self
+
+    def _held(self, matrix: NDArray[np.float64], outcome: Outcome[Any]) -> NDArray[np.float64]:
+        """The matrix with at most the trace that was stated, or that the bound on rows allows."""
+        bound = math.inf if self.trace_bound is None else float(self.trace_bound)
+        if outcome.n_rows is None and self.mechanisms[outcome.mechanism].semidefinite:
+            bound = min(bound, outcome.stated.clip.row_norm**2)  # a noisy count may be too small
+        if bound == math.inf:
+            return matrix
+        held, _ = map_eigenvalues(matrix, lambda values: project_to_simplex(values, bound))
+        return held
 
     @property
     def precision_(self) -> NDArray[np.float64]:

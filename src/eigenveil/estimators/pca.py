@@ -1,7 +1,6 @@
 """Principal components under differential privacy."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.source import as_table, is_streamed, open_rows, tables
 from eigenveil.estimators.base import Build, Family, PrivateEstimator
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, NoisyComponents
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
@@ -78,6 +78,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     """
 
+    # The builders take the number of components.
     mechanisms: ClassVar[dict[str, Family[NoisyComponents]]] = {
         "analyze-gauss": Family(gaussian=lambda mu, k: AnalyzeGauss(mu=mu, n_components=k))
     }
@@ -116,6 +117,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.random_state = random_state
         self.n_components = n_components
 
+    def _build(self, build: Build[Any], parameter: float, n_columns: int) -> Procedure[Any]:
+        k = n_columns if self.n_components is None else int(self.n_components)
+        if not 1 <= k <= n_columns:
+            raise InvalidParameterError(
+                f"n_components must be between 1 and the number of columns, {n_columns}"
+            )
+        return build(parameter, k)
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the components of ``X``: an array, a data frame, a path, or chunks."""
         wanted = self.n_components
@@ -123,21 +132,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer))
         ):
             raise InvalidParameterError("n_components must be a positive integer")
-
-        def adapt(build: Callable[..., Any]) -> Build[NoisyComponents]:
-            return lambda mu, n_columns: build(mu, components(n_columns))
-
-        def components(n_columns: int) -> int:
-            k = n_columns if wanted is None else int(wanted)
-            if not 1 <= k <= n_columns:
-                raise InvalidParameterError(
-                    f"n_components must be between 1 and the number of columns, {n_columns}"
-                )
-            return k
-
-        outcome = self._release(X, adapt)
+        outcome = self._release(X)
         del X
-        noisy = outcome.result.inner
+        noisy: NoisyComponents = outcome.result.inner
         self.components_ = noisy.components
         self.explained_variance_ = np.maximum(noisy.eigenvalues * outcome.per_row, 0.0)
         # The trace bounds the sum of its positive eigenvalues only without noise.

@@ -6,8 +6,8 @@ For rows z = (x, gamma R), bounded by R sqrt(1 + gamma^2), the second moment is
           \end{pmatrix}
 
 and its Schur complement is the covariance S - m m'. A pure epsilon adds up linearly, so buying
-the mean apart is dear: at a tenth of epsilon it has more than four times the error it has here,
-where the matrix pays 1 + gamma^2 in noise for everything. Proof: docs/proofs/lifted.md.
+the mean apart is dear: with two-sided Wishart noise it has a fraction of the error here, for
+1 + gamma^2 times the noise on the matrix. Proof: docs/proofs/lifted.md.
 """
 
 import math
@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.source import RowSource
-from eigenveil.mechanisms.base import Gate, Procedure
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.centred import CentredResult, within
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
+from eigenveil.mechanisms.covariance.wishart import WishartCov
+from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["LIFT", "Lifted"]
@@ -32,47 +34,55 @@ LIFT = 0.5  # gamma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifted:
-    """``inner`` on lifted rows, then the Schur complement. Fields are public, never data."""
+    """``inner`` on lifted rows, cleaned, then the Schur complement. Fields are public."""
 
     name: ClassVar[str] = "lifted"
-    inner: Procedure[NoisyMatrix]
+    inner: WishartCov
     row_norm: float
 
+    def __post_init__(self) -> None:
+        if self.inner.clean:
+            raise InvalidParameterError("a lifted release cleans for itself: pass clean=False")
+
     def cost(self) -> Cost:
-        """That of the inner release: the complement is post-processing."""
+        """That of the inner release: the rest is post-processing."""
         return self.inner.cost()
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[NoisyMatrix]:
         """Read the rows about the public start of ``start``."""
         clip = replace(start, row_norm=self.row_norm, lift=LIFT)
-        released = self.inner.run(source, clip, gate)
-        side = released.matrix[:-1, -1]
-        constant = (LIFT * self.row_norm) ** 2
+        noisy = self.inner.run(source, clip, gate)
         public = gate.adjacency.count_is_public
-        # The corner is known, but the cleaned one suits the cleaned side: a matrix of rank one, the
-        # mean and nothing else, then has the complement zero. A tiny corner would explode.
-        corner = max(float(released.matrix[-1, -1]), constant / 4 if public else constant)
-        bound = start.mean_square if public else math.inf
-        centre = np.zeros(side.size) if start.centre is None else start.centre
-        # The complement stretches the noise along the mean; the error of the mean subtracts, so it
-        # shows no eigenvalue of its own. Eigenvalues from before stay those of the lifted matrix.
-        law = released.law
-        if law is not None and released.noisy_eigenvalues is None:
-            law = law.scaled(1 + float(side @ side) / corner**2)
-        return CentredResult(
-            within(centre + side * (LIFT * self.row_norm / corner), start),
-            0.0,
-            None if public else corner / constant,
-            replace(released, matrix=self._complement(released.matrix, corner, bound), law=law),
-        )
-
-    @staticmethod
-    def _complement(
-        lifted: NDArray[np.float64], corner: float, trace_bound: float
-    ) -> NDArray[np.float64]:
+        trace_bound = clip.radius**2 if public else math.inf
+        lifted = noisy.cleaned(trace_bound=trace_bound, spike=0.0).matrix
+        constant = (LIFT * self.row_norm) ** 2
+        # The corner is known, but the cleaned one suits the cleaned side: where the mean is all
+        # that stands out, the matrix has rank one and its complement is zero.
+        corner = float(lifted[-1, -1])
+        count = None if public else max(1.0, corner / constant)
         side = lifted[:-1, -1]
-        complement = lifted[:-1, :-1] - np.outer(side, side) / corner
-        if trace_bound == math.inf:
-            return np.asarray(complement)
-        bounded, _ = map_eigenvalues(complement, lambda v: project_to_simplex(v, trace_bound))
-        return bounded
+        centre = np.zeros(side.size) if start.centre is None else start.centre
+        mean = side * (LIFT * self.row_norm / max(corner, constant))
+        values, law = _before_cleaning(noisy, constant * (count or 1.0))
+        released = NoisyMatrix(_complement(lifted, corner), noisy.noise_scale, law, values)
+        return CentredResult(within(centre + mean, start), 0.0, count, released)
+
+
+def _complement(lifted: NDArray[np.float64], corner: float) -> NDArray[np.float64]:
+    """Of a positive semi-definite matrix; a corner of zero comes with a side of zeros."""
+    side = lifted[:-1, -1]
+    rest = lifted[:-1, :-1]
+    return rest - np.outer(side, side) / corner if corner > 0 else rest
+
+
+def _before_cleaning(
+    noisy: NoisyMatrix, corner: float
+) -> tuple[NDArray[np.float64], NoiseLaw | None]:
+    """Eigenvalues of the complement as released, and a law that ends where its noise does.
+
+    The complement stretches the noise along the mean; the error of the mean subtracts.
+    """
+    side = noisy.matrix[:-1, -1]
+    values = np.linalg.eigvalsh(_complement(noisy.matrix, corner))
+    stretch = 1 + float(side @ side) / corner**2
+    return np.asarray(values, dtype=np.float64), noisy.law and noisy.law.scaled(stretch)

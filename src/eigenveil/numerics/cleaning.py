@@ -15,7 +15,8 @@ bounded in sum by the public trace bound.
 
 Where the spectrum about its mean cannot be told from noise, and from the rank-one error of a
 noisy centre, kernel estimates only add noise of their own: a multiple of the identity is returned
-instead, zero unless the trace stands out.
+instead, zero unless the trace stands out. The same holds for what is left once the eigenvalues
+that stand clear of the noise are taken away.
 """
 
 import math
@@ -31,6 +32,7 @@ __all__ = ["clean_eigenvalues", "epanechnikov_hilbert"]
 
 _SQRT5 = math.sqrt(5)
 _PEAK = 3 / (4 * _SQRT5)  # of the kernel
+_FLAT = 0.25  # share of the limit on the energy within which a remainder may be called flat
 _BAND = 1 << 20  # pairs of eigenvalues at a time
 
 
@@ -57,10 +59,15 @@ def clean_eigenvalues(
     """
     common = _common_value(values, law, spike)
     if _is_noise(values, law, spike, nothing=common == 0):
-        cleaned = np.full_like(values, common)
-    else:
-        shifted = values - law.correction(_smoothed_stieltjes(values, law))
-        cleaned = isotonic_regression(shifted).x
+        return project_to_simplex(np.full_like(values, common), trace_bound)
+    shifted = values - law.correction(_smoothed_stieltjes(values, law))
+    cleaned = isotonic_regression(shifted).x
+    clear = max(1, int(np.sum(values - np.median(values) > law.floor())))
+    rest = values[:-clear]
+    if rest.size:
+        common = _common_value(rest, law, 0.0)
+        if _is_noise(rest, law, 0.0, nothing=common == 0, patience=1.0 if common == 0 else _FLAT):
+            cleaned[:-clear] = np.minimum(common, cleaned[-clear])
     return project_to_simplex(cleaned, trace_bound)
 
 
@@ -78,7 +85,14 @@ def _smoothed_stieltjes(values: NDArray[np.float64], law: NoiseLaw) -> NDArray[n
     return np.asarray(sums / (d * bandwidth))
 
 
-def _is_noise(values: NDArray[np.float64], law: NoiseLaw, spike: float, *, nothing: bool) -> bool:
+def _is_noise(
+    values: NDArray[np.float64],
+    law: NoiseLaw,
+    spike: float,
+    *,
+    nothing: bool,
+    patience: float = 1.0,
+) -> bool:
     """Whether neither the largest eigenvalue nor the energy stands out from noise about the mean.
 
     Without a spike pure noise passes each limit about once in ten thousand times; a spike that
@@ -87,9 +101,10 @@ def _is_noise(values: NDArray[np.float64], law: NoiseLaw, spike: float, *, nothi
     """
     about = values - values.mean()
     bulk = about if spike * law.critical <= 0.5 else about[:-1]
-    excess = float(bulk @ bulk) - (law.energy - law.deviation**2)
+    freedom = values.size * (values.size + 1) / 2 - 1
+    excess = float(bulk @ bulk) - freedom * law.deviation**2
     largest = max(law.ceiling if nothing else 0.0, law.floor(spike))
-    return excess <= law.energy_excess and float(about[-1]) <= largest
+    return excess <= patience * law.energy_excess and float(about[-1]) <= largest
 
 
 def _common_value(values: NDArray[np.float64], law: NoiseLaw, spike: float) -> float:

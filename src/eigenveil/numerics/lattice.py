@@ -28,13 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from eigenveil.exceptions import InvalidParameterError
+from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.random import NoiseSource
 
-__all__ = ["GAUSSIAN", "LAPLACE", "Law", "add_noise", "grid_exponent"]
+__all__ = ["GAUSSIAN", "LAPLACE", "Law", "add_noise", "grid_exponent", "unit_grid"]
 
 _GRID_BITS = 20  # the grid is sigma * 2**-20 to sigma * 2**-19
+_LARGEST_ON_UNIT_GRID = 2.0**23  # beyond it too many draws would be doubtful
 _BLOCK = 1 << 15  # draws at a time: the work arrays stay in cache
 _TAIL = 1 << 44  # words below this (u < 2**-20) are decided in high precision
 # Error of a vectorised quantile for u in [2**-20, 1/2): finite u plus the function's own.
@@ -54,6 +55,13 @@ def grid_exponent(sigma: float, finest: int) -> int:
     if not (math.isfinite(sigma) and sigma > 0):
         raise InvalidParameterError("the noise scale must be positive and finite")
     return max(math.frexp(sigma)[1] - _GRID_BITS, finest)
+
+
+def unit_grid(sigma: float, finest: int) -> int:
+    """Exponent of a grid that divides 1, for arguments that shift an integer query by 1."""
+    if sigma > _LARGEST_ON_UNIT_GRID:
+        raise InvalidBudgetError("the budget is too small: its noise leaves the range of a search")
+    return min(0, grid_exponent(sigma, finest))
 
 
 def add_noise(

@@ -266,7 +266,9 @@ def covers(total: Cost, spent: Cost) -> bool:
 def native(cost: Cost) -> str:
     """The exact parameter behind an (epsilon, delta) figure, for people."""
     if isinstance(cost, Composed):
-        return " with ".join(native(part) for part in cost.parts) or "nothing spent"
+        counts = Counter(native(part) for part in cost.parts)
+        words = (text if n == 1 else f"{n} times {text}" for text, n in counts.items())
+        return " with ".join(words) or "nothing"
     match cost:
         case Gaussian(mu):
             return f"mu = {mu:.6g} (Gaussian differential privacy)"

@@ -16,6 +16,8 @@ def _positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidBudgetError(f"{name} must be a number")
     number = float(value)
+    if name == "delta" and number == 0:
+        raise InvalidBudgetError("delta must be positive: leave it out for a pure guarantee")
     if not (math.isfinite(number) and number > 0):
         raise InvalidBudgetError(f"{name} must be positive and finite")
     if not _RANGE[0] <= number <= _RANGE[1]:
@@ -39,7 +41,9 @@ class Budget:
         if self.rho is not None and (self.epsilon is not None or self.delta is not None):
             raise InvalidBudgetError("give either epsilon (with delta) or rho, not both")
         if self.rho is None and self.epsilon is None:
-            raise InvalidBudgetError("give a budget: epsilon with delta, or rho")
+            raise InvalidBudgetError(
+                "give a budget: epsilon with delta, rho, or epsilon alone for a pure guarantee"
+            )
         if self.delta is not None and self.delta >= 1:
             raise InvalidBudgetError("delta must lie between 0 and 1, both excluded")
 

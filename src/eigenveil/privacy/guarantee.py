@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy.accounting import epsilon_of, fits, native
+from eigenveil.privacy.accounting import delta_of, epsilon_of, fits, native
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
@@ -110,6 +110,8 @@ class Guarantee:
         return claim
 
     def _strength(self) -> str:
+        if delta_of(self.cost, 0.0) == 0.0:
+            return "nothing at all"
         budget = self.budget
         if budget.rho is not None:
             epsilon = epsilon_of(self.cost, _EXAMPLE_DELTA)
@@ -128,8 +130,6 @@ class Guarantee:
 
 def _factor(epsilon: float) -> str:
     """e^epsilon, rounded up to three digits of what it adds to 1."""
-    if epsilon == 0:
-        return "nothing"
     if epsilon >= 20:
         return f"e^{epsilon:g}"
     places = 2 - math.floor(math.log10(math.expm1(epsilon)))

@@ -13,6 +13,7 @@ from eigenveil.privacy.guarantee import SIMULATION, Guarantee
 __all__ = ["promise", "render"]
 
 _MOST_BARS = 40
+_ROUNDING = 1e-9  # of the largest eigenvalue: below it a sign means nothing
 _TITLES = {"pca": "Private principal components", "covariance": "Private covariance"}
 
 _STYLE = """
@@ -82,9 +83,13 @@ def _facts(
     return [
         *contents,
         ("rows of the table", "private" if rows is None else f"{rows:,}"),
-        ("noise on a diagonal entry", f"standard deviation {settings['noise_scale']:.4g}"),
-        ("noise off the diagonal", f"standard deviation {settings['noise_scale'] / 2**0.5:.4g}"),
+        (_noise_on(document["mechanism"]), f"standard deviation {settings['noise_scale']:.4g}"),
     ]
+
+
+def _noise_on(mechanism: str) -> str:
+    apart = mechanism in ("separate", "exponential")
+    return "noise on an eigenvalue" if apart else "noise on a diagonal entry"
 
 
 def _table(facts: Sequence[tuple[str, str]]) -> str:
@@ -95,11 +100,14 @@ def _table(facts: Sequence[tuple[str, str]]) -> str:
 def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> str:
     floor = document["settings"]["noise_floor"]
     if floor == 0:
-        return "<p>The zero matrix, which holds nothing of the records and needs no noise.</p>"
+        return (
+            "<p>The zero matrix, which holds nothing of the records. If a location was released "
+            "with it, that has noise and was paid for.</p>"
+        )
     if document["kind"] == "pca":
         values = arrays["explained_variance"]
     elif "noisy_eigenvalues" in arrays:  # what noise alone exceeds is known of these
-        values = arrays["noisy_eigenvalues"][::-1]
+        values = arrays["noisy_eigenvalues"]
     else:
         values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
     above = int(np.sum(values > floor))
@@ -111,9 +119,7 @@ def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]
         verdict = f"{above} of the {len(values)} released do; the others cannot be told from noise."
     shown = values[:_MOST_BARS]
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
-    if len(values) > document["settings"]["n_features"]:
-        rest += " One direction more than there are columns: it carries the mean."
-    if negative := int(np.sum(values < 0)):
+    if negative := int(np.sum(values < -_ROUNDING * values[0])):
         rest += f" {negative} are negative, which only noise can cause."
     return (
         f"<p>Noise alone, in the matrix and in its centre, produces an eigenvalue above "

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import second_moment
+from eigenveil.data.gram import moment_sensitivities, second_moment
 from eigenveil.data.source import RowSource
 from eigenveil.data.spectrum import eigenvalues
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
@@ -44,6 +44,7 @@ from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.tails import GAUSSIAN_TAILS, LAPLACE_TAILS
 from eigenveil.privacy.accounting import compose, rho_of
+from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["AdaptiveCov"]
@@ -67,7 +68,8 @@ class AdaptiveCov:
         """For zCDP: rho = mu^2/2, of which a pure step of epsilon takes epsilon^2/2."""
         radius, trace, search, final = (mu * math.sqrt(share) for share in SHARES)
         half = final * math.sqrt(0.5) * (1 - 2**-40)
-        scale, tails = math.sqrt(2) / half, GAUSSIAN_TAILS  # replace-one: the larger noise
+        bounds, tails = moment_sensitivities(d, Adjacency.REPLACE_ONE), GAUSSIAN_TAILS
+        scale = bounds["frobenius"] / half  # add/remove has less, so its threshold is cautious
         noise = NoiseBound(
             frobenius=scale * math.sqrt(0.5) * tails.frobenius(d, BETA / 2),
             operator=GaussianLaw(d, scale).ceiling,
@@ -86,7 +88,7 @@ class AdaptiveCov:
         """For a pure epsilon, with Laplace noise throughout."""
         radius, trace, search, final = (epsilon * share for share in SHARES)
         half, tails = final / 2, LAPLACE_TAILS
-        scale = (d + 1) / half
+        scale = moment_sensitivities(d, Adjacency.REPLACE_ONE)["l1"] / half
         noise = NoiseBound(
             frobenius=scale * math.sqrt(0.5) * tails.frobenius(d, BETA / 2),
             operator=scale * tails.operator(d, BETA / 4),

@@ -27,7 +27,7 @@ from typing import ClassVar, Self
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import SMALLEST_NORM, Clip
-from eigenveil.data.gram import count
+from eigenveil.data.gram import count, moment_sensitivities
 from eigenveil.data.norms import norm_counts, rows_beyond
 from eigenveil.data.source import RowSource
 from eigenveil.mechanisms.additive import GaussianNoise
@@ -89,7 +89,7 @@ class AdaptiveCleanedCov:
 
     def _law(self, d: int, adjacency: Adjacency) -> GaussianLaw:
         """Of the noise on the sum over rows in a unit ball."""
-        return GaussianLaw(d, (math.sqrt(2) if adjacency.count_is_public else 1.0) / self.matrix.mu)
+        return GaussianLaw(d, moment_sensitivities(d, adjacency)["frobenius"] / self.matrix.mu)
 
     def _lowest(self, clip: Clip, rows: int, d: int, adjacency: Adjacency) -> float:
         """Below it the error of the centre would stand out from the noise."""

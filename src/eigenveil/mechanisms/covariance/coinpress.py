@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import count, second_moment
+from eigenveil.data.gram import count
 from eigenveil.data.source import RowSource
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -67,24 +67,18 @@ class CoinPressCov:
             noisy = gate.draw(self.rows, count(source, clip))
             rows = max(1.0, float(noisy.values[0]) / clip.row_norm)
         whiten = np.eye(d)
-        reach = clip.row_norm
-        released = self._step(0, source, clip, gate)
-        for i in range(1, len(self.steps)):
+        first, *others = self.steps
+        released = first.run(source, clip, gate)
+        for step in others:
             margin = GAUSSIAN_TAILS.operator(d, BETA) * released.noise_scale
-
-            half = _inverse_root(released.matrix / rows, margin / rows)
-            whiten = half @ whiten
+            whiten = _inverse_root(released.matrix / rows, margin / rows) @ whiten
             reach = min(GAUSSIAN_TAILS.vector(d, BETA), clip.row_norm * _norm(whiten))
-            whitened = replace(clip, transform=whiten.T, row_norm=reach)
-            released = self._step(i, source, whitened, gate)
+            released = step.run(source, replace(clip, transform=whiten.T, row_norm=reach), gate)
         back = np.linalg.inv(whiten)
         matrix = back @ released.matrix @ back.T
         # Noise in the whitened space is stretched on the way back, by this much at most.
         scale = released.noise_scale * _norm(back) ** 2
         return NoisyMatrix((matrix + matrix.T) / 2, scale, GaussianLaw(d, scale))
-
-    def _step(self, i: int, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        return gate.draw(self.steps[i], second_moment(source, clip, gate.adjacency))
 
 
 def _inverse_root(matrix: NDArray[np.float64], margin: float) -> NDArray[np.float64]:

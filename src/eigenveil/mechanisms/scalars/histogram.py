@@ -19,7 +19,7 @@ import numpy as np
 from eigenveil.data.bounded import Bounded
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import LAPLACE, add_noise, grid_exponent
+from eigenveil.numerics.lattice import LAPLACE, add_noise, unit_grid
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Cost
@@ -51,7 +51,7 @@ class StabilityHistogram:
         counts = query.value.units
         filled = np.flatnonzero(counts)
         scale = noise_scale(query.sensitivity("l1"), self.epsilon)
-        grid = min(0, grid_exponent(scale, -30))
+        grid = unit_grid(scale, -30)
         exact = FixedPoint(counts[filled] << 30, query.value.exponent - 30)
         noisy = add_noise(exact, scale, noise, law=LAPLACE, grid=grid).to_float()
         # A grid step covers the rounding of the noise.

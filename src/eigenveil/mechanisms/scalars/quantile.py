@@ -17,9 +17,9 @@ import numpy as np
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.norms import rows_beyond
-from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import LAPLACE, add_noise, grid_exponent
+from eigenveil.numerics.lattice import LAPLACE, add_noise, unit_grid
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Pure
@@ -27,7 +27,6 @@ from eigenveil.privacy.cost import Cost, Pure
 __all__ = ["PrivateQuantile"]
 
 _LEVEL_BITS = 10  # the level is rounded to 2**-10, so that utilities are exact
-_SMALLEST_EPSILON = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +48,6 @@ class PrivateQuantile:
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> int:
         """The j for which R 2^(-j/2) is the quantile; ``query`` holds counts of row norms."""
-        if self.epsilon < _SMALLEST_EPSILON:
-            raise InvalidBudgetError("the budget is too small for a private quantile")
         rows = int(query.value.units.sum())
         beyond = np.concatenate([[0], rows_beyond(query).value.units])  # of every c_j
         level = round(self.level * (1 << _LEVEL_BITS))
@@ -58,6 +55,6 @@ class PrivateQuantile:
         below = (rows - beyond) * ((1 << _LEVEL_BITS) - level)
         utility = FixedPoint(-np.abs(below - above), -_LEVEL_BITS)
         scale = noise_scale(2 * query.sensitivity("linf"), self.epsilon)
-        grid = min(0, grid_exponent(scale, utility.exponent))
+        grid = unit_grid(scale, utility.exponent)
         noisy = add_noise(utility, scale, noise, law=LAPLACE, grid=grid).units
         return int(np.argmax(noisy))

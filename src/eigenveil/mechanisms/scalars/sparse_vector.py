@@ -21,16 +21,14 @@ from typing import ClassVar
 import numpy as np
 
 from eigenveil.data.bounded import Bounded
-from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.lattice import LAPLACE, add_noise, grid_exponent
+from eigenveil.numerics.lattice import LAPLACE, add_noise, unit_grid
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Pure
 
 __all__ = ["SparseVector"]
-
-_SMALLEST_EPSILON = 1e-6  # more noise would leave the range of the sampler on a grid that divides 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +49,12 @@ class SparseVector:
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> int:
         """Index of the first query above zero; their number if there is none."""
-        if self.epsilon < _SMALLEST_EPSILON:
-            raise InvalidBudgetError("the budget is too small for a sparse vector search")
         if query.sensitivity("linf") != 1.0:
             raise InvalidParameterError(
                 "the sparse vector technique needs queries of sensitivity 1"
             )
         scale = noise_scale(4.0, self.epsilon)
-        grid = min(0, grid_exponent(scale, query.value.exponent))
+        grid = unit_grid(scale, query.value.exponent)
         zero = FixedPoint(np.zeros(1, dtype=np.int64), query.value.exponent)
         threshold = add_noise(zero, scale / 2, noise, law=LAPLACE, grid=grid).units[0]
         noisy = add_noise(query.value, scale, noise, law=LAPLACE, grid=grid).units
