@@ -90,6 +90,7 @@ class Case:
     exact: bool = True
     trials: int = 3000  # of the audit, for each table
     free: bool = False  # releases nothing
+    adjacencies: tuple[Adjacency, ...] = (REPLACE, ADD)
 
     def __str__(self):
         return self.name
@@ -301,6 +302,10 @@ VECTOR = {
     "sensitivity": MEAN,
     "worst_pair": _antipodal,
 }
+VECTOR_L1 = {
+    "norm": "l1",
+    "sensitivity": {REPLACE: lambda d: 2 * math.sqrt(d), ADD: lambda d: math.sqrt(d) + 1},
+}
 PURE = {"strength_of": pure_of}
 
 TABLE = [
@@ -467,17 +472,7 @@ TABLE = [
         lambda epsilon, d, k: LaplaceNoise(epsilon=epsilon),
         read=lambda released: released.values,
         deviation=_laplace_vector_sigma,
-        **(
-            VECTOR
-            | {
-                "norm": "l1",
-                "sensitivity": {
-                    REPLACE: lambda d: 2 * math.sqrt(d),
-                    ADD: lambda d: math.sqrt(d) + 1,
-                },
-            }
-            | PURE
-        ),
+        **(VECTOR | VECTOR_L1 | PURE),
     ),
     _case(
         "mean",
@@ -493,6 +488,35 @@ TABLE = [
         _centred,
         read=_centred_entries,
         **(VECTOR | {"run": _procedure}),
+    ),
+    _case(
+        "centred pure",
+        "centred",
+        lambda epsilon, d, k: Centred(
+            mean=PrivateMean(noise=LaplaceNoise(epsilon=0.1 * epsilon)),
+            inner=LapCov(epsilon=0.9 * epsilon),
+            row_norm=1.0,
+        ),
+        read=_centred_entries,
+        strength_of=pure_of,
+        **(VECTOR | VECTOR_L1 | {"run": _procedure}),
+    ),
+    _case(
+        "centred about a known centre",
+        "centred",
+        lambda epsilon, d, k: Centred(
+            mean=PrivateMean(noise=LaplaceNoise(epsilon=0.1 * epsilon)),
+            inner=LapCov(epsilon=0.9 * epsilon),
+            row_norm=1.0,
+            fixed_centre=True,
+        ),
+        read=_centred_entries,
+        norm="l1",
+        sensitivity=UPPER_L1,
+        worst_pair=_all_entries,
+        attained=0.95,
+        adjacencies=(ADD,),  # the count is public otherwise
+        **PURE,
     ),
     _case(
         "uncentred",
@@ -523,6 +547,19 @@ TABLE = [
         sensitivity=ONE,
         worst_pair=_long_and_short,
         may_coincide=True,
+    ),
+    _case(
+        "trace pure",
+        "scalars.trace",
+        lambda epsilon, d, k: PrivateTrace(noise=LaplaceNoise(epsilon=epsilon)),
+        query=_trace,
+        run=_one_step(_trace),
+        read=lambda released: np.array([released.value]),
+        norm="l1",
+        sensitivity=ONE,
+        worst_pair=_long_and_short,
+        may_coincide=True,
+        **PURE,
     ),
     _case(
         "sparse-vector",

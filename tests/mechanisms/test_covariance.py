@@ -4,13 +4,15 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import iv
 
-from eigenveil.data import Clip, open_rows
+from eigenveil.data import Clip, open_rows, second_moment
 from eigenveil.datasets import zipf_norms
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
     AdaptiveCov,
+    BinghamDirection,
     CleanedCov,
     CoinPressCov,
     ExponentialCov,
@@ -20,6 +22,7 @@ from eigenveil.mechanisms import (
     Lifted,
     SeparateCov,
     WishartCov,
+    release,
 )
 from eigenveil.mechanisms.covariance import adaptive, adaptive_cleaned
 from eigenveil.numerics.random import SimulationSource
@@ -112,6 +115,24 @@ def test_separate_beats_gauss_where_columns_are_many(adjacency):
     }
     assert errors["separate"] < 0.5 * errors["gauss"]
     assert errors["wishart"] < errors["pure"] < 0.5 * errors["laplace"]
+
+
+@BOTH
+def test_a_direction_has_the_strength_its_cost_allows(adjacency):
+    """Six rows along one of two axes: u_1^2 has mean (1 + I_1(a)/I_0(a))/2, a = 3 eps/Delta.
+
+    4,000 draws, five standard errors; twice the strength is 10 of them away.
+    """
+    query = second_moment(open_rows(np.tile([1.0, 0.0], (6, 1))), Clip(row_norm=1.0), adjacency)
+    half = 3.0 / (2 if adjacency is REPLACE else 1)
+    mechanism = BinghamDirection(epsilon=1.0, concentrated=False)
+    source = SimulationSource(0)
+    squares = np.array(
+        [release(mechanism, query, ledger=None, noise=source)[0] ** 2 for _ in range(4000)]
+    )
+    error = squares.std() / math.sqrt(squares.size)
+    assert abs(squares.mean() - (1 + iv(1, half) / iv(0, half)) / 2) < 5 * error
+    assert abs(squares.mean() - (1 + iv(1, 2 * half) / iv(0, 2 * half)) / 2) > 10 * error
 
 
 def test_exponential_finds_strong_directions():

@@ -20,10 +20,13 @@ from eigenveil.mechanisms import (
     StabilityHistogram,
     release,
 )
+from eigenveil.mechanisms.scalars import quantile, sparse_vector
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.lattice import add_noise
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
+from tests.statistics import scale_p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
@@ -70,6 +73,44 @@ def test_the_search_stops_within_its_slack():
     assert wrong <= 64
 
 
+def test_the_law_of_the_search():
+    """One query at -10: it is answered where Lap(4) - Lap(2) reaches 10.
+
+    20,000 draws, five standard errors; without noise on the threshold the chance is 0.041, with
+    half of the noise 0.0045.
+    """
+    expected = (16 * math.exp(-10 / 4) - 4 * math.exp(-10 / 2)) / (2 * (16 - 4))
+    source = SimulationSource(0)
+    query = queries([-10])
+    hits = np.mean(
+        [
+            release(SparseVector(epsilon=1.0), query, ledger=None, noise=source) == 0
+            for _ in range(20_000)
+        ]
+    )
+    error = math.sqrt(expected * (1 - expected) / 20_000)
+    assert abs(hits - expected) < 5 * error
+    assert abs(math.exp(-10 / 4) / 2 - expected) > 5 * error
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 1e-5])
+def test_the_noise_of_search_and_quantile(epsilon, monkeypatch):
+    """Scales as the proofs have them, on a grid that divides 1 however large they are."""
+    seen = []
+
+    def recording(query, sigma, source, *, law, grid):
+        seen.append((sigma, grid))
+        return add_noise(query, sigma, source, law=law, grid=grid)
+
+    for module in (sparse_vector, quantile):
+        monkeypatch.setattr(module, "add_noise", recording)
+    run(SparseVector(epsilon=epsilon), queries([1, 2]))
+    run(PrivateQuantile(epsilon=epsilon, level=0.5), norms(np.ones((3, 2))))
+    scales = [sigma * epsilon for sigma, _ in seen]
+    assert scales == pytest.approx([2.0, 4.0, 2.0])
+    assert all(grid <= 0 for _, grid in seen)
+
+
 def test_the_search_without_an_answer():
     assert run(SparseVector(epsilon=1.0), queries(np.full(7, -10_000))) == 7
     assert run(SparseVector(epsilon=1.0), queries([-10_000, 10_000, -10_000])) == 1
@@ -82,7 +123,7 @@ def test_the_search_is_refused_where_its_proof_does_not_hold():
     with pytest.raises(InvalidParameterError, match="no bound in the linf norm"):
         run(SparseVector(epsilon=1.0), queries([1], sensitivities={"l1": 1.0}))
     with pytest.raises(InvalidBudgetError, match="too small"):
-        run(SparseVector(epsilon=1e-7), queries([1]))
+        SparseVector(epsilon=1e-7)
 
 
 @BOTH
@@ -100,6 +141,11 @@ def test_the_radius_holds_nearly_all_rows(adjacency, radius):
         beyond = np.sum(np.linalg.norm(rows, axis=1) > found)
         wrong += found > 1.42 * radius or beyond > 2 * slack
     assert wrong <= 9
+
+
+def test_the_number_of_rows_stays_private():
+    assert norms(np.ones((3, 2)), ADD).count is None
+    assert norms(np.ones((3, 2)), REPLACE).count == 3
 
 
 def test_the_radius_of_nothing():
@@ -140,7 +186,7 @@ def test_impossible_quantiles():
         with pytest.raises(InvalidParameterError, match="between 0 and 1"):
             PrivateQuantile(epsilon=1.0, level=level)
     with pytest.raises(InvalidBudgetError, match="too small"):
-        run(PrivateQuantile(epsilon=1e-7, level=0.5), norms(np.ones((3, 2))))
+        PrivateQuantile(epsilon=1e-7, level=0.5)
 
 
 @BOTH
@@ -162,6 +208,26 @@ def test_a_bin_of_one_row_shows_with_probability_delta(adjacency):
     source = SimulationSource(0)
     shown = [bool(release(mechanism, query, ledger=None, noise=source)) for _ in range(20_000)]
     assert np.mean(shown) == pytest.approx(0.05, abs=5 * math.sqrt(0.05 * 0.95 / 20_000))
+
+
+@BOTH
+def test_the_noise_of_a_full_bin(adjacency):
+    """Laplace of scale 2 or 1: 4,000 draws, and a scale off by 10 % lies 6 standard errors out."""
+    query = norms(sphere(1000, 7.0), adjacency)
+    mechanism = StabilityHistogram(epsilon=1.0, delta=1e-6)
+    source = SimulationSource(0)
+    found = np.array([release(mechanism, query, ledger=None, noise=source)[2] for _ in range(4000)])
+    scale = 2.0 if adjacency is REPLACE else 1.0
+    assert scale_p_value(found - 1000, scale) > 1e-6
+    assert scale_p_value(found - 1000, 1.1 * scale) < 1e-6
+
+
+def test_a_histogram_of_larger_steps_is_refused():
+    with pytest.raises(InvalidParameterError, match="by 1 at most"):
+        run(
+            StabilityHistogram(epsilon=1.0, delta=0.1),
+            queries([5], sensitivities={"l1": 2.0, "linf": 2.0}),
+        )
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])

@@ -1,6 +1,7 @@
 """Composition and conversion, against 60-digit arithmetic and a second accountant."""
 
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -202,3 +203,13 @@ def test_every_cost_has_a_native_name():
     text = native(compose(Gaussian(0.5), Pure(0.25), ZCDP(0.125), Approx(0.1, 1e-7)))
     for part in ("mu = 0.5", "epsilon = 0.25", "rho = 0.125", "delta = 1e-07"):
         assert part in text
+
+
+def test_two_pure_parts_whose_sum_rounds_down():
+    """0.8 + 7.2 exceeds 8 as binary numbers do: there is a delta, small and not zero."""
+    cost = Composed((Pure(0.8), Pure(7.2)))
+    excess = Fraction(0.8) + Fraction(7.2) - 8
+    assert excess > 0
+    both = 1 / (1 + math.exp(-0.8)) / (1 + math.exp(-7.2))
+    assert delta_of(cost, 8.0) >= both * float(excess)
+    assert delta_of(cost, math.nextafter(8.0, 9.0)) == 0.0

@@ -23,7 +23,7 @@ __all__ = ["FRACTION_BITS", "NO_EXPONENT", "SMALLEST_NORM", "Clip"]
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
 NO_EXPONENT = 2044  # norms below R 2^-1022, the smallest normal float, count as zero
 _COLUMNS = 4096  # summed at a time
-SMALLEST_NORM, _LARGEST_NORM = 1e-60, 1e60  # others would overflow or vanish when squared
+SMALLEST_NORM, _LARGEST_NORM = 1e-50, 1e50  # others would overflow or vanish when squared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,7 +60,7 @@ class Clip:
 
     def __post_init__(self) -> None:
         if not SMALLEST_NORM <= self.row_norm <= _LARGEST_NORM:
-            raise InvalidParameterError("row_norm must be positive (between 1e-60 and 1e60)")
+            raise InvalidParameterError("row_norm must be positive (between 1e-50 and 1e50)")
         if self.on_invalid not in ("raise", "zero"):
             raise InvalidParameterError("on_invalid must be 'raise' or 'zero'")
 

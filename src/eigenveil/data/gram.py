@@ -27,6 +27,7 @@ from eigenveil.privacy.adjacency import Adjacency
 __all__ = [
     "blas_is_exact",
     "count",
+    "limit_rows",
     "moment_sensitivities",
     "require_rows",
     "second_moment",
@@ -54,9 +55,7 @@ def _blocks(source: RowSource, clip: Clip) -> Iterator[tuple[NDArray[np.float64]
             rows = chunk[start : start + size]
             integers = buffer[: len(rows)]
             valid = clip.to_integers(rows, integers)
-            seen += len(rows)
-            if seen > _MAX_ROWS:
-                raise InvalidDataError(f"exact sums hold at most {_MAX_ROWS} rows: split the table")
+            seen = limit_rows(seen + len(rows))
             yield integers, valid
 
 
@@ -120,7 +119,7 @@ def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         adjacency=adjacency,
         unit=clip.radius**2 / (require_rows(rows) if replace else 1),
         count=rows if replace else None,
-        exact=True,
+        exact=clip.transform is None,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
 
@@ -141,7 +140,7 @@ def count(source: RowSource, clip: Clip) -> Bounded:
         adjacency=Adjacency.ADD_REMOVE,
         unit=clip.row_norm,
         count=None,
-        exact=True,
+        exact=clip.transform is None,
     )
 
 
@@ -173,8 +172,15 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         adjacency=adjacency,
         unit=clip.row_norm / (require_rows(rows) if replace else 1),
         count=rows if replace else None,
-        exact=True,
+        exact=clip.transform is None,
     )
+
+
+def limit_rows(rows: int) -> int:
+    """A number of rows that exact sums can hold."""
+    if rows > _MAX_ROWS:
+        raise InvalidDataError(f"exact sums hold at most {_MAX_ROWS} rows: split the table")
+    return rows
 
 
 def require_rows(rows: int) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import NO_EXPONENT, Clip
-from eigenveil.data.gram import require_rows
+from eigenveil.data.gram import limit_rows, require_rows
 from eigenveil.data.source import RowSource, tables
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -27,7 +27,7 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
     for chunk in tables(source):
         counts += np.bincount(clip.norm_exponents(chunk), minlength=NO_EXPONENT + 1)
-    rows = int(counts.sum())
+    rows = limit_rows(int(counts.sum()))
     if adjacency.count_is_public:
         require_rows(rows)
     return Bounded(
@@ -36,7 +36,7 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         adjacency=adjacency,
         unit=clip.row_norm,
         count=rows if adjacency.count_is_public else None,
-        exact=True,
+        exact=clip.transform is None,
     )
 
 

@@ -152,6 +152,8 @@ class PrivateCovariance(PrivateEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the covariance of ``X``: an array, a data frame, a path, or chunks."""
+        for name in ("row_norm_", "noisy_eigenvalues_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         outcome = self._release(X, trace_bound=self.trace_bound)
         del X
         noisy: NoisyMatrix = outcome.result.inner

@@ -113,8 +113,8 @@ class Gate:
             raise BudgetExceededError("an allotment cannot be spent by a forked process")
         with self._lock:
             self._pay(step)
-        self.exact = self.exact and query.exact and step.exact
-        self.rows = query.count
+            self.exact = self.exact and query.exact and step.exact
+            self.rows = query.count
         return step.perturb(query, self._noise.bound_to(query.value.units))  # noise enters here
 
     def _pay(self, step: Mechanism[Any]) -> None:

@@ -20,5 +20,10 @@ class FixedPoint:
         """Nearest float64; rounds where a unit needs more than 53 bits."""
         return self.units.astype(np.float64) * math.ldexp(1.0, self.exponent)
 
+    def refined(self, exponent: int) -> "FixedPoint":
+        """The same array with at most this exponent."""
+        shift = max(0, self.exponent - exponent)
+        return FixedPoint(self.units << shift, self.exponent - shift)
+
     def __repr__(self) -> str:  # the units are private sums: they must not reach a log
         return f"FixedPoint(shape={self.units.shape}, exponent={self.exponent})"

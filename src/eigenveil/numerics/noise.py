@@ -66,8 +66,9 @@ class NoiseLaw(ABC):
     @property
     def fluctuation(self) -> float:
         """Scale of the largest eigenvalue about the edge."""
-        curvature = self.r_transform(self.critical)[2] / 2 + self.critical**-3
-        return math.cbrt(curvature / self.d**2)
+        unit = self.scaled(self.critical)  # of g* = 1: cubes of other units would overflow
+        curvature = unit.r_transform(1.0)[2] / 2 + 1
+        return math.cbrt(curvature / self.d**2) / self.critical
 
     @property
     def ceiling(self) -> float:

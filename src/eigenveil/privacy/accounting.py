@@ -50,6 +50,7 @@ __all__ = [
 CURVE_ERROR = 1e-11
 # Distinct sums of pure losses enumerated exactly before they are rounded up to a grid.
 _MAX_LOSSES = 1 << 14
+_LOSS_ERROR = 1e-13  # relative, of a sum of losses and of its difference from an epsilon
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
@@ -193,13 +194,15 @@ def delta_of(cost: Cost, epsilon: float) -> float:
         )
     elif not parts.pure:
         delta = gaussian_delta(mu, epsilon)
-    elif mu == 0 and math.fsum(parts.pure) <= epsilon:
+    elif mu == 0 and sum(map(Fraction, parts.pure)) <= Fraction(epsilon):
         delta = 0.0
     else:
+        # Losses are sums of floats: a lower epsilon pays for their rounding.
+        lower = epsilon - _LOSS_ERROR * (epsilon + math.fsum(parts.pure))
         delta = math.fsum(
-            probability * gaussian_delta(mu, epsilon - loss)
+            probability * gaussian_delta(mu, lower - loss)
             for loss, probability in _pure_losses(parts.pure).items()
-            if mu > 0 or loss > epsilon
+            if mu > 0 or loss > lower
         )
     if delta:
         delta *= 1 + CURVE_ERROR

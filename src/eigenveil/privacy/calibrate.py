@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from eigenveil.exceptions import InvalidBudgetError, UnsupportedNotionError
-from eigenveil.privacy.accounting import delta_of, fits
+from eigenveil.privacy.accounting import delta_of, epsilon_of, fits
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
 
@@ -23,7 +23,7 @@ def strength(budget: Budget, cost_of: Callable[[float], Cost], mechanism: str) -
     """
     if delta_of(cost_of(1.0), 0.0) == 0.0:
         return 1.0  # it spends nothing: there is nothing to calibrate
-    if budget.is_pure and not fits(cost_of(_SMALLEST), budget):
+    if budget.is_pure and math.isinf(epsilon_of(cost_of(1.0), 0.0)):
         raise UnsupportedNotionError(
             f"{mechanism!r} cannot give a pure epsilon guarantee: give delta as well, or rho"
         )

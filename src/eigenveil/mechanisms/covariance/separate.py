@@ -71,8 +71,9 @@ class SeparateCov:
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
         """The second moment in the caller's units."""
         moment = second_moment(source, clip, gate.adjacency)
+        spectrum = eigenvalues(moment)
         noisy = gate.draw(self.vectors, moment)
-        values = gate.draw(self.values, eigenvalues(moment))
+        values = gate.draw(self.values, spectrum)
         _, basis = np.linalg.eigh(noisy.matrix)
         return on_basis(basis, values, moment.trace_bound)
 

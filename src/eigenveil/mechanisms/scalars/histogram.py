@@ -52,7 +52,7 @@ class StabilityHistogram:
         filled = np.flatnonzero(counts)
         scale = noise_scale(query.sensitivity("l1"), self.epsilon)
         grid = unit_grid(scale, -30)
-        exact = FixedPoint(counts[filled] << 30, query.value.exponent - 30)
+        exact = FixedPoint(counts[filled], query.value.exponent).refined(-30)
         noisy = add_noise(exact, scale, noise, law=LAPLACE, grid=grid).to_float()
         # A grid step covers the rounding of the noise.
         limit = 1 + scale * max(0.0, math.log(0.5 / self.delta)) + math.ldexp(1.0, grid)

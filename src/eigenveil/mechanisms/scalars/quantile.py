@@ -41,6 +41,7 @@ class PrivateQuantile:
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
             raise InvalidParameterError("the level of a quantile must lie between 0 and 1")
+        unit_grid(2 / self.epsilon, -_LEVEL_BITS)  # refuses a budget too small, before any charge
 
     def cost(self) -> Cost:
         """Cost of one `perturb`."""

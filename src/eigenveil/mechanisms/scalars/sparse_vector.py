@@ -30,6 +30,8 @@ from eigenveil.privacy.cost import Cost, Pure
 
 __all__ = ["SparseVector"]
 
+_FINEST = -20  # counts are held this finely, so that ties are rare
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseVector:
@@ -38,6 +40,9 @@ class SparseVector:
     name: ClassVar[str] = "sparse-vector"
     exact: ClassVar[bool] = True
     epsilon: float
+
+    def __post_init__(self) -> None:
+        unit_grid(4 / self.epsilon, _FINEST)  # refuses a budget too small, before any charge
 
     def cost(self) -> Cost:
         """Cost of one `perturb`, however many queries there are."""
@@ -54,9 +59,10 @@ class SparseVector:
                 "the sparse vector technique needs queries of sensitivity 1"
             )
         scale = noise_scale(4.0, self.epsilon)
-        grid = unit_grid(scale, query.value.exponent)
-        zero = FixedPoint(np.zeros(1, dtype=np.int64), query.value.exponent)
+        queries = query.value.refined(_FINEST)
+        grid = unit_grid(scale, queries.exponent)
+        zero = FixedPoint(np.zeros(1, dtype=np.int64), queries.exponent)
         threshold = add_noise(zero, scale / 2, noise, law=LAPLACE, grid=grid).units[0]
-        noisy = add_noise(query.value, scale, noise, law=LAPLACE, grid=grid).units
+        noisy = add_noise(queries, scale, noise, law=LAPLACE, grid=grid).units
         above = np.flatnonzero(noisy >= threshold)
         return int(above[0]) if above.size else noisy.size
