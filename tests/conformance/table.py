@@ -530,6 +530,7 @@ TABLE = [
         lambda epsilon, d, k: Lifted(inner=WishartCov(epsilon=epsilon, clean=False), row_norm=1.0),
         query=_lifted_moment,
         worst_pair=_oblique,
+        may_coincide=True,
         read=_centred_entries,
         norm="nuclear",
         sensitivity=NUCLEAR,

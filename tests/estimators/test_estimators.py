@@ -627,6 +627,7 @@ def test_no_trace_exceeds_what_the_rows_allow(mechanism, adjacency, rows):
         ("wishart", PURE),
         ("laplace", PURE),
         ("separate", BUDGET),
+        ("separate", PURE),
         ("gauss", BUDGET),
     ],
 )

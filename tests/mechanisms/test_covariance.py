@@ -179,6 +179,19 @@ def test_adaptive_cleaned_finds_the_scale(adjacency):
 
 
 @BOTH
+@pytest.mark.parametrize("rho", [0.001, 0.01])
+def test_adaptive_cleaned_does_not_collapse(rho, adjacency):
+    """500 unit rows at a budget too small for a search: nearly all keep their norm; of 20 runs at
+    most 8 lower the bound below a half.
+    """
+    rows = np.random.default_rng(0).standard_normal((500, 3))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    procedure = AdaptiveCleanedCov.gaussian(math.sqrt(2 * rho))
+    chosen = [run(procedure, rows, seed, adjacency).row_norm for seed in range(20)]
+    assert sum(bound < 0.5 for bound in chosen) <= 8
+
+
+@BOTH
 def test_a_lifted_release_with_little_noise_is_the_covariance(adjacency):
     rows = np.random.default_rng(0).standard_normal((3000, 4)) * 0.1 + [0.1, 0.0, -0.2, 0.3]
     lifted = Lifted(inner=WishartCov(epsilon=1e6, clean=False), row_norm=1.0)

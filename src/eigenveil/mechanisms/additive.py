@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.numerics.lattice import GAUSSIAN, LAPLACE, Law, add_noise, grid_exponent
@@ -25,10 +26,11 @@ __all__ = ["GaussianNoise", "LaplaceNoise", "NoisyVector", "VectorNoise"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyVector:
-    """Released values in the caller's units, and the standard deviation of their noise."""
+    """Released values in the caller's units, and public facts about their noise."""
 
     values: NDArray[np.float64]
-    deviation: float  # public
+    deviation: float  # standard deviation of one entry
+    largest: float  # what the largest of the entries exceeds about once in a hundred times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,8 @@ class GaussianNoise:
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
         """The noisy vector in the caller's units."""
         scale = noise_scale(query.sensitivity("l2"), self.mu)
-        return _add(query, scale, noise, GAUSSIAN, deviation=scale)
+        largest = -scale * float(ndtri(0.01 / query.value.units.size))
+        return _add(query, scale, noise, GAUSSIAN, deviation=scale, largest=largest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +67,23 @@ class LaplaceNoise:
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
         """The noisy vector in the caller's units."""
         scale = noise_scale(query.sensitivity("l1"), self.epsilon)
-        return _add(query, scale, noise, LAPLACE, deviation=math.sqrt(2) * scale)
+        largest = scale * math.log(query.value.units.size / 0.02)
+        return _add(query, scale, noise, LAPLACE, deviation=math.sqrt(2) * scale, largest=largest)
 
 
 VectorNoise = GaussianNoise | LaplaceNoise
 
 
 def _add(
-    query: Bounded, scale: float, noise: NoiseSource, law: Law, *, deviation: float
+    query: Bounded,
+    scale: float,
+    noise: NoiseSource,
+    law: Law,
+    *,
+    deviation: float,
+    largest: float,
 ) -> NoisyVector:
     grid = grid_exponent(scale, query.value.exponent)
     noisy = add_noise(query.value, scale, noise, law=law, grid=grid)
-    return NoisyVector(noisy.to_float() * query.unit, deviation * query.unit)
+    values = noisy.to_float() * query.unit
+    return NoisyVector(values, deviation * query.unit, largest * query.unit)

@@ -25,6 +25,7 @@ from eigenveil.mechanisms.centred import CentredResult, within
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["LIFT", "Lifted"]
@@ -64,7 +65,11 @@ class Lifted:
         centre = np.zeros(side.size) if start.centre is None else start.centre
         mean = side * (LIFT * self.row_norm / max(corner, constant))
         values, law = _before_cleaning(noisy, constant * (count or 1.0))
-        released = NoisyMatrix(_complement(lifted, corner), noisy.noise_scale, law, values)
+        # Rounding must not leave a negative variance.
+        complement, _ = map_eigenvalues(
+            _complement(lifted, corner), lambda values: np.maximum(values, 0.0)
+        )
+        released = NoisyMatrix(complement, noisy.noise_scale, law, values)
         return CentredResult(within(centre + mean, start), 0.0, count, released)
 
 

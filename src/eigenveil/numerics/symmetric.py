@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
@@ -79,9 +80,11 @@ class GaussianLaw(NoiseLaw):
 
     @property
     def energy_excess(self) -> float:
-        """Four standard deviations of chi-squared."""
+        """The tail of chi-squared; a single entry has no energy about its mean."""
         freedom = self.d * (self.d + 1) / 2 - 1
-        return 4 * math.sqrt(2 * freedom) * self.scale**2
+        if freedom == 0:
+            return 0.0
+        return (float(chi2.isf(1e-4, freedom)) - freedom) * self.scale**2
 
     def r_transform(self, g: float) -> tuple[float, float, float]:
         """R, R', R''."""

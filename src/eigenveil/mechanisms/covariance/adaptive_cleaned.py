@@ -102,4 +102,5 @@ class AdaptiveCleanedCov:
         law = self._law(d, norms.adjacency)
         worth = KAPPA * min(math.sqrt(law.energy), 2 * math.sqrt(rows * law.edge))
         limit = math.ceil(max(worth, _PATIENCE / self.search.epsilon))
+        limit = min(limit, max(1, rows // 2))  # beyond it nothing but noise would end the search
         return replace(beyond, value=FixedPoint(beyond.value.units - limit, 0))

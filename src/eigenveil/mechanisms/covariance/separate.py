@@ -16,7 +16,6 @@ Differences from the source
    eigenvalues of S are: post-processing.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -83,6 +82,6 @@ def on_basis(basis: NDArray[np.float64], values: NoisyVector, trace_bound: float
     d = values.values.size
     possible = project_to_simplex(isotonic_regression(values.values).x, trace_bound)
     matrix = (basis * possible) @ basis.T
-    # The largest of d noisy zeros; a law of scale s has its edge at sqrt(2d) s.
-    law = GaussianLaw(d, values.deviation * math.sqrt(math.log(max(2, d)) / d))
+    # Not the law of the noise, but one with the same floor: the largest of d noisy zeros.
+    law = GaussianLaw(d, values.largest / GaussianLaw(d, 1.0).floor())
     return NoisyMatrix((matrix + matrix.T) / 2, values.deviation, law)
