@@ -89,6 +89,7 @@ class Case:
     may_coincide: bool = False  # honest releases that are cleaned, projected or counted
     exact: bool = True
     trials: int = 3000  # of the audit, for each table
+    shows: bool = True  # whether so many can show what one row adds at all
     free: bool = False  # releases nothing
     adjacencies: tuple[Adjacency, ...] = (REPLACE, ADD)
 
@@ -294,6 +295,7 @@ COUNTED = {  # numbers found by counting rows
     "worst_pair": _long_and_short,
     "strength_of": pure_of,
     "may_coincide": True,
+    "shows": False,
 }
 VECTOR = {
     "query": _total,
@@ -383,6 +385,7 @@ TABLE = [
         may_coincide=True,
         exact=False,
         trials=1000,
+        shows=False,
     ),
     _case(
         "adaptive pure",
@@ -395,6 +398,7 @@ TABLE = [
         may_coincide=True,
         exact=False,
         trials=1000,
+        shows=False,
         **PURE,
     ),
     _case(
@@ -407,6 +411,7 @@ TABLE = [
         worst_pair=_long_and_short,
         may_coincide=True,
         trials=1000,
+        shows=False,
     ),
     _case(
         "exponential",
@@ -418,6 +423,7 @@ TABLE = [
         may_coincide=True,
         exact=False,
         trials=1000,
+        shows=False,
     ),
     _case(
         "exponential pure",
@@ -430,6 +436,7 @@ TABLE = [
         may_coincide=True,
         exact=False,
         trials=1000,
+        shows=False,
         **PURE,
     ),
     _case(
@@ -450,6 +457,7 @@ TABLE = [
         lambda mu, d, k: CoinPressCov.gaussian(mu),
         exact=False,
         trials=1000,
+        shows=False,
     ),
     _case("zero", "covariance.zero", lambda mu, d, k: ZeroCov(), free=True, may_coincide=True),
     _case(
@@ -499,6 +507,7 @@ TABLE = [
         ),
         read=_centred_entries,
         strength_of=pure_of,
+        shows=False,
         **(VECTOR | VECTOR_L1 | {"run": _procedure}),
     ),
     _case(
@@ -516,6 +525,7 @@ TABLE = [
         worst_pair=_all_entries,
         attained=0.95,
         adjacencies=(ADD,),  # the count is public otherwise
+        shows=False,
         **PURE,
     ),
     _case(
@@ -544,6 +554,7 @@ TABLE = [
         query=_trace,
         run=_one_step(_trace),
         read=lambda released: np.array([released.value]),
+        shows=False,
         norm="l2",
         sensitivity=ONE,
         worst_pair=_long_and_short,
@@ -556,6 +567,7 @@ TABLE = [
         query=_trace,
         run=_one_step(_trace),
         read=lambda released: np.array([released.value]),
+        shows=False,
         norm="l1",
         sensitivity=ONE,
         worst_pair=_long_and_short,
