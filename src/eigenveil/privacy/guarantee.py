@@ -111,7 +111,7 @@ class Guarantee:
 
     def _strength(self) -> str:
         if delta_of(self.cost, 0.0) == 0.0:
-            return "nothing at all"
+            return "a factor of 1 (nothing is spent)"
         budget = self.budget
         if budget.rho is not None:
             epsilon = epsilon_of(self.cost, _EXAMPLE_DELTA)
