@@ -25,7 +25,6 @@ from eigenveil.mechanisms.centred import CentredResult, within
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.numerics.noise import NoiseLaw
-from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["LIFT", "Lifted"]
@@ -65,10 +64,9 @@ class Lifted:
         centre = np.zeros(side.size) if start.centre is None else start.centre
         mean = side * (LIFT * self.row_norm / max(corner, constant))
         values, law = _before_cleaning(noisy, constant * (count or 1.0))
+        complement = _complement(lifted, corner)
         # Rounding must not leave a negative variance.
-        complement, _ = map_eigenvalues(
-            _complement(lifted, corner), lambda values: np.maximum(values, 0.0)
-        )
+        np.fill_diagonal(complement, np.maximum(complement.diagonal(), 0.0))
         released = NoisyMatrix(complement, noisy.noise_scale, law, values)
         return CentredResult(within(centre + mean, start), 0.0, count, released)
 
@@ -77,7 +75,7 @@ def _complement(lifted: NDArray[np.float64], corner: float) -> NDArray[np.float6
     """Of a positive semi-definite matrix; a corner of zero comes with a side of zeros."""
     side = lifted[:-1, -1]
     rest = lifted[:-1, :-1]
-    return rest - np.outer(side, side) / corner if corner > 0 else rest
+    return rest - np.outer(side, side) / corner if corner > 0 else rest.copy()
 
 
 def _before_cleaning(
