@@ -13,7 +13,8 @@ from eigenveil.data.source import as_table, is_streamed, open_rows, tables
 from eigenveil.estimators.base import Build, Family, PrivateEstimator
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Procedure
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, NoisyComponents
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 

@@ -19,28 +19,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["AnalyzeGauss", "NoisyComponents"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NoisyComponents:
-    """Released directions (rows), their noisy eigenvalues, and the noisy trace."""
-
-    components: NDArray[np.float64]
-    eigenvalues: NDArray[np.float64]
-    trace: float
-    noise_scale: float  # s of the matrix noise, public
-    law: NoiseLaw | None
+__all__ = ["AnalyzeGauss"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

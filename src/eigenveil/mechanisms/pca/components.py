@@ -1,0 +1,36 @@
+"""What every mechanism for principal components releases."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.numerics.noise import NoiseLaw
+
+__all__ = ["NoisyComponents"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyComponents:
+    """Released directions, and public facts about their noise.
+
+    Attributes
+    ----------
+    components : array of shape (k, d)
+        Orthonormal rows, the leading one first.
+    eigenvalues : array of shape (k,)
+        Noisy second moment along each.
+    trace : float
+        Noisy, or a public bound on it.
+    noise_scale : float
+        Standard deviation of the noise on one of the eigenvalues' matrix entries.
+    law : NoiseLaw or None
+        Law of the matrix noise in the caller's units; None where no noisy matrix was released.
+
+    """
+
+    components: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
+    trace: float
+    noise_scale: float
+    law: NoiseLaw | None
