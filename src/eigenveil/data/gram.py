@@ -29,6 +29,7 @@ __all__ = [
     "count",
     "limit_rows",
     "moment_sensitivities",
+    "public_rows",
     "require_rows",
     "second_moment",
     "total",
@@ -181,6 +182,11 @@ def limit_rows(rows: int) -> int:
     if rows > _MAX_ROWS:
         raise InvalidDataError(f"exact sums hold at most {_MAX_ROWS} rows: split the table")
     return rows
+
+
+def public_rows(source: RowSource) -> int:
+    """Number of rows, for neighbours that share it."""
+    return require_rows(limit_rows(sum(chunk.shape[0] for chunk in tables(source))))
 
 
 def require_rows(rows: int) -> int:

@@ -1,4 +1,4 @@
-"""Statistics of a second moment that floating point computes: eigenvalues and compressions."""
+"""Statistics of a second moment in floating point: eigenvalues, projectors, compressions."""
 
 import math
 from dataclasses import replace
@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.spectral import top_eigenpairs
 
-__all__ = ["compressed", "eigenvalues"]
+__all__ = ["compressed", "eigenvalues", "projector"]
 
 _EXPONENT = -32  # at most 2**27 rows: 59 bits
+_PROJECTOR_EXPONENT = -40  # entries of at most 1, which one of many rows moves very little
 
 
 def eigenvalues(moment: Bounded) -> Bounded:
@@ -38,5 +40,23 @@ def compressed(moment: Bounded, basis: NDArray[np.float64]) -> Bounded:
     return replace(moment, value=_rounded((matrix + matrix.T) / 2), exact=False)
 
 
-def _rounded(values: NDArray[Any]) -> FixedPoint:
-    return FixedPoint(np.rint(np.ldexp(values, -_EXPONENT)).astype(np.int64), _EXPONENT)
+def projector(moment: Bounded, k: int, sensitivity: float) -> Bounded:
+    """The projector on the leading k eigenvectors, whose Frobenius sensitivity the caller proves.
+
+    No bound on rows alone gives one below sqrt(2 min(k, d - k)): the gap may be as small as it
+    likes.
+    """
+    _, basis = top_eigenpairs(moment.value.to_float(), k)
+    return replace(
+        moment,
+        value=_rounded(basis.T @ basis, _PROJECTOR_EXPONENT),
+        sensitivities={"frobenius": sensitivity},
+        unit=1.0,
+        exact=False,
+        spike=0.0,
+        trace_bound=float(k),
+    )
+
+
+def _rounded(values: NDArray[Any], exponent: int = _EXPONENT) -> FixedPoint:
+    return FixedPoint(np.rint(np.ldexp(values, -exponent)).astype(np.int64), exponent)

@@ -17,6 +17,7 @@ from eigenveil.mechanisms.covariance.zero import ZeroCov
 from eigenveil.mechanisms.lifted import Lifted
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.mechanisms.scalars.radius import PrivateRadius
@@ -49,6 +50,7 @@ __all__ = [
     "ProjectedCov",
     "SeparateCov",
     "SparseVector",
+    "Spiked",
     "StabilityHistogram",
     "Uncentred",
     "WishartCov",
