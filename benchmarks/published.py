@@ -1,8 +1,8 @@
-"""The mechanisms of Dong, Liang, Yi 2022 as published, for rows in the unit ball.
+"""Mechanisms as published: Dong, Liang, Yi 2022 for rows in the unit ball, Cai, Xia, Zha 2024.
 
-The noise is that of the paper: every entry on and above the diagonal has the same variance, and
-released eigenvalues stay as they are. The text is read with its misprints corrected: sqrt(rho) n,
-bounds that are sums, and an l1 sensitivity of sqrt(2) d/n in Lemma 12.
+The noise is that of the papers: every entry on and above the diagonal has the same variance, and
+released eigenvalues stay as they are. The text of the first is read with its misprints corrected:
+sqrt(rho) n, bounds that are sums, and an l1 sensitivity of sqrt(2) d/n in Lemma 12.
 """
 
 import math
@@ -87,3 +87,35 @@ def published_adaptive(norms, moment, rho, rng, *, tuned=False):
         values, basis = np.linalg.eigh(released)
         released = (basis * values.clip(0, 1)) @ basis.T
     return released * tau**2
+
+
+def classic(epsilon, delta):
+    """Noise for a sensitivity of 1, as the papers calibrate it; valid for epsilon < 1 only."""
+    return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+
+
+def published_dp_gauss(truth, squared_norm, n, epsilon, delta, rng, *, replace=True):
+    """DP-Gauss: Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 1, on rows within a norm.
+
+    ``squared_norm`` is (k + 4 ln n) lambda + d sigma^2 in Cai, Xia, Zha 2024, section 6.1, who
+    replace a row; without ``replace`` the sensitivity is that of Dwork et al., who remove one.
+    """
+    sensitivity = squared_norm * (math.sqrt(2) if replace else 1.0) / n
+    return truth + _symmetric(rng.standard_normal(truth.shape)) * sensitivity * classic(
+        epsilon, delta
+    )
+
+
+def published_dp_gauss_not_private(rows, epsilon, delta, rng):
+    """DP-Gauss*: scaled by the largest norm of the table, which nothing hides."""
+    largest = float(np.einsum("ij,ij->i", rows, rows).max())
+    n = len(rows)
+    return published_dp_gauss(rows.T @ rows / n, largest, n, epsilon, delta, rng)
+
+
+def published_spiked(truth, k, sensitivity, epsilon, delta, rng):
+    """Cai, Xia, Zha 2024, Algorithm 1, first release: (epsilon/2, delta/2). Rows of a basis."""
+    basis = np.linalg.eigh(truth)[1][:, -k:]
+    scale = sensitivity * classic(epsilon / 2, delta / 2)
+    noisy = basis @ basis.T + _symmetric(rng.standard_normal(truth.shape)) * scale
+    return np.linalg.eigh(noisy)[1][:, -k:].T
