@@ -1,12 +1,16 @@
 r"""Private quantile of row norms, on a public scale of powers of sqrt(2).
 
-Source: report noisy max (Dwork, Roth 2014, section 3.3) with the utility of Smith 2011.
+Source: report noisy max (Dwork, Roth 2014, section 3.3); utility after Smith 2011, of brackets.
 
-.. math:: \arg\max_j \; -\bigl|(1 - q)\,|\{\|x_i\| < c_j\}| - q\,|\{\|x_i\| \ge c_j\}|\bigr|
-          + \mathrm{Lap}(2/\epsilon), \qquad c_j = R\,2^{-j/2}
+.. math:: \arg\max_j \; -\max\bigl(0,\; b_{j+1} - qn,\; qn - b_j\bigr) + \mathrm{Lap}(2/\epsilon),
+          \qquad b_j = |\{\|x_i\| < R\,2^{-j/2}\}|
 
-One row moves each utility by at most max(q, 1 - q), or by 1 where it is replaced. The answer is the
-upper end of a bracket of width sqrt(2): enough to choose a bound for clipping.
+The bracket that holds the quantile has utility zero, the others lose what separates them from it
+in rows. A utility of bracket ends would not do: where all norms lie in one bracket, every end is
+equally far off.
+
+One row moves each utility by at most 1. The answer is the upper end of a bracket of width sqrt(2):
+enough to choose a bound for clipping.
 Proof: docs/proofs/quantile.md.
 """
 
@@ -16,7 +20,6 @@ from typing import ClassVar
 import numpy as np
 
 from eigenveil.data.bounded import Bounded
-from eigenveil.data.norms import rows_beyond
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.lattice import LAPLACE, add_noise, unit_grid
@@ -49,12 +52,13 @@ class PrivateQuantile:
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> int:
         """The j for which R 2^(-j/2) is the quantile; ``query`` holds counts of row norms."""
-        rows = int(query.value.units.sum())
-        beyond = np.concatenate([[0], rows_beyond(query).value.units])  # of every c_j
-        level = round(self.level * (1 << _LEVEL_BITS))
-        above = beyond * level
-        below = (rows - beyond) * ((1 << _LEVEL_BITS) - level)
-        utility = FixedPoint(-np.abs(below - above), -_LEVEL_BITS)
+        counts = query.value.units
+        below = np.cumsum(counts[::-1])[::-1] << _LEVEL_BITS  # the upper end of every bracket
+        wanted = round(self.level * (1 << _LEVEL_BITS)) * int(counts.sum())
+        beyond_lower = np.append(below[1:], 0) - wanted
+        short_of_upper = wanted - below
+        miss = np.maximum(0, np.maximum(beyond_lower, short_of_upper))
+        utility = FixedPoint(-miss, -_LEVEL_BITS)
         scale = noise_scale(2 * query.sensitivity("linf"), self.epsilon)
         grid = unit_grid(scale, utility.exponent)
         noisy = add_noise(utility, scale, noise, law=LAPLACE, grid=grid).units
