@@ -5,6 +5,10 @@ box, taken about the public centre c, divided by the public bound R, clipped to 
 and rounded to multiples of 2^-b. Every step is a function of that row and of public numbers,
 so the sums over rows have exactly the sensitivities of the unit ball.
 
+A normalised row is scaled to the unit sphere whatever its length, so that its direction alone
+counts and no bound R is needed; a row at the centre, which has no direction, stays there. It is the
+limit of clipping at a radius of zero.
+
 A lifted row has one more coordinate, the constant :math:`\gamma R`, and the ball the radius
 :math:`R\sqrt{1 + \gamma^2}`: the second moment then holds the sum and the count as well.
 """
@@ -18,12 +22,13 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
-__all__ = ["FRACTION_BITS", "NO_EXPONENT", "SMALLEST_NORM", "Clip"]
+__all__ = ["FRACTION_BITS", "LARGEST_NORM", "NO_EXPONENT", "SMALLEST_NORM", "Clip"]
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
 NO_EXPONENT = 2044  # norms below R 2^-1022, the smallest normal float, count as zero
 _COLUMNS = 4096  # summed at a time
-SMALLEST_NORM, _LARGEST_NORM = 1e-50, 1e50  # others would overflow or vanish when squared
+_NO_LENGTH = 1e-290  # squared norms below it have lost their digits
+SMALLEST_NORM, LARGEST_NORM = 1e-50, 1e50  # others would overflow or vanish when squared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +52,11 @@ class Clip:
         rank one in the caller's units.
     transform : array, optional
         Released matrix that rows about the centre are multiplied by before they are clipped.
+    stretch : (array, float), optional
+        Released directions, orthonormal rows, along which rows about the centre are stretched by
+        the factor before they are clipped.
+    normalise : bool
+        Scale every row about the centre to length ``row_norm``, not only those beyond it.
 
     """
 
@@ -57,9 +67,11 @@ class Clip:
     lift: float = 0.0
     spike: float = 0.0
     transform: NDArray[np.float64] | None = None
+    stretch: tuple[NDArray[np.float64], float] | None = None
+    normalise: bool = False
 
     def __post_init__(self) -> None:
-        if not SMALLEST_NORM <= self.row_norm <= _LARGEST_NORM:
+        if not SMALLEST_NORM <= self.row_norm <= LARGEST_NORM:
             raise InvalidParameterError("row_norm must be positive (between 1e-50 and 1e50)")
         if self.on_invalid not in ("raise", "zero"):
             raise InvalidParameterError("on_invalid must be 'raise' or 'zero'")
@@ -89,7 +101,11 @@ class Clip:
         huge = np.flatnonzero(~np.isfinite(squares))
         moved[huge] /= np.abs(moved[huge]).max(axis=1, initial=1.0, keepdims=True)
         # A row at the centre divides by zero: the minimum is then 1.
-        shrink = np.minimum(1.0, radius * self.row_norm / np.sqrt(squares))
+        shrink = radius * self.row_norm / np.sqrt(squares)
+        if self.normalise:
+            shrink[squares < _NO_LENGTH] = 0.0
+        else:
+            np.minimum(1.0, shrink, out=shrink)
         factor = shrink * (scaled_one / self.row_norm)
         # A row whose squared norm overflows lies outside the ball: only its direction counts.
         factor[huge] = radius * scaled_one / np.linalg.norm(moved[huge], axis=1)
@@ -114,6 +130,8 @@ class Clip:
         moved[invalid] = 0.0
         if self.transform is not None:
             moved[...] = moved @ self.transform
+        if self.stretch is not None:
+            _stretch(moved, *self.stretch)
         return invalid
 
     def norm_exponents(self, rows: NDArray[Any]) -> NDArray[np.int64]:
@@ -160,12 +178,25 @@ def _radius(d: int) -> float:
 
 
 def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    return _sums(rows, rows, "ij,ij->i")
+
+
+def _stretch(rows: NDArray[np.float64], directions: NDArray[np.float64], factor: float) -> None:
+    """In place; a product of matrices would round a row in company of the others."""
+    inside = [_sums(rows, direction, "ij,j->i") for direction in directions]
+    for coordinate, direction in zip(inside, directions, strict=True):
+        rows += ((factor - 1) * coordinate)[:, None] * direction
+
+
+def _sums(
+    rows: NDArray[np.float64], others: NDArray[np.float64], subscripts: str
+) -> NDArray[np.float64]:
     """Row by row, in an order of additions that does not depend on the other rows.
 
     On more columns than numpy buffers, its order depends on the number of rows.
     """
     total = np.zeros(rows.shape[0])
     for start in range(0, rows.shape[1], _COLUMNS):
-        part = rows[:, start : start + _COLUMNS]
-        total += np.einsum("ij,ij->i", part, part)
+        columns = slice(start, start + _COLUMNS)
+        total += np.einsum(subscripts, rows[:, columns], others[..., columns])
     return total

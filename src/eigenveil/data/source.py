@@ -20,8 +20,10 @@ __all__ = [
     "ArraySource",
     "CSVSource",
     "IterableSource",
+    "PairedSource",
     "ParquetSource",
     "RowSource",
+    "ScaledSource",
     "as_table",
     "is_streamed",
     "open_rows",
@@ -156,18 +158,18 @@ class ArraySource:
     feature_names = None
 
     def __init__(self, array: NDArray[Any]) -> None:
-        self._array = as_table(array)
+        self.array = as_table(array)
 
     @property
     def n_columns(self) -> int:
         """Number of columns."""
-        return int(self._array.shape[1])
+        return int(self.array.shape[1])
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Views of consecutive rows."""
         size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
-        for start in range(0, self._array.shape[0], size):
-            yield self._array[start : start + size]
+        for start in range(0, self.array.shape[0], size):
+            yield self.array[start : start + size]
 
 
 class IterableSource:
@@ -192,6 +194,61 @@ class IterableSource:
             raise InvalidDataError("these rows were read already and cannot be read again")
         self._read = True
         yield from self._chunks
+
+
+class PairedSource:
+    """Half differences of disjoint pairs of rows; of an odd number one row is left out.
+
+    Who is paired with whom depends on the number of rows alone, so replacing one row replaces one
+    difference. The table is held in memory unless it is an array.
+    """
+
+    rereadable = True
+
+    def __init__(self, source: RowSource) -> None:
+        self.n_columns = source.n_columns
+        self.feature_names = source.feature_names
+        if not isinstance(source, ArraySource):
+            source = ArraySource(np.concatenate([np.empty((0, self.n_columns)), *tables(source)]))
+        self._rows = source.array
+        order = _scattered(self._rows.shape[0])
+        half = order.size // 2
+        self._pairs = np.sort(order[: 2 * half].reshape(2, half), axis=0).T
+        self._pairs = self._pairs[np.argsort(self._pairs[:, 0])]  # read in the order of memory
+
+    def chunks(self) -> Iterator[NDArray[np.float64]]:
+        """Differences in chunks; halved, so that none overflows."""
+        size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
+        for start in range(0, len(self._pairs), size):
+            first, second = self._pairs[start : start + size].T
+            difference = self._rows[first] * 0.5
+            difference -= self._rows[second] * 0.5
+            yield np.asarray(difference, dtype=np.float64)
+
+
+def _scattered(n: int) -> NDArray[np.intp]:
+    """The numbers below n in an order that looks random (splitmix64) and is public."""
+    x = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return np.argsort(x ^ (x >> np.uint64(31)), kind="stable")
+
+
+class ScaledSource:
+    """Columns divided by public or released scales; an infinite scale leaves a column out."""
+
+    def __init__(self, source: RowSource, scale: NDArray[np.float64]) -> None:
+        self.n_columns = source.n_columns
+        self.feature_names = source.feature_names
+        self.rereadable = source.rereadable
+        self._source = source
+        self._scale = scale
+
+    def chunks(self) -> Iterator[NDArray[np.float64]]:
+        """Scaled chunks."""
+        for chunk in tables(self._source):
+            with np.errstate(all="ignore"):  # a warning would depend on the records
+                yield np.asarray(chunk, dtype=np.float64) / self._scale
 
 
 class CSVSource:
