@@ -134,6 +134,13 @@ class Clip:
             _stretch(moved, *self.stretch)
         return invalid
 
+    def about_centre(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Rows about the centre before they are clipped; invalid ones are zero."""
+        moved = np.empty(rows.shape)
+        with np.errstate(all="ignore"):
+            self._about_centre(rows, moved)
+        return moved
+
     def norm_exponents(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """For each row the largest j >= 0 with |x| < R 2^(-j/2), as floats decide it.
 
@@ -142,12 +149,13 @@ class Clip:
         with np.errstate(all="ignore"):
             moved = np.empty(rows.shape)
             self._about_centre(rows, moved)
-            largest = np.abs(moved).max(axis=1, initial=0.0)
-            relative = (
-                largest
-                / self.row_norm
-                * np.sqrt(_squared_norms(moved / np.where(largest > 0, largest, 1.0)[:, None]))
-            )
+            squares = _squared_norms(moved)
+            relative = np.sqrt(squares) / self.row_norm
+            # Squares that lost their digits or overflowed are taken again, of a scaled row.
+            far = np.flatnonzero(~((squares > _NO_LENGTH) & np.isfinite(squares)))
+            largest = np.abs(moved[far]).max(axis=1, initial=0.0)
+            scaled = moved[far] / np.where(largest > 0, largest, 1.0)[:, None]
+            relative[far] = largest / self.row_norm * np.sqrt(_squared_norms(scaled))
             fraction, exponents = np.frexp(relative)
             halves = -2 * exponents.astype(np.int64) + (fraction < math.sqrt(0.5))
             bins = np.clip(halves, 0, NO_EXPONENT - 1)

@@ -1,10 +1,11 @@
-r"""How row norms are distributed, on a public scale of powers of sqrt(2).
+r"""How row norms are distributed, on a public scale of powers of sqrt(2), and single columns.
 
 Rows are counted by the exponent j of their norm, R 2^(-(j+1)/2) <= |x| < R 2^(-j/2); one row
 changes one count by one (add/remove) or two of them (replace-one). Any query that adds up counts
 with public weights in [0, 1] then moves by at most 1, however many such queries are asked.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,9 +18,10 @@ from eigenveil.data.source import RowSource, tables
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["norm_counts", "rows_beyond", "weighted_counts"]
+__all__ = ["OCTAVES", "column_counts", "norm_counts", "rows_beyond", "weighted_counts"]
 
 _WEIGHT_BITS = 30
+OCTAVES = range(-166, 167)  # e for magnitudes from 2^(e-1) up to 2^e, as far as 1e50
 
 
 def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
@@ -36,6 +38,37 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         adjacency=adjacency,
         unit=clip.row_norm,
         count=rows if adjacency.count_is_public else None,
+        exact=clip.transform is None,
+    )
+
+
+def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
+    """For each column the rows by the octave of its magnitude; zeros are not counted.
+
+    A row brings at most one count to each of d columns: it moves the table of counts by at most
+    sqrt(d) in l2 norm and d in l1 norm, a replaced row by sqrt(2 d) and 2 d.
+    """
+    d, first = source.n_columns, OCTAVES[0]
+    counts = np.zeros(d * len(OCTAVES), dtype=np.int64)
+    columns = np.arange(d) * len(OCTAVES)
+    rows = 0
+    for chunk in tables(source):
+        moved = clip.about_centre(chunk)
+        _, exponents = np.frexp(moved)
+        bins = np.clip(exponents.astype(np.int64) - first, 0, len(OCTAVES) - 1) + columns
+        seen = np.abs(moved) >= 2.0 ** (first - 1)
+        counts += np.bincount(bins[seen], minlength=counts.size)
+        rows = limit_rows(rows + len(chunk))
+    public = adjacency.count_is_public
+    if public:
+        require_rows(rows)
+    most = math.nextafter(math.sqrt(2 * d if public else d), math.inf)
+    return Bounded(
+        value=FixedPoint(counts.reshape(d, -1), 0),
+        sensitivities={"l2": most, "l1": 2.0 * d if public else float(d)},
+        adjacency=adjacency,
+        unit=1.0,
+        count=rows if public else None,
         exact=clip.transform is None,
     )
 
