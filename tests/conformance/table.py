@@ -498,6 +498,13 @@ TABLE = [
         adjacencies=(REPLACE,),
     ),
     _case(
+        "analyze-gauss lazy",
+        "pca.analyze_gauss",
+        lambda mu, d, k: AnalyzeGauss(mu=mu, n_components=k, lazy=True),
+        read=_projector,
+        exact=False,
+    ),
+    _case(
         "gaussian",
         "additive",
         lambda mu, d, k: GaussianNoise(mu=mu),

@@ -48,7 +48,7 @@ class Tape(Gate):
 
 def size(gap, norm):
     if norm == "nuclear":
-        return np.abs(np.linalg.eigvalsh(gap)).sum()
+        return np.abs(np.linalg.eigvalsh(gap if gap.ndim == 2 else np.diag(gap))).sum()
     if norm == "linf":
         return np.abs(gap).max(initial=0.0)
     if norm == "l1":

@@ -27,6 +27,7 @@ from eigenveil.privacy.adjacency import Adjacency
 __all__ = [
     "blas_is_exact",
     "count",
+    "integer_blocks",
     "limit_rows",
     "moment_sensitivities",
     "public_rows",
@@ -46,9 +47,15 @@ def _accumulate(rows: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray
     return blas.dsyrk(1.0, rows.T, beta=1.0, c=sums, overwrite_c=True)  # type: ignore[no-any-return]
 
 
-def _blocks(source: RowSource, clip: Clip) -> Iterator[tuple[NDArray[np.float64], int]]:
+def integer_blocks(
+    source: RowSource, clip: Clip, *, at_least: int = 256
+) -> Iterator[tuple[NDArray[np.float64], int]]:
+    """Integer rows in a buffer that is used again, and how many of them were valid.
+
+    As many at a time as stay in cache, or ``at_least`` so many if their source has them.
+    """
     width = clip.width(source.n_columns)
-    size = min(_EXACT_ROWS, max(256, _BLOCK_BYTES // (8 * width)))
+    size = min(_EXACT_ROWS, max(at_least, _BLOCK_BYTES // (8 * width)))
     buffer = np.empty((size, width))
     seen = 0
     for chunk in tables(source):
@@ -83,7 +90,7 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     group: NDArray[np.float64] = np.zeros((d, d), order="F")
     sums = np.zeros((d, d), dtype=np.int64)
     rows = pending = 0
-    for integers, _ in _blocks(source, clip):
+    for integers, _ in integer_blocks(source, clip):
         if pending + len(integers) > _EXACT_ROWS:
             _move(group, sums)
             pending = 0
@@ -110,7 +117,7 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
 def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Sum of squared norms of clipped rows in units of R^2: one row moves it by at most 1."""
     squares = rows = 0
-    for integers, _ in _blocks(source, clip):
+    for integers, _ in integer_blocks(source, clip):
         squares += int(np.einsum("ij,ij->", integers, integers))  # below 2**53: exact
         rows += len(integers)
     replace = adjacency is Adjacency.REPLACE_ONE
@@ -134,7 +141,7 @@ def _move(group: NDArray[np.float64], sums: NDArray[np.int64]) -> None:
 
 def count(source: RowSource, clip: Clip) -> Bounded:
     """Number of valid rows, for add/remove neighbours: sensitivity 1."""
-    rows = sum(valid for _, valid in _blocks(source, clip))
+    rows = sum(valid for _, valid in integer_blocks(source, clip))
     return Bounded(
         value=FixedPoint(np.array([rows << FRACTION_BITS]), -FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
@@ -154,7 +161,7 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """
     sums = np.zeros(source.n_columns, dtype=np.int64)
     rows = valid_rows = 0
-    for integers, valid in _blocks(source, clip):
+    for integers, valid in integer_blocks(source, clip):
         sums += integers.sum(axis=0).astype(np.int64)  # below 2**53: exact
         rows += len(integers)
         valid_rows += valid

@@ -6,26 +6,100 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-__all__ = ["map_eigenvalues", "project_to_simplex", "top_eigenpairs"]
+__all__ = ["block_krylov", "map_eigenvalues", "project_to_simplex", "top_eigenpairs"]
+
+# From these sizes on a few pairs cost less by products than by LAPACK, even where noise makes
+# them converge slowly: ten of 4096 in 5 s instead of 12, to a fiftieth of the noise in 1.2 s.
+_LOOSE_SIZE, _TIGHT_SIZE = 1536, 4096
+_CHECK_GROWTH = 1.1  # of the basis between looks at the residuals
 
 
 def top_eigenpairs(
-    matrix: NDArray[np.float64], k: int
+    matrix: NDArray[np.float64], k: int, tolerance: float | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Largest ``k`` eigenvalues, descending, and their eigenvectors as rows.
+    """Largest ``k`` eigenvalues, descending, and their eigenvectors as rows; signs as `_signed`.
 
-    Each vector's entry of largest magnitude is positive, so the same matrix gives the same
-    signs everywhere.
+    A few pairs of a large matrix come from `block_krylov`, to residuals of at most ``tolerance``
+    (1e-11 of the Frobenius norm where absent), unless LAPACK would take less time for it.
     """
     d = matrix.shape[0]
+    if d >= (_TIGHT_SIZE if tolerance is None else _LOOSE_SIZE) and k <= d // 100:
+        if tolerance is None:
+            tolerance = 1e-11 * float(np.linalg.norm(matrix))
+        start = np.cos(np.outer(np.arange(d) ** 2.0, np.arange(1, k + 3) ** 0.5))  # no pattern
+        values, rows, residual = block_krylov(
+            lambda block: matrix @ block, start, k, tolerance, columns=d // 4
+        )
+        if residual <= tolerance:
+            return values, rows
     if k == d:
         values, vectors = eigh(matrix, driver="evd")  # divide and conquer: faster for all of them
     else:
         values, vectors = eigh(matrix, subset_by_index=[d - k, d - 1])
-    rows = np.ascontiguousarray(vectors[:, ::-1].T)
-    largest = rows[np.arange(k), np.argmax(np.abs(rows), axis=1)]
-    rows *= np.where(largest < 0, -1.0, 1.0)[:, None]
-    return np.ascontiguousarray(values[::-1]), rows
+    return np.ascontiguousarray(values[::-1]), _signed(vectors[:, ::-1].T)
+
+
+def block_krylov(
+    product: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    start: NDArray[np.float64],
+    k: int,
+    tolerance: float,
+    *,
+    columns: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Largest ``k`` eigenpairs of a symmetric matrix A from products alone: block Lanczos.
+
+    Parameters
+    ----------
+    product : callable
+        A times orthonormal columns, each block orthogonal to all before it.
+    start : array of shape (d, width)
+        Independent columns. A width below k costs fewer columns and more products, and cannot
+        tell apart eigenvalues that coincide more than width times.
+    k : int
+        Number of pairs.
+    tolerance : float
+        Stops once |A y - theta y| is at most this for every pair.
+    columns : int
+        Stops before the basis has more columns than this, which is at least k.
+
+    Returns
+    -------
+    values, vectors, residual
+        Descending, as rows with the signs of `_signed`; the largest |A y - theta y|.
+
+    """
+    d, width = start.shape
+    columns = min(columns, d)
+    basis = np.empty((d, columns), order="F")  # V; pages never written to cost no memory
+    small = np.zeros((columns, columns))  # V'AV
+    block = np.linalg.qr(start)[0]
+    size = checked = 0
+    while True:
+        new = slice(size, size + block.shape[1])
+        size = new.stop
+        basis[:, new] = block
+        seen = basis[:, :size]
+        image = product(block)
+        small[:size, new] = seen.T @ image
+        small[new, :size] = small[:size, new].T
+        image = image - seen @ small[:size, new]
+        block, coupling = np.linalg.qr(image)
+        last = size == d or (size + width > columns and columns < d)
+        if last or size >= max(k, _CHECK_GROWTH * checked):
+            checked = size
+            values, vectors = eigh(small[:size, :size], subset_by_index=[size - k, size - 1])
+            # AV - V(V'AV) is the next block times the coupling, in the columns of the last block.
+            residual = float(np.linalg.norm(coupling @ vectors[new], axis=0).max())
+            if last or residual <= tolerance:
+                return values[::-1].copy(), _signed((seen @ vectors[:, ::-1]).T), residual
+        block = np.linalg.qr(block - seen @ (seen.T @ block))[0][:, : d - size]  # against rounding
+
+
+def _signed(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each vector's entry of largest magnitude made positive: the same signs everywhere."""
+    largest = rows[np.arange(len(rows)), np.argmax(np.abs(rows), axis=1)]
+    return np.ascontiguousarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None])
 
 
 def map_eigenvalues(

@@ -18,8 +18,9 @@ from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.lattice import GAUSSIAN, Law, add_noise, grid_exponent
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.numerics.variates import normals
 
-__all__ = ["GaussianLaw", "add_symmetric", "add_symmetric_gaussian"]
+__all__ = ["GaussianLaw", "LazyGaussian", "add_symmetric", "add_symmetric_gaussian"]
 
 _GROUP = 1 << 19  # entries in a band of rows
 
@@ -101,3 +102,73 @@ class GaussianLaw(NoiseLaw):
     @property
     def _radius(self) -> float:
         return math.sqrt(self.d / 2) * self.scale
+
+
+class LazyGaussian:
+    r"""Products of one isotropic symmetric Gaussian matrix, drawn as they are asked for.
+
+    The matrix Z is never formed. With V the directions asked about so far and W = ZV, a new
+    orthonormal block Q with V'Q = 0 has
+
+    .. math:: Z Q = V (W'Q) + Q N + (I - VV' - QQ') G
+
+    with N isotropic symmetric of the same scale and G of independent N(0, scale^2/2): V'ZQ is
+    known, and the rest of Z is independent of all answers. So the answers together have the law
+    of products with one matrix, however later blocks depend on earlier answers. Proof:
+    docs/proofs/analyze_gauss.md. Floating point: idealised numerics.
+
+    Parameters
+    ----------
+    d : int
+        Size of the matrix.
+    scale : float
+        Standard deviation of an entry of the diagonal.
+    source : NoiseSource
+        Where the random bits come from.
+    columns : int
+        Most columns that will be asked about: room for them and their images is set aside, which
+        the operating system fills as it is used.
+
+    """
+
+    def __init__(self, d: int, scale: float, source: NoiseSource, *, columns: int) -> None:
+        self._d = d
+        self._scale = scale
+        self._source = source
+        self._seen = np.empty((d, columns), order="F")  # V
+        self._images = np.empty((d, columns), order="F")  # W
+        self._asked = 0
+        self._trace: float | None = None
+
+    def times(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Z times orthonormal columns that are orthogonal to all columns asked about before."""
+        if self._trace is not None:
+            raise InvalidParameterError("ask for the trace after the last product")
+        d, width = block.shape
+        before, after = self._asked, self._asked + width
+        if d != self._d or after > self._seen.shape[1]:
+            raise InvalidParameterError("ask for no more columns than there is room for")
+        seen, images = self._seen[:, :before], self._images[:, :before]
+        square = normals(self._source, (width, width)) * self._scale
+        answer = normals(self._source, (d, width)) * (self._scale * math.sqrt(0.5))  # G
+        within = block @ ((square + square.T) / 2 - block.T @ answer)
+        answer += seen @ (images.T @ block - seen.T @ answer)
+        answer += within
+        self._seen[:, before:after] = block
+        self._images[:, before:after] = answer
+        self._asked = after
+        return answer
+
+    def trace(self) -> float:
+        r"""The trace of Z, given all answers: the last question.
+
+        With U a basis of what was not asked about, tr Z = tr(V'W) + tr(U'ZU), and U'ZU is
+        isotropic of the same scale and independent of the answers: its d - m diagonal entries
+        add up to N(0, scale^2 (d - m)).
+        """
+        if self._trace is None:
+            m = self._asked
+            known = float(np.einsum("ij,ij->", self._seen[:, :m], self._images[:, :m]))
+            rest = self._scale * math.sqrt(self._d - m) * float(normals(self._source, (1,))[0])
+            self._trace = known + rest
+        return self._trace

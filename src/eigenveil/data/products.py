@@ -1,0 +1,119 @@
+r"""The second moment of wide tables, as products with blocks of columns.
+
+A d x d matrix of 200,000 columns would fill 320 GB. Its products with a few columns need the rows
+only: :math:`(\sum x x') Q = \sum x (x'Q)`, one pass over them for each block Q.
+
+The rows are the integers of `Clip`, so the sensitivities are those of the unit ball. Products are
+sums in float64, whose rounding is far below any noise (at most about n d 2^-53, against noise of
+at least about 1) but not nothing: they are not declared exact. In float32 it would not be: up to
+n 2^-24 in units of the sensitivity.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.data.clip import FRACTION_BITS, Clip
+from eigenveil.data.gram import integer_blocks, moment_sensitivities, require_rows
+from eigenveil.data.source import RowSource
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.privacy.adjacency import Adjacency
+
+__all__ = ["MomentProducts", "moment_products"]
+
+_KEPT_BYTES = 1 << 29  # of rows as float32, which holds integers of up to 24 bits exactly
+_ROWS = 32  # at a time at least: fewer make products slow, more leave the cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class MomentProducts(Bounded):
+    """The sum of x x' over clipped rows, for `second_moment` where it is too large to hold.
+
+    ``value`` is its diagonal alone, exact; the sensitivities are those of the whole matrix.
+
+    Attributes
+    ----------
+    fingerprint : array
+        The matrix times fixed signs, in whole numbers modulo 2**64: tells apart matrices with the
+        same diagonal. Private; seeds of simulations are bound to it.
+    blocks : callable
+        Integer rows, a block at a time, each time anew. Private.
+
+    """
+
+    fingerprint: NDArray[np.int64]
+    blocks: Callable[[], Iterator[NDArray[np.float64]]]
+
+    @property
+    def trace(self) -> float:
+        """Of the matrix: exact up to its last rounding. Private."""
+        return math.ldexp(int(self.value.units.sum()), self.value.exponent)
+
+    def times(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The matrix times the columns of ``block``, in the units of `value`. Private."""
+        across = np.ascontiguousarray(block.T)
+        total = np.zeros(across.shape)
+        for rows in self.blocks():
+            total += (across @ rows.T) @ rows
+        total *= math.ldexp(1.0, self.value.exponent)
+        return total.T
+
+
+def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> MomentProducts:
+    """`second_moment`, of which nothing but products is ever computed.
+
+    Rows that fill at most 512 MiB as float32 are kept; more are read again for every product.
+    """
+    d = clip.width(source.n_columns)
+    signs = np.where(np.cos(np.arange(d) ** 2.0) < 0, -1.0, 1.0)
+    squares = np.zeros(d, dtype=np.int64)
+    fingerprint = np.zeros(d, dtype=np.int64)
+    kept: list[NDArray[np.float32]] | None = []
+    rows = 0
+    for integers, _ in integer_blocks(source, clip, at_least=_ROWS):
+        rows += len(integers)
+        # Sums over one block stay below 2**53: exact. The fingerprint may pass 2**63, and wraps.
+        squares += np.einsum("ij,ij->j", integers, integers).astype(np.int64)
+        fingerprint += ((integers @ signs) @ integers).astype(np.int64)
+        if kept is not None and 4 * rows * d > _KEPT_BYTES:
+            kept = None
+            if not source.rereadable:
+                raise InvalidDataError(
+                    "these rows can be read only once and are too many to keep: "
+                    "pass an array or a file"
+                )
+        if kept is not None:
+            kept.append(integers.astype(np.float32))
+    replace = adjacency is Adjacency.REPLACE_ONE
+    return MomentProducts(
+        value=FixedPoint(squares, -2 * FRACTION_BITS),
+        sensitivities=moment_sensitivities(d, adjacency),
+        adjacency=adjacency,
+        unit=clip.radius**2 / (require_rows(rows) if replace else 1),
+        count=rows if replace else None,
+        exact=False,
+        spike=clip.spike,
+        trace_bound=clip.radius**2 if replace else math.inf,
+        fingerprint=fingerprint,
+        blocks=_reading(source, clip) if kept is None else _keeping(kept),
+    )
+
+
+def _keeping(kept: list[NDArray[np.float32]]) -> Callable[[], Iterator[NDArray[np.float64]]]:
+    def blocks() -> Iterator[NDArray[np.float64]]:
+        buffer = np.empty(max((rows.shape for rows in kept), default=(0, 0)))
+        for rows in kept:
+            wider = buffer[: len(rows)]
+            wider[...] = rows
+            yield wider
+
+    return blocks
+
+
+def _reading(source: RowSource, clip: Clip) -> Callable[[], Iterator[NDArray[np.float64]]]:
+    return lambda: (integers for integers, _ in integer_blocks(source, clip, at_least=_ROWS))
