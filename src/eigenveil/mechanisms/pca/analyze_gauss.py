@@ -18,14 +18,11 @@ Differences from the source
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.pca.components import NoisyComponents, leading
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.privacy.cost import Cost, Gaussian
 
 __all__ = ["AnalyzeGauss"]
@@ -47,6 +44,4 @@ class AnalyzeGauss(MomentMechanism[NoisyComponents]):
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyComponents:
         """Leading components of the noisy second moment."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
-        values, vectors = top_eigenpairs(noisy.matrix, self.n_components)
-        trace = float(np.trace(noisy.matrix))
-        return NoisyComponents(vectors, values, trace, noisy.noise_scale, noisy.law)
+        return leading(noisy, self.n_components)

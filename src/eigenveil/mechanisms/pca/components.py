@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.numerics.spectral import top_eigenpairs
 
-__all__ = ["NoisyComponents"]
+__all__ = ["NoisyComponents", "leading"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,3 +36,10 @@ class NoisyComponents:
     trace: float
     noise_scale: float
     law: NoiseLaw | None
+
+
+def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
+    """Of a released matrix as it is: post-processing."""
+    values, vectors = top_eigenpairs(noisy.matrix, k)
+    trace = float(np.trace(noisy.matrix))
+    return NoisyComponents(vectors, values, trace, noisy.noise_scale, noisy.law)
