@@ -86,6 +86,8 @@ def test_noise_enters_in_one_place():
         "covariance/cleaned",
         "covariance/projection",
         "pca/analyze_gauss",
+        "pca/laplace",
+        "pca/wishart",
         "mean",
         "scalars/radius",
         "scalars/trace",

@@ -33,12 +33,15 @@ from eigenveil.mechanisms import (
     ClippingThreshold,
     CoinPressCov,
     ExponentialCov,
+    ExponentialPCA,
     Gate,
     GaussCov,
     GaussianNoise,
     LapCov,
     LaplaceNoise,
+    LaplacePCA,
     Lifted,
+    LiftedPCA,
     PrivateMean,
     PrivateQuantile,
     PrivateRadius,
@@ -50,6 +53,7 @@ from eigenveil.mechanisms import (
     StabilityHistogram,
     Uncentred,
     WishartCov,
+    WishartPCA,
     ZeroCov,
 )
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
@@ -162,13 +166,13 @@ def _projector(released):
     return _upper(released.components.T @ released.components)
 
 
-def _projector_and_eigenvalues(released):
-    return np.concatenate([_projector(released), released.eigenvalues])
+def _components(released):
+    return np.append(_projector(released), released.eigenvalues)
 
 
-def _centred_entries(released):
+def _centred_entries(released, inner=_matrix):
     noisy_count = [] if released.noisy_count is None else [released.noisy_count]
-    return np.concatenate([released.centre, noisy_count, _upper(released.inner.matrix)])
+    return np.concatenate([released.centre, noisy_count, inner(released.inner)])
 
 
 def _number(released):
@@ -492,7 +496,7 @@ TABLE = [
         "pca.spiked",
         lambda mu, d, k: Spiked(mu=mu, model=_spiked_model(k)),
         query=_leading_projector,
-        read=_projector_and_eigenvalues,
+        read=_components,
         company=lambda n, d: np.zeros((n, d)),
         exact=False,
         adjacencies=(REPLACE,),
@@ -503,6 +507,58 @@ TABLE = [
         lambda mu, d, k: AnalyzeGauss(mu=mu, n_components=k, lazy=True),
         read=_projector,
         exact=False,
+    ),
+    _case(
+        "wishart components",
+        "pca.wishart",
+        lambda epsilon, d, k: WishartPCA(epsilon=epsilon, n_components=k),
+        read=_components,
+        norm="nuclear",
+        sensitivity=NUCLEAR,
+        exact=False,
+        **PURE,
+    ),
+    _case(
+        "wishart components, lifted",
+        "pca.wishart",
+        lambda epsilon, d, k: LiftedPCA(epsilon=epsilon, n_components=k, row_norm=1.0),
+        query=_lifted_moment,
+        worst_pair=_oblique,
+        read=lambda released: _centred_entries(released, _components),
+        norm="nuclear",
+        sensitivity=NUCLEAR,
+        exact=False,
+        **PURE,
+    ),
+    _case(
+        "exponential components",
+        "pca.exponential",
+        lambda mu, d, k: ExponentialPCA.concentrated(mu, k),
+        read=_components,
+        norm="nuclear",
+        sensitivity=NUCLEAR,
+        exact=False,
+    ),
+    _case(
+        "exponential components, pure",
+        "pca.exponential",
+        lambda epsilon, d, k: ExponentialPCA.pure(epsilon, k),
+        read=_components,
+        norm="nuclear",
+        sensitivity=NUCLEAR,
+        exact=False,
+        **PURE,
+    ),
+    _case(
+        "laplace components",
+        "pca.laplace",
+        lambda epsilon, d, k: LaplacePCA(epsilon=epsilon, n_components=k),
+        read=_components,
+        norm="l1",
+        sensitivity=UPPER_L1,
+        worst_pair=_all_entries,
+        attained=0.95,
+        **PURE,
     ),
     _case(
         "gaussian",

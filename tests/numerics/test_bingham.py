@@ -11,6 +11,8 @@ from eigenveil.numerics import bingham
 from eigenveil.numerics.bingham import draw_bingham
 from eigenveil.numerics.random import SimulationSource
 
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(150)
+
 
 def sample(matrix, strength, count, seed):
     source = SimulationSource(seed)
@@ -41,13 +43,12 @@ def exact_moments(gaps, strength):
     """
     decay = strength * gaps
     saddle = brentq(lambda t: np.sum(0.5 / (t + decay)) - 1, 0.25, decay.size)
-    nodes, weights = np.polynomial.legendre.leggauss(150)
     lean, length = 1j * np.exp(0.25j), 50 / math.sin(0.25)
-    x = (nodes + 1) / 2
+    x = (NODES + 1) / 2
     t = saddle + lean * length * x**2
     shifted = t[:, None] + decay
     logs = t - saddle - 0.5 * np.sum(np.log(shifted / (saddle + decay)), axis=1)
-    measure = np.exp(logs) * lean * x * weights
+    measure = np.exp(logs) * lean * x * WEIGHTS
     half = 0.5 / shifted
 
     def expect(values):

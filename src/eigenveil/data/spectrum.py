@@ -11,7 +11,7 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.spectral import top_eigenpairs
 
-__all__ = ["compressed", "eigenvalues", "projector"]
+__all__ = ["along", "compressed", "eigenvalues", "projector"]
 
 _EXPONENT = -32  # at most 2**27 rows: 59 bits
 _PROJECTOR_EXPONENT = -40  # entries of at most 1, which one of many rows moves very little
@@ -24,7 +24,27 @@ def eigenvalues(moment: Bounded) -> Bounded:
     every eigenvalue up, all of them together by its squared norm (Weyl), so two neighbours are at
     most 1 above what they share in l1 norm, and in l2 norm.
     """
-    values = np.linalg.eigvalsh(moment.value.to_float())
+    return _moments(moment, np.asarray(np.linalg.eigvalsh(moment.value.to_float())))
+
+
+def along(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
+    """``u' S u`` for each of the released orthonormal columns u.
+
+    The sensitivities of the eigenvalues: a row adds the squares of its coordinates, which are
+    non-negative and sum to at most its squared norm.
+    """
+    matrix = moment.value.to_float()
+    return _moments(moment, np.einsum("ij,ij->j", directions, matrix @ directions))
+
+
+def compressed(moment: Bounded, basis: NDArray[np.float64]) -> Bounded:
+    """``B' S B`` for released orthonormal columns B: every row is projected, so no bound grows."""
+    matrix = basis.T @ moment.value.to_float() @ basis
+    return replace(moment, value=_rounded((matrix + matrix.T) / 2), exact=False)
+
+
+def _moments(moment: Bounded, values: NDArray[np.float64]) -> Bounded:
+    """Values to which a row adds non-negative numbers of sum at most 1."""
     replaced = moment.adjacency.count_is_public
     return replace(
         moment,
@@ -32,12 +52,6 @@ def eigenvalues(moment: Bounded) -> Bounded:
         sensitivities={"l1": 2.0, "l2": math.sqrt(2)} if replaced else {"l1": 1.0, "l2": 1.0},
         exact=False,
     )
-
-
-def compressed(moment: Bounded, basis: NDArray[np.float64]) -> Bounded:
-    """``B' S B`` for released orthonormal columns B: every row is projected, so no bound grows."""
-    matrix = basis.T @ moment.value.to_float() @ basis
-    return replace(moment, value=_rounded((matrix + matrix.T) / 2), exact=False)
 
 
 def projector(moment: Bounded, k: int, sensitivity: float) -> Bounded:

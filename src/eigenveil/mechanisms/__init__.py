@@ -17,7 +17,10 @@ from eigenveil.mechanisms.covariance.zero import ZeroCov
 from eigenveil.mechanisms.lifted import Lifted
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.exponential import ExponentialPCA
+from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.spiked import Spiked
+from eigenveil.mechanisms.pca.wishart import LiftedPCA, WishartPCA
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.mechanisms.scalars.radius import PrivateRadius
@@ -35,12 +38,15 @@ __all__ = [
     "ClippingThreshold",
     "CoinPressCov",
     "ExponentialCov",
+    "ExponentialPCA",
     "Gate",
     "GaussCov",
     "GaussianNoise",
     "LapCov",
     "LaplaceNoise",
+    "LaplacePCA",
     "Lifted",
+    "LiftedPCA",
     "Mechanism",
     "PrivateMean",
     "PrivateQuantile",
@@ -54,6 +60,7 @@ __all__ = [
     "StabilityHistogram",
     "Uncentred",
     "WishartCov",
+    "WishartPCA",
     "ZeroCov",
     "release",
 ]

@@ -41,7 +41,7 @@ from eigenveil.numerics.bingham import draw_bingham
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import ZCDP, Composed, Cost, Pure
 
-__all__ = ["BinghamDirection", "ExponentialCov"]
+__all__ = ["BinghamDirection", "ExponentialCov", "draw_directions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,27 @@ class BinghamDirection:
         """A unit vector."""
         strength = self.epsilon / query.sensitivity("nuclear")
         return draw_bingham(query.value.to_float(), strength, noise)
+
+
+def draw_directions(
+    moment: Bounded, step: BinghamDirection, count: int, gate: Gate
+) -> NDArray[np.float64]:
+    """Orthonormal columns, each drawn in the complement of those before it.
+
+    Where they are all of a basis, the last is what remains, and free.
+    """
+    d = len(moment.value.units)
+    basis = np.eye(d)
+    directions = np.empty((d, count))
+    for i in range(min(count, d - 1)):
+        chosen = gate.draw(step, compressed(moment, basis))
+        # The first column of a full QR is the direction, up to sign; the others complete it.
+        rotation, _ = qr(chosen[:, None])
+        directions[:, i] = basis @ rotation[:, 0]
+        basis = basis @ rotation[:, 1:]
+    if count == d:
+        directions[:, -1] = basis[:, 0]
+    return directions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +122,5 @@ class ExponentialCov:
         """The second moment in the caller's units."""
         moment = second_moment(source, clip, gate.adjacency)
         values = gate.draw(self.values, eigenvalues(moment))
-        basis = np.eye(self.n_columns)
-        directions = np.empty_like(basis)
-        for i in range(self.n_columns - 1):
-            chosen = gate.draw(self.direction, compressed(moment, basis))
-            # The first column of a full QR is the direction, up to sign; the others complete it.
-            rotation, _ = qr(chosen[:, None])
-            directions[:, i] = basis @ rotation[:, 0]
-            basis = basis @ rotation[:, 1:]
-        directions[:, -1] = basis[:, 0]
+        directions = draw_directions(moment, self.direction, self.n_columns, gate)
         return on_basis(directions[:, ::-1], values, moment.trace_bound)

@@ -20,8 +20,6 @@ Differences from the source
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
@@ -30,10 +28,9 @@ from eigenveil.data.source import RowSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.pca.components import NoisyComponents
-from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.mechanisms.pca.components import NoisyComponents, leading, negligible
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.spectral import block_krylov, top_eigenpairs
+from eigenveil.numerics.spectral import block_krylov
 from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
 from eigenveil.numerics.variates import normals
 from eigenveil.privacy.calibrate import noise_scale
@@ -80,12 +77,7 @@ class AnalyzeGauss:
         """Leading components of the noisy second moment."""
         if self.lazy:
             return self._from_products(query, noise)
-        noisy = GaussCov(mu=self.mu).perturb(query, noise)
-        assert noisy.law is not None  # GaussCov always states it
-        tolerance = _negligible(noisy.law)
-        values, vectors = top_eigenpairs(noisy.matrix, self.n_components, tolerance)
-        trace = float(np.trace(noisy.matrix))
-        return NoisyComponents(vectors, values, trace, noisy.noise_scale, noisy.law)
+        return leading(GaussCov(mu=self.mu).perturb(query, noise), self.n_components)
 
     def _from_products(self, query: Bounded, noise: NoiseSource) -> NoisyComponents:
         if not isinstance(query, MomentProducts):
@@ -99,22 +91,12 @@ class AnalyzeGauss:
             lambda block: query.times(block) + lazy.times(block),
             normals(noise, (d, min(self.n_components // 2 + 2, d))),
             self.n_components,
-            _negligible(GaussianLaw(d, scale)),
+            negligible(GaussianLaw(d, scale)),
             columns=columns,
         )
         law = GaussianLaw(d, scale * query.unit)
         trace = (query.trace + lazy.trace()) * query.unit
         return NoisyComponents(vectors, values * query.unit, trace, law.scale, law)
-
-
-def _negligible(law: NoiseLaw) -> float:
-    """Residual of an eigenpair that is invisible beside the noise.
-
-    A residual r turns an eigenvector by about r/gap, the noise itself by about edge/(2 gap). At a
-    fiftieth of the edge the overlap with the true directions lost 0.1 % where these were 1.2 times
-    as strong as noise can hide, 1 % where noise hides them nearly, and nothing above.
-    """
-    return law.edge / 50
 
 
 def _most_columns(k: int) -> int:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.numerics.spectral import top_eigenpairs
 
-__all__ = ["NoisyComponents"]
+__all__ = ["NoisyComponents", "leading", "negligible"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,3 +36,21 @@ class NoisyComponents:
     trace: float
     noise_scale: float
     law: NoiseLaw | None
+
+
+def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
+    """Of a released matrix as it is: post-processing."""
+    tolerance = None if noisy.law is None else negligible(noisy.law)
+    values, vectors = top_eigenpairs(noisy.matrix, k, tolerance)
+    trace = float(np.trace(noisy.matrix))
+    return NoisyComponents(vectors, values, trace, noisy.noise_scale, noisy.law)
+
+
+def negligible(law: NoiseLaw) -> float:
+    """Residual of an eigenpair that is invisible beside the noise.
+
+    A residual r turns an eigenvector by about r/gap, the noise itself by about edge/(2 gap). At a
+    fiftieth of the edge the overlap with the true directions lost 0.1 % where these were 1.2 times
+    as strong as noise can hide, 1 % where noise hides them nearly, and nothing above.
+    """
+    return law.edge / 50
