@@ -81,10 +81,9 @@ def block_krylov(
         basis[:, new] = block
         seen = basis[:, :size]
         image = product(block)
-        small[:size, new] = seen.T @ image
-        small[new, :size] = small[:size, new].T
-        image = image - seen @ small[:size, new]
-        block, coupling = np.linalg.qr(image)
+        small[new, :size] = image.T @ seen  # a few rows on the left: BLAS takes half the time
+        small[:size, new] = small[new, :size].T
+        block, coupling = np.linalg.qr(image - (small[new, :size] @ seen.T).T)
         last = size == d or (size + width > columns and columns < d)
         if last or size >= max(k, _CHECK_GROWTH * checked):
             checked = size
@@ -93,7 +92,8 @@ def block_krylov(
             residual = float(np.linalg.norm(coupling @ vectors[new], axis=0).max())
             if last or residual <= tolerance:
                 return values[::-1].copy(), _signed((seen @ vectors[:, ::-1]).T), residual
-        block = np.linalg.qr(block - seen @ (seen.T @ block))[0][:, : d - size]  # against rounding
+        again = np.linalg.qr(block - ((block.T @ seen) @ seen.T).T)[0]  # against rounding
+        block = again[:, : d - size]
 
 
 def _signed(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -152,7 +152,7 @@ class LazyGaussian:
         square = normals(self._source, (width, width)) * self._scale
         answer = normals(self._source, (d, width)) * (self._scale * math.sqrt(0.5))  # G
         within = block @ ((square + square.T) / 2 - block.T @ answer)
-        answer += seen @ (images.T @ block - seen.T @ answer)
+        answer += ((block.T @ images - answer.T @ seen) @ seen.T).T
         answer += within
         self._seen[:, before:after] = block
         self._images[:, before:after] = answer

@@ -45,7 +45,7 @@ def wide(d: int, k: int) -> bool:
     """Whether lazy noise suits ``k`` components of ``d`` columns better than a d x d matrix.
 
     A matrix has exact noise and is affordable up to 4096 columns: 4.4 s and 0.6 GB there, growing
-    with d^2 and more. Lazily the same took 0.3 s, and 20,000 columns little more than a second.
+    with d^2 and more. Lazily the same took 0.3 s; 20,000 columns 0.6 s, in much noise 4 s.
     """
     return d > _WIDE and _most_columns(k) <= d // 8
 
@@ -101,4 +101,4 @@ class AnalyzeGauss:
 
 def _most_columns(k: int) -> int:
     """Of a basis for ``k`` components: noise alone converges with about so many, more is vain."""
-    return 20 * (k + 4)
+    return 16 * (k + 4)

@@ -50,7 +50,7 @@ def negligible(law: NoiseLaw) -> float:
     """Residual of an eigenpair that is invisible beside the noise.
 
     A residual r turns an eigenvector by about r/gap, the noise itself by about edge/(2 gap). At a
-    fiftieth of the edge the overlap with the true directions lost 0.1 % where these were 1.2 times
-    as strong as noise can hide, 1 % where noise hides them nearly, and nothing above.
+    fiftieth of the edge the overlap with true directions falls by less than 1 % where noise all
+    but hides them, by 0.2 % where they are half as strong again, and not at all beyond.
     """
     return law.edge / 50
