@@ -1,7 +1,7 @@
 r"""ExponentialPCA: one direction after the other by the exponential mechanism on the sphere.
 
-Source: Chaudhuri, Sarwate, Sinha 2013 (PPCA) and Kapralov, Talwar 2013 (one direction, then
-deflation); the sampler and its strength are those of EMCov (`covariance/exponential.py`).
+Source: Chaudhuri, Sarwate, Sinha 2013 (PPCA, k directions at once) and Kapralov, Talwar 2013 (one
+after the other); the sampler and its strength are those of EMCov (`covariance/exponential.py`).
 
 .. math:: u_j \sim \exp\bigl(\tfrac{\epsilon_j}{\Delta}\, u' C_j u\bigr) \text{ on the sphere},
           \qquad C_{j+1} = C_j \text{ compressed to the complement of } u_j, \qquad j \le k
@@ -11,8 +11,9 @@ add/remove. Proof: docs/proofs/exponential.md.
 
 Differences from the source
 ---------------------------
-1. The directions are drawn from the exact law by rejection; Chaudhuri et al. run a Gibbs sampler
-   whose distance from the law is not bounded.
+1. Each direction is drawn from its law by rejection. Chaudhuri et al. draw all k at once, which is
+   k times as strong, by a Gibbs sampler whose distance from the law, and so from privacy, is not
+   bounded.
 2. Kapralov and Talwar deflate by subtraction. Here rows are projected on the complement: the later
    directions are orthogonal to the earlier ones, and no sensitivity grows.
 3. The exponent is epsilon/2 (epsilon under add/remove) and a direction costs epsilon^2/8 in zCDP,
