@@ -86,9 +86,15 @@ def test_noise_enters_in_one_place():
         "covariance/cleaned",
         "covariance/projection",
         "pca/analyze_gauss",
+        "pca/gap_projector",
         "mean",
+        "scalars/gap",
+        "scalars/leading",
+        "scalars/noise_variance",
         "scalars/radius",
+        "scalars/rank",
         "scalars/trace",
+        "scalars/variances",
     }
     assert callers == {"mechanisms/base.py", *(f"mechanisms/{name}.py" for name in handing_on)}
     randomness = {
