@@ -775,6 +775,7 @@ TABLE = [
         norm="l2",
         may_coincide=True,
         exact=False,
+        trials=1000,
         shows=False,
     ),
     _case(
@@ -790,6 +791,7 @@ TABLE = [
         worst_pair=_heaviest,
         may_coincide=True,
         exact=False,
+        trials=1000,
         shows=False,
     ),
     _case(

@@ -10,7 +10,14 @@ from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, second_moment
 from eigenveil.data.spectrum import projector
 from eigenveil.exceptions import GapTooSmallError, InvalidParameterError, UnsupportedNotionError
-from eigenveil.mechanisms import AnalyzeGauss, GapProjector, Gate, release
+from eigenveil.mechanisms import (
+    AnalyzeGauss,
+    GapProjector,
+    Gate,
+    GaussianNoise,
+    PrivateGap,
+    release,
+)
 from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.pca.gap_projector import ProjectorStep
 from eigenveil.numerics.random import SimulationSource
