@@ -88,9 +88,15 @@ def test_noise_enters_in_one_place():
         "pca/analyze_gauss",
         "pca/laplace",
         "pca/wishart",
+        "pca/gap_projector",
         "mean",
+        "scalars/gap",
+        "scalars/leading",
+        "scalars/noise_variance",
         "scalars/radius",
+        "scalars/rank",
         "scalars/trace",
+        "scalars/variances",
     }
     assert callers == {"mechanisms/base.py", *(f"mechanisms/{name}.py" for name in handing_on)}
     randomness = {

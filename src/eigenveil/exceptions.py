@@ -4,6 +4,7 @@ __all__ = [
     "BoundsRequiredError",
     "BudgetExceededError",
     "EigenveilError",
+    "GapTooSmallError",
     "InvalidBudgetError",
     "InvalidDataError",
     "InvalidParameterError",
@@ -48,6 +49,12 @@ class InvalidDataError(EigenveilError, ValueError):
 
 class BudgetExceededError(EigenveilError):
     """The charge would exceed what is left; nothing was released."""
+
+    exit_code = 4
+
+
+class GapTooSmallError(EigenveilError):
+    """A private test found the eigengap too small to release directions; the budget is spent."""
 
     exit_code = 4
 

@@ -14,15 +14,20 @@ import numpy as np
 from eigenveil.data import (
     Bounded,
     Clip,
+    along,
+    eigengap,
     eigenvalues,
+    leading,
     norm_counts,
     open_rows,
     second_moment,
     total,
     trace,
+    weighted_eigenvalues,
 )
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.spectrum import projector
+from eigenveil.exceptions import GapTooSmallError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
     AdaptiveCov,
@@ -34,6 +39,7 @@ from eigenveil.mechanisms import (
     CoinPressCov,
     ExponentialCov,
     ExponentialPCA,
+    GapProjector,
     Gate,
     GaussCov,
     GaussianNoise,
@@ -42,10 +48,15 @@ from eigenveil.mechanisms import (
     LaplacePCA,
     Lifted,
     LiftedPCA,
+    PrivateEigenvalues,
+    PrivateGap,
     PrivateMean,
+    PrivateNoiseVariance,
     PrivateQuantile,
     PrivateRadius,
+    PrivateRank,
     PrivateTrace,
+    PrivateVariances,
     ProjectedCov,
     SeparateCov,
     SparseVector,
@@ -56,6 +67,7 @@ from eigenveil.mechanisms import (
     WishartPCA,
     ZeroCov,
 )
+from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import epsilon_of, rho_of, split
@@ -64,6 +76,7 @@ from eigenveil.privacy.cost import Cost
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
+ROWS = 20  # a public number of them, where a mechanism asks for one
 
 
 def mu_of(cost):
@@ -143,11 +156,60 @@ def _lifted_moment(rows, adjacency):
     return second_moment(open_rows(rows), lifted, adjacency)
 
 
+def _leading(rows, adjacency):
+    moment = _moment(rows, adjacency)
+    return leading(moment, min(2, len(moment.value.units)))
+
+
+def _along(rows, adjacency):
+    """Two directions, or the only one."""
+    moment = _moment(rows, adjacency)
+    return along(moment, _turned(len(moment.value.units))[:2])
+
+
+def _turned(d):
+    """Orthonormal rows between the axes."""
+    return np.linalg.qr(np.vander(np.arange(1.0, d + 1), d))[0]
+
+
+def _bulk(rows, adjacency):
+    moment = _moment(rows, adjacency)
+    return weighted_eigenvalues(moment, bulk_weights(len(moment.value.units), ROWS))
+
+
+def _two_columns(rows):
+    """A gap needs two columns, and so does a rank."""
+    return np.column_stack([rows, np.zeros(len(rows))]) if rows.shape[1] == 1 else rows
+
+
+def _spectrum(rows, adjacency):
+    return eigenvalues(_moment(_two_columns(rows), adjacency))
+
+
+def _gap(rows, adjacency):
+    return eigengap(_moment(_two_columns(rows), adjacency), 1)
+
+
+def _with_a_gap(rows):
+    """The same rows in fixed company that opens a gap behind the first eigenvalue."""
+    wide = _two_columns(rows)
+    return np.vstack([np.tile(np.eye(wide.shape[1])[0], (400, 1)), wide])
+
+
 def _one_step(query):
     def run(mechanism, rows, adjacency, gate):
         return gate.draw(mechanism, query(rows, adjacency))
 
     return run
+
+
+def _tested(mechanism, rows, adjacency, gate):
+    """A refusal is an outcome like any other."""
+    rows = _with_a_gap(rows)
+    try:
+        return _projector(_procedure(mechanism, rows, adjacency, gate))
+    except GapTooSmallError:
+        return _upper(np.zeros((rows.shape[1], rows.shape[1])))
 
 
 def _procedure(mechanism, rows, adjacency, gate):
@@ -212,6 +274,17 @@ def _all_entries(d, adjacency):
         if reached > best:
             best, pair = reached, (x, y)
     return pair
+
+
+def _heaviest(d, adjacency):
+    """The axis that raises the largest eigenvalue with a weight, in the company of one axis."""
+    heaviest = np.eye(d)[np.argmax(bulk_weights(d, ROWS))]
+    return heaviest, None if adjacency is ADD else np.zeros(d)
+
+
+def _two_directions(d, adjacency):
+    first, second = _turned(d)[:2]
+    return first, None if adjacency is ADD else second
 
 
 def _oblique(d, adjacency):
@@ -334,6 +407,38 @@ VECTOR_L1 = {
     "sensitivity": {REPLACE: lambda d: 2 * math.sqrt(d), ADD: lambda d: math.sqrt(d) + 1},
 }
 PURE = {"strength_of": pure_of}
+ONE_OR_SHARED = {  # of one number, or of two that share what a row adds
+    "l2": {REPLACE: lambda d: 1.0 if d == 1 else math.sqrt(2), ADD: lambda d: 1.0},
+    "l1": {REPLACE: lambda d: 1.0 if d == 1 else 2.0, ADD: lambda d: 1.0},
+}
+EIGENVALUES = {
+    "query": _leading,
+    "run": _one_step(_leading),
+    "read": lambda released: released.values,
+    "company": _one_axis,
+    "may_coincide": True,
+    "exact": False,
+    "shows": False,
+}
+VARIANCES = {
+    "query": _along,
+    "run": _one_step(_along),
+    "read": lambda released: released.values,
+    "worst_pair": _two_directions,
+    "may_coincide": True,
+    "exact": False,
+    "shows": False,
+}
+GAP = {
+    "query": _gap,
+    "run": _one_step(_gap),
+    "read": lambda released: np.array([released.value]),
+    "company": _one_axis,
+    "sensitivity": NUCLEAR,
+    "may_coincide": True,
+    "exact": False,
+    "shows": False,
+}
 
 TABLE = [
     _case(
@@ -706,5 +811,98 @@ TABLE = [
                 "strength_of": lambda cost: cost.epsilon,
             }
         ),
+    ),
+    _case(
+        "eigenvalues",
+        "scalars.leading",
+        lambda mu, d, k: PrivateEigenvalues(noise=GaussianNoise(mu=mu)),
+        norm="l2",
+        sensitivity=ONE_OR_SHARED["l2"],
+        **EIGENVALUES,
+    ),
+    _case(
+        "eigenvalues pure",
+        "scalars.leading",
+        lambda epsilon, d, k: PrivateEigenvalues(noise=LaplaceNoise(epsilon=epsilon)),
+        norm="l1",
+        sensitivity=ONE_OR_SHARED["l1"],
+        **(EIGENVALUES | PURE),
+    ),
+    _case(
+        "variances",
+        "scalars.variances",
+        lambda mu, d, k: PrivateVariances(noise=GaussianNoise(mu=mu)),
+        norm="l2",
+        sensitivity=ONE_OR_SHARED["l2"],
+        **VARIANCES,
+    ),
+    _case(
+        "variances pure",
+        "scalars.variances",
+        lambda epsilon, d, k: PrivateVariances(noise=LaplaceNoise(epsilon=epsilon)),
+        norm="l1",
+        sensitivity=ONE_OR_SHARED["l1"],
+        **(VARIANCES | PURE),
+    ),
+    _case(
+        "gap",
+        "scalars.gap",
+        lambda mu, d, k: PrivateGap(noise=GaussianNoise(mu=mu)),
+        norm="l2",
+        **GAP,
+    ),
+    _case(
+        "gap pure",
+        "scalars.gap",
+        lambda epsilon, d, k: PrivateGap(noise=LaplaceNoise(epsilon=epsilon)),
+        norm="l1",
+        **(GAP | PURE),
+    ),
+    _case(
+        "rank",
+        "scalars.rank",
+        lambda mu, d, k: PrivateRank(noise=GaussianNoise(mu=mu), max_rank=1, rows=ROWS),
+        query=_spectrum,
+        run=_one_step(_spectrum),
+        read=lambda released: np.append(released.eigenvalues, released.rank or 0),
+        company=_one_axis,
+        norm="l2",
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+    ),
+    _case(
+        "noise-variance",
+        "scalars.noise_variance",
+        lambda mu, d, k: PrivateNoiseVariance(noise=GaussianNoise(mu=mu)),
+        query=_bulk,
+        run=_one_step(_bulk),
+        read=lambda released: np.array([released.value]),
+        company=_one_axis,
+        norm="l2",
+        sensitivity={a: lambda d: bulk_weights(d, ROWS).max() for a in (REPLACE, ADD)},
+        worst_pair=_heaviest,
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+    ),
+    _case(
+        "gap-projector",
+        "pca.gap_projector",
+        lambda mu, d, k: GapProjector.build(mu, 1e-3, min(k, max(1, d - 1))),
+        query=lambda rows, adjacency: eigengap(_moment(_with_a_gap(rows), adjacency), 1),
+        run=_tested,
+        read=lambda released: released,
+        company=_one_axis,
+        norm="l2",
+        sensitivity=NUCLEAR,
+        strength_of=lambda cost: cost.parts[0].mu,
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
     ),
 ]

@@ -226,7 +226,7 @@ def test_moments_along_directions_move_no_further_than_declared(adjacency):
             first = np.vstack([shared, row])
             second = shared if other is None else np.vstack([shared, other])
             one, two = (
-                along(second_moment(open_rows(table), UNIT, adjacency), directions)
+                along(second_moment(open_rows(table), UNIT, adjacency), directions.T)
                 for table in (first, second)
             )
             assert one.sensitivities == pytest.approx(declared)

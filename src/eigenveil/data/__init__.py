@@ -5,17 +5,21 @@ from eigenveil.data.clip import Clip
 from eigenveil.data.gram import count, second_moment, total, trace
 from eigenveil.data.norms import norm_counts
 from eigenveil.data.source import RowSource, open_rows
-from eigenveil.data.spectrum import eigenvalues
+from eigenveil.data.spectrum import along, eigengap, eigenvalues, leading, weighted_eigenvalues
 
 __all__ = [
     "Bounded",
     "Clip",
     "RowSource",
+    "along",
     "count",
+    "eigengap",
     "eigenvalues",
+    "leading",
     "norm_counts",
     "open_rows",
     "second_moment",
     "total",
     "trace",
+    "weighted_eigenvalues",
 ]

@@ -1,4 +1,10 @@
-"""Statistics of a second moment in floating point: eigenvalues, projectors, compressions."""
+"""Statistics of a second moment that floating point computes: eigenvalues, gaps, projectors.
+
+Adding a row x in the unit ball moves every sorted eigenvalue up, all of them together by |x|^2
+(Weyl): the vector moves by some a >= 0 with sum at most 1. Replacing a row moves it by a - b of two
+such vectors. The second moments along orthonormal directions move in the same way. The bounds on
+eigenvalues, gaps and second moments below follow: docs/proofs/leading.md, docs/proofs/gap.md.
+"""
 
 import math
 from dataclasses import replace
@@ -7,14 +13,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.bounded import Bounded
+from eigenveil.data.bounded import Bounded, Norm
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.spectral import top_eigenpairs
+from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["along", "compressed", "eigenvalues", "projector"]
+__all__ = [
+    "along",
+    "compressed",
+    "eigengap",
+    "eigenvalues",
+    "gap_sensitivity",
+    "leading",
+    "projector",
+    "projector_sensitivity",
+    "weighted_eigenvalues",
+]
 
 _EXPONENT = -32  # at most 2**27 rows: 59 bits
-_PROJECTOR_EXPONENT = -40  # entries of at most 1, which one of many rows moves very little
+_PROJECTOR_EXPONENT = -40  # of entries below 1
 
 
 def eigenvalues(moment: Bounded) -> Bounded:
@@ -24,17 +42,13 @@ def eigenvalues(moment: Bounded) -> Bounded:
     every eigenvalue up, all of them together by its squared norm (Weyl), so two neighbours are at
     most 1 above what they share in l1 norm, and in l2 norm.
     """
-    return _moments(moment, np.asarray(np.linalg.eigvalsh(moment.value.to_float())))
-
-
-def along(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
-    """``u' S u`` for each of the released orthonormal columns u.
-
-    The sensitivities of the eigenvalues: a row adds the squares of its coordinates, which are
-    non-negative and sum to at most its squared norm.
-    """
-    matrix = moment.value.to_float()
-    return _moments(moment, np.einsum("ij,ij->j", directions, matrix @ directions))
+    values = np.linalg.eigvalsh(moment.value.to_float())
+    return replace(
+        moment,
+        value=_rounded(values),
+        sensitivities=_shared_by(values.size, moment.adjacency),
+        exact=False,
+    )
 
 
 def compressed(moment: Bounded, basis: NDArray[np.float64]) -> Bounded:
@@ -43,15 +57,83 @@ def compressed(moment: Bounded, basis: NDArray[np.float64]) -> Bounded:
     return replace(moment, value=_rounded((matrix + matrix.T) / 2), exact=False)
 
 
-def _moments(moment: Bounded, values: NDArray[np.float64]) -> Bounded:
-    """Values to which a row adds non-negative numbers of sum at most 1."""
-    replaced = moment.adjacency.count_is_public
+def leading(moment: Bounded, m: int) -> Bounded:
+    """The ``m`` largest eigenvalues of a second moment, descending."""
+    d = len(moment.value.units)
+    if not 1 <= m <= d:
+        raise InvalidParameterError("the number of eigenvalues must lie between 1 and the columns")
+    values = np.linalg.eigvalsh(moment.value.to_float())[::-1]
+    return replace(
+        moment,
+        value=_rounded(values[:m]),
+        sensitivities=_shared_by(m, moment.adjacency),
+        exact=False,
+    )
+
+
+def along(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
+    """``u' S u`` for every row u of ``directions``, which are orthonormal and already released."""
+    values = np.einsum("ij,ij->i", directions @ moment.value.to_float(), directions)
     return replace(
         moment,
         value=_rounded(values),
-        sensitivities={"l1": 2.0, "l2": math.sqrt(2)} if replaced else {"l1": 1.0, "l2": 1.0},
+        sensitivities=_shared_by(len(directions), moment.adjacency),
         exact=False,
     )
+
+
+def weighted_eigenvalues(moment: Bounded, weights: NDArray[np.float64]) -> Bounded:
+    """Sum of the descending eigenvalues times public weights, none of them negative.
+
+    One row moves it by w'a or w'(a - b), between -max(w) and max(w).
+    """
+    if weights.shape != (len(moment.value.units),) or not (weights >= 0).all():
+        raise ValueError("weights must not be negative, one for each column")
+    values = np.linalg.eigvalsh(moment.value.to_float())[::-1]
+    largest = float(weights.max())
+    return replace(
+        moment,
+        value=_rounded(np.array([weights @ values])),
+        sensitivities={"l1": largest, "l2": largest},
+        exact=False,
+    )
+
+
+def gap_sensitivity(adjacency: Adjacency) -> float:
+    """How far one row in the unit ball moves a gap between eigenvalues: 2 if replaced, or 1."""
+    return 2.0 if adjacency.count_is_public else 1.0
+
+
+def eigengap(moment: Bounded, k: int) -> Bounded:
+    """Gap between the k-th and the following eigenvalue, counted from the largest."""
+    d = len(moment.value.units)
+    if not 1 <= k < d:
+        raise InvalidParameterError(
+            "an eigengap needs at least one component and fewer components than columns"
+        )
+    values = np.linalg.eigvalsh(moment.value.to_float())
+    bound = gap_sensitivity(moment.adjacency)
+    return replace(
+        moment,
+        value=_rounded(values[[d - k]] - values[[d - k - 1]]),
+        sensitivities={"l1": bound, "l2": bound},
+        exact=False,
+    )
+
+
+def projector_sensitivity(gap: float, adjacency: Adjacency) -> float:
+    r"""Frobenius distance of the projectors of neighbours, one of which has a k-th gap of ``gap``.
+
+    At most :math:`\sqrt{1 - \sqrt{1 - (c/\text{gap})^2}}`, c the sensitivity of the gap:
+    docs/proofs/gap_projector.md. ``gap`` is a public number in units of the unit ball.
+    """
+    ratio = gap_sensitivity(adjacency) / gap
+    if not 0 < ratio < 1:
+        raise InvalidParameterError(
+            "a projector is bounded only where the gap exceeds what one row can move it by"
+        )
+    # Written without a difference of near numbers; the last factor covers five roundings.
+    return ratio / math.sqrt(1 + math.sqrt(1 - ratio * ratio)) * (1 + 2.0**-40)
 
 
 def projector(moment: Bounded, k: int, sensitivity: float) -> Bounded:
@@ -60,16 +142,24 @@ def projector(moment: Bounded, k: int, sensitivity: float) -> Bounded:
     No bound on rows alone gives one below sqrt(2 min(k, d - k)): the gap may be as small as it
     likes.
     """
-    _, basis = top_eigenpairs(moment.value.to_float(), k)
+    _, vectors = top_eigenpairs(moment.value.to_float(), k)
+    upper = np.triu(vectors.T @ vectors)
     return replace(
         moment,
-        value=_rounded(basis.T @ basis, _PROJECTOR_EXPONENT),
+        value=_rounded(upper + np.triu(upper, 1).T, _PROJECTOR_EXPONENT),
         sensitivities={"frobenius": sensitivity},
         unit=1.0,
         exact=False,
         spike=0.0,
         trace_bound=float(k),
     )
+
+
+def _shared_by(m: int, adjacency: Adjacency) -> dict[Norm, float]:
+    """How far m numbers move to which one row adds, together, between 0 and 1."""
+    if m == 1 or not adjacency.count_is_public:
+        return {"l1": 1.0, "l2": 1.0}
+    return {"l1": 2.0, "l2": math.sqrt(2)}  # the float above sqrt(2)
 
 
 def _rounded(values: NDArray[Any], exponent: int = _EXPONENT) -> FixedPoint:

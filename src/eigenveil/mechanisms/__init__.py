@@ -18,15 +18,21 @@ from eigenveil.mechanisms.lifted import Lifted
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
+from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.wishart import LiftedPCA, WishartPCA
+from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
+from eigenveil.mechanisms.scalars.leading import PrivateEigenvalues
+from eigenveil.mechanisms.scalars.noise_variance import PrivateNoiseVariance
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.mechanisms.scalars.radius import PrivateRadius
+from eigenveil.mechanisms.scalars.rank import PrivateRank
 from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
 from eigenveil.mechanisms.scalars.threshold import ClippingThreshold
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
+from eigenveil.mechanisms.scalars.variances import PrivateVariances
 
 __all__ = [
     "AdaptiveCleanedCov",
@@ -39,6 +45,7 @@ __all__ = [
     "CoinPressCov",
     "ExponentialCov",
     "ExponentialPCA",
+    "GapProjector",
     "Gate",
     "GaussCov",
     "GaussianNoise",
@@ -48,10 +55,15 @@ __all__ = [
     "Lifted",
     "LiftedPCA",
     "Mechanism",
+    "PrivateEigenvalues",
+    "PrivateGap",
     "PrivateMean",
+    "PrivateNoiseVariance",
     "PrivateQuantile",
     "PrivateRadius",
+    "PrivateRank",
     "PrivateTrace",
+    "PrivateVariances",
     "Procedure",
     "ProjectedCov",
     "SeparateCov",

@@ -45,6 +45,10 @@ class GaussianNoise:
         """Cost of one `perturb`."""
         return Gaussian(self.mu)
 
+    def quantile(self, beta: float) -> float:
+        """What an entry's noise exceeds with probability ``beta``, in standard deviations."""
+        return -float(ndtri(beta))
+
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
         """The noisy vector in the caller's units."""
         scale = noise_scale(query.sensitivity("l2"), self.mu)
@@ -63,6 +67,10 @@ class LaplaceNoise:
     def cost(self) -> Cost:
         """Cost of one `perturb`."""
         return Pure(self.epsilon)
+
+    def quantile(self, beta: float) -> float:
+        """What an entry's noise exceeds with probability ``beta`` < 1/2, in standard deviations."""
+        return math.log(0.5 / beta) / math.sqrt(2)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
         """The noisy vector in the caller's units."""

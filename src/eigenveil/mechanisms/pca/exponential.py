@@ -87,7 +87,7 @@ class ExponentialPCA:
             raise InvalidParameterError("n_components must be between 1 and the number of columns")
         moment = second_moment(source, clip, gate.adjacency)
         directions = draw_directions(moment, self.direction, self.n_components, gate)
-        noisy = gate.draw(self.values, along(moment, directions))
+        noisy = gate.draw(self.values, along(moment, directions.T))
         descending = isotonic_regression(noisy.values, increasing=False).x
         values = project_to_simplex(descending, moment.trace_bound)
         trace = moment.trace_bound if math.isfinite(moment.trace_bound) else float(values.sum())

@@ -12,14 +12,11 @@ Differences from the source
 1. The margin is the exact quantile, not a tail bound.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scipy.special import ndtri
-
 from eigenveil.data.bounded import Bounded
-from eigenveil.mechanisms.additive import GaussianNoise, VectorNoise
+from eigenveil.mechanisms.additive import VectorNoise
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost
 
@@ -50,11 +47,7 @@ class PrivateTrace:
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyTrace:
         """The noisy trace in the caller's units; a sum where the number of rows is private."""
         noisy = self.noise.perturb(query, noise)
-        quantile = (
-            -float(ndtri(self.beta))
-            if isinstance(self.noise, GaussianNoise)
-            else math.log(0.5 / self.beta) / math.sqrt(2)  # in standard deviations
-        )
+        margin = self.noise.quantile(self.beta) * noisy.deviation
         value = max(0.0, float(noisy.values[0]))
-        upper = max(0.0, float(noisy.values[0]) + quantile * noisy.deviation)
+        upper = max(0.0, float(noisy.values[0]) + margin)
         return NoisyTrace(min(value, query.trace_bound), min(upper, query.trace_bound))
