@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.stats import chi2
 
 __all__ = ["NoiseLaw"]
@@ -74,6 +75,16 @@ class NoiseLaw(ABC):
     def ceiling(self) -> float:
         """Eigenvalue that noise alone exceeds about once in ten thousand times."""
         return self.edge + 4 * self.fluctuation
+
+    def signal(self, value: float) -> tuple[float, float]:
+        """The spike that shows as the eigenvalue ``value``, and the squared cosine between its
+        direction with and without noise: 1 - g^2 R'(g) at z(g) = value. Zero below the edge.
+        """
+        if not value > self.edge:
+            return 0.0, 0.0
+        unit = self.scaled(1 / value)  # of value 1: any other might leave the range of floats
+        g = brentq(lambda g: unit.r_transform(g)[0] + 1 / g - 1.0, 1.0, unit.critical)
+        return value / g, max(0.0, 1 - g * g * unit.r_transform(g)[1])
 
     def floor(self, centre_error: float = 0.0) -> float:
         """Eigenvalue that noise alone exceeds at most about once in a hundred times.

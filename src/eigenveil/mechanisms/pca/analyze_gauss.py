@@ -20,6 +20,9 @@ Differences from the source
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
@@ -28,7 +31,12 @@ from eigenveil.data.source import RowSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.pca.components import NoisyComponents, leading, negligible
+from eigenveil.mechanisms.pca.components import (
+    NoisyComponents,
+    leading,
+    negligible,
+    reliability,
+)
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import block_krylov
 from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
@@ -87,16 +95,47 @@ class AnalyzeGauss:
         noise = noise.bound_to(query.fingerprint)  # the diagonal does not tell all tables apart
         columns = min(_most_columns(self.n_components), d)
         lazy = LazyGaussian(d, scale, noise, columns=columns)
+        law = GaussianLaw(d, scale)
+        asked: list[NDArray[np.float64]] = []
+
+        def product(block: NDArray[np.float64]) -> NDArray[np.float64]:
+            image = query.times(block) + lazy.times(block)
+            if not asked:
+                asked.extend((block, image))
+            return image
+
         values, vectors, _ = block_krylov(
-            lambda block: query.times(block) + lazy.times(block),
+            product,
             normals(noise, (d, min(self.n_components // 2 + 2, d))),
             self.n_components,
-            negligible(GaussianLaw(d, scale)),
+            negligible(law),
             columns=columns,
+            drowned=law.edge,
         )
-        law = GaussianLaw(d, scale * query.unit)
+        energy = float(values @ values) + _energy_beside(vectors, *asked)
+        law = law.scaled(query.unit)
+        values *= query.unit
         trace = (query.trace + lazy.trace()) * query.unit
-        return NoisyComponents(vectors, values * query.unit, trace, law.scale, law)
+        return NoisyComponents(
+            components=vectors,
+            eigenvalues=values,
+            trace=trace,
+            noise_scale=law.scale,
+            law=law,
+            reliability=reliability(values, trace, law),
+            energy=energy * query.unit**2,
+        )
+
+
+def _energy_beside(
+    vectors: NDArray[np.float64], block: NDArray[np.float64], image: NDArray[np.float64]
+) -> float:
+    """Squared Frobenius norm of a matrix off its eigenvectors, from its image of random columns."""
+    others = vectors.shape[1] - len(vectors)
+    block = block - vectors.T @ (vectors @ block)
+    image = image - vectors.T @ (vectors @ image)
+    seen = float(np.sum(block**2))
+    return float(np.sum(image**2)) * others / seen if others and seen else 0.0
 
 
 def _most_columns(k: int) -> int:

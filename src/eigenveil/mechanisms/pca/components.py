@@ -1,5 +1,6 @@
 """What every mechanism for principal components releases."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.spectral import top_eigenpairs
 
-__all__ = ["NoisyComponents", "leading", "negligible"]
+__all__ = ["NoisyComponents", "leading", "negligible", "reliability"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +29,11 @@ class NoisyComponents:
         Standard deviation of the noise on one of the eigenvalues' matrix entries.
     law : NoiseLaw or None
         Law of the matrix noise in the caller's units; None where no noisy matrix was released.
+    reliability : array of shape (k,), optional
+        Expected squared cosine between each component and the one that the same rows would give
+        without noise; 0 where it does not stand out. None where the mechanism cannot tell.
+    energy : float
+        Squared Frobenius norm of the noisy matrix, or an estimate where none was formed.
 
     """
 
@@ -36,6 +42,8 @@ class NoisyComponents:
     trace: float
     noise_scale: float
     law: NoiseLaw | None
+    reliability: NDArray[np.float64] | None = None
+    energy: float = math.nan
 
 
 def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
@@ -43,7 +51,25 @@ def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
     tolerance = None if noisy.law is None else negligible(noisy.law)
     values, vectors = top_eigenpairs(noisy.matrix, k, tolerance)
     trace = float(np.trace(noisy.matrix))
-    return NoisyComponents(vectors, values, trace, noisy.noise_scale, noisy.law)
+    return NoisyComponents(
+        components=vectors,
+        eigenvalues=values,
+        trace=trace,
+        noise_scale=noisy.noise_scale,
+        law=noisy.law,
+        reliability=None if noisy.law is None else reliability(values, trace, noisy.law),
+        energy=float(np.sum(noisy.matrix**2)),
+    )
+
+
+def reliability(values: NDArray[np.float64], trace: float, law: NoiseLaw) -> NDArray[np.float64]:
+    """Squared cosines that noise of this law leaves to eigenvectors of these noisy eigenvalues.
+
+    What the other directions have on average moves all eigenvalues alike and is taken off first.
+    """
+    others = law.d - values.size
+    level = max(0.0, (trace - float(values.sum())) / others) if others else 0.0
+    return np.array([law.signal(value - level)[1] for value in values])
 
 
 def negligible(law: NoiseLaw) -> float:

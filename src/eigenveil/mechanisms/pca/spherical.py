@@ -1,0 +1,50 @@
+r"""SphericalPCA: leading directions of rows scaled to unit length about a centre; no bound needed.
+
+.. math:: \hat V = \text{top-}k\Bigl(\frac1n \sum_i u_i u_i' + E\Bigr), \qquad
+          u_i = \frac{x_i - c}{|x_i - c|}
+
+The matrix is the spatial-sign covariance (Locantore et al. 1999). One row moves it by at most
+sqrt(2)/n whatever the data are, so the noise is that of rows in the unit ball, and the clipping
+that other mechanisms fear is a gain here: a row keeps its direction, and noise is measured against
+a typical row instead of the longest.
+
+It shares eigenvectors, and their order, with the covariance where the data are elliptical;
+elsewhere it is a target of its own. Its eigenvalues are shares of variance of normalised rows, not
+variances. Proof: docs/proofs/spherical.md.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from eigenveil.data.clip import Clip
+from eigenveil.data.source import RowSource
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.privacy.cost import Cost, Gaussian
+
+__all__ = ["SphericalPCA", "directions"]
+
+
+def directions(clip: Clip) -> Clip:
+    """Rows about the same centre, scaled to unit length."""
+    return replace(clip, row_norm=1.0, normalise=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SphericalPCA:
+    """`analyze-gauss` on directions of rows. Fields are public, never data."""
+
+    name: ClassVar[str] = "spherical"
+    mu: float
+    n_components: int
+    lazy: bool = False
+
+    def cost(self) -> Cost:
+        """That of the inner release."""
+        return Gaussian(self.mu)
+
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
+        """Leading components about the centre of ``clip``, whose bound is not used."""
+        inner = AnalyzeGauss(mu=self.mu, n_components=self.n_components, lazy=self.lazy)
+        return inner.run(source, directions(clip), gate)

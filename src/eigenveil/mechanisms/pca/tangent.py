@@ -1,0 +1,199 @@
+r"""TangentPCA: a rough basis first, then rows stretched to show how it has to turn.
+
+A share of the budget buys rough components U from normalised rows, as `spherical` does. If these
+stand out clearly, the rest is spent on rows stretched by a factor t along U and normalised again,
+
+.. math:: u_i \propto (x_i - c) + (t - 1)\, U U' (x_i - c), \qquad t^2 = (1 - p)/p,
+
+p the share of variance inside U. A row then has as much inside as outside, so the cross block
+:math:`U_\perp' M U`, which says how U has to turn, is as large as unit rows can make it while its
+noise stays the same: a gain of :math:`1/(4p(1-p))` in variance. One Newton step,
+
+.. math:: V = U + U_\perp K, \qquad K = U_\perp' M U\, (\Lambda - m)^{-1},
+
+turns the basis; K is shrunk by the precision of the two releases, as U itself has an error that
+the second one only knows with noise. If the rough components do not stand out, or stretching would
+gain little, the second release is on the same rows as the first and the average of both is what
+`spherical` would have released. The idea of a tangent step is that of Düngler, Sanyal [kPCA],
+Algorithm 3; batches, bounds and range estimates are not needed. Proof: docs/proofs/tangent.md.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import moment_sensitivities
+from eigenveil.data.products import MomentProducts, moment_products
+from eigenveil.data.source import RowSource
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.components import NoisyComponents, leading
+from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.numerics.random import NoiseSource
+from eigenveil.numerics.spectral import signed
+from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
+from eigenveil.privacy.accounting import split
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.calibrate import noise_scale
+from eigenveil.privacy.cost import Cost, Gaussian
+
+__all__ = ["NoisyProduct", "ProductNoise", "TangentPCA"]
+
+ROUGH_SHARE = 0.15  # of mu^2
+
+_CLEAR = 0.5  # squared cosine with which every rough component must stand out
+_GAIN = 1.2  # in variance, below which stretching is not worth its own losses
+_STRUCTURE = 0.1  # of energy beside the rough basis that may be more than noise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyProduct:
+    """A noisy second moment times released columns, and its noisy trace."""
+
+    columns: NDArray[np.float64]
+    trace: float
+    noise_scale: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProductNoise:
+    """A noisy second moment times released orthonormal columns; the matrix is never formed."""
+
+    name: ClassVar[str] = "product"
+    exact: ClassVar[bool] = False
+    mu: float
+    columns: NDArray[np.float64]
+
+    def cost(self) -> Cost:
+        """Cost of one `perturb`."""
+        return Gaussian(self.mu)
+
+    def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyProduct:
+        """In the caller's units."""
+        if not isinstance(query, MomentProducts):
+            raise InvalidParameterError("lazy noise needs moment_products, not a matrix")
+        d, k = self.columns.shape
+        scale = noise_scale(query.sensitivity("frobenius"), self.mu)
+        lazy = LazyGaussian(d, scale, noise.bound_to(query.fingerprint), columns=k)
+        columns = query.times(self.columns) + lazy.times(self.columns)
+        trace = query.trace + lazy.trace()
+        return NoisyProduct(columns * query.unit, trace * query.unit, scale * query.unit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TangentPCA:
+    """Rough components, then one step from stretched rows. Fields are public, never data."""
+
+    name: ClassVar[str] = "tangent"
+    mu: float
+    n_components: int
+    lazy: bool = False
+
+    def cost(self) -> Cost:
+        """Both releases, composed."""
+        return Gaussian(self.mu)
+
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
+        """Leading components about the centre of ``clip``, whose bound is not used."""
+        clip = directions(clip)
+        first, second = split(self.mu, (ROUGH_SHARE, 1 - ROUGH_SHARE))
+        if self.lazy:
+            return self._lazily(source, clip, gate, first, second)
+        one = GaussCov(mu=first).run(source, clip, gate)
+        rough = leading(one, self.n_components)
+        factor = self._stretch(rough, first, gate.adjacency)
+        other = GaussCov(mu=second).run(source, _stretched(clip, rough, factor), gate)
+        if factor is None:
+            return leading(_average(one, other), self.n_components)
+        product = NoisyProduct(
+            other.matrix @ rough.components.T, float(np.trace(other.matrix)), other.noise_scale
+        )
+        return _turn(rough, product, factor)
+
+    def _lazily(
+        self, source: RowSource, clip: Clip, gate: Gate, first: float, second: float
+    ) -> NoisyComponents:
+        """The same, but for the average: matrices that were not formed have none."""
+        step = AnalyzeGauss(mu=first, n_components=self.n_components, lazy=True)
+        rough = step.run(source, clip, gate)
+        factor = self._stretch(rough, first, gate.adjacency)
+        if factor is None:
+            return replace(step, mu=second).run(source, clip, gate)
+        query = moment_products(source, _stretched(clip, rough, factor), gate.adjacency)
+        columns = np.ascontiguousarray(rough.components.T)
+        return _turn(rough, gate.draw(ProductNoise(mu=second, columns=columns), query), factor)
+
+    def _stretch(self, rough: NoisyComponents, mu: float, adjacency: Adjacency) -> float | None:
+        """The factor t, from the first release and public numbers; None leaves rows as they are."""
+        law, k = rough.law, self.n_components
+        assert law is not None  # both ways to the rough components state it
+        others = law.d - k
+        if others == 0 or rough.trace <= 0:
+            return None
+        level = max(0.0, (rough.trace - float(rough.eigenvalues.sum())) / others)
+        signals = np.array([law.signal(value - level) for value in rough.eigenvalues])
+        if signals[:, 1].min() < _CLEAR:
+            return None
+        # A component of squared cosine o has the share o of its signal inside.
+        share = (float(signals[:, 0] @ signals[:, 1]) + k * level) / rough.trace
+        if not 0 < share < 1 or 4 * share * (1 - share) * _GAIN > 1:
+            return None
+        entries = others * (others + 1) / 2
+        beside = rough.energy - float(rough.eigenvalues @ rough.eigenvalues) - others * level**2
+        structure = 1 - law.deviation**2 * entries / beside
+        if structure + 2 * math.sqrt(2 / entries) > _STRUCTURE:
+            return None
+        # Where the sample itself varies more than the noise, stretching only adds to that.
+        row = law.deviation * mu / moment_sensitivities(law.d, adjacency)["frobenius"]
+        sampling = row * rough.trace * share * (1 - share) / (k * others)
+        if sampling > law.deviation**2 * ROUGH_SHARE / 2:
+            return None
+        return math.sqrt((1 - share) / share)
+
+
+def _stretched(clip: Clip, rough: NoisyComponents, factor: float | None) -> Clip:
+    return clip if factor is None else replace(clip, stretch=(rough.components, factor))
+
+
+def _average(one: NoisyMatrix, other: NoisyMatrix) -> NoisyMatrix:
+    """Of two releases of the same matrix, weighted by their precision."""
+    weights = np.array([one.noise_scale**-2, other.noise_scale**-2])
+    scale = float(weights.sum()) ** -0.5
+    weights *= scale**2
+    matrix = weights[0] * one.matrix + weights[1] * other.matrix
+    return NoisyMatrix(matrix, scale, GaussianLaw(len(matrix), scale))
+
+
+def _turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> NoisyComponents:
+    """One Newton step from a rough basis, on the scale of rows before they were stretched."""
+    basis = rough.components.T
+    d, k = basis.shape
+    block = basis.T @ product.columns
+    inside = (block + block.T) / 2
+    cross = (product.columns - basis @ block) / factor
+    level = (product.trace - float(np.trace(inside))) / (d - k)
+    values, rotation = np.linalg.eigh(inside / factor**2)
+    values, rotation = values[::-1], rotation[:, ::-1]
+    gap = np.maximum(values - level, product.noise_scale)
+    noise = product.noise_scale / math.sqrt(2) / factor / gap
+    # The rough basis is off by noise of its own, which the second release shares nothing with.
+    before = (rotation.T**2) @ rough.eigenvalues
+    rest = max(0.0, (rough.trace - float(rough.eigenvalues.sum())) / (d - k))
+    rough_noise = rough.noise_scale / math.sqrt(2) / np.maximum(before - rest, rough.noise_scale)
+    weight = rough_noise**2 / (rough_noise**2 + noise**2)
+    turned, _ = np.linalg.qr(basis @ rotation + cross @ rotation / gap * weight)
+    left = weight * noise**2  # variance of an entry of the step, both releases together
+    whole = float(values.sum()) + (d - k) * level
+    return replace(
+        rough,
+        components=signed(turned.T),
+        eigenvalues=values * (rough.trace / whole),
+        reliability=1 / (1 + (d - k) * left),
+    )
