@@ -10,6 +10,7 @@ __all__ = [
     "InvalidParameterError",
     "LedgerError",
     "MissingExtraError",
+    "NothingFoundError",
     "UnsupportedNotionError",
     "VerificationError",
 ]
@@ -53,10 +54,14 @@ class BudgetExceededError(EigenveilError):
     exit_code = 4
 
 
-class GapTooSmallError(EigenveilError):
-    """A private test found the eigengap too small to release directions; the budget is spent."""
+class NothingFoundError(EigenveilError):
+    """A private search found nothing to go on with; the budget is spent."""
 
     exit_code = 4
+
+
+class GapTooSmallError(NothingFoundError):
+    """A private test found the eigengap too small to release directions."""
 
 
 class LedgerError(EigenveilError):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded, Norm
+from eigenveil.data.products import MomentProducts
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.spectral import top_eigenpairs
@@ -73,7 +74,11 @@ def leading(moment: Bounded, m: int) -> Bounded:
 
 def along(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
     """``u' S u`` for every row u of ``directions``, which are orthonormal and already released."""
-    values = np.einsum("ij,ij->i", directions @ moment.value.to_float(), directions)
+    if isinstance(moment, MomentProducts):
+        images = moment.times(directions.T).T
+    else:
+        images = directions @ moment.value.to_float()
+    values = np.einsum("ij,ij->i", images, directions)
     return replace(
         moment,
         value=_rounded(values),

@@ -1,7 +1,7 @@
 """What the estimators share: from constructor arguments and rows to one charged release."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -18,23 +18,47 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
+from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
-from eigenveil.privacy.accounting import split
+from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.guarantee import Guarantee, Numerics
+from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
 from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["Build", "Family", "Outcome", "PrivateEstimator"]
+__all__ = ["Asked", "Family", "Outcome", "PrivateEstimator"]
 
 Result = TypeVar("Result")
-Build = Callable[[float, int], Procedure[Result]]  # from a strength and the number of columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Asked:
+    """What a release was asked for; all of it public, but for the rows that can be read."""
+
+    budget: Budget
+    adjacency: Adjacency
+    mechanism: str
+    family: "Family[Any]"
+    pure: bool
+    stated: StatedBounds
+    source: RowSource
+    n_rows: int | None = None  # where it is public and was needed
+    n_components: int = 0  # of a release of components
+    lazy: bool = False
+    model: SpikedModel | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.source.n_columns
+
+
+Build = Callable[[float, Asked], Procedure[Result]]  # from a strength
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +77,10 @@ class Family(Generic[Result]):
         Whether the rows are read once.
     semidefinite : bool
         Whether a released matrix is positive semi-definite.
+    normalises : bool
+        Whether rows are scaled to unit length where no length is stated.
+    lazy : bool
+        Whether wide tables need no d x d matrix.
 
     """
 
@@ -61,6 +89,8 @@ class Family(Generic[Result]):
     lifted: Callable[[float, float], Procedure[CentredResult[Result]]] | None = None
     one_pass: bool = True
     semidefinite: bool = False
+    normalises: bool = False
+    lazy: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,91 +137,115 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             known = ", ".join(map(repr, self.mechanisms))
             raise InvalidParameterError(f"mechanism must be one of: {known}") from None
 
-    def _build(self, build: Build[Any], parameter: float, n_columns: int) -> Procedure[Any]:
-        return build(parameter, n_columns)
+    def _default(self, budget: Budget) -> str:
+        return self.pure_default if budget.is_pure else self.default
 
-    def _release(self, X: Any, trace_bound: float | None = None) -> Outcome[Any]:
-        """Check everything public, read the rows, charge, add noise."""
-        budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
-        adjacency = Adjacency.parse(self.adjacency)
-        name = self.mechanism or (self.pure_default if budget.is_pure else self.default)
-        family = self._family(name)
-        noise, ledger = self._noise_and_ledger()
-        source = self._open(X)
-        stated = StatedBounds.resolve(
+    def _bounds(self, name: str, n_columns: int, trace_bound: float | None) -> StatedBounds:
+        return StatedBounds.resolve(
             self.row_norm,
             self.bounds,
-            n_columns=source.n_columns,
+            n_columns=n_columns,
             assume_centered=self.assume_centered,
             on_invalid=self.on_invalid,
             mechanism=name,
             shrink=self.shrink,
             trace_bound=trace_bound,
         )
+
+    def _release(self, X: Any, trace_bound: float | None = None) -> Outcome[Any]:
+        """Check everything public, read the rows, charge, add noise."""
+        budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+        adjacency = Adjacency.parse(self.adjacency)
+        name = self.mechanism or self._default(budget)
+        family = self._family(name)
+        noise, ledger = self._noise_and_ledger()
+        source = self._open(X)
         pure = budget.is_pure or family.gaussian is None
         if pure and family.pure is None:
             raise self._not_pure(name)
-        about = self._about(family, pure, stated.clip.row_norm, source.n_columns, adjacency)
-        procedure = about(strength(budget, lambda parameter: about(parameter).cost(), name))
-        one_pass = family.one_pass and not isinstance(procedure, Centred)
-        if not (one_pass or source.rereadable):
-            raise InvalidDataError(
-                "this release reads the rows several times, and these can be read once only: pass "
-                "a file or an array, or a mechanism of one pass with assume_centered=True and "
-                "adjacency='replace-one'"
+        asked = self._consider(
+            Asked(
+                budget=budget,
+                adjacency=adjacency,
+                mechanism=name,
+                family=family,
+                pure=pure,
+                stated=self._bounds(name, source.n_columns, trace_bound),
+                source=source,
             )
+        )
+        about = self._about(asked)
+        procedure = about(strength(budget, lambda parameter: about(parameter).cost(), name))
+        if not (source.rereadable or self._reads_once(asked, procedure)):
+            raise self._read_once()
         gate = Gate(procedure.cost(), label=name, adjacency=adjacency, ledger=ledger, noise=noise)
-        result = procedure.run(source, stated.start, gate)
-        del X, source  # post-processing only from here
+        result = procedure.run(source, asked.stated.start, gate)
+        rows = gate.rows if asked.n_rows is None else asked.n_rows
+        stated = replace(asked.stated, words=self._words(asked.stated, result))
+        del X, source, asked  # post-processing only from here
+        kind, assumption = self._model()
         guarantee = Guarantee(
             budget=budget,
             cost=gate.total,
             adjacency=adjacency,
-            bounds=stated.words_with(getattr(result.inner, "row_norm", None)),
+            bounds=stated.words,
+            kind=kind,
             numerics=Numerics.EXACT if gate.exact else Numerics.IDEALISED,
             simulated=noise.simulated,
             ledger=gate.receipt,
+            assumption=assumption,
         )
-        return Outcome(result, gate.rows, name, stated, guarantee)
+        return Outcome(result, rows, name, stated, guarantee)
 
-    def _about(
-        self,
-        family: Family[Any],
-        pure: bool,
-        row_norm: float,
-        n_columns: int,
-        adjacency: Adjacency,
-    ) -> Callable[[float], Procedure[CentredResult[Any]]]:
-        """From a strength to the mechanism about the origin, with the mean inside, or about it."""
-        build = family.pure if pure else family.gaussian
+    def _consider(self, asked: Asked) -> Asked:
+        """Look at what was asked as a whole, before anything is charged."""
+        return asked
+
+    def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
+        return stated.words_with(getattr(result.inner, "row_norm", None))
+
+    def _model(self) -> tuple[Kind, str | None]:
+        """Which tables the promise holds for."""
+        return Kind.WORST_CASE, None
+
+    def _inner(self, asked: Asked, allowance: Allowance) -> Procedure[Any]:
+        """What is released about the centre."""
+        build = asked.family.pure if asked.pure else asked.family.gaussian
         assert build is not None  # `_release` has checked
+        return build(allowance.strength, asked)
 
-        def inner(parameter: float) -> Procedure[Any]:
-            return self._build(build, parameter, n_columns)
+    def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
+        """From a strength to the mechanism about the origin, with the mean inside, or about it."""
+        row_norm = asked.stated.clip.row_norm
+        # Under add/remove the first step is needed for its count even about a known centre.
+        if self.assume_centered and asked.adjacency.count_is_public:
+            return lambda strength: Uncentred(
+                inner=self._inner(asked, Allowance(strength, asked.pure)), row_norm=row_norm
+            )
+        lifted = asked.family.lifted
+        if asked.pure and lifted is not None and not self.assume_centered:
+            return lambda epsilon: lifted(epsilon, row_norm)
 
-        def centred(first: VectorNoise, rest: float) -> Centred[Any]:
+        def centred(strength: float) -> Centred[Any]:
+            allowance = Allowance(strength, asked.pure)
             return Centred(
-                mean=PrivateMean(noise=first),
-                inner=inner(rest),
+                mean=PrivateMean(noise=allowance.part(CENTRE_SHARE).noise()),
+                inner=self._inner(asked, allowance.part(1 - CENTRE_SHARE)),
                 row_norm=row_norm,
                 fixed_centre=self.assume_centered,
             )
 
-        def gaussian(mu: float) -> Centred[Any]:
-            first, rest = split(mu, (CENTRE_SHARE, 1 - CENTRE_SHARE))
-            return centred(GaussianNoise(mu=first), rest)
+        return centred
 
-        def laplace(epsilon: float) -> Centred[Any]:
-            first = LaplaceNoise(epsilon=CENTRE_SHARE * epsilon)
-            return centred(first, (1 - CENTRE_SHARE) * epsilon)
+    def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
+        return asked.family.one_pass and not isinstance(procedure, Centred)
 
-        # Under add/remove the first step is needed for its count even about a known centre.
-        if self.assume_centered and adjacency.count_is_public:
-            return lambda parameter: Uncentred(inner=inner(parameter), row_norm=row_norm)
-        lifted = family.lifted
-        if pure and lifted is not None and not self.assume_centered:
-            return lambda epsilon: lifted(epsilon, row_norm)
-        return laplace if pure else gaussian
+    def _read_once(self) -> InvalidDataError:
+        return InvalidDataError(
+            "this release reads the rows several times, and these can be read once only: pass "
+            "a file or an array, or a mechanism of one pass with assume_centered=True and "
+            "adjacency='replace-one'"
+        )
 
     def _not_pure(self, name: str) -> UnsupportedNotionError:
         other = self._family(self.pure_default).pure
@@ -251,12 +305,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return np.asarray(checked)
 
     def _settings(
-        self, outcome: Outcome[Any], noise_scale: float, law: NoiseLaw | None
+        self,
+        outcome: Outcome[Any],
+        noise_scale: float,
+        law: NoiseLaw | None,
+        *,
+        unit: float,
+        error: float,
     ) -> dict[str, Any]:
-        """Set the public noise attributes and return the settings of the release."""
-        self.noise_scale_ = noise_scale * outcome.per_row
-        error = outcome.result.centre_error
-        self.noise_floor_ = 0.0 if law is None else law.scaled(outcome.per_row).floor(error)
+        """Set the public noise attributes and return the settings of the release.
+
+        ``unit`` turns the mechanism's matrix into what is released, ``error`` is the expected
+        squared error of the centre in the same units.
+        """
+        self.noise_scale_ = noise_scale * unit
+        self.noise_floor_ = 0.0 if law is None else law.scaled(unit).floor(error)
         names = getattr(self, "feature_names_in_", None)
         return {
             "n_features": int(self.n_features_in_),

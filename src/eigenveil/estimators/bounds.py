@@ -30,12 +30,15 @@ class StatedBounds:
         How rows are bounded about the origin, once they are assumed centred.
     words : tuple of str
         The bounds and their origin, for the guarantee.
+    stated : bool
+        Whether ``clip`` has a length that rows are clipped at.
 
     """
 
     start: Clip
     clip: Clip
     words: tuple[str, ...]
+    stated: bool = True
 
     @classmethod
     def resolve(
@@ -93,7 +96,7 @@ class StatedBounds:
         """For the settings of a release."""
         box = self.clip.box
         return {
-            "row_norm": self.clip.row_norm,
+            "row_norm": self.clip.row_norm if self.stated else None,
             "bounds": None if box is None else {"low": box[0].tolist(), "high": box[1].tolist()},
         }
 

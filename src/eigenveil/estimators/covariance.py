@@ -85,34 +85,42 @@ class PrivateCovariance(PrivateEstimator):
     """
 
     mechanisms: ClassVar[dict[str, Family[NoisyMatrix]]] = {
-        "cleaned": Family(gaussian=lambda mu, d: CleanedCov(mu=mu), semidefinite=True),
+        "cleaned": Family(gaussian=lambda mu, asked: CleanedCov(mu=mu), semidefinite=True),
         "adaptive-cleaned": Family(
-            gaussian=lambda mu, d: AdaptiveCleanedCov.gaussian(mu),
+            gaussian=lambda mu, asked: AdaptiveCleanedCov.gaussian(mu),
             one_pass=False,
             semidefinite=True,
         ),
         "wishart": Family(
-            pure=lambda epsilon, d: WishartCov(epsilon=epsilon),
+            pure=lambda epsilon, asked: WishartCov(epsilon=epsilon),
             lifted=lambda epsilon, row_norm: Lifted(
                 inner=WishartCov(epsilon=epsilon, clean=False), row_norm=row_norm
             ),
             semidefinite=True,
         ),
-        "gauss": Family(gaussian=lambda mu, d: GaussCov(mu=mu)),
-        "projection": Family(gaussian=lambda mu, d: ProjectedCov(mu=mu), semidefinite=True),
+        "gauss": Family(gaussian=lambda mu, asked: GaussCov(mu=mu)),
+        "projection": Family(gaussian=lambda mu, asked: ProjectedCov(mu=mu), semidefinite=True),
         "separate": Family(
-            gaussian=lambda mu, d: SeparateCov.gaussian(mu),
-            pure=lambda epsilon, d: SeparateCov.pure(epsilon),
+            gaussian=lambda mu, asked: SeparateCov.gaussian(mu),
+            pure=lambda epsilon, asked: SeparateCov.pure(epsilon),
             semidefinite=True,
         ),
-        "adaptive": Family(gaussian=AdaptiveCov.gaussian, pure=AdaptiveCov.pure, one_pass=False),
-        "exponential": Family(
-            gaussian=ExponentialCov.concentrated, pure=ExponentialCov.pure, semidefinite=True
+        "adaptive": Family(
+            gaussian=lambda mu, asked: AdaptiveCov.gaussian(mu, asked.n_columns),
+            pure=lambda epsilon, asked: AdaptiveCov.pure(epsilon, asked.n_columns),
+            one_pass=False,
         ),
-        "coinpress": Family(gaussian=lambda mu, d: CoinPressCov.gaussian(mu), one_pass=False),
-        "laplace": Family(pure=lambda epsilon, d: LapCov(epsilon=epsilon)),
+        "exponential": Family(
+            gaussian=lambda mu, asked: ExponentialCov.concentrated(mu, asked.n_columns),
+            pure=lambda epsilon, asked: ExponentialCov.pure(epsilon, asked.n_columns),
+            semidefinite=True,
+        ),
+        "coinpress": Family(gaussian=lambda mu, asked: CoinPressCov.gaussian(mu), one_pass=False),
+        "laplace": Family(pure=lambda epsilon, asked: LapCov(epsilon=epsilon)),
         "zero": Family(
-            gaussian=lambda mu, d: ZeroCov(), pure=lambda epsilon, d: ZeroCov(), semidefinite=True
+            gaussian=lambda mu, asked: ZeroCov(),
+            pure=lambda epsilon, asked: ZeroCov(),
+            semidefinite=True,
         ),
     }
     default = "cleaned"
@@ -162,7 +170,13 @@ class PrivateCovariance(PrivateEstimator):
         self.n_samples_ = outcome.n_rows
         self.privacy_ = outcome.guarantee
         arrays = {"covariance": self.covariance_, "location": self.location_}
-        settings = self._settings(outcome, noisy.noise_scale, noisy.law)
+        settings = self._settings(
+            outcome,
+            noisy.noise_scale,
+            noisy.law,
+            unit=outcome.per_row,
+            error=outcome.result.centre_error,
+        )
         if self.trace_bound is not None:
             settings["trace_bound"] = float(self.trace_bound)
         if noisy.row_norm is not None:

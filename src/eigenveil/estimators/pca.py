@@ -1,6 +1,8 @@
 """Principal components under differential privacy."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -9,41 +11,124 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.source import as_table, is_streamed, open_rows, tables
-from eigenveil.estimators.base import Build, Family, PrivateEstimator
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import public_rows
+from eigenveil.data.source import RowSource, ScaledSource, as_table, is_streamed, open_rows, tables
+from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator
+from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.exceptions import (
+    BoundsRequiredError,
+    InvalidDataError,
+    InvalidParameterError,
+    UnsupportedNotionError,
+)
+from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Procedure
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.centred import Centred, CentredResult, Uncentred
+from eigenveil.mechanisms.located import SHARES as LOCATED_SHARES
+from eigenveil.mechanisms.located import Located, distance_epsilon
+from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.paired import Paired
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, wide
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.pca.exponential import ExponentialPCA
+from eigenveil.mechanisms.pca.gap_projector import GapProjector
+from eigenveil.mechanisms.pca.laplace import LaplacePCA
+from eigenveil.mechanisms.pca.spherical import SphericalPCA
+from eigenveil.mechanisms.pca.spiked import Spiked
+from eigenveil.mechanisms.pca.staged import (
+    RANK_SHARE,
+    VARIANCE_SHARE,
+    Staged,
+    StagedComponents,
+    Variances,
+)
+from eigenveil.mechanisms.pca.tangent import TangentPCA
+from eigenveil.mechanisms.pca.wishart import WishartPCA
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale
+from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
+from eigenveil.mechanisms.scalars.rank import PrivateRank
+from eigenveil.mechanisms.scalars.variances import PrivateVariances
+from eigenveil.mechanisms.scaled import SCALE_SHARE, Scaled
+from eigenveil.numerics.spiked_model import SpikedModel
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.privacy.guarantee import Kind
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
 __all__ = ["PrivatePCA"]
 
+Centring = Literal["none", "mean", "located", "paired"]
+
+_MOST_RANK = 50  # of a private rank
+_MEAN_SHARES = {False: 0.1, True: 0.2}  # of mu^2, or of a pure epsilon
+_DIRECTIONS = ("spherical", "tangent")  # which use nothing else of a row
+
+
+def _gap_projector(mu: float, asked: Asked) -> GapProjector:
+    delta = asked.budget.delta
+    if delta is None:
+        raise UnsupportedNotionError(
+            "'gap-projector' tests a gap, which fails with a small probability: give epsilon and "
+            "delta, or choose mechanism='analyze-gauss'"
+        )
+    return GapProjector.build(mu, delta, asked.n_components)
+
+
+def _spiked(mu: float, asked: Asked) -> Spiked:
+    assert asked.model is not None  # `_consider` has checked
+    return Spiked(mu=mu, model=asked.model)
+
 
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Leading principal components, released once with differential privacy.
 
+    ``PrivatePCA(5, epsilon=1, delta=1e-6).fit(X)`` needs no bound: rows are scaled to unit length
+    about a private centre, so that only their directions count. State ``row_norm`` to have the
+    covariance's own directions and eigenvalues, at a larger noise.
+
     Parameters
     ----------
-    n_components : int, optional
-        How many components to release; all of them by default.
+    n_components : int or "private", optional
+        How many components to release; all of them by default. ``"private"`` finds the number
+        with a tenth of the budget, or says that there is none.
     epsilon, delta, rho : float, optional
-        The budget of one fit: ``epsilon`` and ``delta``, or ``rho`` alone.
-    mechanism : {"analyze-gauss"}
-        How noise is added.
+        The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for
+        a pure guarantee.
+    mechanism : {"tangent", "spherical", "analyze-gauss", "gap-projector", "wishart", \
+"exponential", "laplace", "spiked"}, optional
+        How noise is added. By default ``"tangent"``; with ``row_norm`` ``"analyze-gauss"``; for a
+        pure guarantee ``"wishart"``. ``"exponential"`` and ``"laplace"`` are pure too.
+        ``"spiked"`` protects tables of a ``model`` only.
     row_norm : float, optional
-        Public clipping distance of a row from the centre.
+        Public clipping distance of a row from the centre; rows are clipped instead of normalised.
     bounds : (low, high), optional
-        Public range of the entries: two numbers, or two arrays with one number per column.
-        One of ``row_norm`` and ``bounds`` is needed. With both, ``row_norm`` clips; with
-        ``bounds`` alone, rows are clipped at 1/sqrt(3) of the way to the farthest corner, which
-        helps directions and shrinks eigenvalues: state ``row_norm`` where eigenvalues matter.
+        Public range of the entries: two numbers, or two arrays with one number per column. A
+        better centre where they are known. ``"analyze-gauss"``, ``"gap-projector"``,
+        ``"exponential"`` and ``"laplace"`` then clip rows at 1/sqrt(3) of the way to the farthest
+        corner.
     assume_centered : bool
-        Take the origin as the centre. Otherwise a tenth of mu^2 buys a private mean.
+        Take the origin as the centre.
+    centring : {"mean", "located", "paired"}, optional
+        How the centre is found: ``"mean"`` from bounds (a tenth of mu^2), ``"located"`` without
+        any (0.15 of mu^2, and two searches for a distance), ``"paired"`` not at all, by
+        differences of pairs of rows, which doubles the noise. By default ``"mean"`` where bounds
+        or ``row_norm`` are given, ``"paired"`` for small tables, ``"located"`` for others.
+    scale : array of shape (n_features,) or "private", optional
+        Public scales that columns are divided by. ``"private"`` finds them with a tenth of the
+        budget, about one standard deviation each. By default columns are taken as they are.
+    variances : bool
+        Buy variances along the components in the units of the data with 0.05 of the budget, where
+        rows are normalised.
+    model : SpikedModel, optional
+        For ``mechanism="spiked"``: the law that rows are assumed to follow.
+    lazy : bool, optional
+        Draw noise for the products that are needed instead of a d x d matrix. By default for more
+        than 4096 columns. The promise then covers real numbers only (idealised numerics).
     adjacency : {"replace-one", "add-remove"}
-        Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private
-        and is estimated from the same tenth.
+        Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private.
     on_invalid : {"raise", "zero"}
         Whether a row with a missing or infinite value stops the fit or contributes nothing.
     ledger : Ledger or path, optional
@@ -55,17 +140,28 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     ----------
     components_ : array of shape (n_components, n_features)
         Directions of largest variance, as rows.
+    reliability_ : array of shape (n_components,)
+        Expected squared cosine between each component and the one the same rows would give about
+        the same centre without noise; 0 where it cannot be told from noise, NaN where the
+        mechanism cannot say.
+    distinguishable_ : array of shape (n_components,)
+        Whether each component stands above the noise, that of the centre included.
     explained_variance_, explained_variance_ratio_, singular_values_ : arrays
         Noisy eigenvalues (never below zero), their share of the noisy trace, and the square
-        root of eigenvalue times number of rows.
+        root of eigenvalue times number of rows. Of normalised rows unless ``row_norm`` was given
+        or ``variances`` bought: then shares of variance, which add to at most 1.
     mean_ : array of shape (n_features,)
-        The released centre.
+        The released centre; zero where there is none.
+    scale_ : array of shape (n_features,)
+        What columns are divided by, infinite for a column that is left out; ones by default.
     n_components_, n_samples_ : int
         ``n_samples_`` is None where the number of rows is private.
     noise_scale_ : float
-        Standard deviation of the noise on a diagonal entry of the covariance; public.
+        Standard deviation of the noise on a diagonal entry of the matrix; public.
     noise_floor_ : float
         Eigenvalue that noise alone, of matrix and centre, rarely exceeds (about 1 %); public.
+    shares_ : dict
+        How the budget was split among scale, centre, rank, components and variances.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -79,11 +175,46 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     """
 
-    # The builders take the number of components.
     mechanisms: ClassVar[dict[str, Family[NoisyComponents]]] = {
-        "analyze-gauss": Family(gaussian=lambda mu, k: AnalyzeGauss(mu=mu, n_components=k))
+        "tangent": Family(
+            gaussian=lambda mu, asked: TangentPCA(
+                mu=mu, n_components=asked.n_components, lazy=asked.lazy
+            ),
+            one_pass=False,
+            normalises=True,
+            lazy=True,
+        ),
+        "spherical": Family(
+            gaussian=lambda mu, asked: SphericalPCA(
+                mu=mu, n_components=asked.n_components, lazy=asked.lazy
+            ),
+            normalises=True,
+            lazy=True,
+        ),
+        "analyze-gauss": Family(
+            gaussian=lambda mu, asked: AnalyzeGauss(
+                mu=mu, n_components=asked.n_components, lazy=asked.lazy
+            ),
+            lazy=True,
+        ),
+        "gap-projector": Family(gaussian=_gap_projector),
+        "wishart": Family(
+            pure=lambda epsilon, asked: WishartPCA(
+                epsilon=epsilon, n_components=asked.n_components
+            ),
+            normalises=True,
+        ),
+        "exponential": Family(
+            gaussian=lambda mu, asked: ExponentialPCA.concentrated(mu, asked.n_components),
+            pure=lambda epsilon, asked: ExponentialPCA.pure(epsilon, asked.n_components),
+        ),
+        "laplace": Family(
+            pure=lambda epsilon, asked: LaplacePCA(epsilon=epsilon, n_components=asked.n_components)
+        ),
+        "spiked": Family(gaussian=_spiked, one_pass=False),
     }
-    default = pure_default = "analyze-gauss"
+    default = "tangent"
+    pure_default = "wishart"
 
     # Clip at the root mean square distance of a point uniform on the box: directions gain more
     # from the smaller noise, which grows with the square of the bound, than clipping costs them.
@@ -91,7 +222,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | Literal["private"] | None = None,
         *,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -100,6 +231,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         row_norm: float | None = None,
         bounds: Any = None,
         assume_centered: bool = False,
+        centring: Literal["mean", "located", "paired"] | None = None,
+        scale: Any = None,
+        variances: bool = False,
+        model: SpikedModel | None = None,
+        lazy: bool | None = None,
         adjacency: str = "replace-one",
         on_invalid: Literal["raise", "zero"] = "raise",
         ledger: Ledger | str | Path | None = None,
@@ -112,54 +248,372 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.row_norm = row_norm
         self.bounds = bounds
         self.assume_centered = assume_centered
+        self.centring = centring
+        self.scale = scale
+        self.variances = variances
+        self.model = model
+        self.lazy = lazy
         self.adjacency = adjacency
         self.on_invalid = on_invalid
         self.ledger = ledger
         self.random_state = random_state
         self.n_components = n_components
 
-    def _build(self, build: Build[Any], parameter: float, n_columns: int) -> Procedure[Any]:
-        k = n_columns if self.n_components is None else int(self.n_components)
-        if not 1 <= k <= n_columns:
+    # From the arguments to a procedure: public numbers only.
+
+    def _default(self, budget: Budget) -> str:
+        if budget.is_pure:
+            return self.pure_default
+        return self.default if self.row_norm is None else "analyze-gauss"
+
+    def _normalises(self, name: str) -> bool:
+        """Whether rows are scaled to unit length."""
+        if name == "spiked" or self.row_norm is not None:
+            return False
+        return self._family(name).normalises or self.bounds is None
+
+    def _bounds(self, name: str, n_columns: int, trace_bound: float | None) -> StatedBounds:
+        if self.row_norm is not None and name in _DIRECTIONS:
+            raise InvalidParameterError(
+                f"{name!r} uses directions of rows and no length: leave row_norm out, or choose "
+                "mechanism='analyze-gauss'"
+            )
+        if name == "spiked":
+            clip = Clip(row_norm=1.0, on_invalid=self.on_invalid)
+            words = ("rows clipped where the assumed model has none (a public rule)",)
+            return StatedBounds(clip, clip, words, stated=False)
+        if not self._normalises(name):
+            return super()._bounds(name, n_columns, trace_bound)
+        direction = "every row scaled to unit length about the centre, whatever its length"
+        if self.bounds is None:
+            clip = Clip(row_norm=1.0, on_invalid=self.on_invalid)
+            return StatedBounds(clip, clip, (f"none needed: {direction}",), stated=False)
+        boxed = super()._bounds(name, n_columns, trace_bound)
+        return replace(boxed, words=(boxed.words[0], direction), stated=False)
+
+    def _open(self, X: Any) -> RowSource:
+        source = super()._open(X)
+        if self.scale is None or (isinstance(self.scale, str) and self.scale == "private"):
+            return source
+        return ScaledSource(source, self._public_scale(source.n_columns))
+
+    def _public_scale(self, n_columns: int) -> NDArray[np.float64]:
+        wrong = InvalidParameterError(
+            "scale must be 'private' or one positive number per column; never take it from the data"
+        )
+        try:
+            scale = np.array(np.broadcast_to(self.scale, (n_columns,)), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise wrong from None
+        if not ((scale > 0) & np.isfinite(scale)).all():
+            raise wrong
+        if self.bounds is not None:
+            raise InvalidParameterError(
+                "bounds are those of the columns as they are: divide the columns yourself and "
+                "state the bounds of the result, or leave one of scale and bounds out"
+            )
+        return scale
+
+    def _consider(self, asked: Asked) -> Asked:
+        """The number of components, the form of the noise, and what goes together."""
+        d, name = asked.n_columns, asked.mechanism
+        private = isinstance(self.n_components, str)
+        k = self._wanted(d) if not private else min(_MOST_RANK, d - 1)
+        lazy = wide(d, k) and asked.family.lazy if self.lazy is None else bool(self.lazy)
+        if lazy and not asked.family.lazy:
+            raise InvalidParameterError(f"{name!r} needs the whole matrix: leave lazy out")
+        if private:
+            self._check_private_rank(asked, k, lazy)
+        if self.variances and not self._normalises(name):
+            raise InvalidParameterError(
+                "explained_variance_ is in the units of the data already: leave variances out"
+            )
+        if isinstance(self.scale, str) and self.bounds is not None:
+            raise InvalidParameterError("private scales need no bounds: leave one of them out")
+        self._check_model(name)
+        asked = replace(asked, n_components=k, lazy=lazy, model=self.model)
+        if not asked.source.rereadable:
+            if self._centring(replace(asked, n_rows=1)) != "none":
+                raise self._read_once()
+        elif asked.adjacency.count_is_public:
+            asked = replace(asked, n_rows=public_rows(asked.source))
+            if asked.n_rows is not None and k > asked.n_rows and not private:
+                raise InvalidParameterError(
+                    "n_components exceeds the number of rows: ask for fewer components"
+                )
+        return asked
+
+    def _wanted(self, n_columns: int) -> int:
+        wanted = n_columns if self.n_components is None else self.n_components
+        if self.model is not None and self.n_components is None:
+            wanted = self.model.rank
+        if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)):
+            raise InvalidParameterError("n_components must be a positive integer or 'private'")
+        if not 1 <= wanted <= n_columns:
             raise InvalidParameterError(
                 f"n_components must be between 1 and the number of columns, {n_columns}"
             )
-        return build(parameter, k)
+        return int(wanted)
+
+    def _check_private_rank(self, asked: Asked, most: int, lazy: bool) -> None:
+        if self.n_components != "private":
+            raise InvalidParameterError("n_components must be a positive integer or 'private'")
+        if most < 1:
+            raise InvalidParameterError("a private rank needs at least two columns")
+        if not asked.adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "a private rank needs a public number of rows: state n_components, or choose "
+                "adjacency='replace-one'"
+            )
+        if lazy:
+            raise InvalidParameterError(
+                "a private rank needs the whole matrix: state n_components, or pass lazy=False"
+            )
+        if asked.mechanism in ("exponential", "gap-projector", "spiked"):
+            raise InvalidParameterError(
+                f"the cost of {asked.mechanism!r} depends on the number of components: state it"
+            )
+
+    def _check_model(self, name: str) -> None:
+        if name != "spiked":
+            if self.model is not None:
+                raise InvalidParameterError("a model is for mechanism='spiked': leave it out")
+            return
+        if self.model is None:
+            raise InvalidParameterError(
+                "'spiked' protects tables of a stated model only: pass model=SpikedModel(...), or "
+                "leave the mechanism out for a promise that holds for every table"
+            )
+        if not self.assume_centered:
+            raise InvalidParameterError(
+                "'spiked' assumes rows of mean zero: pass assume_centered=True"
+            )
+        if self.n_components is not None and self.n_components != self.model.rank:
+            raise InvalidParameterError("n_components must be the rank of the model")
+
+    def _model(self) -> tuple[Kind, str | None]:
+        if self.model is None:
+            return super()._model()
+        return Kind.MODEL_BASED, self.model.assumption
+
+    def _centring(self, asked: Asked) -> Centring:
+        """How the centre is found, from public numbers."""
+        if self.assume_centered:
+            if self.centring is not None:
+                raise InvalidParameterError("leave centring out where the rows are centred")
+            return "none"
+        bounded = self.bounds is not None or self.row_norm is not None
+        if self.centring is not None:
+            if self.centring not in ("mean", "located", "paired"):
+                raise InvalidParameterError("centring must be 'mean', 'located' or 'paired'")
+            if self.centring == "mean" and not bounded:
+                raise BoundsRequiredError(
+                    "centring='mean' needs bounds=(low, high) or row_norm: state one, or leave "
+                    "centring out"
+                )
+            if self.centring != "mean" and bounded:
+                raise InvalidParameterError(
+                    f"centring={self.centring!r} is for tables without bounds: leave bounds and "
+                    "row_norm out, or leave centring out"
+                )
+            return self.centring
+        if bounded:
+            return "mean"
+        if asked.n_rows is None:
+            return "located"
+        # The error of a located centre falls as n mu/sqrt(d); a distance needs about 200 rows. A
+        # pure mean has noise in the l1 norm.
+        if asked.pure:
+            epsilon = strength(asked.budget, Pure, asked.mechanism)
+            few = asked.n_rows * epsilon < 128 * asked.n_columns
+        else:
+            mu = strength(asked.budget, Gaussian, asked.mechanism)
+            few = asked.n_rows * mu < max(192.0, 20 * math.sqrt(asked.n_columns))
+        return "paired" if few else "located"
+
+    def _shares(self, asked: Asked) -> dict[str, float]:
+        """Of mu^2, or of a pure epsilon, for every stage; searches for distances come on top."""
+        shares = {}
+        if isinstance(self.scale, str):
+            shares["scale"] = SCALE_SHARE
+        match self._centring(asked):
+            case "mean":
+                shares["centre"] = _MEAN_SHARES[asked.pure]
+            case "located":
+                shares["centre"] = sum(LOCATED_SHARES)
+            case "none" if self._counts(asked):
+                shares["centre"] = _MEAN_SHARES[asked.pure]
+        if isinstance(self.n_components, str):
+            shares["rank"] = RANK_SHARE
+        if self.variances:
+            shares["variances"] = VARIANCE_SHARE
+        shares["components"] = 1 - sum(shares.values())
+        return shares
+
+    def _counts(self, asked: Asked) -> bool:
+        """Whether a count is needed where the number of rows is private; directions need none."""
+        known = asked.adjacency.count_is_public
+        return not known and (self.variances or not self._normalises(asked.mechanism))
+
+    def _inner(self, asked: Asked, allowance: Allowance) -> Procedure[Any]:
+        shares = self._shares(asked)
+        rank = variances = None
+        if "rank" in shares:
+            rank = PrivateRank(
+                noise=allowance.part(shares["rank"]).noise(), max_rank=asked.n_components
+            )
+        if "variances" in shares:
+            variances = Variances(
+                distance=PrivateQuantile(
+                    epsilon=distance_epsilon(allowance, asked.n_rows), level=0.5
+                ),
+                values=PrivateVariances(noise=allowance.part(shares["variances"]).noise()),
+            )
+        return Staged(
+            inner=super()._inner(asked, allowance.part(shares["components"])),
+            normalise=self._normalises(asked.mechanism),
+            rank=rank,
+            variances=variances,
+            lazy=asked.lazy,
+        )
+
+    def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
+        shares, centring = self._shares(asked), self._centring(asked)
+        row_norm = asked.stated.clip.row_norm
+
+        def centred(whole: Allowance) -> Procedure[CentredResult[Any]]:
+            inner = self._inner(asked, whole)
+            if centring == "paired":
+                return Paired(inner=inner)
+            if centring == "located":
+                return Located.build(whole, asked.n_rows, inner)
+            if "centre" not in shares:
+                return Uncentred(inner=inner, row_norm=row_norm)
+            return Centred(
+                mean=PrivateMean(noise=whole.part(shares["centre"]).noise()),
+                inner=inner,
+                row_norm=row_norm,
+                fixed_centre=self.assume_centered,
+            )
+
+        def build(strength: float) -> Procedure[CentredResult[Any]]:
+            whole = Allowance(strength, asked.pure)
+            if "scale" not in shares:
+                return centred(whole)
+            return Scaled(
+                scale=ColumnScale(noise=whole.part(shares["scale"]).noise()), inner=centred(whole)
+            )
+
+        self.shares_, self._centre_by = shares, centring
+        return build
+
+    def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
+        stages = len(self._shares(asked))
+        return asked.family.one_pass and isinstance(procedure, Uncentred) and stages == 1
+
+    def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
+        words = [*stated.words]
+        match self._centre_by:
+            case "none":
+                words.append("the origin is taken as the centre")
+            case "mean":
+                words.append("the centre is a private mean")
+            case "located":
+                words.append("the centre is private, found without a bound")
+            case "paired":
+                words.append("rows enter as differences of pairs, which have no centre")
+        if isinstance(self.scale, str):
+            words.append("columns divided by private scales")
+        elif self.scale is not None:
+            words.append("columns divided by scales stated by the caller")
+        if result.inner.row_norm is not None:
+            words.append(
+                f"rows pulled in to {result.inner.row_norm:.6g} for the variances (chosen "
+                "privately)"
+            )
+        return tuple(words)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the components of ``X``: an array, a data frame, a path, or chunks."""
-        wanted = self.n_components
-        if wanted is not None and (
-            isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer))
-        ):
-            raise InvalidParameterError("n_components must be a positive integer")
         outcome = self._release(X)
         del X
-        noisy: NoisyComponents = outcome.result.inner
+        staged: StagedComponents = outcome.result.inner
+        noisy = staged.components
+        normalised = self._normalises(outcome.mechanism)
+        # Of normalised rows only shares mean anything, and no count is needed for them.
+        whole = max(noisy.trace, float(np.maximum(noisy.eigenvalues, 0.0).sum()))
+        unit = 1 / (whole or 1.0) if normalised else outcome.per_row
+        values = np.maximum(noisy.eigenvalues, 0.0) * unit
         self.components_ = noisy.components
-        self.explained_variance_ = np.maximum(noisy.eigenvalues * outcome.per_row, 0.0)
-        # The trace bounds the sum of its positive eigenvalues only without noise.
-        whole = max(noisy.trace * outcome.per_row, float(self.explained_variance_.sum()))
-        self.explained_variance_ratio_ = self.explained_variance_ / (whole or 1.0)
-        self.mean_ = outcome.result.centre
+        self.explained_variance_ratio_ = np.maximum(noisy.eigenvalues, 0.0) / (whole or 1.0)
+        self.explained_variance_ = values
+        if staged.variances is not None:
+            self.explained_variance_ = staged.variances * outcome.per_row
         self.n_components_ = len(self.components_)
         self.n_samples_ = outcome.n_rows
         rows = 1.0 / outcome.per_row if outcome.n_rows is None else outcome.n_rows
         self.singular_values_ = np.sqrt(self.explained_variance_ * rows)
+        self._place(outcome)
         self.privacy_ = outcome.guarantee
+        settings = self._facts(outcome, noisy, unit)
+        unknown = np.full(self.n_components_, np.nan)
+        self.reliability_ = unknown if noisy.reliability is None else noisy.reliability
+        self.distinguishable_ = values > self.noise_floor_
         self.release_ = Release(
             kind="pca",
             mechanism=outcome.mechanism,
             guarantee=outcome.guarantee,
-            settings=self._settings(outcome, noisy.noise_scale, noisy.law),
+            settings=settings,
             arrays={
                 "components": self.components_,
                 "explained_variance": self.explained_variance_,
                 "explained_variance_ratio": self.explained_variance_ratio_,
+                "eigenvalues": values,
+                "reliability": self.reliability_,
                 "mean": self.mean_,
+                "scale": self.scale_,
             },
         )
         return self
+
+    def _place(self, outcome: Outcome[Any]) -> None:
+        """Centre and scale in the units of the data."""
+        d = self.n_features_in_
+        if isinstance(self.scale, str):
+            scale = outcome.result.scale
+            assert scale is not None  # released first
+        else:
+            scale = np.ones(d) if self.scale is None else self._public_scale(d)
+        self.scale_ = scale
+        self.mean_ = np.where(np.isfinite(scale), outcome.result.centre * scale, 0.0)
+
+    def _facts(self, outcome: Outcome[Any], noisy: NoisyComponents, unit: float) -> dict[str, Any]:
+        """Settings of the release; sets the public noise attributes."""
+        error = outcome.result.centre_error
+        if self._normalises(outcome.mechanism) and self._centre_by == "mean":
+            error /= outcome.stated.clip.row_norm**2  # a share of what rows of the box have
+        settings = self._settings(outcome, noisy.noise_scale, noisy.law, unit=unit, error=error)
+        shares = {stage: round(share, 12) for stage, share in self.shares_.items()}
+        return {**settings, "centring": self._centre_by, "shares": shares}
+
+    def get_covariance(self) -> NDArray[np.float64]:
+        """The covariance that the components and what is left over stand for (scaled columns).
+
+        Variance beside the components is spread evenly; post-processing.
+        """
+        check_is_fitted(self)
+        d, k = self.n_features_in_, self.n_components_
+        noise = 0.0
+        if self.model is not None:
+            noise = self.model.noise_variance
+        elif d > k:
+            share = float(self.explained_variance_ratio_.sum())
+            whole = float(self.explained_variance_.sum()) / share if share else 0.0
+            noise = max(0.0, whole * (1 - share)) / (d - k)
+        beside = self.explained_variance_ - noise
+        covariance: NDArray[np.float64] = (self.components_.T * beside) @ self.components_
+        np.fill_diagonal(covariance, covariance.diagonal() + noise)
+        return covariance
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, then scores of the same rows; what `transform` says about privacy holds."""
@@ -189,7 +643,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if self.on_invalid == "raise" and not np.isfinite(rows).all():
             raise InvalidDataError("a row to transform holds NaN or inf: fill it or drop the row")
         with np.errstate(invalid="ignore"):
-            scores: NDArray[np.float64] = (rows - self.mean_) @ self.components_.T
+            scores: NDArray[np.float64] = ((rows - self.mean_) / self.scale_) @ self.components_.T
         scores[~np.isfinite(scores).all(axis=1)] = np.nan
         return scores
 
@@ -199,7 +653,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         scores = as_table(X)
         if scores.shape[1] != self.n_components_:
             raise InvalidDataError(f"scores must have {self.n_components_} columns")
-        rows: NDArray[np.float64] = scores @ self.components_ + self.mean_
+        spread = np.where(np.isfinite(self.scale_), self.scale_, 0.0)
+        rows: NDArray[np.float64] = scores @ self.components_ * spread + self.mean_
         return rows
 
     @property

@@ -21,7 +21,7 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian, Pure
 
-__all__ = ["GaussianNoise", "LaplaceNoise", "NoisyVector", "VectorNoise"]
+__all__ = ["Allowance", "GaussianNoise", "LaplaceNoise", "NoisyVector", "VectorNoise"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +80,25 @@ class LaplaceNoise:
 
 
 VectorNoise = GaussianNoise | LaplaceNoise
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """A strength to divide among steps: a mu, whose square is shared, or a pure epsilon."""
+
+    strength: float
+    pure: bool
+
+    def part(self, share: float) -> "Allowance":
+        """What a step may spend; steps whose shares add to at most 1 compose to no more."""
+        root = share if self.pure else math.sqrt(share)
+        return Allowance(self.strength * root * (1 - 2**-40 if share < 1 else 1.0), self.pure)
+
+    def noise(self) -> "VectorNoise":
+        """Noise on a vector for all of it."""
+        if self.pure:
+            return LaplaceNoise(epsilon=self.strength)
+        return GaussianNoise(mu=self.strength)
 
 
 def _add(

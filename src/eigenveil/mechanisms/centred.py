@@ -38,6 +38,7 @@ class CentredResult(Generic[Result]):
     centre_error: float  # expected squared distance of the centre from the mean
     noisy_count: float | None
     inner: Result
+    scale: NDArray[np.float64] | None = None  # of columns, where released
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

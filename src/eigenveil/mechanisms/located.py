@@ -9,7 +9,6 @@ first step comes near, at a cost that grows with how far the data are from the o
 pays for their spread only. Proof: docs/proofs/located.md.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Self, TypeVar
 
@@ -19,7 +18,7 @@ from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total
 from eigenveil.data.norms import norm_counts
 from eigenveil.data.source import RowSource
-from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
+from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.mean import PrivateMean
@@ -27,7 +26,7 @@ from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["DISTANCE_ROWS", "SHARES", "Located"]
+__all__ = ["DISTANCE_ROWS", "SHARES", "Located", "distance_epsilon"]
 
 SHARES = (0.05, 0.1)  # of mu^2, or of a pure epsilon, for the two means
 
@@ -36,6 +35,12 @@ SHARES = (0.05, 0.1)  # of mu^2, or of a pure epsilon, for the two means
 DISTANCE_ROWS = 64.0
 
 Result = TypeVar("Result")
+
+
+def distance_epsilon(allowance: Allowance, rows: int | None) -> float:
+    """For a private quantile of distances: as much as it needs, up to a bearable share."""
+    most = allowance.strength / (10 if allowance.pure else 3)
+    return most / 3 if rows is None else min(most, DISTANCE_ROWS / rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,29 +53,11 @@ class Located(Generic[Result]):
     inner: Procedure[Result]
 
     @classmethod
-    def gaussian(cls, mu: float, rows: int | None, inner: Procedure[Result]) -> Self:
-        """Means at their shares of mu^2; ``rows`` where their number is public."""
-        each = tuple(GaussianNoise(mu=mu * math.sqrt(share)) for share in SHARES)
-        return cls._build(mu / 3, rows, each, inner)
-
-    @classmethod
-    def pure(cls, epsilon: float, rows: int | None, inner: Procedure[Result]) -> Self:
-        """Means at their shares of epsilon."""
-        each = tuple(LaplaceNoise(epsilon=epsilon * share) for share in SHARES)
-        return cls._build(epsilon / 10, rows, each, inner)
-
-    @classmethod
-    def _build(
-        cls,
-        most: float,
-        rows: int | None,
-        noise: tuple[VectorNoise, ...],
-        inner: Procedure[Result],
-    ) -> Self:
-        epsilon = most / 3 if rows is None else min(most, DISTANCE_ROWS / rows)
+    def build(cls, allowance: Allowance, rows: int | None, inner: Procedure[Result]) -> Self:
+        """Means at their shares; ``rows`` where their number is public."""
         return cls(
-            distance=PrivateQuantile(epsilon=epsilon, level=0.5),
-            means=tuple(PrivateMean(noise=each) for each in noise),
+            distance=PrivateQuantile(epsilon=distance_epsilon(allowance, rows), level=0.5),
+            means=tuple(PrivateMean(noise=allowance.part(share).noise()) for share in SHARES),
             inner=inner,
         )
 
@@ -84,7 +71,7 @@ class Located(Generic[Result]):
         centre = np.zeros(source.n_columns)
         radius, rough = 1.0, None
         for mean in self.means:
-            about = replace(start, row_norm=LARGEST_NORM, centre=centre, normalise=False)
+            about = replace(start, row_norm=LARGEST_NORM, centre=centre)
             j = gate.draw(self.distance, norm_counts(source, about, gate.adjacency))
             radius = max(SMALLEST_NORM, LARGEST_NORM * 2.0 ** (-j / 2))
             near = replace(about, row_norm=radius)

@@ -74,10 +74,13 @@ class Guarantee:
     numerics: Numerics = Numerics.EXACT
     simulated: bool = False
     ledger: str | None = None
+    assumption: str | None = None  # of a model-based promise
 
     def __post_init__(self) -> None:
         if not fits(self.cost, self.budget):
             raise InvalidParameterError("a guarantee cannot promise less than what was spent")
+        if (self.kind is Kind.MODEL_BASED) != (self.assumption is not None):
+            raise InvalidParameterError("a model-based guarantee states its model, no other does")
 
     @property
     def unit(self) -> str:
@@ -93,7 +96,7 @@ class Guarantee:
                 f"more likely by more than {self._strength()}; {_COUNT[self.adjacency]}",
             ),
             ("Spent", native(self.cost)),
-            ("Holds for", f"{_KINDS[self.kind]}; {_NUMERICS[self.numerics]}"),
+            ("Holds for", f"{self._tables()}; {_NUMERICS[self.numerics]}"),
             ("Bounds, enforced", "; ".join(self.bounds)),
             (
                 "Recorded in",
@@ -108,6 +111,10 @@ class Guarantee:
         if self.simulated:
             return f"{SIMULATION} {claim}"
         return claim
+
+    def _tables(self) -> str:
+        kind = _KINDS[self.kind]
+        return kind if self.assumption is None else f"{kind}: {self.assumption}"
 
     def _strength(self) -> str:
         if delta_of(self.cost, 0.0) == 0.0:

@@ -78,6 +78,7 @@ class Release:
                 "simulated": stated.simulated,
                 "bounds": list(stated.bounds),
                 "ledger": stated.ledger,
+                "assumption": stated.assumption,
                 "sentence": stated.sentence(),
             },
             "settings": dict(self.settings),
@@ -196,6 +197,7 @@ def _guarantee(document: dict[str, Any]) -> Guarantee:
             numerics=Numerics(document["numerics"]),
             simulated=document["simulated"],
             ledger=document["ledger"],
+            assumption=document["assumption"],
         )
     except InvalidParameterError:
         raise VerificationError("release.json states an impossible guarantee") from None

@@ -1,0 +1,110 @@
+r"""Components with a private number of them, or with variances, in stages about one centre.
+
+1. The rank: noisy eigenvalues of the second moment, and the largest of their ratios (`rank`).
+2. The components.
+3. Variances along them in the units of the data, which normalised rows do not have: a private
+   median of the distance from the centre, and the second moments of rows clipped at twice that.
+
+Stages that were not asked for cost nothing. Proof: docs/proofs/staged.md.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
+from eigenveil.data.gram import second_moment
+from eigenveil.data.norms import norm_counts
+from eigenveil.data.products import moment_products
+from eigenveil.data.source import RowSource
+from eigenveil.data.spectrum import along, eigenvalues
+from eigenveil.exceptions import NothingFoundError
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
+from eigenveil.mechanisms.scalars.rank import PrivateRank
+from eigenveil.mechanisms.scalars.variances import PrivateVariances
+from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.cost import Cost
+
+__all__ = ["RANK_SHARE", "VARIANCE_SHARE", "Staged", "StagedComponents", "Variances"]
+
+RANK_SHARE = 0.1  # of mu^2, or of a pure epsilon
+VARIANCE_SHARE = 0.05
+_REACH = 2.0  # medians of the distance from the centre
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variances:
+    """How far rows reach, then second moments along released directions."""
+
+    distance: PrivateQuantile
+    values: PrivateVariances
+
+    def cost(self) -> Cost:
+        """Both steps, composed."""
+        return compose(self.distance.cost(), self.values.cost())
+
+    def run(
+        self, source: RowSource, clip: Clip, gate: Gate, basis: NDArray[np.float64], lazy: bool
+    ) -> tuple[NDArray[np.float64], float]:
+        """Variances about the centre of ``clip`` in squared units, and where rows were clipped."""
+        raw = replace(clip, row_norm=LARGEST_NORM)
+        j = gate.draw(self.distance, norm_counts(source, raw, gate.adjacency))
+        reach = min(LARGEST_NORM, max(SMALLEST_NORM, _REACH * LARGEST_NORM * 2.0 ** (-j / 2)))
+        moment = moment_products if lazy else second_moment
+        query = along(moment(source, replace(raw, row_norm=reach), gate.adjacency), basis)
+        return gate.draw(self.values, query).values, reach
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StagedComponents:
+    """Components, and what the other stages released."""
+
+    components: NoisyComponents
+    variances: NDArray[np.float64] | None  # descending as the components, in squared units
+    row_norm: float | None  # where rows were clipped for the variances
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A rank, components of that rank, variances along them. Fields are public, never data.
+
+    ``inner`` has a field ``n_components``, on which its cost does not depend if there is a rank.
+    With ``normalise`` the first two stages see directions of rows only.
+    """
+
+    name: ClassVar[str] = "staged"
+    inner: Any
+    normalise: bool = False
+    rank: PrivateRank | None = None
+    variances: Variances | None = None
+    lazy: bool = False
+
+    def cost(self) -> Cost:
+        """All stages, composed."""
+        stages = (self.rank, self.inner, self.variances)
+        return compose(*(stage.cost() for stage in stages if stage is not None))
+
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> StagedComponents:
+        """Read the rows about the centre of ``clip``."""
+        inner = self.inner
+        bounded = directions(clip) if self.normalise else clip
+        if self.rank is not None:
+            moment = second_moment(source, bounded, gate.adjacency)
+            found = gate.draw(self.rank, eigenvalues(moment)).rank
+            if found is None:
+                raise NothingFoundError(
+                    "no component stands out from the noise, so there is no rank, and its share "
+                    "of the budget is spent with the rest: state n_components, or give more rows "
+                    "or a larger budget"
+                )
+            inner = replace(inner, n_components=found)
+        released = inner.run(source, bounded, gate)
+        if self.variances is None:
+            return StagedComponents(released, None, None)
+        values, reach = self.variances.run(source, clip, gate, released.components, self.lazy)
+        return StagedComponents(released, values, reach)

@@ -1,0 +1,59 @@
+r"""Columns of different units: a private scale for each, then a release on scaled columns.
+
+.. math:: x_{ij} \mapsto x_{ij} / s_j, \qquad s_j \text{ from } `column-scale`
+
+The scales are released first, from differences of pairs of rows, so that neither a centre nor a
+bound is needed; what follows sees scaled columns only. A column without a scale is left out.
+Proof: docs/proofs/scaled.md.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from eigenveil.data.clip import LARGEST_NORM, Clip
+from eigenveil.data.norms import column_counts
+from eigenveil.data.source import PairedSource, RowSource, ScaledSource
+from eigenveil.exceptions import NothingFoundError, UnsupportedNotionError
+from eigenveil.mechanisms.base import Gate, Procedure
+from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale
+from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.cost import Cost
+
+__all__ = ["SCALE_SHARE", "Scaled"]
+
+SCALE_SHARE = 0.1  # of mu^2, or of a pure epsilon
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled(Generic[Result]):
+    """First the scales, then ``inner`` on scaled columns. Fields are public, never data."""
+
+    name: ClassVar[str] = "scaled"
+    scale: ColumnScale
+    inner: Procedure[CentredResult[Result]]
+
+    def cost(self) -> Cost:
+        """Both steps, composed."""
+        return compose(self.scale.cost(), self.inner.cost())
+
+    def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
+        """Read the rows once more than ``inner``; its centre is in scaled units."""
+        if not gate.adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "private scales need a public number of rows: choose adjacency='replace-one', or "
+                "give the scales"
+            )
+        raw = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid)
+        counts = column_counts(PairedSource(source), raw, gate.adjacency)
+        scale = gate.draw(self.scale, counts)
+        if not np.isfinite(scale).any():
+            raise NothingFoundError(
+                "no column's scale stands out from the noise, and the budget is spent: give the "
+                "scales, more rows or a larger budget"
+            )
+        return replace(self.inner.run(ScaledSource(source, scale), start, gate), scale=scale)
