@@ -14,8 +14,6 @@ from eigenveil.mechanisms import (
     Gate,
     LapCov,
     LaplacePCA,
-    Lifted,
-    LiftedPCA,
     WishartCov,
     WishartPCA,
 )
@@ -86,32 +84,6 @@ def test_normalised_rows_need_no_bound():
     )
     assert np.array_equal(found.components, stretched.components)
     assert captured_variance(found.components, rows.T @ rows) > 0.95
-
-
-@BOTH
-def test_lifted_components_are_those_of_the_covariance(adjacency):
-    rows = gaussian_rows(3000, 5) * 0.3 + np.array([0.1, 0.0, -0.2, 0.3, 0.0])
-    found = run(LiftedPCA(epsilon=1e6, n_components=2, row_norm=1.0), rows, 0, adjacency)
-    divisor = 1.0 if found.noisy_count is None else found.noisy_count
-    values, vectors = top_eigenpairs(np.cov(rows.T, bias=True), 2)
-    assert found.centre == pytest.approx(rows.mean(axis=0), abs=1e-3)
-    assert np.abs(np.sum(found.inner.components * vectors, axis=1)) == pytest.approx(1, abs=1e-3)
-    assert found.inner.eigenvalues / divisor == pytest.approx(values, abs=1e-4)
-    assert found.inner.trace / divisor == pytest.approx(rows.var(axis=0).sum(), rel=1e-2)
-    assert (found.noisy_count is None) == (adjacency is REPLACE)
-
-
-@BOTH
-def test_lifted_components_share_the_release_of_the_lifted_covariance(adjacency):
-    """Same seed: same centre and count, and the eigenvalues before cleaning."""
-    rows = gaussian_rows(200, 5)
-    found = run(LiftedPCA(epsilon=2.0, n_components=2, row_norm=1.0), rows, 3, adjacency)
-    inner = WishartCov(epsilon=2.0, clean=False)
-    matrix = run(Lifted(inner=inner, row_norm=1.0), rows, 3, adjacency)
-    assert np.array_equal(found.centre, matrix.centre)
-    assert found.noisy_count == matrix.noisy_count
-    assert found.inner.eigenvalues == pytest.approx(matrix.inner.noisy_eigenvalues[:-3:-1])
-    assert found.inner.law == matrix.inner.law
 
 
 @pytest.mark.parametrize("k", [1, 3, 40])

@@ -6,8 +6,8 @@ and rounded to multiples of 2^-b. Every step is a function of that row and of pu
 so the sums over rows have exactly the sensitivities of the unit ball.
 
 A normalised row is scaled to the unit sphere whatever its length, so that its direction alone
-counts and no bound R is needed; a row at the centre, which has no direction, stays there. It is the
-limit of clipping at a radius of zero.
+counts and no bound R is needed; a row at the centre, or within 1e-145 of it, has no direction and
+stays there. It is the limit of clipping at a radius of zero.
 
 A lifted row has one more coordinate, the constant :math:`\gamma R`, and the ball the radius
 :math:`R\sqrt{1 + \gamma^2}`: the second moment then holds the sum and the count as well.
@@ -108,7 +108,7 @@ class Clip:
             np.minimum(1.0, shrink, out=shrink)
         factor = shrink * (scaled_one / self.row_norm)
         # A row whose squared norm overflows lies outside the ball: only its direction counts.
-        factor[huge] = radius * scaled_one / np.linalg.norm(moved[huge], axis=1)
+        factor[huge] = radius * scaled_one / np.sqrt(_squared_norms(moved[huge]))
         moved *= factor[:, None]
         if self.lift:
             out[:, d] = radius * self.lift * scaled_one

@@ -53,10 +53,11 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     columns = np.arange(d) * len(OCTAVES)
     rows = 0
     for chunk in tables(source):
-        moved = clip.about_centre(chunk)
-        _, exponents = np.frexp(moved)
-        bins = np.clip(exponents.astype(np.int64) - first, 0, len(OCTAVES) - 1) + columns
-        seen = np.abs(moved) >= 2.0 ** (first - 1)
+        magnitudes = np.abs(clip.about_centre(chunk))
+        # An infinite magnitude, which has no exponent, belongs to the last octave.
+        _, exponents = np.frexp(np.minimum(magnitudes, 2.0 ** (OCTAVES[-1] - 1)))
+        bins = exponents.astype(np.int64) - first + columns
+        seen = magnitudes >= 2.0 ** (first - 1)
         counts += np.bincount(bins[seen], minlength=counts.size)
         rows = limit_rows(rows + len(chunk))
     public = adjacency.count_is_public

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
+from eigenveil.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    MissingExtraError,
+    UnsupportedNotionError,
+)
+from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
     "ArraySource",
@@ -200,18 +206,27 @@ class PairedSource:
     """Half differences of disjoint pairs of rows; of an odd number one row is left out.
 
     Who is paired with whom depends on the number of rows alone, so replacing one row replaces one
-    difference. The table is held in memory unless it is an array.
+    difference. Adding one would pair all others anew: there is no such source for add/remove. The
+    table is held in memory unless it is an array.
     """
 
     rereadable = True
 
-    def __init__(self, source: RowSource) -> None:
+    def __init__(self, source: RowSource, adjacency: Adjacency) -> None:
+        if not adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "pairs of rows need a public number of rows: choose adjacency='replace-one', or "
+                "another centring"
+            )
         self.n_columns = source.n_columns
         self.feature_names = source.feature_names
         if not isinstance(source, ArraySource):
             source = ArraySource(np.concatenate([np.empty((0, self.n_columns)), *tables(source)]))
         self._rows = source.array
-        order = _scattered(self._rows.shape[0])
+        self.n_rows = int(self._rows.shape[0])
+        if self.n_rows < 2:
+            raise InvalidDataError("pairs of rows need two rows at least: choose another centring")
+        order = _scattered(self.n_rows)
         half = order.size // 2
         self._pairs = np.sort(order[: 2 * half].reshape(2, half), axis=0).T
         self._pairs = self._pairs[np.argsort(self._pairs[:, 0])]  # read in the order of memory
@@ -221,9 +236,10 @@ class PairedSource:
         size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
         for start in range(0, len(self._pairs), size):
             first, second = self._pairs[start : start + size].T
-            difference = self._rows[first] * 0.5
-            difference -= self._rows[second] * 0.5
-            yield np.asarray(difference, dtype=np.float64)
+            with np.errstate(all="ignore"):  # a warning would depend on the records
+                difference = self._rows[first].astype(np.float64) * 0.5
+                difference -= self._rows[second].astype(np.float64) * 0.5
+            yield difference
 
 
 def _scattered(n: int) -> NDArray[np.intp]:
@@ -247,8 +263,9 @@ class ScaledSource:
     def chunks(self) -> Iterator[NDArray[np.float64]]:
         """Scaled chunks."""
         for chunk in tables(self._source):
-            with np.errstate(all="ignore"):  # a warning would depend on the records
-                yield np.asarray(chunk, dtype=np.float64) / self._scale
+            with np.errstate(all="ignore"):
+                scaled = chunk.astype(np.float64) / self._scale
+            yield scaled
 
 
 class CSVSource:

@@ -26,6 +26,7 @@ __all__ = [
     "eigengap",
     "eigenvalues",
     "gap_sensitivity",
+    "inside",
     "leading",
     "projector",
     "projector_sensitivity",
@@ -74,17 +75,30 @@ def leading(moment: Bounded, m: int) -> Bounded:
 
 def along(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
     """``u' S u`` for every row u of ``directions``, which are orthonormal and already released."""
+    return replace(
+        moment,
+        value=_rounded(_along(moment, directions)),
+        sensitivities=_shared_by(len(directions), moment.adjacency),
+        exact=False,
+    )
+
+
+def inside(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
+    """The sum of `along`: the second moment inside the directions, which a row moves by 1."""
+    return replace(
+        moment,
+        value=_rounded(_along(moment, directions).sum(keepdims=True)),
+        sensitivities=_shared_by(1, moment.adjacency),
+        exact=False,
+    )
+
+
+def _along(moment: Bounded, directions: NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(moment, MomentProducts):
         images = moment.times(directions.T).T
     else:
         images = directions @ moment.value.to_float()
-    values = np.einsum("ij,ij->i", images, directions)
-    return replace(
-        moment,
-        value=_rounded(values),
-        sensitivities=_shared_by(len(directions), moment.adjacency),
-        exact=False,
-    )
+    return np.asarray(np.einsum("ij,ij->i", images, directions))
 
 
 def weighted_eigenvalues(moment: Bounded, weights: NDArray[np.float64]) -> Bounded:

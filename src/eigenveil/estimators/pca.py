@@ -113,15 +113,16 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Take the origin as the centre.
     centring : {"mean", "located", "paired"}, optional
         How the centre is found: ``"mean"`` from bounds (a tenth of mu^2), ``"located"`` without
-        any (0.15 of mu^2, and two searches for a distance), ``"paired"`` not at all, by
+        any (0.15 of mu^2, and three searches for a distance), ``"paired"`` not at all, by
         differences of pairs of rows, which doubles the noise. By default ``"mean"`` where bounds
-        or ``row_norm`` are given, ``"paired"`` for small tables, ``"located"`` for others.
+        or ``row_norm`` are given, ``"paired"`` for small tables and private scales, ``"located"``
+        for others.
     scale : array of shape (n_features,) or "private", optional
         Public scales that columns are divided by. ``"private"`` finds them with a tenth of the
         budget, about one standard deviation each. By default columns are taken as they are.
     variances : bool
-        Buy variances along the components in the units of the data with 0.05 of the budget, where
-        rows are normalised.
+        Where rows are normalised: buy the variance inside the components in the units of the data
+        with 0.05 of the budget and a search for a distance.
     model : SpikedModel, optional
         For ``mechanism="spiked"``: the law that rows are assumed to follow.
     lazy : bool, optional
@@ -421,6 +422,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             return "mean"
         if asked.n_rows is None:
             return "located"
+        if isinstance(self.scale, str):  # columns may lie any number of their scales away
+            return "paired"
         # The error of a located centre falls as n mu/sqrt(d); a distance needs about 200 rows. A
         # pure mean has noise in the l1 norm.
         if asked.pure:
@@ -547,8 +550,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.components_ = noisy.components
         self.explained_variance_ratio_ = np.maximum(noisy.eigenvalues, 0.0) / (whole or 1.0)
         self.explained_variance_ = values
-        if staged.variances is not None:
-            self.explained_variance_ = staged.variances * outcome.per_row
+        if staged.variance is not None:
+            inside = float(values.sum()) or 1.0
+            self.explained_variance_ = values / inside * staged.variance * outcome.per_row
         self.n_components_ = len(self.components_)
         self.n_samples_ = outcome.n_rows
         rows = 1.0 / outcome.per_row if outcome.n_rows is None else outcome.n_rows
@@ -558,7 +562,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         settings = self._facts(outcome, noisy, unit)
         unknown = np.full(self.n_components_, np.nan)
         self.reliability_ = unknown if noisy.reliability is None else noisy.reliability
-        self.distinguishable_ = values > self.noise_floor_
+        self.distinguishable_ = (values > self.noise_floor_) & ~(self.reliability_ == 0)
         self.release_ = Release(
             kind="pca",
             mechanism=outcome.mechanism,

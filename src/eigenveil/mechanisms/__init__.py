@@ -21,7 +21,7 @@ from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.mechanisms.pca.wishart import LiftedPCA, WishartPCA
+from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
 from eigenveil.mechanisms.scalars.leading import PrivateEigenvalues
@@ -53,7 +53,6 @@ __all__ = [
     "LaplaceNoise",
     "LaplacePCA",
     "Lifted",
-    "LiftedPCA",
     "Mechanism",
     "PrivateEigenvalues",
     "PrivateGap",

@@ -24,6 +24,7 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.centred import CentredResult, within
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.covariance.wishart import WishartCov
+from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["LIFT", "Lifted"]
@@ -33,15 +34,11 @@ LIFT = 0.5  # gamma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifted:
-    """``inner`` on lifted rows, cleaned, then the Schur complement. Fields are public.
-
-    Without ``clean`` the matrix is the complement as released; the mean is cleaned all the same.
-    """
+    """``inner`` on lifted rows, cleaned, then the Schur complement. Fields are public."""
 
     name: ClassVar[str] = "lifted"
     inner: WishartCov
     row_norm: float
-    clean: bool = True
 
     def __post_init__(self) -> None:
         if self.inner.clean:
@@ -66,9 +63,11 @@ class Lifted:
         side = lifted[:-1, -1]
         centre = np.zeros(side.size) if start.centre is None else start.centre
         mean = side * (LIFT * self.row_norm / max(corner, constant))
-        released = _before_cleaning(noisy, constant * (count or 1.0))
-        if self.clean:
-            released = _after_cleaning(released, lifted)
+        values, law = _before_cleaning(noisy, constant * (count or 1.0))
+        complement = _complement(lifted, corner)
+        # Rounding must not leave a negative variance.
+        np.fill_diagonal(complement, np.maximum(complement.diagonal(), 0.0))
+        released = NoisyMatrix(complement, noisy.noise_scale, law, values)
         return CentredResult(within(centre + mean, start), 0.0, count, released)
 
 
@@ -79,20 +78,14 @@ def _complement(lifted: NDArray[np.float64], corner: float) -> NDArray[np.float6
     return rest - np.outer(side, side) / corner if corner > 0 else rest.copy()
 
 
-def _before_cleaning(noisy: NoisyMatrix, corner: float) -> NoisyMatrix:
-    """The complement as released, with a law that ends where its noise does.
+def _before_cleaning(
+    noisy: NoisyMatrix, corner: float
+) -> tuple[NDArray[np.float64], NoiseLaw | None]:
+    """Eigenvalues of the complement as released, and a law that ends where its noise does.
 
     The complement stretches the noise along the mean; the error of the mean subtracts.
     """
     side = noisy.matrix[:-1, -1]
-    law = noisy.law and noisy.law.scaled(1 + float(side @ side) / corner**2)
-    return NoisyMatrix(_complement(noisy.matrix, corner), noisy.noise_scale, law)
-
-
-def _after_cleaning(released: NoisyMatrix, lifted: NDArray[np.float64]) -> NoisyMatrix:
-    """The complement of the cleaned matrix, beside the eigenvalues of the one as released."""
-    values = np.asarray(np.linalg.eigvalsh(released.matrix), dtype=np.float64)
-    complement = _complement(lifted, float(lifted[-1, -1]))
-    # Rounding must not leave a negative variance.
-    np.fill_diagonal(complement, np.maximum(complement.diagonal(), 0.0))
-    return replace(released, matrix=complement, noisy_eigenvalues=values)
+    values = np.linalg.eigvalsh(_complement(noisy.matrix, corner))
+    stretch = 1 + float(side @ side) / corner**2
+    return np.asarray(values, dtype=np.float64), noisy.law and noisy.law.scaled(stretch)

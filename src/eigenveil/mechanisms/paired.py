@@ -8,14 +8,13 @@ same sensitivity, half the signal, so in effect twice the noise. For few rows th
 centre. The pairing depends on the number of rows alone. Proof: docs/proofs/paired.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.source import PairedSource, RowSource
-from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.privacy.cost import Cost
@@ -37,11 +36,8 @@ class Paired(Generic[Result]):
         return self.inner.cost()
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
-        """Read the differences as ``start`` says; a pair does not stay a pair if a row is added."""
-        if not gate.adjacency.count_is_public:
-            raise UnsupportedNotionError(
-                "pairs of rows need a public number of rows: choose adjacency='replace-one', or "
-                "another centring"
-            )
-        inner = self.inner.run(PairedSource(source), start, gate)
+        """Read the differences as ``start`` says, about zero: centre and box are those of rows."""
+        pairs = PairedSource(source, gate.adjacency)
+        inner = self.inner.run(pairs, replace(start, centre=None, box=None), gate)
+        gate.rows = pairs.n_rows  # the inner release has counted pairs
         return CentredResult(np.zeros(source.n_columns), 0.0, None, inner)

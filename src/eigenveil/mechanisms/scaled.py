@@ -15,7 +15,7 @@ import numpy as np
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.norms import column_counts
 from eigenveil.data.source import PairedSource, RowSource, ScaledSource
-from eigenveil.exceptions import NothingFoundError, UnsupportedNotionError
+from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
@@ -43,13 +43,8 @@ class Scaled(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows once more than ``inner``; its centre is in scaled units."""
-        if not gate.adjacency.count_is_public:
-            raise UnsupportedNotionError(
-                "private scales need a public number of rows: choose adjacency='replace-one', or "
-                "give the scales"
-            )
         raw = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid)
-        counts = column_counts(PairedSource(source), raw, gate.adjacency)
+        counts = column_counts(PairedSource(source, gate.adjacency), raw, gate.adjacency)
         scale = gate.draw(self.scale, counts)
         if not np.isfinite(scale).any():
             raise NothingFoundError(

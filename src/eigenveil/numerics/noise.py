@@ -76,15 +76,25 @@ class NoiseLaw(ABC):
         """Eigenvalue that noise alone exceeds about once in ten thousand times."""
         return self.edge + 4 * self.fluctuation
 
+    def overlap(self, spike: float) -> float:
+        """Squared cosine between the direction of ``spike`` with and without noise:
+        1 - g^2 R'(g) at g = 1/spike. Zero where the spike drowns.
+        """
+        if not spike * self.critical > 1:
+            return 0.0
+        unit = self.scaled(1 / spike)  # of spike 1: any other might leave the range of floats
+        return max(0.0, 1 - unit.r_transform(1.0)[1])
+
     def signal(self, value: float) -> tuple[float, float]:
-        """The spike that shows as the eigenvalue ``value``, and the squared cosine between its
-        direction with and without noise: 1 - g^2 R'(g) at z(g) = value. Zero below the edge.
+        """The spike that shows as the eigenvalue ``value`` = z(g), 1/g, and its overlap.
+
+        Zero below the edge.
         """
         if not value > self.edge:
             return 0.0, 0.0
-        unit = self.scaled(1 / value)  # of value 1: any other might leave the range of floats
+        unit = self.scaled(1 / value)
         g = brentq(lambda g: unit.r_transform(g)[0] + 1 / g - 1.0, 1.0, unit.critical)
-        return value / g, max(0.0, 1 - g * g * unit.r_transform(g)[1])
+        return value / g, self.overlap(value / g)
 
     def floor(self, centre_error: float = 0.0) -> float:
         """Eigenvalue that noise alone exceeds at most about once in a hundred times.

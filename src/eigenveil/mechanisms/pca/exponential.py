@@ -29,8 +29,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.source import RowSource
@@ -91,5 +93,24 @@ class ExponentialPCA:
         descending = isotonic_regression(noisy.values, increasing=False).x
         values = project_to_simplex(descending, moment.trace_bound)
         trace = moment.trace_bound if math.isfinite(moment.trace_bound) else float(values.sum())
-        components = np.ascontiguousarray(directions.T)
-        return NoisyComponents(components, values, trace, noisy.deviation, law=None)
+        return NoisyComponents(
+            components=np.ascontiguousarray(directions.T),
+            eigenvalues=values,
+            trace=trace,
+            noise_scale=noisy.deviation,
+            law=None,
+            reliability=self._reliability(moment, values, trace),
+        )
+
+    def _reliability(
+        self, moment: Bounded, values: NDArray[np.float64], trace: float
+    ) -> NDArray[np.float64]:
+        """To first order, each of the other directions takes 1/(2 c gap) of a Bingham draw."""
+        others = len(moment.value.units) - values.size
+        if others == 0:
+            return np.ones(values.size)
+        level = max(0.0, (trace - float(values.sum())) / others)
+        gap = np.maximum(values - level, 0.0) / moment.unit
+        strength = self.direction.epsilon / moment.sensitivity("nuclear")
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.maximum(0.0, 1 - others / (2 * strength * gap)))

@@ -81,10 +81,10 @@ class ProjectorStep:
         """Cost of one `perturb`, the failure of the gap's bound included."""
         return Composed((Gaussian(self.mu), Approx(0.0, self.delta)))
 
-    def drowns(self, query: Bounded) -> bool:
-        """Whether the noise hides an eigenvalue of 1, from public numbers only."""
+    def reliability(self, query: Bounded) -> float:
+        """Squared cosine that the noise leaves to an eigenvalue of 1; zero where it is hidden."""
         scale = noise_scale(query.sensitivity("frobenius"), self.mu)
-        return GaussianLaw(len(query.value.units), scale).critical <= 1
+        return GaussianLaw(len(query.value.units), scale).overlap(1.0)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NDArray[np.float64]:
         """Orthonormal rows; ``query`` comes from `projector`."""
@@ -133,18 +133,19 @@ class GapProjector:
         if lower <= gap_sensitivity(gate.adjacency):
             raise _too_small()
         query = projector(moment, k, projector_sensitivity(lower, gate.adjacency))
-        if self.projector.drowns(query):
+        if self.projector.reliability(query) == 0:
             raise _too_small()
         directions = gate.draw(self.projector, query)
         inside = gate.draw(self.values, compressed(moment, directions.T))
         values, rotation = top_eigenpairs(inside.matrix, k)
         whole = moment.trace_bound
         return NoisyComponents(
-            rotation @ directions,
-            values,
-            whole if math.isfinite(whole) else float(values.sum()),
-            inside.noise_scale,
-            inside.law,
+            components=rotation @ directions,
+            eigenvalues=values,
+            trace=whole if math.isfinite(whole) else float(values.sum()),
+            noise_scale=inside.noise_scale,
+            law=None,
+            reliability=np.full(k, self.projector.reliability(query)),
         )
 
 

@@ -99,8 +99,15 @@ class Spiked:
         inside = gate.draw(values, compressed(moment, basis.T))
         eigenvalues, rotation = top_eigenpairs(inside.matrix, k)
         trace = float(eigenvalues.sum()) + (d - k) * self.model.noise_variance
-        components = rotation @ basis
-        return NoisyComponents(components, eigenvalues, trace, inside.noise_scale, inside.law)
+        assert noisy.law is not None  # GaussCov always states it
+        return NoisyComponents(
+            components=rotation @ basis,
+            eigenvalues=eigenvalues,
+            trace=trace,
+            noise_scale=inside.noise_scale,
+            law=None,
+            reliability=np.full(k, noisy.law.overlap(1.0)),
+        )
 
     def covariance(self, released: NoisyComponents) -> NDArray[np.float64]:
         """The spiked covariance of a release: post-processing."""

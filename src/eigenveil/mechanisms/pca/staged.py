@@ -3,11 +3,14 @@ r"""Components with a private number of them, or with variances, in stages about
 1. The rank: noisy eigenvalues of the second moment, and the largest of their ratios (`rank`).
 2. The components.
 3. Variances along them in the units of the data, which normalised rows do not have: a private
-   median of the distance from the centre, and the second moments of rows clipped at twice that.
+   median of the distance from the centre, and the variance inside the components of rows clipped
+   a little beyond. One number has less noise than one for each component; their shares of it are
+   those of the second stage.
 
 Stages that were not asked for cost nothing. Proof: docs/proofs/staged.md.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -19,7 +22,7 @@ from eigenveil.data.gram import second_moment
 from eigenveil.data.norms import norm_counts
 from eigenveil.data.products import moment_products
 from eigenveil.data.source import RowSource
-from eigenveil.data.spectrum import along, eigenvalues
+from eigenveil.data.spectrum import eigenvalues, inside
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
@@ -34,12 +37,12 @@ __all__ = ["RANK_SHARE", "VARIANCE_SHARE", "Staged", "StagedComponents", "Varian
 
 RANK_SHARE = 0.1  # of mu^2, or of a pure epsilon
 VARIANCE_SHARE = 0.05
-_REACH = 2.0  # medians of the distance from the centre
+_REACH = math.sqrt(2)  # times the upper end of the bracket that holds the median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variances:
-    """How far rows reach, then second moments along released directions."""
+    """How far rows reach, then their variance inside released directions. Fields are public."""
 
     distance: PrivateQuantile
     values: PrivateVariances
@@ -50,14 +53,14 @@ class Variances:
 
     def run(
         self, source: RowSource, clip: Clip, gate: Gate, basis: NDArray[np.float64], lazy: bool
-    ) -> tuple[NDArray[np.float64], float]:
-        """Variances about the centre of ``clip`` in squared units, and where rows were clipped."""
+    ) -> tuple[float, float]:
+        """Variance about the centre of ``clip`` in squared units, and where rows were clipped."""
         raw = replace(clip, row_norm=LARGEST_NORM)
         j = gate.draw(self.distance, norm_counts(source, raw, gate.adjacency))
         reach = min(LARGEST_NORM, max(SMALLEST_NORM, _REACH * LARGEST_NORM * 2.0 ** (-j / 2)))
         moment = moment_products if lazy else second_moment
-        query = along(moment(source, replace(raw, row_norm=reach), gate.adjacency), basis)
-        return gate.draw(self.values, query).values, reach
+        query = inside(moment(source, replace(raw, row_norm=reach), gate.adjacency), basis)
+        return float(gate.draw(self.values, query).values[0]), reach
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,8 +68,8 @@ class StagedComponents:
     """Components, and what the other stages released."""
 
     components: NoisyComponents
-    variances: NDArray[np.float64] | None  # descending as the components, in squared units
-    row_norm: float | None  # where rows were clipped for the variances
+    variance: float | None  # inside all components, in squared units
+    row_norm: float | None  # where rows were clipped for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,5 +109,5 @@ class Staged:
         released = inner.run(source, bounded, gate)
         if self.variances is None:
             return StagedComponents(released, None, None)
-        values, reach = self.variances.run(source, clip, gate, released.components, self.lazy)
-        return StagedComponents(released, values, reach)
+        variance, reach = self.variances.run(source, clip, gate, released.components, self.lazy)
+        return StagedComponents(released, variance, reach)
