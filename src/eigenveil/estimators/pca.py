@@ -112,11 +112,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     assume_centered : bool
         Take the origin as the centre.
     centring : {"mean", "located", "paired"}, optional
-        How the centre is found: ``"mean"`` from bounds (a tenth of mu^2), ``"located"`` without
-        any (0.15 of mu^2, and three searches for a distance), ``"paired"`` not at all, by
-        differences of pairs of rows, which doubles the noise. By default ``"mean"`` where bounds
-        or ``row_norm`` are given, ``"paired"`` for small tables and private scales, ``"located"``
-        for others.
+        How the centre is found: ``"mean"`` for rows that are clipped (a tenth of mu^2); for
+        normalised ones ``"located"`` (0.15 of mu^2, and up to three searches for a distance), or
+        ``"paired"``, not at all, by differences of pairs of rows, which doubles the noise. By
+        default ``"paired"`` for small tables and private scales, ``"located"`` for others.
     scale : array of shape (n_features,) or "private", optional
         Public scales that columns are divided by. ``"private"`` finds them with a tenth of the
         budget, about one standard deviation each. By default columns are taken as they are.
@@ -403,23 +402,25 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             if self.centring is not None:
                 raise InvalidParameterError("leave centring out where the rows are centred")
             return "none"
-        bounded = self.bounds is not None or self.row_norm is not None
-        if self.centring is not None:
-            if self.centring not in ("mean", "located", "paired"):
-                raise InvalidParameterError("centring must be 'mean', 'located' or 'paired'")
-            if self.centring == "mean" and not bounded:
-                raise BoundsRequiredError(
-                    "centring='mean' needs bounds=(low, high) or row_norm: state one, or leave "
-                    "centring out"
-                )
-            if self.centring != "mean" and bounded:
-                raise InvalidParameterError(
-                    f"centring={self.centring!r} is for tables without bounds: leave bounds and "
-                    "row_norm out, or leave centring out"
-                )
-            return self.centring
-        if bounded:
-            return "mean"
+        clips = not self._normalises(asked.mechanism)
+        if self.centring is None:
+            return "mean" if clips else self._free_centring(asked)
+        if self.centring not in ("mean", "located", "paired"):
+            raise InvalidParameterError("centring must be 'mean', 'located' or 'paired'")
+        if self.centring == "mean" and self.bounds is None and self.row_norm is None:
+            raise BoundsRequiredError(
+                "centring='mean' needs bounds=(low, high) or row_norm: state one, or leave "
+                "centring out"
+            )
+        if (self.centring == "mean") != clips:
+            raise InvalidParameterError(
+                "centring='mean' is for rows that are clipped, 'located' and 'paired' are for "
+                "rows scaled to unit length: leave centring out"
+            )
+        return self.centring
+
+    def _free_centring(self, asked: Asked) -> Centring:
+        """For rows scaled to unit length."""
         if asked.n_rows is None:
             return "located"
         if isinstance(self.scale, str):  # columns may lie any number of their scales away
@@ -428,7 +429,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         # pure mean has noise in the l1 norm.
         if asked.pure:
             epsilon = strength(asked.budget, Pure, asked.mechanism)
-            few = asked.n_rows * epsilon < 128 * asked.n_columns
+            few = asked.n_rows * epsilon < 64 * asked.n_columns
         else:
             mu = strength(asked.budget, Gaussian, asked.mechanism)
             few = asked.n_rows * mu < max(192.0, 20 * math.sqrt(asked.n_columns))
@@ -443,7 +444,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             case "mean":
                 shares["centre"] = _MEAN_SHARES[asked.pure]
             case "located":
-                shares["centre"] = sum(LOCATED_SHARES)
+                shares["centre"] = sum(LOCATED_SHARES[asked.pure])
             case "none" if self._counts(asked):
                 shares["centre"] = _MEAN_SHARES[asked.pure]
         if isinstance(self.n_components, str):
@@ -458,6 +459,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         known = asked.adjacency.count_is_public
         return not known and (self.variances or not self._normalises(asked.mechanism))
 
+    def _distance(self, asked: Asked, whole: Allowance) -> PrivateQuantile:
+        return PrivateQuantile(epsilon=distance_epsilon(whole, asked.n_rows), level=0.5)
+
     def _inner(self, asked: Asked, allowance: Allowance) -> Procedure[Any]:
         shares = self._shares(asked)
         rank = variances = None
@@ -467,9 +471,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             )
         if "variances" in shares:
             variances = Variances(
-                distance=PrivateQuantile(
-                    epsilon=distance_epsilon(allowance, asked.n_rows), level=0.5
-                ),
+                distance=self._distance(asked, allowance),
                 values=PrivateVariances(noise=allowance.part(shares["variances"]).noise()),
             )
         return Staged(
@@ -489,7 +491,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             if centring == "paired":
                 return Paired(inner=inner)
             if centring == "located":
-                return Located.build(whole, asked.n_rows, inner)
+                return Located.build(whole, asked.n_rows, inner, bounded=self.bounds is not None)
             if "centre" not in shares:
                 return Uncentred(inner=inner, row_norm=row_norm)
             return Centred(
@@ -594,8 +596,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def _facts(self, outcome: Outcome[Any], noisy: NoisyComponents, unit: float) -> dict[str, Any]:
         """Settings of the release; sets the public noise attributes."""
         error = outcome.result.centre_error
-        if self._normalises(outcome.mechanism) and self._centre_by == "mean":
-            error /= outcome.stated.clip.row_norm**2  # a share of what rows of the box have
         settings = self._settings(outcome, noisy.noise_scale, noisy.law, unit=unit, error=error)
         shares = {stage: round(share, 12) for stage, share in self.shares_.items()}
         return {**settings, "centring": self._centre_by, "shares": shares}

@@ -15,15 +15,17 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
+from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import count, total
+from eigenveil.data.norms import norm_counts
 from eigenveil.data.source import RowSource
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["CENTRE_SHARE", "Centred", "CentredResult", "Uncentred", "within"]
+__all__ = ["CENTRE_SHARE", "Centred", "CentredResult", "Uncentred", "near", "within"]
 
 CENTRE_SHARE = 0.1  # of mu^2, or of a pure epsilon
 
@@ -89,6 +91,15 @@ class Uncentred(Generic[Result]):
         """Read the rows about the origin."""
         inner = self.inner.run(source, replace(start, row_norm=self.row_norm), gate)
         return CentredResult(np.zeros(source.n_columns), 0.0, None, inner)
+
+
+def near(source: RowSource, about: Clip, step: PrivateQuantile, gate: Gate) -> Clip:
+    """Rows as they are, clipped at a private quantile of their distance from the centre."""
+    raw = Clip(
+        row_norm=LARGEST_NORM, centre=about.centre, box=about.box, on_invalid=about.on_invalid
+    )
+    j = gate.draw(step, norm_counts(source, raw, gate.adjacency))
+    return replace(raw, row_norm=max(SMALLEST_NORM, LARGEST_NORM * 2.0 ** (-j / 2)))
 
 
 def within(point: NDArray[np.float64], start: Clip) -> NDArray[np.float64]:

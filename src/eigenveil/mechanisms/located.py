@@ -13,15 +13,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
+from eigenveil.data.clip import Clip
 from eigenveil.data.gram import total
-from eigenveil.data.norms import norm_counts
 from eigenveil.data.source import RowSource
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Gate, Procedure
-from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.centred import CentredResult, near
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
@@ -29,7 +27,7 @@ from eigenveil.privacy.cost import Cost
 
 __all__ = ["DISTANCE_ROWS", "SHARES", "Located", "distance_epsilon"]
 
-SHARES = (0.05, 0.1)  # of mu^2, or of a pure epsilon, for the two means
+SHARES = {False: (0.05, 0.1), True: (0.05, 0.2)}  # of mu^2 for two means; of a pure epsilon
 
 # A median at epsilon = 64/n answers a bracket beyond all rows about once in 1700 times (each of up
 # to 2044 misses n/2 rows, 16 noise scales); a larger epsilon would buy little.
@@ -46,48 +44,62 @@ def distance_epsilon(allowance: Allowance, rows: int | None) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located(Generic[Result]):
-    """First the centre, then ``inner`` about it. Fields are public, never data."""
+    """First the centre, then ``inner`` about it. Fields are public, never data.
+
+    ``bounded``: the row norm of the start is a bound on rows about it, so that the first step need
+    not search for a distance.
+    """
 
     name: ClassVar[str] = "located"
     distance: PrivateQuantile
     means: tuple[PrivateMean, ...]
     inner: Procedure[Result]
+    bounded: bool = False
 
     @classmethod
-    def build(cls, allowance: Allowance, rows: int | None, inner: Procedure[Result]) -> Self:
+    def build(
+        cls,
+        allowance: Allowance,
+        rows: int | None,
+        inner: Procedure[Result],
+        *,
+        bounded: bool = False,
+    ) -> Self:
         """Means at their shares; ``rows`` where their number is public."""
         return cls(
             distance=PrivateQuantile(epsilon=distance_epsilon(allowance, rows), level=0.5),
-            means=tuple(PrivateMean(noise=allowance.part(share).noise()) for share in SHARES),
+            means=tuple(
+                PrivateMean(noise=allowance.part(share).noise()) for share in SHARES[allowance.pure]
+            ),
             inner=inner,
+            bounded=bounded,
         )
 
     def cost(self) -> Cost:
         """All steps, composed."""
-        steps = (cost for mean in self.means for cost in (self.distance.cost(), mean.cost()))
-        return compose(*steps, self.distance.cost(), self.inner.cost())
+        searches = (self.distance.cost(),) * (len(self.means) + (not self.bounded))
+        means = (mean.cost() for mean in self.means)
+        return compose(*searches, *means, self.inner.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
-        """Read the rows five times for the centre; ``start`` says how they are read about it."""
+        """Read the rows four or five times; ``start`` says how they are read about the centre."""
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
+        about = Clip(
+            row_norm=start.row_norm, centre=centre, box=start.box, on_invalid=start.on_invalid
+        )
+        if not self.bounded:
+            about = near(source, about, self.distance, gate)
         rough = None
         for mean in self.means:
-            near = self._near(source, start, centre, gate)
-            rough = gate.draw(mean, total(source, near, gate.adjacency))
+            rough = gate.draw(mean, total(source, about, gate.adjacency))
             centre = centre + rough.offset
+            if start.box is not None:
+                centre = np.clip(centre, *start.box)
+            about = near(source, replace(about, centre=centre), self.distance, gate)
         assert rough is not None  # there are two steps
         # What the centre is off by, as a share of the typical squared distance from it: only this
         # tells data that lie too far away for two steps from data that have one direction.
-        reached = self._near(source, start, centre, gate).row_norm
-        error = min(1.0, rough.squared_error / reached**2)
+        error = min(1.0, rough.squared_error / about.row_norm**2)
         spike = error * (rough.count or 1.0)
         inner = self.inner.run(source, replace(start, centre=centre, spike=spike), gate)
         return CentredResult(centre, error, rough.count, inner)
-
-    def _near(
-        self, source: RowSource, start: Clip, centre: NDArray[np.float64], gate: Gate
-    ) -> Clip:
-        """Rows as they are, clipped at the private median of their distance from ``centre``."""
-        raw = Clip(row_norm=LARGEST_NORM, centre=centre, box=start.box, on_invalid=start.on_invalid)
-        j = gate.draw(self.distance, norm_counts(source, raw, gate.adjacency))
-        return replace(raw, row_norm=max(SMALLEST_NORM, LARGEST_NORM * 2.0 ** (-j / 2)))

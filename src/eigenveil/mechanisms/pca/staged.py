@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
+from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.norms import norm_counts
 from eigenveil.data.products import moment_products
 from eigenveil.data.source import RowSource
 from eigenveil.data.spectrum import eigenvalues, inside
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.centred import near
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
@@ -55,12 +55,11 @@ class Variances:
         self, source: RowSource, clip: Clip, gate: Gate, basis: NDArray[np.float64], lazy: bool
     ) -> tuple[float, float]:
         """Variance about the centre of ``clip`` in squared units, and where rows were clipped."""
-        raw = replace(clip, row_norm=LARGEST_NORM)
-        j = gate.draw(self.distance, norm_counts(source, raw, gate.adjacency))
-        reach = min(LARGEST_NORM, max(SMALLEST_NORM, _REACH * LARGEST_NORM * 2.0 ** (-j / 2)))
+        median = near(source, clip, self.distance, gate)
+        beyond = replace(median, row_norm=min(LARGEST_NORM, _REACH * median.row_norm))
         moment = moment_products if lazy else second_moment
-        query = inside(moment(source, replace(raw, row_norm=reach), gate.adjacency), basis)
-        return float(gate.draw(self.values, query).values[0]), reach
+        query = inside(moment(source, beyond, gate.adjacency), basis)
+        return float(gate.draw(self.values, query).values[0]), beyond.row_norm
 
 
 @dataclass(frozen=True, slots=True, eq=False)
