@@ -103,6 +103,10 @@ def test_a_row_without_a_direction_counts_for_nothing():
     assert np.linalg.norm(integers(clip, near)) > 0.999 * ONE
     about_zero = Clip(row_norm=1.0, normalise=True)
     assert not integers(about_zero, [[0.0, 0.0], [5e-324, 0.0], [1e-160, 1e-160]]).any()
+    assert not integers(about_zero, [5e-146, 5e-146]).any()
+    lifted = np.empty((1, 3))
+    replace(about_zero, lift=1.0).to_integers(np.zeros((1, 2)), lifted)
+    assert lifted[0] / ONE == pytest.approx([0, 0, 0.5**0.5], abs=1e-4)
     far = replace(clip, centre=np.array([-1e308, 0.0]))
     assert not integers(far, [1.5e308, 0.0]).any()  # the difference overflows
     with pytest.raises(InvalidDataError):
