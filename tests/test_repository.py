@@ -90,6 +90,7 @@ def test_noise_enters_in_one_place():
         "pca/wishart",
         "pca/gap_projector",
         "mean",
+        "scalars/column_scale",
         "scalars/gap",
         "scalars/leading",
         "scalars/noise_variance",

@@ -15,6 +15,7 @@ from eigenveil.data import (
     Bounded,
     Clip,
     along,
+    column_counts,
     eigengap,
     eigenvalues,
     leading,
@@ -25,7 +26,9 @@ from eigenveil.data import (
     trace,
     weighted_eigenvalues,
 )
+from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
+from eigenveil.data.source import PairedSource
 from eigenveil.data.spectrum import projector
 from eigenveil.exceptions import GapTooSmallError
 from eigenveil.mechanisms import (
@@ -37,6 +40,7 @@ from eigenveil.mechanisms import (
     CleanedCov,
     ClippingThreshold,
     CoinPressCov,
+    ColumnScale,
     ExponentialCov,
     ExponentialPCA,
     GapProjector,
@@ -47,6 +51,8 @@ from eigenveil.mechanisms import (
     LaplaceNoise,
     LaplacePCA,
     Lifted,
+    Located,
+    Paired,
     PrivateEigenvalues,
     PrivateGap,
     PrivateMean,
@@ -66,6 +72,7 @@ from eigenveil.mechanisms import (
     WishartPCA,
     ZeroCov,
 )
+from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
 from eigenveil.numerics.spiked_model import SpikedModel
@@ -75,6 +82,7 @@ from eigenveil.privacy.cost import Cost
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
+DIRECTIONS = replace(CLIP, normalise=True)
 ROWS = 20  # a public number of them, where a mechanism asks for one
 
 
@@ -150,6 +158,36 @@ def _leading_projector(rows, adjacency):
     return projector(moment, 1, model.projector_sensitivity(n, d))
 
 
+def _directions(rows, adjacency):
+    return second_moment(open_rows(rows), DIRECTIONS, adjacency)
+
+
+def _stretched(rows):
+    """One direction between the axes counts for ten."""
+    return replace(DIRECTIONS, stretch=(_turned(rows.shape[1])[:1], 0.1))
+
+
+def _stretched_directions(rows, adjacency):
+    return second_moment(open_rows(rows), _stretched(rows), adjacency)
+
+
+def _distances(rows, adjacency):
+    return norm_counts(open_rows(rows), replace(CLIP, row_norm=LARGEST_NORM), adjacency)
+
+
+def _octaves(rows, adjacency):
+    return column_counts(open_rows(rows), CLIP, adjacency)
+
+
+def _accompanied(rows):
+    """A row at the origin for each, so that there is a pair at least."""
+    return open_rows(np.vstack([rows, np.zeros(rows.shape)]))
+
+
+def _differences(rows, adjacency):
+    return second_moment(PairedSource(_accompanied(rows), adjacency), DIRECTIONS, adjacency)
+
+
 def _lifted_moment(rows, adjacency):
     lifted = Clip(row_norm=1.0, on_invalid="zero", lift=0.5)
     return second_moment(open_rows(rows), lifted, adjacency)
@@ -213,6 +251,10 @@ def _tested(mechanism, rows, adjacency, gate):
 
 def _procedure(mechanism, rows, adjacency, gate):
     return mechanism.run(open_rows(rows), CLIP, gate)
+
+
+def _on_directions(mechanism, rows, adjacency, gate):
+    return mechanism.run(open_rows(rows), DIRECTIONS, gate)
 
 
 def _upper(matrix):
@@ -281,6 +323,11 @@ def _heaviest(d, adjacency):
     return heaviest, None if adjacency is ADD else np.zeros(d)
 
 
+def _octaves_apart(d, adjacency):
+    """No entry is zero, and every one moves to another octave."""
+    return np.ones(d), None if adjacency is ADD else np.full(d, 4.0)
+
+
 def _two_directions(d, adjacency):
     first, second = _turned(d)[:2]
     return first, None if adjacency is ADD else second
@@ -340,6 +387,18 @@ def _centred(mu, d, k):
         inner=GaussCov(mu=inner_mu),
         row_norm=1.0,
     )
+
+
+def _located(mu, d, k):
+    spent = rho_of(Located.build(Allowance(mu, pure=False), ROWS, ZeroCov()).cost())
+    return Located.build(
+        Allowance(mu, pure=False), ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent))
+    )
+
+
+def _located_pure(epsilon, d, k):
+    spent = pure_of(Located.build(Allowance(epsilon, pure=True), ROWS, ZeroCov()).cost())
+    return Located.build(Allowance(epsilon, pure=True), ROWS, LapCov(epsilon=epsilon - spent))
 
 
 def _threshold(mu, d, k):
@@ -430,6 +489,25 @@ VARIANCES = {
     "exact": False,
     "shows": False,
 }
+LOCATED = {
+    "query": _distances,
+    "run": _on_directions,
+    "read": _centred_entries,
+    "norm": "linf",
+    "sensitivity": ONE,
+    "worst_pair": _long_and_short,
+    "trials": 1000,
+    "shows": False,
+}
+OCTAVES = {
+    "query": _octaves,
+    "run": _one_step(_octaves),
+    "read": lambda scales: np.where(np.isfinite(scales), scales, 0.0),
+    "worst_pair": _octaves_apart,
+    "may_coincide": True,
+    "trials": 1000,
+    "shows": False,
+}
 GAP = {
     "query": _gap,
     "run": _one_step(_gap),
@@ -447,6 +525,22 @@ TABLE = [
         "covariance.gauss",
         lambda mu, d, k: GaussCov(mu=mu),
         deviation=_symmetric_sigma,
+    ),
+    _case(
+        "gauss on directions",
+        "covariance.gauss",
+        lambda mu, d, k: GaussCov(mu=mu),
+        query=_directions,
+        run=_on_directions,
+        deviation=_symmetric_sigma,
+    ),
+    _case(
+        "gauss on stretched directions",
+        "covariance.gauss",
+        lambda mu, d, k: GaussCov(mu=mu),
+        query=_stretched_directions,
+        run=lambda step, rows, adjacency, gate: step.run(open_rows(rows), _stretched(rows), gate),
+        worst_pair=_two_directions,
     ),
     _case("cleaned", "covariance.cleaned", lambda mu, d, k: CleanedCov(mu=mu), may_coincide=True),
     _case(
@@ -735,6 +829,34 @@ TABLE = [
         sensitivity=NUCLEAR,
         exact=False,
         **PURE,
+    ),
+    _case("located", "located", _located, **LOCATED),
+    _case("located pure", "located", _located_pure, **(LOCATED | PURE)),
+    _case(
+        "paired",
+        "paired",
+        lambda mu, d, k: Paired(inner=GaussCov(mu=mu)),
+        query=_differences,
+        run=lambda step, rows, adjacency, gate: step.run(_accompanied(rows), DIRECTIONS, gate),
+        read=_centred_entries,
+        company=lambda n, d: np.zeros((n, d)),
+        adjacencies=(REPLACE,),
+    ),
+    _case(
+        "column-scale",
+        "scalars.column_scale",
+        lambda mu, d, k: ColumnScale(noise=GaussianNoise(mu=mu)),
+        norm="l2",
+        sensitivity={REPLACE: lambda d: math.sqrt(2 * d), ADD: math.sqrt},
+        **OCTAVES,
+    ),
+    _case(
+        "column-scale pure",
+        "scalars.column_scale",
+        lambda epsilon, d, k: ColumnScale(noise=LaplaceNoise(epsilon=epsilon)),
+        norm="l1",
+        sensitivity={REPLACE: lambda d: 2.0 * d, ADD: float},
+        **(OCTAVES | PURE),
     ),
     _case(
         "trace",

@@ -98,7 +98,7 @@ def distance(case, first, second, adjacency):
     gap = one.units - other.units
     if case.norm == "nuclear":
         return float(np.abs(np.linalg.eigvalsh(gap.astype(float))).sum()) * 2.0**one.exponent
-    if case.norm == "l1" and gap.ndim == 2:
+    if case.norm == "l1" and gap.shape == (len(gap), len(gap)):
         gap = gap[np.triu_indices(len(gap))]
     if case.norm == "linf":
         return int(np.abs(gap).max()) * 2.0**one.exponent

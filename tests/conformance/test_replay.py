@@ -52,7 +52,8 @@ def size(gap, norm):
     if norm == "linf":
         return np.abs(gap).max(initial=0.0)
     if norm == "l1":
-        return np.abs(gap[np.triu_indices(len(gap))] if gap.ndim == 2 else gap).sum()
+        symmetric = gap.shape == (len(gap), len(gap))
+        return np.abs(gap[np.triu_indices(len(gap))] if symmetric else gap).sum()
     return np.sqrt((gap**2).sum())
 
 

@@ -1,5 +1,7 @@
 """What one row can contribute, for every row there is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -40,13 +42,85 @@ def test_any_row_becomes_integers_inside_the_unit_ball(rows, norm, centred, boxe
             assert not row.any()
 
 
-@given(tables)
-@settings(max_examples=100, deadline=None)
-def test_a_row_is_treated_alike_in_any_company(rows):
+@given(tables, st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_a_row_is_treated_alike_in_any_company(rows, normalise):
     clip = Clip(row_norm=2.0, on_invalid="zero")
+    if normalise:
+        clip = directions(rows.shape[1], centre=np.full(rows.shape[1], 0.1), on_invalid="zero")
     together = integers(clip, rows)
     for i, row in enumerate(rows):
         assert np.array_equal(together[i], integers(clip, row)[0])
+
+
+def directions(d, **options):
+    """Normalised rows, stretched along two orthonormal directions or the only one."""
+    turned = np.linalg.qr(np.vander(np.arange(1.0, d + 1), d))[0][:2] if d < 50 else wavy(d)
+    return Clip(row_norm=1.0, normalise=True, stretch=(turned, 0.05), **options)
+
+
+def wavy(d):
+    return np.sqrt(2 / d) * np.cos(np.pi / d * np.outer([1, 2], np.arange(d) + 0.5))
+
+
+@given(tables, st.floats(1e-50, 1e50), st.booleans(), st.booleans())
+@settings(max_examples=400, deadline=None)
+def test_any_normalised_row_lies_inside_the_unit_ball(rows, norm, stretched, lifted):
+    n, d = rows.shape
+    clip = replace(directions(d), row_norm=norm, on_invalid="zero", lift=0.5 if lifted else 0.0)
+    if not stretched:
+        clip = replace(clip, stretch=None, centre=np.full(d, 1e3))
+    out = np.empty((n, clip.width(d)))
+    clip.to_integers(rows, out)
+    assert np.array_equal(out, np.rint(out))
+    for row, source in zip(out, rows, strict=True):
+        assert sum(int(k) ** 2 for k in row) <= ONE**2
+        if not np.isfinite(source).all():
+            assert not row.any()
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e-50, 1e-3, 1.0, 1e50, 1e160, 1e307])
+@pytest.mark.parametrize("d", [1, 3, 40])
+def test_a_normalised_row_lies_on_the_sphere_up_to_rounding(size, d):
+    """The radius gives up sqrt(d)/2 units of 2^-18 and rounding at most as much again."""
+    rows = np.random.default_rng(0).standard_normal((20, d)) * size
+    for row_norm in (1e-20, 1.0, 1e20):
+        out = integers(Clip(row_norm=row_norm, normalise=True), rows)
+        lengths = np.linalg.norm(out, axis=1) / ONE
+        assert (lengths >= 1 - (np.sqrt(d) + 1) / ONE).all()
+        assert (lengths <= 1).all()
+        largest = np.abs(rows).max(axis=1, keepdims=True)
+        scaled = rows / largest
+        expected = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+        assert np.abs(out / ONE - expected).max() < (np.sqrt(d) + 2) / ONE
+
+
+def test_a_row_without_a_direction_counts_for_nothing():
+    centre = np.array([3.0, -1.0])
+    clip = Clip(row_norm=1.0, centre=centre, normalise=True, on_invalid="zero")
+    assert not integers(clip, [centre, [np.nan, 1.0], [np.inf, 1.0]]).any()
+    near = np.nextafter(centre, 9.0)
+    assert np.linalg.norm(integers(clip, near)) > 0.999 * ONE
+    about_zero = Clip(row_norm=1.0, normalise=True)
+    assert not integers(about_zero, [[0.0, 0.0], [5e-324, 0.0], [1e-160, 1e-160]]).any()
+    assert not integers(about_zero, [5e-146, 5e-146]).any()
+    lifted = np.empty((1, 3))
+    replace(about_zero, lift=1.0).to_integers(np.zeros((1, 2)), lifted)
+    assert lifted[0] / ONE == pytest.approx([0, 0, 0.5**0.5], abs=1e-4)
+    far = replace(clip, centre=np.array([-1e308, 0.0]))
+    assert not integers(far, [1.5e308, 0.0]).any()  # the difference overflows
+    with pytest.raises(InvalidDataError):
+        integers(replace(clip, on_invalid="raise"), [np.nan, 1.0])
+
+
+def test_a_stretch_acts_along_its_directions_alone():
+    first, second = np.array([0.6, 0.8, 0.0]), np.array([0.0, 0.0, 1.0])
+    third = np.array([0.8, -0.6, 0.0])
+    clip = Clip(row_norm=10.0, stretch=(np.stack([first, second]), 0.5))
+    out = integers(clip, 4 * first + 2 * second + 3 * third)[0] / ONE * 10
+    assert out == pytest.approx(2 * first + second + 3 * third, abs=1e-3)
+    again = integers(replace(clip, normalise=True), 4 * first + 2 * second + 3 * third)[0]
+    assert again / ONE == pytest.approx((2 * first + second + 3 * third) / 14**0.5, abs=1e-4)
 
 
 @pytest.mark.parametrize("radius", [1.5, float("nan"), float("inf")])
@@ -60,12 +134,19 @@ def test_whatever_goes_wrong_before_it_the_exact_check_holds(radius, monkeypatch
 def test_a_wide_row_is_treated_alike_in_any_company():
     """Beyond numpy's buffer of 8,192 the order of its sums depends on the number of rows."""
     rows = np.random.default_rng(0).standard_normal((5, 10_000))
-    clip = Clip(row_norm=30.0)
-    together = integers(clip, rows)
+    rows[3] *= 1e200  # its square overflows
+    for clip in (Clip(row_norm=30.0), directions(10_000)):
+        together = integers(clip, rows)
+        for i in range(5):
+            assert np.array_equal(together[i], integers(clip, rows[i])[0])
     for i in range(5):
-        assert np.array_equal(together[i], integers(clip, rows[i])[0])
         alone = clip_module._squared_norms(rows[i : i + 1])
         assert alone[0] == clip_module._squared_norms(rows)[i]
+        moved = rows[i : i + 1].copy()
+        clip_module._stretch(moved, wavy(10_000), 0.05)
+        company = rows.copy()
+        clip_module._stretch(company, wavy(10_000), 0.05)
+        assert np.array_equal(moved[0], company[i])
 
 
 def test_inside_rows_keep_their_value_and_outside_rows_their_direction():

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,8 +50,15 @@ def test_the_sum_is_close_to_the_floating_point_one(rows):
     assert got.unit == pytest.approx(16.0 / 3001)
 
 
-def test_bit_identical_under_order_chunking_threads_layout_and_source(rows, tmp_path):
-    expected = second_moment(open_rows(rows), CLIP, REPLACE).value.units
+DIRECTIONS = replace(CLIP, normalise=True)
+STRETCHED = replace(DIRECTIONS, stretch=(np.linalg.qr(np.vander(np.arange(23.0), 3))[0].T, 0.05))
+
+
+@pytest.mark.parametrize(
+    "clip", [CLIP, DIRECTIONS, STRETCHED], ids=["clipped", "normalised", "stretched"]
+)
+def test_bit_identical_under_order_chunking_threads_layout_and_source(rows, tmp_path, clip):
+    expected = second_moment(open_rows(rows), clip, REPLACE).value.units
     shuffled = np.random.default_rng(1).permutation(rows)
     np.save(tmp_path / "rows.npy", rows)
     header = ",".join(f"c{i}" for i in range(23))
@@ -69,11 +77,11 @@ def test_bit_identical_under_order_chunking_threads_layout_and_source(rows, tmp_
         IterableSource(pieces),
     ]
     for other in others:
-        assert np.array_equal(second_moment(open_rows(other), CLIP, REPLACE).value.units, expected)
+        assert np.array_equal(second_moment(open_rows(other), clip, REPLACE).value.units, expected)
     for threads in (1, 2, 4):
         with threadpool_limits(threads):
             assert np.array_equal(
-                second_moment(open_rows(rows), CLIP, REPLACE).value.units, expected
+                second_moment(open_rows(rows), clip, REPLACE).value.units, expected
             )
 
 
@@ -136,21 +144,21 @@ def test_chunks_of_any_source_are_checked(chunk):
 
 
 def test_sensitivities_and_units(rows):
-    replace, add = (second_moment(open_rows(rows), CLIP, a) for a in (REPLACE, ADD))
-    assert (replace.sensitivity("frobenius"), add.sensitivity("frobenius")) == (math.sqrt(2), 1.0)
-    assert replace.sensitivity("frobenius") ** 2 >= 2
-    assert (replace.sensitivity("nuclear"), add.sensitivity("nuclear")) == (2.0, 1.0)
-    assert replace.sensitivity("l1") ** 2 >= (23**2 + 3 * 23) / 2
+    replaced, add = (second_moment(open_rows(rows), CLIP, a) for a in (REPLACE, ADD))
+    assert (replaced.sensitivity("frobenius"), add.sensitivity("frobenius")) == (math.sqrt(2), 1.0)
+    assert replaced.sensitivity("frobenius") ** 2 >= 2
+    assert (replaced.sensitivity("nuclear"), add.sensitivity("nuclear")) == (2.0, 1.0)
+    assert replaced.sensitivity("l1") ** 2 >= (23**2 + 3 * 23) / 2
     assert add.sensitivity("l1") == 12.0
     with pytest.raises(InvalidParameterError, match="no bound in the l2 norm"):
-        replace.sensitivity("l2")
-    assert (replace.count, add.count) == (3001, None)
-    assert (replace.unit, add.unit) == (16.0 / 3001, 16.0)
-    replace, add = (total(open_rows(rows), CLIP, a) for a in (REPLACE, ADD))
-    assert (replace.sensitivity("l2"), add.sensitivity("l2")) == (2.0, math.sqrt(2))
-    assert replace.sensitivity("l1") >= 2 * math.sqrt(23)
+        replaced.sensitivity("l2")
+    assert (replaced.count, add.count) == (3001, None)
+    assert (replaced.unit, add.unit) == (16.0 / 3001, 16.0)
+    replaced, add = (total(open_rows(rows), CLIP, a) for a in (REPLACE, ADD))
+    assert (replaced.sensitivity("l2"), add.sensitivity("l2")) == (2.0, math.sqrt(2))
+    assert replaced.sensitivity("l1") >= 2 * math.sqrt(23)
     assert add.sensitivity("l1") >= math.sqrt(23) + 1
-    assert (replace.unit, add.unit) == (4.0 / 3001, 4.0)
+    assert (replaced.unit, add.unit) == (4.0 / 3001, 4.0)
 
 
 def test_a_count_moves_by_one_at_most():

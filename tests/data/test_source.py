@@ -3,8 +3,22 @@ import sys
 import numpy as np
 import pytest
 
-from eigenveil.data.source import ArraySource, IterableSource, RowSource, as_table, open_rows
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
+from eigenveil.data.source import (
+    ArraySource,
+    IterableSource,
+    PairedSource,
+    RowSource,
+    ScaledSource,
+    as_table,
+    open_rows,
+)
+from eigenveil.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    MissingExtraError,
+    UnsupportedNotionError,
+)
+from eigenveil.privacy.adjacency import Adjacency
 
 SECRET = "patient-4711"
 
@@ -260,3 +274,106 @@ def test_columns_must_exist(csv, tmp_path):
     other.write_text("x")
     with pytest.raises(InvalidDataError, match=r"\.npy, \.csv or \.parquet"):
         open_rows(other)
+
+
+def differences(rows):
+    return read(PairedSource(open_rows(rows), Adjacency.REPLACE_ONE))
+
+
+def pairs(n):
+    """Who is paired with whom, from differences of unit vectors."""
+    found = differences(np.eye(n))
+    return np.argmax(found, axis=1), np.argmin(found, axis=1)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 50, 501])
+def test_every_row_has_one_partner(n):
+    first, second = pairs(n)
+    assert len(first) == n // 2
+    assert len({*first, *second}) == 2 * (n // 2)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_pairing_depends_on_the_number_of_rows_alone(seed):
+    rows = np.random.default_rng(seed).standard_normal((101, 3)) * 10.0 ** (5 * seed)
+    first, second = pairs(101)
+    expected = (rows[first] - rows[second]) / 2
+    assert np.array_equal(differences(rows), expected)
+    for other in (iter(np.array_split(rows, 7)), IterableSource([rows[:1], rows[1:]])):
+        assert np.array_equal(differences(other), expected)
+
+
+def test_partners_are_scattered():
+    """A table sorted by a value, or in time, still shows its variance in the differences."""
+    first, second = pairs(2000)
+    assert (np.abs(first - second) == 1).sum() <= 5
+    for period in (1, 2, 10, 1000):
+        values = (np.arange(4000) // period % (4000 // period)).astype(float)[:, None]
+        spread = 2 * np.mean(differences(values) ** 2)
+        assert spread == pytest.approx(values.var(), rel=0.1)
+
+
+def test_one_row_replaced_is_one_difference_replaced():
+    rows = np.random.default_rng(0).standard_normal((31, 4))
+    before = differences(rows)
+    changed = []
+    for i in range(31):
+        for row in (np.zeros(4), np.full(4, 1e308), np.full(4, np.nan), rows[(i + 1) % 31]):
+            neighbour = rows.copy()
+            neighbour[i] = row
+            after = differences(neighbour)
+            changed.append(int((before != after).any(axis=1).sum()))
+    assert sorted(set(changed)) == [0, 1]
+    assert changed.count(0) == 4  # of the row that is left out
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float16, np.int64, np.int8, np.uint8, np.bool_, np.longdouble]
+)
+def test_differences_of_other_dtypes_are_those_of_floats(dtype):
+    rows = np.random.default_rng(0).integers(0, 2 if dtype is np.bool_ else 120, (9, 3))
+    got = differences(rows.astype(dtype))
+    assert got.dtype == np.float64
+    assert np.array_equal(got, differences(rows.astype(np.float64)))
+
+
+@pytest.mark.filterwarnings("error")
+def test_differences_neither_overflow_nor_warn():
+    assert np.abs(differences([[1.7e308], [-1.7e308]])).item() == 1.7e308
+    assert np.isnan(differences([[np.inf], [np.inf]])).all()
+    assert np.isinf(differences([[np.inf], [1.0]])).all()
+    assert np.isnan(differences([[np.nan], [1.0]])).all()
+    scale = np.array([1e-50, np.inf])
+    scaled = read(ScaledSource(open_rows([[1e300, 5.0], [1.0, np.inf]]), scale))
+    assert np.array_equal(scaled, [[np.inf, 0.0], [1e50, np.nan]], equal_nan=True)
+
+
+def test_sources_leave_the_handling_of_floats_to_their_reader():
+    expected = np.geterr()
+    rows = open_rows(np.ones((4, 2)))
+    for source in (
+        PairedSource(rows, Adjacency.REPLACE_ONE),
+        ScaledSource(rows, np.ones(2)),
+    ):
+        for _ in source.chunks():
+            assert np.geterr() == expected
+
+
+def test_pairs_need_two_rows_of_a_public_number():
+    for rows in (np.empty((0, 2)), np.ones((1, 2))):
+        with pytest.raises(InvalidDataError, match="two rows at least"):
+            PairedSource(open_rows(rows), Adjacency.REPLACE_ONE)
+    with pytest.raises(UnsupportedNotionError, match="replace-one"):
+        PairedSource(open_rows(np.ones((4, 2))), Adjacency.ADD_REMOVE)
+
+
+def test_scaled_columns(csv):
+    rows = np.array([[2.0, 30.0, 7.0], [4.0, 60.0, 7.0]])
+    source = ScaledSource(open_rows(rows), np.array([2.0, 10.0, np.inf]))
+    assert np.array_equal(read(source), [[1, 3, 0], [2, 6, 0]])
+    assert isinstance(source, RowSource)
+    named = ScaledSource(open_rows(csv, columns=["age", "height"]), np.array([1.0, 2.0]))
+    assert named.feature_names == ("age", "height")
+    assert not ScaledSource(open_rows(iter([rows])), np.ones(3)).rereadable
+    assert isinstance(PairedSource(source, Adjacency.REPLACE_ONE), RowSource)
+    assert np.array_equal(np.abs(differences(source)), [[0.5, 1.5, 0.0]])

@@ -3,7 +3,7 @@
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import count, second_moment, total, trace
-from eigenveil.data.norms import norm_counts
+from eigenveil.data.norms import column_counts, norm_counts
 from eigenveil.data.source import RowSource, open_rows
 from eigenveil.data.spectrum import along, eigengap, eigenvalues, leading, weighted_eigenvalues
 
@@ -12,6 +12,7 @@ __all__ = [
     "Clip",
     "RowSource",
     "along",
+    "column_counts",
     "count",
     "eigengap",
     "eigenvalues",

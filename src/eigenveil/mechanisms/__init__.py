@@ -15,13 +15,16 @@ from eigenveil.mechanisms.covariance.separate import SeparateCov
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.covariance.zero import ZeroCov
 from eigenveil.mechanisms.lifted import Lifted
+from eigenveil.mechanisms.located import Located
 from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.wishart import WishartPCA
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
 from eigenveil.mechanisms.scalars.leading import PrivateEigenvalues
@@ -43,6 +46,7 @@ __all__ = [
     "CleanedCov",
     "ClippingThreshold",
     "CoinPressCov",
+    "ColumnScale",
     "ExponentialCov",
     "ExponentialPCA",
     "GapProjector",
@@ -53,7 +57,9 @@ __all__ = [
     "LaplaceNoise",
     "LaplacePCA",
     "Lifted",
+    "Located",
     "Mechanism",
+    "Paired",
     "PrivateEigenvalues",
     "PrivateGap",
     "PrivateMean",
