@@ -46,7 +46,7 @@ def rows():
 
 @parametrize_with_checks(
     [
-        PrivatePCA(1, **BUDGET, row_norm=1.0, random_state=0),
+        PrivatePCA(1, **BUDGET, random_state=0),
         PrivateCovariance(**BUDGET, row_norm=1.0, random_state=0),
     ],
     expected_failed_checks=lambda _: {
@@ -315,7 +315,6 @@ def test_in_a_pipeline_with_named_output(rows):
 @pytest.mark.parametrize(
     ("changes", "error", "advice"),
     [
-        ({"row_norm": None}, BoundsRequiredError, "give bounds=.* or row_norm=R"),
         ({"epsilon": None, "delta": None}, InvalidBudgetError, "give a budget"),
         ({"epsilon": 0.0}, InvalidBudgetError, "positive"),
         ({"epsilon": -1.0}, InvalidBudgetError, "positive"),
@@ -359,9 +358,16 @@ def test_mistakes_get_one_line_of_advice_and_cost_nothing(
     assert ledger.entries == ()
 
 
+def test_a_covariance_needs_a_bound(rows, tmp_path):
+    ledger = Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-5)
+    with pytest.raises(BoundsRequiredError, match=r"give bounds=.* or row_norm=R"):
+        PrivateCovariance(**BUDGET, ledger=ledger).fit(rows)
+    assert ledger.entries == ()
+
+
 def test_a_pure_budget_needs_a_pure_mechanism(rows):
-    with pytest.raises(UnsupportedNotionError, match="give delta"):
-        PrivatePCA(2, epsilon=1.0, row_norm=5.0).fit(rows)
+    with pytest.raises(UnsupportedNotionError, match="choose mechanism='wishart'"):
+        PrivatePCA(2, epsilon=1.0, mechanism="analyze-gauss", row_norm=5.0).fit(rows)
     with pytest.raises(UnsupportedNotionError, match="choose mechanism='wishart'"):
         PrivateCovariance(epsilon=1.0, mechanism="cleaned", row_norm=5.0).fit(rows)
 
@@ -455,7 +461,8 @@ def test_rows_that_can_be_read_once_cannot_be_centred(estimator, rows, tmp_path)
 
 @BOTH
 def test_bounds_and_their_origin_are_stated(estimator, rows):
-    derived = estimator(**BUDGET, bounds=(0, 6)).fit(rows).privacy_.sentence()
+    clipping = {"mechanism": "analyze-gauss"} if estimator is PrivatePCA else {}
+    derived = estimator(**BUDGET, **clipping, bounds=(0, 6)).fit(rows).privacy_.sentence()
     assert "entries clamped to [0, 6] (stated by the caller)" in derived
     half_diagonal = 3 * 5**0.5
     norm = half_diagonal / 3**0.5 if estimator is PrivatePCA else half_diagonal
@@ -502,8 +509,11 @@ def test_extreme_units_work(estimator, size):
 def test_the_public_rule_about_the_origin():
     """assume_centered with a box: the rule measures from the origin, not the middle."""
     options = {"rho": 1.0, "bounds": (0, 3), "assume_centered": True}
-    for estimator, norm in ((PrivateCovariance, 6.0), (PrivatePCA, 6.0 / 3**0.5)):
-        fitted = estimator(**options).fit(np.ones((5, 4)))
+    for estimator, mechanism, norm in (
+        (PrivateCovariance, None, 6.0),
+        (PrivatePCA, "analyze-gauss", 6.0 / 3**0.5),
+    ):
+        fitted = estimator(**options, mechanism=mechanism).fit(np.ones((5, 4)))
         assert fitted.release_.settings["row_norm"] == pytest.approx(norm)
 
 
@@ -511,7 +521,12 @@ def test_the_public_rule_about_the_origin():
 def test_the_noise_floor_covers_what_pure_noise_reaches(adjacency):
     """Rows that are all equal have no variance: everything above zero is noise."""
     rows = np.full((400, 30), 0.8)
-    options = {**BUDGET, "bounds": (0, 1), "adjacency": adjacency}
+    options = {
+        **BUDGET,
+        "bounds": (0, 1),
+        "adjacency": adjacency,
+        "mechanism": "analyze-gauss",
+    }
     shares = []
     for seed in range(40):
         fitted = PrivatePCA(3, **options, random_state=seed).fit(rows)

@@ -207,7 +207,7 @@ def test_bounded_rows_need_no_first_search():
     )
     start = Clip(row_norm=10.0, centre=np.full(3, 7.5), box=box)
     centre = mechanism.run(open_rows(rows), start, watching).centre
-    assert names == ["mean", "quantile", "mean", "quantile"]
+    assert names == ["mean", "quantile", "mean", "quantile", "zero"]
     assert (centre >= 5.2).all()
     spent = 1.2**2 * 0.15 / 2 + 2 * (64 / 2000) ** 2 / 2
     assert rho_of(mechanism.cost()) == pytest.approx(spent, rel=1e-6)

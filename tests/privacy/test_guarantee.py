@@ -48,7 +48,10 @@ def test_the_sentence_says_everything_an_officer_asks():
         ({"budget": Budget(epsilon=2.0), "cost": Pure(2.0)}, "a factor of 7.39 (epsilon = 2)"),
         ({"budget": Budget(epsilon=30.0), "cost": Pure(1.0)}, "e^30"),
         ({"adjacency": Adjacency.ADD_REMOVE}, "number of rows is private"),
-        ({"kind": Kind.MODEL_BASED}, "tables that follow the assumed model"),
+        (
+            {"kind": Kind.MODEL_BASED, "assumption": "rows are Gaussian"},
+            "tables that follow the assumed model, and no others (model-based): rows are Gaussian",
+        ),
         ({"numerics": Numerics.IDEALISED}, "rounding is not covered"),
         ({"ledger": "entry 3 of the ledger"}, "Recorded in: entry 3 of the ledger."),
     ],
@@ -85,3 +88,11 @@ def test_a_promise_below_the_cost_cannot_be_made():
 
 def test_a_simulation_says_so_first():
     assert guarantee(simulated=True).sentence().startswith("Simulation, not private")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"kind": Kind.MODEL_BASED}, {"assumption": "rows are Gaussian"}]
+)
+def test_worst_case_and_model_based_are_never_confused(changes):
+    with pytest.raises(InvalidParameterError, match="states its model"):
+        guarantee(**changes)

@@ -591,7 +591,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         else:
             scale = np.ones(d) if self.scale is None else self._public_scale(d)
         self.scale_ = scale
-        self.mean_ = np.where(np.isfinite(scale), outcome.result.centre * scale, 0.0)
+        self.mean_ = outcome.result.centre * np.where(np.isfinite(scale), scale, 0.0)
 
     def _facts(self, outcome: Outcome[Any], noisy: NoisyComponents, unit: float) -> dict[str, Any]:
         """Settings of the release; sets the public noise attributes."""

@@ -14,7 +14,7 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from eigenveil.data.clip import Clip
+from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total
 from eigenveil.data.source import RowSource
 from eigenveil.mechanisms.additive import Allowance
@@ -97,9 +97,12 @@ class Located(Generic[Result]):
                 centre = np.clip(centre, *start.box)
             about = near(source, replace(about, centre=centre), self.distance, gate)
         assert rough is not None  # there are two steps
-        # What the centre is off by, as a share of the typical squared distance from it: only this
-        # tells data that lie too far away for two steps from data that have one direction.
-        error = min(1.0, rough.squared_error / about.row_norm**2)
+        # What the centre is off by, as a share of the squared distance from it: only this tells
+        # data that lie too far away for two steps from data that have one direction. The median
+        # may lie at the lower end of its bracket, and the outermost brackets have no ends.
+        error = min(1.0, 2 * rough.squared_error / about.row_norm**2)
+        if about.row_norm in (SMALLEST_NORM, LARGEST_NORM):
+            error = 1.0
         spike = error * (rough.count or 1.0)
         inner = self.inner.run(source, replace(start, centre=centre, spike=spike), gate)
         return CentredResult(centre, error, rough.count, inner)

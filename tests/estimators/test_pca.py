@@ -1,0 +1,398 @@
+"""Principal components: without bounds, at any width, with error bars."""
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits
+
+from eigenveil import Ledger, PrivatePCA, Release, SpikedModel
+from eigenveil.exceptions import (
+    BoundsRequiredError,
+    GapTooSmallError,
+    InvalidDataError,
+    InvalidParameterError,
+    NothingFoundError,
+    UnsupportedNotionError,
+)
+from eigenveil.numerics.metrics import captured_variance
+from eigenveil.privacy.accounting import fits
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.guarantee import Kind, Numerics
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+PURE = {"epsilon": 1.0}
+RHO = {"rho": 0.05}
+EVERY = [
+    ("tangent", BUDGET),
+    ("tangent", RHO),
+    ("spherical", BUDGET),
+    ("analyze-gauss", BUDGET),
+    ("gap-projector", BUDGET),
+    ("wishart", PURE),
+    ("wishart", BUDGET),
+    ("exponential", PURE),
+    ("exponential", RHO),
+    ("laplace", PURE),
+]
+ADJACENCIES = pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+
+
+def spikes(n=3000, d=12, k=2, size=10.0, shift=0.0, seed=0):
+    """The first k columns have `size` times the standard deviation of the others."""
+    rows = np.random.default_rng(seed).standard_normal((n, d))
+    rows[:, :k] *= size
+    return rows + shift
+
+
+def inside(fitted, k):
+    """Share of the released directions that lies in the first k coordinates."""
+    return float(np.sum(fitted.components_[:, :k] ** 2)) / k
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data
+
+
+@pytest.fixture(scope="module")
+def shifted_cancer():
+    table = load_breast_cancer().data
+    return (table - table.mean(axis=0)) / table.std(axis=0) + 3.0
+
+
+def captured(table, k, seeds, **options):
+    truth = np.cov(table.T)
+    return np.mean(
+        [
+            captured_variance(
+                PrivatePCA(k, **options, random_state=seed).fit(table).components_, truth
+            )
+            for seed in range(seeds)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "free", "bounded"), [(0.5, 0.65, 0.75), (1.0, 0.90, 0.93), (2.0, 0.97, 0.98)]
+)
+def test_digits(digits, epsilon, free, bounded):
+    """The figures to reach; means of 10 whose standard errors are below .01 (seeded)."""
+    budget = {"epsilon": epsilon, "delta": 1e-6}
+    assert captured(digits, 5, 10, **budget) >= free
+    assert captured(digits, 5, 10, **budget, bounds=(0, 16)) >= bounded
+
+
+@pytest.mark.parametrize(("epsilon", "wanted"), [(0.5, 0.60), (1.0, 0.80), (2.0, 0.91)])
+def test_data_away_from_the_origin(shifted_cancer, epsilon, wanted):
+    assert captured(shifted_cancer, 3, 20, epsilon=epsilon, delta=1e-6) >= wanted
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("assume_centered", [False, True])
+@pytest.mark.parametrize(("mechanism", "budget"), EVERY, ids=str)
+def test_every_mechanism_without_bounds(mechanism, budget, assume_centered, adjacency, tmp_path):
+    """10 to 1 in 2 of 12 columns: everything finds them, at a cost within the budget."""
+    ledger = Ledger.create(tmp_path / "l", **budget, adjacency=adjacency)
+    options = {"mechanism": mechanism, "adjacency": adjacency, "assume_centered": assume_centered}
+    rows = spikes(20_000, shift=0.0 if assume_centered else 40.0)
+    fitted = PrivatePCA(2, **budget, **options, ledger=ledger).fit(rows)
+    (entry,) = ledger.entries
+    assert entry.cost == fitted.privacy_.cost
+    assert fits(entry.cost, Budget(**budget))
+    assert inside(fitted, 2) > 0.9
+    assert fitted.components_ @ fitted.components_.T == pytest.approx(np.eye(2), abs=1e-9)
+    assert fitted.distinguishable_.all()
+    assert (fitted.reliability_ > 0.5).all()
+    assert 0.8 < fitted.explained_variance_ratio_.sum() <= 1 + 1e-9
+    assert fitted.privacy_.kind is Kind.WORST_CASE
+    assert "none needed: every row scaled to unit length" in fitted.privacy_.sentence()
+    assert math.isclose(sum(fitted.shares_.values()), 1)
+    loaded = Release.load(fitted.release_.save(tmp_path / "release"))
+    assert np.array_equal(loaded.arrays["components"], fitted.components_)
+    assert loaded.guarantee == fitted.privacy_
+
+
+def test_the_default_depends_on_public_numbers_only():
+    """Budget, bounds, adjacency and sizes; never the rows."""
+    few, many = np.zeros((100, 4)), np.zeros((5000, 4))
+
+    def centring(table, **options):
+        fitted = PrivatePCA(1, **options).fit(table)
+        return fitted.release_.mechanism, fitted.release_.settings["centring"]
+
+    assert centring(few, **BUDGET) == ("tangent", "paired")
+    assert centring(many, **BUDGET) == ("tangent", "located")
+    assert centring(many, **BUDGET, bounds=(0, 1)) == ("tangent", "located")
+    assert centring(few, **BUDGET, adjacency="add-remove") == ("tangent", "located")
+    assert centring(many, **BUDGET, row_norm=1.0) == ("analyze-gauss", "mean")
+    assert centring(many, **BUDGET, assume_centered=True) == ("tangent", "none")
+    assert centring(few, epsilon=1.0) == ("wishart", "paired")
+    assert centring(many, epsilon=1.0) == ("wishart", "located")
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3, 1e12])
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_neither_place_nor_unit_matter_to_pairs(shift, size):
+    rows = spikes(400, 5, 1, shift=shift) * size
+    fitted = PrivatePCA(1, epsilon=2.0, delta=1e-6, centring="paired", random_state=0).fit(rows)
+    assert inside(fitted, 1) > (0.9 if shift < 1e12 else 0.8)
+
+
+def test_data_too_far_away_are_not_taken_for_a_component():
+    """1e9 spreads away: what is left of the mean is the only direction, and is not trusted."""
+    for seed in range(5):
+        fitted = PrivatePCA(1, **BUDGET, random_state=seed).fit(spikes(shift=1e9))
+        assert fitted.release_.settings["centring"] == "located"
+        assert not fitted.distinguishable_.any()
+
+
+@pytest.mark.parametrize("n", [2, 60, 3000])
+@pytest.mark.parametrize("value", [0.0, 7.0, 1e200])
+def test_rows_that_are_all_equal_have_no_component(n, value):
+    """A search for a distance that fails, about once in 580 releases, could show one."""
+    for seed in range(5):
+        fitted = PrivatePCA(2, **BUDGET, random_state=seed).fit(np.full((n, 6), value))
+        assert not fitted.distinguishable_.any()
+        assert np.isfinite(fitted.components_).all()
+
+
+def test_constant_columns_have_no_loading():
+    rows = spikes(5000, 6, 2)
+    rows[:, 4] = 1e6
+    fitted = PrivatePCA(2, **BUDGET, centring="paired", random_state=0).fit(rows)
+    assert np.abs(fitted.components_[:, 4]).max() < 0.05
+    assert inside(fitted, 2) > 0.99
+
+
+def test_reliability_says_how_much_of_a_component_is_left():
+    """Mean of 20 squared cosines with the noiseless directions of the same rows: within .05."""
+    rows = spikes(800, 40, 3, size=3.0)
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    truth = np.linalg.eigh(unit.T @ unit)[1][:, -3:]
+    seen, said = [], []
+    for seed in range(20):
+        fitted = PrivatePCA(
+            3, **BUDGET, mechanism="spherical", assume_centered=True, random_state=seed
+        ).fit(rows)
+        seen.append(np.sum((fitted.components_ @ truth) ** 2) / 3)
+        said.append(fitted.reliability_.mean())
+    assert 0.3 < np.mean(seen) < 0.97  # neither trivial
+    assert np.mean(said) == pytest.approx(np.mean(seen), abs=0.05)
+
+
+def test_noise_is_not_reliable():
+    """Nothing stands out of 300 rows of white noise at a small budget; floors hold in 99 %."""
+    found = 0
+    for seed in range(20):
+        rows = np.random.default_rng(seed).standard_normal((300, 30))
+        fitted = PrivatePCA(3, epsilon=0.2, delta=1e-6, random_state=seed).fit(rows)
+        found += fitted.distinguishable_.any()
+    assert found <= 2  # three with probability 1e-3
+
+
+def test_a_private_number_of_components():
+    """Three spikes of 10, found in 10 of 10 seeded fits."""
+    rows = spikes(5000, 20, 3, shift=5.0)
+    for seed in range(10):
+        fitted = PrivatePCA("private", **BUDGET, random_state=seed).fit(rows)
+        assert fitted.n_components_ == 3
+    assert fitted.shares_["rank"] == 0.1
+    assert inside(fitted, 3) > 0.99
+    assert "rank" in fitted.release_.settings["shares"]
+
+
+def test_a_rank_that_cannot_be_found_is_said_and_charged(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", **BUDGET)
+    rows = np.random.default_rng(0).standard_normal((300, 10))
+    with pytest.raises(NothingFoundError, match="state n_components") as caught:
+        PrivatePCA("private", **BUDGET, ledger=ledger).fit(rows)
+    assert "\n" not in str(caught.value)
+    assert len(ledger.entries) == 1
+
+
+def test_a_gap_that_is_too_small_is_said_and_charged(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", **BUDGET)
+    rows = np.random.default_rng(0).standard_normal((300, 10))
+    with pytest.raises(GapTooSmallError, match="budget is spent: try fewer components"):
+        PrivatePCA(2, **BUDGET, mechanism="gap-projector", ledger=ledger).fit(rows)
+    assert len(ledger.entries) == 1
+
+
+@ADJACENCIES
+def test_variances_in_the_units_of_the_data(adjacency):
+    """Gaussian columns of variance 900 and 1: within a tenth at epsilon = 4."""
+    rows = spikes(20_000, 8, 2, size=30.0, shift=100.0)
+    fitted = PrivatePCA(
+        2, epsilon=4.0, delta=1e-6, variances=True, adjacency=adjacency, random_state=0
+    ).fit(rows)
+    assert fitted.explained_variance_ == pytest.approx([900, 900], rel=0.2)
+    assert fitted.explained_variance_ratio_.sum() == pytest.approx(0.99, abs=0.02)
+    assert fitted.shares_["variances"] == 0.05
+    assert "for the variances (chosen privately)" in fitted.privacy_.sentence()
+
+
+def test_shares_of_normalised_rows_by_default():
+    fitted = PrivatePCA(2, **BUDGET, random_state=0).fit(spikes() * 1e6)
+    assert fitted.explained_variance_ == pytest.approx(fitted.explained_variance_ratio_)
+    assert fitted.explained_variance_.sum() <= 1 + 1e-9
+
+
+def test_columns_of_different_units():
+    """Two correlated columns, in units a million times apart, among others that are not."""
+    rng = np.random.default_rng(0)
+    units = np.array([1e-3, 1e3, 1.0, 1e-6, 1e6])
+    plain = rng.standard_normal((20_000, 5))
+    plain[:, 1] += 3 * plain[:, 0]
+    rows = plain * units + 50 * units
+    alone = PrivatePCA(1, **BUDGET, random_state=0).fit(rows)
+    assert abs(alone.components_[0, 4]) > 0.99  # the largest unit takes all
+    for scale in ("private", units):
+        fitted = PrivatePCA(1, **BUDGET, scale=scale, random_state=0).fit(rows)
+        assert np.linalg.norm(fitted.components_[0, :2]) > 0.98
+        assert (fitted.scale_ / units < 8).all()
+        assert (fitted.scale_ / units > 1 / 4).all()
+        scores = fitted.transform(rows)
+        back = fitted.inverse_transform(scores)
+        assert back.shape == rows.shape
+        expected = (rows - fitted.mean_) / fitted.scale_ @ fitted.components_.T
+        assert scores == pytest.approx(expected)
+    assert fitted.privacy_.sentence().count("scales stated by the caller") == 1
+
+
+def test_a_column_without_a_scale_is_left_out():
+    rows = spikes(5000, 4, 1)
+    rows[:, 3] = 12.0
+    fitted = PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(rows)
+    assert np.isinf(fitted.scale_[3])
+    assert np.isfinite(fitted.scale_[:3]).all()
+    assert np.isfinite(fitted.transform(rows)).all()
+    assert np.isfinite(fitted.inverse_transform(fitted.transform(rows))).all()
+    with pytest.raises(NothingFoundError, match="give the scales"):
+        PrivatePCA(1, **BUDGET, scale="private").fit(np.ones((50, 3)))
+
+
+def test_wide_tables_never_become_square():
+    """20,000 columns: a matrix of them would fill 3.2 GB; the noise is drawn as it is needed."""
+    rows = spikes(300, 20_000, 1, size=1000.0).astype(np.float32)
+    tracemalloc.start()
+    fitted = PrivatePCA(1, epsilon=20.0, delta=1e-6, random_state=0).fit(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 400e6
+    assert fitted.privacy_.numerics is Numerics.IDEALISED
+    assert inside(fitted, 1) > 0.5
+
+
+@pytest.mark.parametrize("mechanism", ["tangent", "spherical", "analyze-gauss"])
+def test_the_form_of_the_noise_can_be_forced(mechanism):
+    rows = spikes(3000, 20, 2)
+    for lazy, numerics in ((False, Numerics.EXACT), (True, Numerics.IDEALISED)):
+        fitted = PrivatePCA(
+            2, **BUDGET, mechanism=mechanism, assume_centered=True, lazy=lazy, random_state=0
+        ).fit(rows)
+        assert fitted.privacy_.numerics is numerics
+        assert inside(fitted, 2) > 0.99
+    assert "real numbers" in fitted.privacy_.sentence()
+
+
+def test_a_model_is_stated_and_nothing_else_is_promised(tmp_path):
+    model = SpikedModel(rank=2, smallest_spike=90, largest_spike=110, noise_variance=1.0)
+    fitted = PrivatePCA(
+        **BUDGET, mechanism="spiked", model=model, assume_centered=True, random_state=0
+    ).fit(spikes(20_000))
+    assert fitted.privacy_.kind is Kind.MODEL_BASED
+    assert "tables that follow the assumed model, and no others" in fitted.privacy_.sentence()
+    assert model.assumption in fitted.privacy_.sentence()
+    assert inside(fitted, 2) > 0.99
+    assert fitted.get_covariance().diagonal() == pytest.approx([100] * 2 + [1] * 10, rel=0.1)
+    loaded = Release.load(fitted.release_.save(tmp_path / "r"))
+    assert loaded.guarantee.assumption == model.assumption
+
+
+def test_the_covariance_of_a_release():
+    """With row_norm the components and the rest stand for the covariance itself."""
+    rows = spikes(20_000, 6, 2, size=3.0)
+    fitted = PrivatePCA(2, rho=100.0, row_norm=30.0).fit(rows)
+    assert fitted.get_covariance() == pytest.approx(np.diag([9, 9, 1, 1, 1, 1]), abs=0.3)
+
+
+MISTAKES = [
+    ({"n_components": 0}, InvalidParameterError, "between 1 and the number of columns, 4"),
+    ({"n_components": 5}, InvalidParameterError, "between 1 and the number of columns, 4"),
+    ({"n_components": "all"}, InvalidParameterError, "positive integer or 'private'"),
+    ({"n_components": 3, "rows": 2}, InvalidParameterError, "exceeds the number of rows"),
+    ({"rows": 1}, InvalidDataError, "two rows at least"),
+    ({"rows": 0}, InvalidDataError, "no rows"),
+    ({"row_norm": 1.0, "mechanism": "tangent"}, InvalidParameterError, "leave row_norm out"),
+    ({"centring": "mean"}, BoundsRequiredError, "needs bounds"),
+    ({"centring": "median"}, InvalidParameterError, "must be 'mean', 'located' or 'paired'"),
+    ({"centring": "paired", "row_norm": 1.0}, InvalidParameterError, "leave centring out"),
+    ({"centring": "paired", "assume_centered": True}, InvalidParameterError, "centring out"),
+    (
+        {"centring": "paired", "adjacency": "add-remove"},
+        UnsupportedNotionError,
+        "public number of rows",
+    ),
+    ({"scale": "auto"}, InvalidParameterError, "one positive number per column"),
+    ({"scale": [1.0, 0.0, 1.0, 1.0]}, InvalidParameterError, "one positive number per column"),
+    ({"scale": [1.0, 2.0]}, InvalidParameterError, "one positive number per column"),
+    ({"scale": 2.0, "bounds": (0, 1)}, InvalidParameterError, "divide the columns yourself"),
+    ({"scale": "private", "bounds": (0, 1)}, InvalidParameterError, "leave one of them out"),
+    ({"scale": "private", "adjacency": "add-remove"}, UnsupportedNotionError, "number of rows"),
+    ({"variances": True, "row_norm": 1.0}, InvalidParameterError, "leave variances out"),
+    ({"lazy": True, "mechanism": "gap-projector"}, InvalidParameterError, "leave lazy out"),
+    ({"n_components": "private", "lazy": True}, InvalidParameterError, "state n_components"),
+    (
+        {"n_components": "private", "adjacency": "add-remove"},
+        UnsupportedNotionError,
+        "state n_components",
+    ),
+    (
+        {"n_components": "private", "mechanism": "exponential"},
+        InvalidParameterError,
+        "depends on the number of components",
+    ),
+    ({"mechanism": "spiked"}, InvalidParameterError, "pass model=SpikedModel"),
+    ({"model": "spiked"}, InvalidParameterError, "leave it out"),
+    (
+        {"mechanism": "gap-projector", "epsilon": None, "delta": None, "rho": 0.1},
+        UnsupportedNotionError,
+        "give epsilon and delta",
+    ),
+    ({"mechanism": "gap-projector", "n_components": 4}, InvalidParameterError, "fewer components"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "advice"), MISTAKES, ids=lambda v: str(v) if isinstance(v, dict) else ""
+)
+def test_mistakes_get_one_line_of_advice_and_cost_nothing(changes, error, advice, tmp_path):
+    ledger = Ledger.create(
+        tmp_path / "l", epsilon=9.0, delta=1e-5, adjacency=changes.get("adjacency", "replace-one")
+    )
+    options = {"n_components": 1, **BUDGET, "ledger": ledger, **changes}
+    rows = np.random.default_rng(0).standard_normal((options.pop("rows", 500), 4))
+    with pytest.raises(error, match=advice) as caught:
+        PrivatePCA(**options).fit(rows)
+    assert "\n" not in str(caught.value)
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("mechanism", ["spherical", "analyze-gauss"])
+def test_centred_rows_may_be_read_once(mechanism):
+    rows = spikes(500, 4, 1)
+    options = {"mechanism": mechanism, "assume_centered": True, "random_state": 0}
+    once = PrivatePCA(1, **BUDGET, **options).fit(iter([rows[:200], rows[200:]]))
+    whole = PrivatePCA(1, **BUDGET, **options).fit(rows)
+    assert np.array_equal(once.components_, whole.components_)
+
+
+def test_data_outside_the_stated_bounds_are_clamped():
+    """A wild row does no more than the box allows."""
+    rows = spikes(2000, 4, 1, shift=50.0)
+    wild = np.vstack([rows, np.full((1, 4), 1e300)])
+    fitted = PrivatePCA(1, **BUDGET, bounds=(0, 100), random_state=0).fit(wild)
+    assert inside(fitted, 1) > 0.98
+    assert (fitted.mean_ <= 100).all()
