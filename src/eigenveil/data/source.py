@@ -225,7 +225,9 @@ class PairedSource:
         self._rows = source.array
         self.n_rows = int(self._rows.shape[0])
         if self.n_rows < 2:
-            raise InvalidDataError("pairs of rows need two rows at least: choose another centring")
+            raise InvalidDataError(
+                "pairs of rows need two rows at least, not one sample: choose another centring"
+            )
         order = _scattered(self.n_rows)
         half = order.size // 2
         self._pairs = np.sort(order[: 2 * half].reshape(2, half), axis=0).T

@@ -337,7 +337,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 raise self._read_once()
         elif asked.adjacency.count_is_public:
             asked = replace(asked, n_rows=public_rows(asked.source))
-            if asked.n_rows is not None and k > asked.n_rows and not private:
+            wanted = isinstance(self.n_components, (int, np.integer))
+            if wanted and asked.n_rows is not None and k > asked.n_rows:
                 raise InvalidParameterError(
                     "n_components exceeds the number of rows: ask for fewer components"
                 )
