@@ -145,7 +145,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         the same centre without noise; 0 where it cannot be told from noise, NaN where the
         mechanism cannot say.
     distinguishable_ : array of shape (n_components,)
-        Whether each component stands above the noise, that of the centre included.
+        Whether each component stands above the noise of the matrix. The error of the centre adds
+        one component at most: a single one must stand above that too.
     explained_variance_, explained_variance_ratio_, singular_values_ : arrays
         Noisy eigenvalues (never below zero), their share of the noisy trace, and the square
         root of eigenvalue times number of rows. Of normalised rows unless ``row_norm`` was given
@@ -158,8 +159,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         ``n_samples_`` is None where the number of rows is private.
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry of the matrix; public.
-    noise_floor_ : float
-        Eigenvalue that noise alone, of matrix and centre, rarely exceeds (about 1 %); public.
+    matrix_floor_, noise_floor_ : float
+        Eigenvalue that noise of the matrix alone, and of matrix and centre, rarely exceeds (about
+        1 %); public. One component between the two may be the error of the centre.
     shares_ : dict
         How the budget was split among scale, centre, rank, components and variances.
     release_ : Release
@@ -565,7 +567,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         settings = self._facts(outcome, noisy, unit)
         unknown = np.full(self.n_components_, np.nan)
         self.reliability_ = unknown if noisy.reliability is None else noisy.reliability
-        self.distinguishable_ = (values > self.noise_floor_) & ~(self.reliability_ == 0)
+        self.distinguishable_ = (values > self.matrix_floor_) & ~(self.reliability_ == 0)
+        if self.distinguishable_.sum() == 1:  # which may be the error of the centre
+            self.distinguishable_ &= values > self.noise_floor_
         self.release_ = Release(
             kind="pca",
             mechanism=outcome.mechanism,
@@ -598,8 +602,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         """Settings of the release; sets the public noise attributes."""
         error = outcome.result.centre_error
         settings = self._settings(outcome, noisy.noise_scale, noisy.law, unit=unit, error=error)
+        self.matrix_floor_ = 0.0 if noisy.law is None else noisy.law.scaled(unit).floor()
         shares = {stage: round(share, 12) for stage, share in self.shares_.items()}
-        return {**settings, "centring": self._centre_by, "shares": shares}
+        return {
+            **settings,
+            "matrix_floor": self.matrix_floor_,
+            "centring": self._centre_by,
+            "shares": shares,
+        }
 
     def get_covariance(self) -> NDArray[np.float64]:
         """The covariance that the components and what is left over stand for (scaled columns).

@@ -30,8 +30,9 @@ h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-
 table { border-collapse: collapse; width: 100%; } td { padding: .35rem .4rem;
   border-bottom: 1px solid var(--line); vertical-align: top; } td:first-child { color: var(--soft);
   width: 12rem; } .promise tr:last-child td { border-bottom: none; } .promise td:first-child {
-  width: 8rem; } svg { width: 100%; height: auto; } svg text { font: 13px system-ui, sans-serif;
-  fill: var(--ink); }
+  width: 8rem; } .bars td { vertical-align: middle; border-bottom: none; } .bars td:last-child {
+  width: 4rem; text-align: right; } svg { width: 100%; height: auto; } svg text {
+  font: 13px system-ui, sans-serif; fill: var(--ink); }
 """
 
 
@@ -98,18 +99,28 @@ def _table(facts: Sequence[tuple[str, str]]) -> str:
 
 
 def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> str:
-    floor = document["settings"]["noise_floor"]
-    if floor == 0:
+    if document["kind"] == "pca":
+        return _levels(document, arrays["eigenvalues"]) + _reliability(arrays)
+    if document["settings"]["noise_floor"] == 0:
         return (
             "<p>The zero matrix, which holds nothing of the records. If a location was released "
             "with it, that has noise and was paid for.</p>"
         )
-    if document["kind"] == "pca":
-        values = arrays["explained_variance"]
-    elif "noisy_eigenvalues" in arrays:  # what noise alone exceeds is known of these
-        values = arrays["noisy_eigenvalues"]
-    else:
-        values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
+    if "noisy_eigenvalues" in arrays:  # what noise alone exceeds is known of these
+        return _levels(document, arrays["noisy_eigenvalues"])
+    return _levels(document, np.linalg.eigvalsh(arrays["covariance"])[::-1])
+
+
+def _levels(document: Mapping[str, Any], values: NDArray[Any]) -> str:
+    """The eigenvalues beside what noise alone produces, in words and drawn."""
+    settings = document["settings"]
+    whole = settings["noise_floor"]
+    floor = settings.get("matrix_floor", whole)
+    if floor == 0:
+        return (
+            "<p>This mechanism draws directions, not a noisy matrix, so there is no level that "
+            "noise alone would reach.</p>"
+        )
     above = int(np.sum(values > floor))
     if above == len(values):
         verdict = "Every one released lies above that."
@@ -121,13 +132,44 @@ def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
     if negative := int(np.sum(values < -_ROUNDING * values[0])):
         rest += f" {negative} are negative, which only noise can cause."
+    source = "in the matrix and in its centre"
+    if whole > floor:
+        source = "in the matrix"
+        verdict += f" The error of the centre may add one component of up to {whole:.4g}: " + (
+            "that may be all there is."
+            if above == 1 and values[0] <= whole
+            else "one of those below that may be no more."
+        )
+    shares = document["kind"] == "pca" and settings["row_norm"] is None
+    unit = "share of variance of unit rows" if shares else "variance (squared column units)"
     return (
-        f"<p>Noise alone, in the matrix and in its centre, produces an eigenvalue above "
-        f"{floor:.4g} about once in a hundred releases. {verdict}{rest}</p>{_scree(shown, floor)}"
+        f"<p>Noise alone, {source}, produces an eigenvalue above {floor:.4g} about once in a "
+        f"hundred releases. {verdict}{rest}</p>{_scree(shown, floor, unit)}"
     )
 
 
-def _scree(values: NDArray[np.float64], floor: float) -> str:
+def _reliability(arrays: Mapping[str, NDArray[np.float64]]) -> str:
+    """How much of each component is left, in words and as bars."""
+    values = arrays["reliability"]
+    if np.isnan(values).any():
+        return "<p>How much noise has turned each component is not known for this mechanism.</p>"
+    shown = values[:_MOST_BARS]
+    rest = f" The first {_MOST_BARS} are shown." if len(values) > _MOST_BARS else ""
+    bars = "".join(
+        f"<tr><td>component {i + 1}</td><td><svg viewBox='0 0 400 14' role='img' "
+        f"aria-label='{value:.0%}'><rect width='400' height='14' fill='var(--line)'/>"
+        f"<rect width='{400 * value:.1f}' height='14' fill='var(--signal)'/></svg></td>"
+        f"<td>{value:.1%}</td></tr>"
+        for i, value in enumerate(shown.tolist())
+    )
+    return (
+        "<p>Noise turns directions. The expected squared cosine between each component and the "
+        "one that the same rows would give about the same centre without noise; at 0 % it cannot "
+        f"be told from noise.{rest}</p><table class='bars'>{bars}</table>"
+    )
+
+
+def _scree(values: NDArray[Any], floor: float, unit: str) -> str:
     """Bars for the leading eigenvalues and a line at the noise floor."""
     width, height, left, bottom, top = 720, 320, 72, 44, 36
     highest = max(float(values[0]), floor) * 1.08
@@ -162,7 +204,7 @@ def _scree(values: NDArray[np.float64], floor: float) -> str:
         f'<text x="{(width + left) / 2}" y="{height - 6}" text-anchor="middle">'
         f"noisy eigenvalue, largest first</text>"
         f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">'
-        f"variance (squared column units)</text>"
+        f"{unit}</text>"
     )
     label = "Bar chart of the released eigenvalues with the level that noise alone rarely exceeds"
     drawing = "".join(parts)
