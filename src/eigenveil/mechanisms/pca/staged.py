@@ -54,7 +54,10 @@ class Variances:
     def run(
         self, source: RowSource, clip: Clip, gate: Gate, basis: NDArray[np.float64], lazy: bool
     ) -> tuple[float, float]:
-        """Variance about the centre of ``clip`` in squared units, and where rows were clipped."""
+        """Variance about the centre of ``clip`` in squared units, and where rows were clipped.
+
+        A sum over rows where their number is private.
+        """
         raw = replace(clip, row_norm=LARGEST_NORM)
         j = gate.draw(self.distance, norm_counts(source, raw, gate.adjacency))
         reach = min(LARGEST_NORM, max(SMALLEST_NORM, _REACH * LARGEST_NORM * 2.0 ** (-j / 2)))
@@ -68,7 +71,7 @@ class StagedComponents:
     """Components, and what the other stages released."""
 
     components: NoisyComponents
-    variance: float | None  # inside all components, in squared units
+    variance: float | None  # inside all components, in squared units; a sum if n is private
     row_norm: float | None  # where rows were clipped for it
 
 
