@@ -79,7 +79,7 @@ class NoiseLaw(ABC):
     def overlap(self, spike: float) -> float:
         """Squared cosine between the direction of ``spike`` with and without noise.
 
-        1 - g^2 R'(g) at g = 1/spike: docs/proofs/cleaned.md. Zero where the spike drowns.
+        1 - g^2 R'(g) at g = 1/spike: docs/proofs/cleaned.md, Spikes. Zero where the spike drowns.
         """
         if not spike * self.critical > 1:
             return 0.0

@@ -149,7 +149,8 @@ class TangentPCA:
             return None
         # A component of squared cosine o has the share o of its signal inside.
         share = (float(signals[:, 0] @ signals[:, 1]) + k * level) / rough.trace
-        if not 0 < share < 1 or 4 * share * (1 - share) * _GAIN > 1:
+        # The step divides by what is left of the signal along the rough components.
+        if not 0 < share < 1 or 4 * share * (1 - share) * _GAIN > signals[:, 1].min() ** 2:
             return None
         entries = others * (others + 1) / 2 - 1  # of noise about its level
         beside = rough.energy - float(rough.eigenvalues @ rough.eigenvalues) - others * level**2
@@ -181,6 +182,7 @@ def _average(one: NoisyMatrix, other: NoisyMatrix) -> NoisyMatrix:
 
 def _turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> NoisyComponents:
     """One Newton step from a rough basis, on the scale of rows before they were stretched."""
+    assert rough.reliability is not None  # as their law is stated
     basis = rough.components.T
     d, k = basis.shape
     block = basis.T @ product.columns
@@ -194,14 +196,12 @@ def _turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> Noisy
         return replace(rough, reliability=np.zeros(k))
     scale = product.noise_scale / factor**2  # of the noise on a value
     gap = np.maximum(values - level, scale)
-    noise = product.noise_scale / math.sqrt(2) / factor / gap
+    variance = (product.noise_scale / factor / gap) ** 2 / 2  # of an entry of the step
     # The rough basis is off by noise of its own, which the second release shares nothing with.
-    before = (rotation.T**2) @ rough.eigenvalues
-    rest = max(0.0, (rough.trace - float(rough.eigenvalues.sum())) / (d - k))
-    rough_noise = rough.noise_scale / math.sqrt(2) / np.maximum(before - rest, rough.noise_scale)
-    weight = rough_noise**2 / (rough_noise**2 + noise**2)
+    before = (rotation.T**2) @ (1 / rough.reliability - 1) / (d - k)
+    weight = before / (before + variance)
     turned, _ = np.linalg.qr(basis @ rotation + cross @ rotation / gap * weight)
-    left = weight * noise**2  # variance of an entry of the step, both releases together
+    left = weight * variance
     return replace(
         rough,
         components=signed(turned.T),
