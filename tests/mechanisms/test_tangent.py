@@ -38,7 +38,7 @@ REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
 UNIT = directions(CLIP)
-MU = 0.27  # epsilon = 1 at delta = 1e-6
+MU = 0.27  # epsilon = 1 at delta = 1e-5
 
 
 def spiked(n, d, k, strength):
