@@ -28,9 +28,10 @@ from eigenveil.data import (
 )
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
+from eigenveil.data.products import moment_products
 from eigenveil.data.source import PairedSource
 from eigenveil.data.spectrum import projector
-from eigenveil.exceptions import GapTooSmallError
+from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
     AdaptiveCov,
@@ -62,17 +63,24 @@ from eigenveil.mechanisms import (
     PrivateRank,
     PrivateTrace,
     PrivateVariances,
+    ProductNoise,
     ProjectedCov,
+    Scaled,
     SeparateCov,
     SparseVector,
+    SphericalPCA,
     Spiked,
     StabilityHistogram,
+    Staged,
+    TangentPCA,
     Uncentred,
+    Variances,
     WishartCov,
     WishartPCA,
     ZeroCov,
 )
 from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
 from eigenveil.numerics.spiked_model import SpikedModel
@@ -162,15 +170,6 @@ def _directions(rows, adjacency):
     return second_moment(open_rows(rows), DIRECTIONS, adjacency)
 
 
-def _stretched(rows):
-    """One direction between the axes counts for ten."""
-    return replace(DIRECTIONS, stretch=(_turned(rows.shape[1])[:1], 0.1))
-
-
-def _stretched_directions(rows, adjacency):
-    return second_moment(open_rows(rows), _stretched(rows), adjacency)
-
-
 def _distances(rows, adjacency):
     return norm_counts(open_rows(rows), replace(CLIP, row_norm=LARGEST_NORM), adjacency)
 
@@ -238,6 +237,63 @@ def _one_step(query):
         return gate.draw(mechanism, query(rows, adjacency))
 
     return run
+
+
+def _stretched_clip(d):
+    """Directions of rows, stretched threefold along one between the axes."""
+    return replace(directions(CLIP), stretch=(_turned(d)[:1], 3.0))
+
+
+def _stretched(rows, adjacency):
+    return second_moment(open_rows(rows), _stretched_clip(rows.shape[1]), adjacency)
+
+
+def _products(rows, adjacency):
+    return moment_products(open_rows(rows), directions(CLIP), adjacency)
+
+
+def _stages(mu, d, k):
+    """A rank, components, a distance, and a variance."""
+    rank, inner, distance, values = split(mu, (0.2, 0.5, 0.1, 0.2))
+    return Staged(
+        inner=TangentPCA(mu=inner, n_components=k),
+        normalise=True,
+        rank=PrivateRank(noise=GaussianNoise(mu=rank), max_rank=1, rows=ROWS),
+        variances=Variances(
+            distance=PrivateQuantile(epsilon=distance, level=0.5),
+            values=PrivateVariances(noise=GaussianNoise(mu=values)),
+        ),
+    )
+
+
+def _staged(mechanism, rows, adjacency, gate):
+    """A refusal is an outcome like any other."""
+    rows = _with_a_gap(rows)
+    try:
+        released = _procedure(mechanism, rows, adjacency, gate)
+    except NothingFoundError:
+        return np.zeros(rows.shape[1] * (rows.shape[1] + 1) // 2 + 2)
+    return np.append(_projector(released.components), [released.variance, released.row_norm])
+
+
+def _with_scales(rows):
+    """The same rows, all of them with partners, in fixed company that has scales."""
+    company = np.random.default_rng(3).standard_normal((400 + len(rows) % 2, rows.shape[1]))
+    return np.vstack([company, rows])
+
+
+def _paired_octaves(rows, adjacency):
+    return column_counts(PairedSource(open_rows(_with_scales(rows)), adjacency), CLIP, adjacency)
+
+
+def _scaled(mechanism, rows, adjacency, gate):
+    rows = _with_scales(rows)
+    d = rows.shape[1]
+    try:
+        released = _procedure(mechanism, rows, adjacency, gate)
+    except NothingFoundError:
+        return np.zeros(d + d * (d + 1) // 2)
+    return np.append(1 / released.scale, _matrix(released.inner))
 
 
 def _tested(mechanism, rows, adjacency, gate):
@@ -337,6 +393,10 @@ def _oblique(d, adjacency):
     """Lifted by 1/2, rows with scalar product -1/4 are orthogonal."""
     first = np.eye(d)[0]
     return first, None if adjacency is ADD else -first / 4 + np.eye(d)[-1] * math.sqrt(15) / 4
+
+
+def _far_octaves(d, adjacency):
+    return np.full(d, 1e9), np.full(d, 1e18)
 
 
 def _one_axis(n, d):
@@ -534,14 +594,6 @@ TABLE = [
         run=_on_directions,
         deviation=_symmetric_sigma,
     ),
-    _case(
-        "gauss on stretched directions",
-        "covariance.gauss",
-        lambda mu, d, k: GaussCov(mu=mu),
-        query=_stretched_directions,
-        run=lambda step, rows, adjacency, gate: step.run(open_rows(rows), _stretched(rows), gate),
-        worst_pair=_two_directions,
-    ),
     _case("cleaned", "covariance.cleaned", lambda mu, d, k: CleanedCov(mu=mu), may_coincide=True),
     _case(
         "projection",
@@ -710,6 +762,69 @@ TABLE = [
         exact=False,
     ),
     _case(
+        "spherical",
+        "pca.spherical",
+        lambda mu, d, k: SphericalPCA(mu=mu, n_components=k),
+        query=_directions,
+        read=_projector,
+    ),
+    _case(
+        "spherical lazy",
+        "pca.spherical",
+        lambda mu, d, k: SphericalPCA(mu=mu, n_components=k, lazy=True),
+        query=_directions,
+        read=_projector,
+        exact=False,
+    ),
+    _case(
+        "tangent",
+        "pca.tangent",
+        lambda mu, d, k: TangentPCA(mu=mu, n_components=k),
+        query=_directions,
+        read=_projector,
+    ),
+    _case(
+        "tangent lazy",
+        "pca.tangent",
+        lambda mu, d, k: TangentPCA(mu=mu, n_components=k, lazy=True),
+        query=_directions,
+        read=_projector,
+        exact=False,
+    ),
+    # What tangent does with rows that it stretches: tables here are too small for it to do so.
+    _case(
+        "gauss on stretched directions",
+        "pca.tangent",
+        lambda mu, d, k: GaussCov(mu=mu),
+        query=_stretched,
+        run=_one_step(_stretched),
+        worst_pair=_two_directions,
+        deviation=_symmetric_sigma,
+    ),
+    _case(
+        "product",
+        "pca.tangent",
+        lambda mu, d, k: ProductNoise(mu=mu, columns=_turned(d)[:, :k]),
+        query=_products,
+        run=_one_step(_products),
+        read=lambda released: np.append(released.columns, released.trace),
+        exact=False,
+    ),
+    _case(
+        "staged",
+        "pca.staged",
+        _stages,
+        query=lambda rows, adjacency: eigenvalues(_directions(_with_a_gap(rows), adjacency)),
+        run=_staged,
+        read=lambda released: released,
+        company=_one_axis,
+        norm="l2",
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+    ),
+    _case(
         "wishart components",
         "pca.wishart",
         lambda epsilon, d, k: WishartPCA(epsilon=epsilon, n_components=k),
@@ -857,6 +972,24 @@ TABLE = [
         norm="l1",
         sensitivity={REPLACE: lambda d: 2.0 * d, ADD: float},
         **(OCTAVES | PURE),
+    ),
+    _case(
+        "scaled",
+        "scaled",
+        lambda mu, d, k: Scaled(
+            scale=ColumnScale(noise=GaussianNoise(mu=math.sqrt(0.5) * mu)),
+            inner=Uncentred(inner=GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40)), row_norm=1.0),
+        ),
+        query=_paired_octaves,
+        run=_scaled,
+        read=lambda released: released,
+        worst_pair=_far_octaves,
+        norm="l2",
+        sensitivity={REPLACE: lambda d: math.sqrt(2 * d)},
+        may_coincide=True,
+        adjacencies=(REPLACE,),
+        trials=1000,
+        shows=False,
     ),
     _case(
         "trace",

@@ -222,3 +222,25 @@ def test_impossible_norms_are_refused(norm):
 def test_unknown_policies_are_refused():
     with pytest.raises(InvalidParameterError, match="on_invalid"):
         Clip(row_norm=1.0, on_invalid="drop")
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 100, 10_000])
+def test_a_stretched_row_is_treated_alike_in_any_company(d):
+    """Its coordinates are sums too, and what they give is exact only if no other row has a say."""
+    rng = np.random.default_rng(d)
+    rows = rng.standard_normal((9, d)) * 10.0 ** rng.integers(-160, 160, (9, 1))
+    rows[0] = 0.0
+    directions = np.linalg.qr(rng.standard_normal((d, min(d, 3))))[0].T
+    clip = Clip(row_norm=1.0, stretch=(directions, 7.0), normalise=True)
+    together = integers(clip, rows)
+    for i, row in enumerate(rows):
+        assert np.array_equal(together[i], integers(clip, row)[0])
+    assert not together[0].any()
+
+
+def test_a_stretched_row_has_the_length_of_any_other():
+    """Along the directions seven times as much as before, relative to the rest."""
+    row = np.array([3.0, 4.0, 12.0])
+    clip = Clip(row_norm=1.0, stretch=(np.eye(3)[:1], 7.0), normalise=True)
+    expected = np.array([21.0, 4.0, 12.0]) / np.linalg.norm([21.0, 4.0, 12.0])
+    assert integers(clip, row)[0] / 2.0**18 == pytest.approx(expected, abs=2.0**-17)

@@ -5,7 +5,14 @@ from eigenveil.data.clip import Clip
 from eigenveil.data.gram import count, second_moment, total, trace
 from eigenveil.data.norms import column_counts, norm_counts
 from eigenveil.data.source import RowSource, open_rows
-from eigenveil.data.spectrum import along, eigengap, eigenvalues, leading, weighted_eigenvalues
+from eigenveil.data.spectrum import (
+    along,
+    eigengap,
+    eigenvalues,
+    inside,
+    leading,
+    weighted_eigenvalues,
+)
 
 __all__ = [
     "Bounded",
@@ -16,6 +23,7 @@ __all__ = [
     "count",
     "eigengap",
     "eigenvalues",
+    "inside",
     "leading",
     "norm_counts",
     "open_rows",

@@ -22,7 +22,10 @@ from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
+from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
+from eigenveil.mechanisms.pca.staged import Staged, Variances
+from eigenveil.mechanisms.pca.tangent import ProductNoise, TangentPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.gap import PrivateGap
@@ -36,6 +39,7 @@ from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
 from eigenveil.mechanisms.scalars.threshold import ClippingThreshold
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
+from eigenveil.mechanisms.scaled import Scaled
 
 __all__ = [
     "AdaptiveCleanedCov",
@@ -70,12 +74,18 @@ __all__ = [
     "PrivateTrace",
     "PrivateVariances",
     "Procedure",
+    "ProductNoise",
     "ProjectedCov",
+    "Scaled",
     "SeparateCov",
     "SparseVector",
+    "SphericalPCA",
     "Spiked",
     "StabilityHistogram",
+    "Staged",
+    "TangentPCA",
     "Uncentred",
+    "Variances",
     "WishartCov",
     "WishartPCA",
     "ZeroCov",

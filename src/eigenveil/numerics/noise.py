@@ -77,8 +77,9 @@ class NoiseLaw(ABC):
         return self.edge + 4 * self.fluctuation
 
     def overlap(self, spike: float) -> float:
-        """Squared cosine between the direction of ``spike`` with and without noise:
-        1 - g^2 R'(g) at g = 1/spike. Zero where the spike drowns.
+        """Squared cosine between the direction of ``spike`` with and without noise.
+
+        1 - g^2 R'(g) at g = 1/spike: docs/proofs/cleaned.md, Spikes. Zero where the spike drowns.
         """
         if not spike * self.critical > 1:
             return 0.0
@@ -90,9 +91,11 @@ class NoiseLaw(ABC):
 
         Zero below the edge.
         """
-        if not value > self.edge:
+        if not self.edge < value < math.inf:
             return 0.0, 0.0
         unit = self.scaled(1 / value)
+        if not unit.edge < 1:  # as it rounds: an edge that no root lies beyond
+            return 0.0, 0.0
         g = brentq(lambda g: unit.r_transform(g)[0] + 1 / g - 1.0, 1.0, unit.critical)
         return value / g, self.overlap(value / g)
 

@@ -30,8 +30,9 @@ class NoisyComponents:
     law : NoiseLaw or None
         Law of the matrix noise in the caller's units; None where no noisy matrix was released.
     reliability : array of shape (k,), optional
-        Expected squared cosine between each component and the one that the same rows would give
-        without noise; 0 where it does not stand out. None where the mechanism cannot tell.
+        Expected squared cosine between each component and those that the same rows would give
+        without noise; 0 where it does not stand out. Components of nearly the same variance mix
+        among themselves, which does not count. None where the mechanism cannot tell.
     energy : float
         Squared Frobenius norm of the noisy matrix, or an estimate where none was formed.
 

@@ -54,7 +54,10 @@ class Variances:
     def run(
         self, source: RowSource, clip: Clip, gate: Gate, basis: NDArray[np.float64], lazy: bool
     ) -> tuple[float, float]:
-        """Variance about the centre of ``clip`` in squared units, and where rows were clipped."""
+        """Variance about the centre of ``clip`` in squared units, and where rows were clipped.
+
+        A sum over rows where their number is private.
+        """
         median = near(source, clip, self.distance, gate)
         beyond = replace(median, row_norm=min(LARGEST_NORM, _REACH * median.row_norm))
         moment = moment_products if lazy else second_moment
@@ -67,7 +70,7 @@ class StagedComponents:
     """Components, and what the other stages released."""
 
     components: NoisyComponents
-    variance: float | None  # inside all components, in squared units
+    variance: float | None  # inside all components, in squared units; a sum if n is private
     row_norm: float | None  # where rows were clipped for it
 
 

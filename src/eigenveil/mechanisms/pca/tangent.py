@@ -71,6 +71,12 @@ class ProductNoise:
     mu: float
     columns: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        # Noise is drawn for orthonormal columns: longer ones would have too little of it.
+        gram = self.columns.T @ self.columns
+        if not np.allclose(gram, np.eye(len(gram)), rtol=0.0, atol=1e-9):
+            raise InvalidParameterError("columns of a product must be orthonormal")
+
     def cost(self) -> Cost:
         """Cost of one `perturb`."""
         return Gaussian(self.mu)
@@ -135,7 +141,7 @@ class TangentPCA:
         law, k = rough.law, self.n_components
         assert law is not None  # both ways to the rough components state it
         others = law.d - k
-        if others == 0 or rough.trace <= 0:
+        if others < 2 or rough.trace <= 0:  # one direction has no level of its own
             return None
         level = max(0.0, (rough.trace - float(rough.eigenvalues.sum())) / others)
         signals = np.array([law.signal(value - level) for value in rough.eigenvalues])
@@ -143,10 +149,13 @@ class TangentPCA:
             return None
         # A component of squared cosine o has the share o of its signal inside.
         share = (float(signals[:, 0] @ signals[:, 1]) + k * level) / rough.trace
-        if not 0 < share < 1 or 4 * share * (1 - share) * _GAIN > 1:
+        # The step divides by what is left of the signal along the rough components.
+        if not 0 < share < 1 or 4 * share * (1 - share) * _GAIN > signals[:, 1].min() ** 2:
             return None
-        entries = others * (others + 1) / 2
+        entries = others * (others + 1) / 2 - 1  # of noise about its level
         beside = rough.energy - float(rough.eigenvalues @ rough.eigenvalues) - others * level**2
+        if beside <= 0:  # where it is estimated
+            return None
         structure = 1 - law.deviation**2 * entries / beside
         if structure + 2 * math.sqrt(2 / entries) > _STRUCTURE:
             return None
@@ -173,27 +182,30 @@ def _average(one: NoisyMatrix, other: NoisyMatrix) -> NoisyMatrix:
 
 def _turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> NoisyComponents:
     """One Newton step from a rough basis, on the scale of rows before they were stretched."""
+    assert rough.reliability is not None  # as their law is stated
     basis = rough.components.T
     d, k = basis.shape
     block = basis.T @ product.columns
     inside = (block + block.T) / 2
     cross = (product.columns - basis @ block) / factor
-    level = (product.trace - float(np.trace(inside))) / (d - k)
+    level = max(0.0, (product.trace - float(np.trace(inside))) / (d - k))
     values, rotation = np.linalg.eigh(inside / factor**2)
-    values, rotation = values[::-1], rotation[:, ::-1]
-    gap = np.maximum(values - level, product.noise_scale)
-    noise = product.noise_scale / math.sqrt(2) / factor / gap
-    # The rough basis is off by noise of its own, which the second release shares nothing with.
-    before = (rotation.T**2) @ rough.eigenvalues
-    rest = max(0.0, (rough.trace - float(rough.eigenvalues.sum())) / (d - k))
-    rough_noise = rough.noise_scale / math.sqrt(2) / np.maximum(before - rest, rough.noise_scale)
-    weight = rough_noise**2 / (rough_noise**2 + noise**2)
-    turned, _ = np.linalg.qr(basis @ rotation + cross @ rotation / gap * weight)
-    left = weight * noise**2  # variance of an entry of the step, both releases together
+    values, rotation = np.maximum(values[::-1], 0.0), rotation[:, ::-1]
     whole = float(values.sum()) + (d - k) * level
+    if whole <= 0:  # what seemed to stand out was noise
+        return replace(rough, reliability=np.zeros(k))
+    scale = product.noise_scale / factor**2  # of the noise on a value
+    gap = np.maximum(values - level, scale)
+    variance = (product.noise_scale / factor / gap) ** 2 / 2  # of an entry of the step
+    # The rough basis is off by noise of its own, which the second release shares nothing with.
+    before = (rotation.T**2) @ (1 / rough.reliability - 1) / (d - k)
+    weight = before / (before + variance)
+    turned, _ = np.linalg.qr(basis @ rotation + cross @ rotation / gap * weight)
+    left = weight * variance
     return replace(
         rough,
         components=signed(turned.T),
-        eigenvalues=values * (rough.trace / whole),
-        reliability=1 / (1 + (d - k) * left),
+        eigenvalues=values / whole * rough.trace,
+        noise_scale=scale / whole * rough.trace,
+        reliability=np.where(values - level > scale, 1 / (1 + (d - k) * left), 0.0),
     )
