@@ -149,6 +149,32 @@ def test_a_wide_row_is_treated_alike_in_any_company():
         assert np.array_equal(moved[0], company[i])
 
 
+@pytest.mark.parametrize("d", [23, 784, 9000])
+def test_a_stretched_row_is_treated_alike_in_any_company(d):
+    """Its product with the directions is a product of matrices, but of integers."""
+    rng = np.random.default_rng(d)
+    rows = rng.standard_normal((40, d)) * np.exp(5 * rng.standard_normal((40, 1)))
+    directions = np.linalg.qr(rng.standard_normal((d, 3)))[0].T
+    for factor in (0.2, 7.0):
+        clip = Clip(row_norm=1.0, normalise=True, stretch=(directions, factor))
+        together = integers(clip, rows)
+        for size in (1, 3, 8):
+            apart = [integers(clip, rows[i : i + size]) for i in range(0, 40, size)]
+            assert np.array_equal(np.concatenate(apart), together)
+        expected = rows + (factor - 1) * rows @ directions.T @ directions
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+        assert together / ONE == pytest.approx(expected, abs=4 / ONE)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-120, 1e200, 1e305])
+def test_stretched_rows_of_any_length(size):
+    directions = np.array([[0.6, 0.8, 0.0]])
+    clip = Clip(row_norm=1.0, normalise=True, stretch=(directions, 3.0))
+    out = integers(clip, [0.6 * size, 0.8 * size, 3.0 * size])[0] / ONE
+    expected = np.array([0.6, 0.8, 1.0]) / 2**0.5 if size > 1e-145 else np.zeros(3)
+    assert out == pytest.approx(expected, abs=2 / ONE)
+
+
 def test_inside_rows_keep_their_value_and_outside_rows_their_direction():
     clip = Clip(row_norm=10.0)
     assert integers(clip, [3.0, 4.0])[0] / ONE == pytest.approx([0.3, 0.4], abs=2 / ONE)

@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
-__all__ = ["FRACTION_BITS", "LARGEST_NORM", "NO_EXPONENT", "SMALLEST_NORM", "Clip"]
+__all__ = ["BLOCK_BYTES", "FRACTION_BITS", "LARGEST_NORM", "NO_EXPONENT", "SMALLEST_NORM", "Clip"]
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
 NO_EXPONENT = 2044  # norms below R 2^-1022, the smallest normal float, count as zero
+BLOCK_BYTES = 1 << 20  # rows prepared at a time, so that they stay in cache
 _COLUMNS = 4096  # summed at a time
+_STRETCH_BITS = 26  # products of two unit vectors then stay below 2**53
 _NO_LENGTH = 1e-290  # squared norms below it have lost their digits
 SMALLEST_NORM, LARGEST_NORM = 1e-50, 1e50  # others would overflow or vanish when squared
 
@@ -96,8 +98,7 @@ class Clip:
         scaled_one = one / math.hypot(1.0, self.lift)
         radius = _radius(out.shape[1])
         moved = out[:, :d]
-        invalid = self._about_centre(rows, moved)
-        squares = _squared_norms(moved)
+        invalid, squares = self._about_centre(rows, moved)
         huge = np.flatnonzero(~np.isfinite(squares))
         moved[huge] /= np.abs(moved[huge]).max(axis=1, initial=1.0, keepdims=True)
         # A row at the centre divides by zero: the minimum is then 1.
@@ -119,20 +120,39 @@ class Clip:
         out[~inside] = 0.0
         return int(rows.shape[0]) - len(invalid)
 
-    def _about_centre(self, rows: NDArray[Any], moved: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Write clamped rows about the centre to ``moved``; zero and return the invalid ones."""
-        moved[...] = rows  # to float64 first: a wider float may only now become infinite
-        invalid = self._invalid(moved)
+    def _about_centre(
+        self, rows: NDArray[Any], moved: NDArray[np.float64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Write clamped rows about the centre to ``moved``; invalid ones are zero.
+
+        Returns the invalid ones and the squared norms of all, which may have overflowed.
+        """
+        # To float64 first: a wider float may only now become infinite.
+        rows = rows.astype(np.float64) if rows.dtype.itemsize > 8 else rows
         if self.box is not None:
+            moved[...] = rows
+            invalid = self._invalid(rows, moved.sum(axis=1))
             np.clip(moved, *self.box, out=moved)
-        if self.centre is not None:
-            moved -= self.centre
-        moved[invalid] = 0.0
+            if self.centre is not None:
+                moved -= self.centre
+            moved[invalid] = 0.0
+            squares = _squared_norms(moved)
+        else:
+            if self.centre is None:
+                moved[...] = rows
+            else:
+                np.subtract(rows, self.centre, out=moved)
+            squares = _squared_norms(moved)
+            invalid = self._invalid(rows, squares)
+            moved[invalid] = 0.0
+            squares[invalid] = 0.0
         if self.transform is not None:
             moved[...] = moved @ self.transform
         if self.stretch is not None:
-            _stretch(moved, *self.stretch)
-        return invalid
+            _stretch(moved, squares, *self.stretch)
+        if self.transform is not None or self.stretch is not None:
+            squares = _squared_norms(moved)
+        return invalid, squares
 
     def about_centre(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Rows about the centre before they are clipped; invalid ones are zero."""
@@ -147,15 +167,7 @@ class Clip:
         Rows beyond R have 0, rows at the centre and invalid ones ``NO_EXPONENT``.
         """
         with np.errstate(all="ignore"):
-            moved = np.empty(rows.shape)
-            self._about_centre(rows, moved)
-            squares = _squared_norms(moved)
-            relative = np.sqrt(squares) / self.row_norm
-            # Squares that lost their digits or overflowed are taken again, of a scaled row.
-            far = np.flatnonzero(~((squares > _NO_LENGTH) & np.isfinite(squares)))
-            largest = np.abs(moved[far]).max(axis=1, initial=0.0)
-            scaled = moved[far] / np.where(largest > 0, largest, 1.0)[:, None]
-            relative[far] = largest / self.row_norm * np.sqrt(_squared_norms(scaled))
+            relative = self._relative_norms(rows)
             fraction, exponents = np.frexp(relative)
             halves = -2 * exponents.astype(np.int64) + (fraction < math.sqrt(0.5))
             bins = np.clip(halves, 0, NO_EXPONENT - 1)
@@ -163,8 +175,27 @@ class Clip:
             bins[relative < np.finfo(np.float64).tiny] = NO_EXPONENT
             return np.asarray(bins)
 
-    def _invalid(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
-        suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=1)))
+    def _relative_norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Norms about the centre as shares of R, zero for invalid rows."""
+        size = max(1, BLOCK_BYTES // (8 * rows.shape[1]))
+        buffer = np.empty((min(size, rows.shape[0]), rows.shape[1]))
+        relative = np.empty(rows.shape[0])
+        for start in range(0, rows.shape[0], size):
+            block = rows[start : start + size]
+            moved = buffer[: len(block)]
+            _, squares = self._about_centre(block, moved)
+            norms = np.sqrt(squares) / self.row_norm
+            # Squares that lost their digits or overflowed are taken again, of a scaled row.
+            far = np.flatnonzero(~((squares > _NO_LENGTH) & np.isfinite(squares)))
+            largest = np.abs(moved[far]).max(axis=1, initial=0.0)
+            scaled = moved[far] / np.where(largest > 0, largest, 1.0)[:, None]
+            norms[far] = largest / self.row_norm * np.sqrt(_squared_norms(scaled))
+            relative[start : start + size] = norms
+        return relative
+
+    def _invalid(self, rows: NDArray[Any], sums: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Rows with a non-finite entry, which are among those with a non-finite sum."""
+        suspects = np.flatnonzero(~np.isfinite(sums))
         invalid = suspects[~np.isfinite(rows[suspects]).all(axis=1)]
         if len(invalid) and self.on_invalid == "raise":
             raise InvalidDataError(
@@ -189,11 +220,30 @@ def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return _sums(rows, rows, "ij,ij->i")
 
 
-def _stretch(rows: NDArray[np.float64], directions: NDArray[np.float64], factor: float) -> None:
-    """In place; a product of matrices would round a row in company of the others."""
-    inside = [_sums(rows, direction, "ij,j->i") for direction in directions]
-    for coordinate, direction in zip(inside, directions, strict=True):
-        rows += ((factor - 1) * coordinate)[:, None] * direction
+def _stretch(
+    rows: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    directions: NDArray[np.float64],
+    factor: float,
+) -> None:
+    """In place. Products are of integers, of unit vectors: exact, so no row feels the others.
+
+    A row keeps its own digits; only its coordinates inside are rounded, to 2^-26 of its length.
+    """
+    unit = float(1 << _STRETCH_BITS)
+    lengths = np.sqrt(squares)
+    huge = np.flatnonzero(~np.isfinite(squares))
+    largest = np.abs(rows[huge]).max(axis=1, initial=1.0)
+    lengths[huge] = largest * np.sqrt(_squared_norms(rows[huge] / largest[:, None]))
+    scale = unit / lengths
+    scale[squares < _NO_LENGTH] = 0.0  # such rows have no direction
+    integers = rows * scale[:, None]
+    np.rint(integers, out=integers)
+    basis = np.rint(directions * unit)
+    inside = np.rint(integers @ basis.T / unit)
+    np.matmul(inside, basis, out=integers)
+    integers *= (lengths * ((factor - 1) / unit**2))[:, None]
+    rows += integers
 
 
 def _sums(

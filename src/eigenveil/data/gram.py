@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from eigenveil.data.bounded import Bounded, Norm
-from eigenveil.data.clip import FRACTION_BITS, Clip
+from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
 from eigenveil.data.source import RowSource, tables
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
@@ -39,7 +39,6 @@ __all__ = [
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
 _MAX_ROWS = 1 << (63 - 2 * FRACTION_BITS)
-_BLOCK_BYTES = 1 << 21  # rows prepared at a time, so that they stay in cache
 
 
 def _accumulate(rows: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -55,7 +54,7 @@ def integer_blocks(
     As many at a time as stay in cache, or ``at_least`` so many if their source has them.
     """
     width = clip.width(source.n_columns)
-    size = min(_EXACT_ROWS, max(at_least, _BLOCK_BYTES // (8 * width)))
+    size = min(_EXACT_ROWS, max(at_least, BLOCK_BYTES // (8 * width)))
     buffer = np.empty((size, width))
     seen = 0
     for chunk in tables(source):
@@ -218,5 +217,8 @@ def blas_is_exact(accumulate: Callable[..., NDArray[np.float64]]) -> bool:
         expected = integers.T @ integers + (1 << 52) + 1  # numpy multiplies integers itself
         upper = np.triu_indices(d)
         if not np.array_equal(floats[upper], expected[upper].astype(np.float64)):
+            return False
+        left, right = integers.T.astype(np.float64), integers.astype(np.float64)
+        if not np.array_equal(left @ right + 2.0**52, expected - 1.0):  # stretched rows need it
             return False
     return True
