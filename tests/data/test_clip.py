@@ -142,11 +142,6 @@ def test_a_wide_row_is_treated_alike_in_any_company():
     for i in range(5):
         alone = clip_module._squared_norms(rows[i : i + 1])
         assert alone[0] == clip_module._squared_norms(rows)[i]
-        moved = rows[i : i + 1].copy()
-        clip_module._stretch(moved, wavy(10_000), 0.05)
-        company = rows.copy()
-        clip_module._stretch(company, wavy(10_000), 0.05)
-        assert np.array_equal(moved[0], company[i])
 
 
 @pytest.mark.parametrize("d", [23, 784, 9000])
@@ -251,7 +246,7 @@ def test_unknown_policies_are_refused():
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, 100, 10_000])
-def test_a_stretched_row_is_treated_alike_in_any_company(d):
+def test_stretched_rows_of_wild_lengths_are_treated_alike_in_any_company(d):
     """Its coordinates are sums too, and what they give is exact only if no other row has a say."""
     rng = np.random.default_rng(d)
     rows = rng.standard_normal((9, d)) * 10.0 ** rng.integers(-160, 160, (9, 1))
