@@ -141,9 +141,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     components_ : array of shape (n_components, n_features)
         Directions of largest variance, as rows.
     reliability_ : array of shape (n_components,)
-        Expected squared cosine between each component and the one the same rows would give about
-        the same centre without noise; 0 where it cannot be told from noise, NaN where the
-        mechanism cannot say.
+        Expected squared cosine between each component and those the same rows would give about
+        the same centre without noise (components of equal variance may mix among themselves); 0
+        where it cannot be told from noise.
     distinguishable_ : array of shape (n_components,)
         Whether each component stands above the noise of the matrix. The error of the centre adds
         one component at most: a single one must stand above that too.
@@ -565,8 +565,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self._place(outcome)
         self.privacy_ = outcome.guarantee
         settings = self._facts(outcome, noisy, unit)
-        unknown = np.full(self.n_components_, np.nan)
-        self.reliability_ = unknown if noisy.reliability is None else noisy.reliability
+        self.reliability_ = noisy.reliability
         self.distinguishable_ = (values > self.matrix_floor_) & ~(self.reliability_ == 0)
         if self.distinguishable_.sum() == 1:  # which may be the error of the centre
             self.distinguishable_ &= values > self.noise_floor_

@@ -151,8 +151,6 @@ def _levels(document: Mapping[str, Any], values: NDArray[Any]) -> str:
 def _reliability(arrays: Mapping[str, NDArray[np.float64]]) -> str:
     """How much of each component is left, in words and as bars."""
     values = arrays["reliability"]
-    if np.isnan(values).any():
-        return "<p>How much noise has turned each component is not known for this mechanism.</p>"
     shown = values[:_MOST_BARS]
     rest = f" The first {_MOST_BARS} are shown." if len(values) > _MOST_BARS else ""
     bars = "".join(
@@ -163,9 +161,9 @@ def _reliability(arrays: Mapping[str, NDArray[np.float64]]) -> str:
         for i, value in enumerate(shown.tolist())
     )
     return (
-        "<p>Noise turns directions. The expected squared cosine between each component and the "
-        "one that the same rows would give about the same centre without noise; at 0 % it cannot "
-        f"be told from noise.{rest}</p><table class='bars'>{bars}</table>"
+        "<p>Noise turns directions. The expected squared cosine between each component and those "
+        "that the same rows would give about the same centre without noise; at 0 % it cannot be "
+        f"told from noise.{rest}</p><table class='bars'>{bars}</table>"
     )
 
 

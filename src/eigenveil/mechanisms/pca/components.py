@@ -29,10 +29,10 @@ class NoisyComponents:
         Standard deviation of the noise on one of the eigenvalues' matrix entries.
     law : NoiseLaw or None
         Law of the matrix noise in the caller's units; None where no noisy matrix was released.
-    reliability : array of shape (k,), optional
+    reliability : array of shape (k,)
         Expected squared cosine between each component and those that the same rows would give
         without noise; 0 where it does not stand out. Components of nearly the same variance mix
-        among themselves, which does not count. None where the mechanism cannot tell.
+        among themselves, which does not count.
     energy : float
         Squared Frobenius norm of the noisy matrix, or an estimate where none was formed.
 
@@ -43,14 +43,14 @@ class NoisyComponents:
     trace: float
     noise_scale: float
     law: NoiseLaw | None
-    reliability: NDArray[np.float64] | None = None
+    reliability: NDArray[np.float64]
     energy: float = math.nan
 
 
 def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
     """Of a released matrix as it is: post-processing."""
-    tolerance = None if noisy.law is None else negligible(noisy.law)
-    values, vectors = top_eigenpairs(noisy.matrix, k, tolerance)
+    assert noisy.law is not None  # there is noise
+    values, vectors = top_eigenpairs(noisy.matrix, k, negligible(noisy.law))
     trace = float(np.trace(noisy.matrix))
     return NoisyComponents(
         components=vectors,
@@ -58,7 +58,7 @@ def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
         trace=trace,
         noise_scale=noisy.noise_scale,
         law=noisy.law,
-        reliability=None if noisy.law is None else reliability(values, trace, noisy.law),
+        reliability=reliability(values, trace, noisy.law),
         energy=float(np.sum(noisy.matrix**2)),
     )
 

@@ -182,7 +182,6 @@ def _average(one: NoisyMatrix, other: NoisyMatrix) -> NoisyMatrix:
 
 def _turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> NoisyComponents:
     """One Newton step from a rough basis, on the scale of rows before they were stretched."""
-    assert rough.reliability is not None  # as their law is stated
     basis = rough.components.T
     d, k = basis.shape
     block = basis.T @ product.columns
