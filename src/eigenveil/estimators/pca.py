@@ -16,6 +16,7 @@ from eigenveil.data.gram import public_rows
 from eigenveil.data.source import RowSource, ScaledSource, as_table, is_streamed, open_rows, tables
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator
 from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.estimators.plan import Centring, Plan, free_centring
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidDataError,
@@ -24,11 +25,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Procedure
-from eigenveil.mechanisms.centred import Centred, CentredResult, Uncentred
-from eigenveil.mechanisms.located import SHARES as LOCATED_SHARES
-from eigenveil.mechanisms.located import Located, distance_epsilon
-from eigenveil.mechanisms.mean import PrivateMean
-from eigenveil.mechanisms.paired import Paired
+from eigenveil.mechanisms.centred import CentredResult, Uncentred
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, wide
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
@@ -36,34 +33,18 @@ from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
-from eigenveil.mechanisms.pca.staged import (
-    RANK_SHARE,
-    VARIANCE_SHARE,
-    Staged,
-    StagedComponents,
-    Variances,
-)
+from eigenveil.mechanisms.pca.staged import StagedComponents
 from eigenveil.mechanisms.pca.tangent import TangentPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale
-from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
-from eigenveil.mechanisms.scalars.rank import PrivateRank
-from eigenveil.mechanisms.scalars.variances import PrivateVariances
-from eigenveil.mechanisms.scaled import SCALE_SHARE, Scaled
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
 __all__ = ["PrivatePCA"]
 
-Centring = Literal["none", "mean", "located", "paired"]
-
 _MOST_RANK = 50  # of a private rank
-_MEAN_SHARES = {False: 0.1, True: 0.2}  # of mu^2, or of a pure epsilon
 _DIRECTIONS = ("spherical", "tangent")  # which use nothing else of a row
 
 
@@ -162,8 +143,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     matrix_floor_, noise_floor_ : float
         Eigenvalue that noise of the matrix alone, and of matrix and centre, rarely exceeds (about
         1 %); public. One component between the two may be the error of the centre.
-    shares_ : dict
-        How the budget was split among scale, centre, rank, components and variances.
+    plan_, shares_ : Plan, dict
+        The stages of the release, and how the budget was split among scale, centre, rank,
+        components and variances.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -406,8 +388,16 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 raise InvalidParameterError("leave centring out where the rows are centred")
             return "none"
         clips = not self._normalises(asked.mechanism)
+        if self.centring is None and clips:
+            return "mean"
         if self.centring is None:
-            return "mean" if clips else self._free_centring(asked)
+            return free_centring(
+                asked.budget,
+                pure=asked.pure,
+                n_rows=asked.n_rows,
+                n_columns=asked.n_columns,
+                private_scale=isinstance(self.scale, str),
+            )
         if self.centring not in ("mean", "located", "paired"):
             raise InvalidParameterError("centring must be 'mean', 'located' or 'paired'")
         if self.centring == "mean" and self.bounds is None and self.row_norm is None:
@@ -422,106 +412,39 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             )
         return self.centring
 
-    def _free_centring(self, asked: Asked) -> Centring:
-        """For rows scaled to unit length."""
-        if asked.n_rows is None:
-            return "located"
-        if isinstance(self.scale, str):  # columns may lie any number of their scales away
-            return "paired"
-        # The error of a located centre falls as n mu/sqrt(d); a distance needs about 200 rows. A
-        # pure mean has noise in the l1 norm.
-        if asked.pure:
-            epsilon = strength(asked.budget, Pure, asked.mechanism)
-            few = asked.n_rows * epsilon < 64 * asked.n_columns
-        else:
-            mu = strength(asked.budget, Gaussian, asked.mechanism)
-            few = asked.n_rows * mu < max(192.0, 20 * math.sqrt(asked.n_columns))
-        return "paired" if few else "located"
-
-    def _shares(self, asked: Asked) -> dict[str, float]:
-        """Of mu^2, or of a pure epsilon, for every stage; searches for distances come on top."""
-        shares = {}
-        if isinstance(self.scale, str):
-            shares["scale"] = SCALE_SHARE
-        match self._centring(asked):
-            case "mean":
-                shares["centre"] = _MEAN_SHARES[asked.pure]
-            case "located":
-                shares["centre"] = sum(LOCATED_SHARES[asked.pure])
-            case "none" if self._counts(asked):
-                shares["centre"] = _MEAN_SHARES[asked.pure]
-        if isinstance(self.n_components, str):
-            shares["rank"] = RANK_SHARE
-        if self.variances:
-            shares["variances"] = VARIANCE_SHARE
-        shares["components"] = 1 - sum(shares.values())
-        return shares
-
-    def _counts(self, asked: Asked) -> bool:
-        """Whether a count is needed where the number of rows is private; directions need none."""
-        known = asked.adjacency.count_is_public
-        return not known and (self.variances or not self._normalises(asked.mechanism))
-
-    def _distance(self, asked: Asked, whole: Allowance) -> PrivateQuantile:
-        return PrivateQuantile(epsilon=distance_epsilon(whole, asked.n_rows), level=0.5)
-
-    def _inner(self, asked: Asked, allowance: Allowance) -> Procedure[Any]:
-        shares = self._shares(asked)
-        rank = variances = None
-        if "rank" in shares:
-            rank = PrivateRank(
-                noise=allowance.part(shares["rank"]).noise(), max_rank=asked.n_components
-            )
-        if "variances" in shares:
-            variances = Variances(
-                distance=self._distance(asked, allowance),
-                values=PrivateVariances(noise=allowance.part(shares["variances"]).noise()),
-            )
-        return Staged(
-            inner=super()._inner(asked, allowance.part(shares["components"])),
-            normalise=self._normalises(asked.mechanism),
-            rank=rank,
-            variances=variances,
+    def _plan(self, asked: Asked) -> Plan:
+        normalise = self._normalises(asked.mechanism)
+        counted = asked.adjacency.count_is_public or (normalise and not self.variances)
+        return Plan(
+            pure=asked.pure,
+            centring=self._centring(asked),
+            normalise=normalise,
+            bounded=self.bounds is not None,
+            row_norm=asked.stated.clip.row_norm,
+            n_rows=asked.n_rows,
+            max_rank=asked.n_components if isinstance(self.n_components, str) else None,
+            scale=isinstance(self.scale, str),
+            variances=bool(self.variances),
+            count=self.assume_centered and not counted,
             lazy=asked.lazy,
         )
 
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
-        shares, centring = self._shares(asked), self._centring(asked)
-        row_norm = asked.stated.clip.row_norm
-
-        def centred(whole: Allowance) -> Procedure[CentredResult[Any]]:
-            inner = self._inner(asked, whole)
-            if centring == "paired":
-                return Paired(inner=inner)
-            if centring == "located":
-                return Located.build(whole, asked.n_rows, inner, bounded=self.bounds is not None)
-            if "centre" not in shares:
-                return Uncentred(inner=inner, row_norm=row_norm)
-            return Centred(
-                mean=PrivateMean(noise=whole.part(shares["centre"]).noise()),
-                inner=inner,
-                row_norm=row_norm,
-                fixed_centre=self.assume_centered,
-            )
+        self.plan_ = plan = self._plan(asked)
 
         def build(strength: float) -> Procedure[CentredResult[Any]]:
             whole = Allowance(strength, asked.pure)
-            if "scale" not in shares:
-                return centred(whole)
-            return Scaled(
-                scale=ColumnScale(noise=whole.part(shares["scale"]).noise()), inner=centred(whole)
-            )
+            return plan.build(whole, self._inner(asked, plan.components(whole)))
 
-        self.shares_, self._centre_by = shares, centring
         return build
 
     def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
-        stages = len(self._shares(asked))
-        return asked.family.one_pass and isinstance(procedure, Uncentred) and stages == 1
+        alone = isinstance(procedure, Uncentred) and len(self.plan_.shares) == 1
+        return alone and asked.family.one_pass
 
     def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
         words = [*stated.words]
-        match self._centre_by:
+        match self.plan_.centring:
             case "none":
                 words.append("the origin is taken as the centre")
             case "mean":
@@ -602,12 +525,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         error = outcome.result.centre_error
         settings = self._settings(outcome, noisy.noise_scale, noisy.law, unit=unit, error=error)
         self.matrix_floor_ = 0.0 if noisy.law is None else noisy.law.scaled(unit).floor()
-        shares = {stage: round(share, 12) for stage, share in self.shares_.items()}
+        self.shares_ = {stage: round(share, 12) for stage, share in self.plan_.shares.items()}
         return {
             **settings,
             "matrix_floor": self.matrix_floor_,
-            "centring": self._centre_by,
-            "shares": shares,
+            "centring": self.plan_.centring,
+            "shares": self.shares_,
         }
 
     def get_covariance(self) -> NDArray[np.float64]:

@@ -1,0 +1,152 @@
+"""How a release of components goes about it, decided from public numbers before anything is read.
+
+Stages and their default shares of the budget (of mu^2, or of a pure epsilon): scales of columns
+0.1; a centre 0.15, pure 0.25, or a mean of clipped rows 0.1, pure 0.2; the rank 0.1; variances
+0.05; the components what is left. Searches for a distance come on top, each at most mu/3, or a
+tenth of a pure epsilon, and 64/n where n is public.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.base import Procedure
+from eigenveil.mechanisms.centred import Centred, CentredResult, Uncentred
+from eigenveil.mechanisms.located import SHARES, Located, distance_epsilon
+from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.paired import Paired
+from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, Staged, Variances
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale
+from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
+from eigenveil.mechanisms.scalars.rank import PrivateRank
+from eigenveil.mechanisms.scalars.variances import PrivateVariances
+from eigenveil.mechanisms.scaled import SCALE_SHARE, Scaled
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import Gaussian, Pure
+
+__all__ = ["Centring", "Plan", "free_centring"]
+
+Centring = Literal["none", "mean", "located", "paired"]
+
+_MEAN_SHARES = {False: 0.1, True: 0.2}  # by whether the budget is pure
+
+
+def free_centring(
+    budget: Budget, *, pure: bool, n_rows: int | None, n_columns: int, private_scale: bool
+) -> Centring:
+    """The better centring of rows that are scaled to unit length."""
+    if n_rows is None:
+        return "located"
+    if private_scale:  # columns may lie any number of their scales away
+        return "paired"
+    # The error of a located centre falls as n mu/sqrt(d); a distance needs n mu of about 200. A
+    # pure mean has noise in the l1 norm.
+    if pure:
+        few = n_rows * strength(budget, Pure, "mean") < 64 * n_columns
+    else:
+        few = n_rows * strength(budget, Gaussian, "mean") < max(192.0, 20 * math.sqrt(n_columns))
+    return "paired" if few else "located"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The stages of a release of components. Fields are public, never data.
+
+    Attributes
+    ----------
+    pure : bool
+        Whether the budget is an epsilon, not a mu.
+    centring : Centring
+        How the centre is found.
+    normalise : bool
+        Whether components are those of rows scaled to unit length.
+    bounded : bool
+        Whether rows are known to lie in a ball about the start.
+    row_norm : float
+        Where rows are clipped that are not normalised.
+    n_rows : int, optional
+        Where it is public.
+    max_rank : int, optional
+        For a private number of components.
+    scale, variances, count : bool
+        Whether scales, variances, or a count about a known centre are bought.
+    lazy : bool
+        Whether noise is drawn for products.
+
+    """
+
+    pure: bool
+    centring: Centring
+    normalise: bool
+    bounded: bool
+    row_norm: float
+    n_rows: int | None
+    max_rank: int | None
+    scale: bool
+    variances: bool
+    count: bool
+    lazy: bool
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of the budget, by stage."""
+        shares = {}
+        if self.scale:
+            shares["scale"] = SCALE_SHARE
+        if self.centring == "located":
+            shares["centre"] = sum(SHARES[self.pure])
+        elif self.centring == "mean" or self.count:
+            shares["centre"] = _MEAN_SHARES[self.pure]
+        if self.max_rank is not None:
+            shares["rank"] = RANK_SHARE
+        if self.variances:
+            shares["variances"] = VARIANCE_SHARE
+        shares["components"] = 1 - sum(shares.values())
+        return shares
+
+    def components(self, whole: Allowance) -> Allowance:
+        """What is left for the components."""
+        return whole.part(self.shares["components"])
+
+    def build(self, whole: Allowance, inner: Any) -> Procedure[CentredResult[Any]]:
+        """All stages around ``inner``, which releases the components."""
+        centred = self._centred(whole, self._staged(whole, inner))
+        if not self.scale:
+            return centred
+        scale = ColumnScale(noise=whole.part(self.shares["scale"]).noise())
+        return Scaled(scale=scale, inner=centred)
+
+    def _staged(self, whole: Allowance, inner: Any) -> Staged:
+        rank = variances = None
+        if self.max_rank is not None:
+            noise = whole.part(self.shares["rank"]).noise()
+            rank = PrivateRank(noise=noise, max_rank=self.max_rank)
+        if self.variances:
+            epsilon = distance_epsilon(whole, self.n_rows)
+            variances = Variances(
+                distance=PrivateQuantile(epsilon=epsilon, level=0.5),
+                values=PrivateVariances(noise=whole.part(self.shares["variances"]).noise()),
+            )
+        return Staged(
+            inner=inner,
+            normalise=self.normalise,
+            rank=rank,
+            variances=variances,
+            lazy=self.lazy,
+        )
+
+    def _centred(self, whole: Allowance, inner: Staged) -> Procedure[CentredResult[Any]]:
+        if self.centring == "paired":
+            return Paired(inner=inner)
+        if self.centring == "located":
+            return Located.build(whole, self.n_rows, inner, bounded=self.bounded)
+        if "centre" not in self.shares:
+            return Uncentred(inner=inner, row_norm=self.row_norm)
+        return Centred(
+            mean=PrivateMean(noise=whole.part(self.shares["centre"]).noise()),
+            inner=inner,
+            row_norm=self.row_norm,
+            fixed_centre=self.count,
+        )
