@@ -144,6 +144,8 @@ def _as_array(data: Any) -> NDArray[Any]:
     array = np.asarray(data)
     if array.dtype.kind != "O":
         return array
+    if any(getattr(dtype, "kind", "") in "mM" for dtype in getattr(data, "dtypes", ())):
+        return array  # dates are objects, not numbers of nanoseconds
     if hasattr(data, "to_numpy"):
         return np.asarray(data.to_numpy(dtype=np.float64, na_value=np.nan))
     return array.astype(np.float64)
@@ -253,20 +255,22 @@ def _scattered(n: int) -> NDArray[np.intp]:
 
 
 class ScaledSource:
-    """Columns divided by public or released scales; an infinite scale leaves a column out."""
+    """Columns divided by public or released scales; a column of infinite scale is left out."""
 
     def __init__(self, source: RowSource, scale: NDArray[np.float64]) -> None:
-        self.n_columns = source.n_columns
-        self.feature_names = source.feature_names
-        self.rereadable = source.rereadable
+        self._kept = np.flatnonzero(np.isfinite(scale))
+        self._scale = scale[self._kept]
         self._source = source
-        self._scale = scale
+        self.n_columns = self._kept.size
+        self.feature_names = None
+        self.rereadable = source.rereadable
 
     def chunks(self) -> Iterator[NDArray[np.float64]]:
         """Scaled chunks."""
         for chunk in tables(self._source):
-            with np.errstate(all="ignore"):
-                scaled = chunk.astype(np.float64) / self._scale
+            kept = chunk if self.n_columns == chunk.shape[1] else chunk[:, self._kept]
+            with np.errstate(all="ignore"):  # a warning would depend on the records
+                scaled = kept.astype(np.float64) / self._scale
             yield scaled
 
 

@@ -22,7 +22,9 @@ from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
     "along",
+    "along_with_rest",
     "compressed",
+    "compressed_with_rest",
     "eigengap",
     "eigenvalues",
     "gap_sensitivity",
@@ -33,6 +35,7 @@ __all__ = [
     "weighted_eigenvalues",
 ]
 
+_ROTATION_INVARIANT: tuple[Norm, ...] = ("frobenius", "nuclear")
 _EXPONENT = -32  # at most 2**27 rows: 59 bits
 _PROJECTOR_EXPONENT = -40  # of entries below 1
 
@@ -59,6 +62,22 @@ def compressed(moment: Bounded, basis: NDArray[np.float64]) -> Bounded:
     return replace(moment, value=_rounded((matrix + matrix.T) / 2), exact=False)
 
 
+def compressed_with_rest(moment: Bounded, basis: NDArray[np.float64]) -> Bounded:
+    """`compressed`, and as one more diagonal entry the second moment beside the columns.
+
+    A row adds a positive semi-definite matrix of trace at most 1, as it does to the moment: the
+    Frobenius and nuclear sensitivities are the same.
+    """
+    moments = compressed(moment, basis)
+    k = basis.shape[1]
+    units = np.zeros((k + 1, k + 1), dtype=np.int64)
+    units[:k, :k] = moments.value.units
+    whole = np.array([float(np.trace(moment.value.to_float()))])
+    units[k, k] = max(0, int(_rounded(whole).units[0]) - int(np.trace(moments.value.units)))
+    kept = {norm: moment.sensitivity(norm) for norm in _ROTATION_INVARIANT}
+    return replace(moments, value=FixedPoint(units, moments.value.exponent), sensitivities=kept)
+
+
 def leading(moment: Bounded, m: int) -> Bounded:
     """The ``m`` largest eigenvalues of a second moment, descending."""
     d = len(moment.value.units)
@@ -79,6 +98,18 @@ def along(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
         moment,
         value=_rounded(_along(moment, directions)),
         sensitivities=_shared_by(len(directions), moment.adjacency),
+        exact=False,
+    )
+
+
+def along_with_rest(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
+    """`along`, and last what is left of the trace: a row adds numbers of sum at most 1."""
+    values = _along(moment, directions)
+    rest = max(0.0, float(np.trace(moment.value.to_float())) - float(values.sum()))
+    return replace(
+        moment,
+        value=_rounded(np.append(values, rest)),
+        sensitivities=_shared_by(len(directions) + 1, moment.adjacency),
         exact=False,
     )
 

@@ -116,6 +116,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     mechanisms: ClassVar[Mapping[str, Family[Any]]]
     default: ClassVar[str]
     pure_default: ClassVar[str]  # where a pure guarantee is asked for
+    one_pass: ClassVar[str]  # a mechanism that reads centred rows once
     shrink: ClassVar[float]  # where rows are clipped, as a share of the reach of the stated box
 
     epsilon: float | None
@@ -243,7 +244,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _read_once(self) -> InvalidDataError:
         return InvalidDataError(
             "this release reads the rows several times, and these can be read once only: pass "
-            "a file or an array, or a mechanism of one pass with assume_centered=True and "
+            f"a file or an array, or mechanism={self.one_pass!r} with assume_centered=True and "
             "adjacency='replace-one'"
         )
 

@@ -125,6 +125,7 @@ class PrivateCovariance(PrivateEstimator):
     }
     default = "cleaned"
     pure_default = "wishart"
+    one_pass = "cleaned"
 
     # The mean squared distance of rows in the box from their mean is at most its reach squared.
     shrink = 1.0

@@ -38,6 +38,8 @@ from eigenveil.mechanisms.pca.tangent import TangentPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
@@ -95,19 +97,24 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     centring : {"mean", "located", "paired"}, optional
         How the centre is found: ``"mean"`` for rows that are clipped (a tenth of mu^2); for
         normalised ones ``"located"`` (0.15 of mu^2, and up to three searches for a distance), or
-        ``"paired"``, not at all, by differences of pairs of rows, which doubles the noise. By
-        default ``"paired"`` for small tables and private scales, ``"located"`` for others.
+        ``"paired"``: differences of pairs of rows have no centre, at twice the noise. By default
+        ``"paired"`` for private scales and for small tables, of fewer than max(192, 20 sqrt(d))/mu
+        rows (64 d/epsilon for a pure budget), ``"located"`` for others.
     scale : array of shape (n_features,) or "private", optional
         Public scales that columns are divided by. ``"private"`` finds them with a tenth of the
-        budget, about one standard deviation each. By default columns are taken as they are.
+        budget, about one standard deviation each, and leaves out columns whose scale does not
+        stand out. By default columns are taken as they are.
     variances : bool
         Where rows are normalised: buy the variance inside the components in the units of the data
-        with 0.05 of the budget and a search for a distance.
+        with 0.05 of the budget and a search for a distance. One total, of rows clipped a little
+        beyond the median distance (for Gaussian rows of few columns up to a fifth too small),
+        divided by the shares of normalised rows.
     model : SpikedModel, optional
         For ``mechanism="spiked"``: the law that rows are assumed to follow.
     lazy : bool, optional
-        Draw noise for the products that are needed instead of a d x d matrix. By default for more
-        than 4096 columns. The promise then covers real numbers only (idealised numerics).
+        Draw noise for the products that are needed instead of a d x d matrix, which ``"tangent"``,
+        ``"spherical"`` and ``"analyze-gauss"`` can. By default for few components of more than
+        4096 columns. The promise then covers real numbers only (idealised numerics).
     adjacency : {"replace-one", "add-remove"}
         Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private.
     on_invalid : {"raise", "zero"}
@@ -126,14 +133,16 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         the same centre without noise (components of equal variance may mix among themselves); 0
         where it cannot be told from noise.
     distinguishable_ : array of shape (n_components,)
-        Whether each component stands above the noise of the matrix. The error of the centre adds
-        one component at most: a single one must stand above that too.
+        Whether each component stands out from the noise of the matrix. The error of the centre may
+        add one component: where it could, the likeliest is taken for it.
     explained_variance_, explained_variance_ratio_, singular_values_ : arrays
         Noisy eigenvalues (never below zero), their share of the noisy trace, and the square
-        root of eigenvalue times number of rows. Of normalised rows unless ``row_norm`` was given
-        or ``variances`` bought: then shares of variance, which add to at most 1.
+        root of eigenvalue times number of rows. By default shares of the variance of normalised
+        rows, which add to at most 1; in squared units of the data where rows are clipped, or with
+        ``variances``.
     mean_ : array of shape (n_features,)
-        The released centre; zero where there is none.
+        The released centre. ``"paired"`` finds none: then zero, scores are those of rows as they
+        are, and `inverse_transform` does not restore the mean.
     scale_ : array of shape (n_features,)
         What columns are divided by, infinite for a column that is left out; ones by default.
     n_components_, n_samples_ : int
@@ -144,8 +153,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Eigenvalue that noise of the matrix alone, and of matrix and centre, rarely exceeds (about
         1 %); public. One component between the two may be the error of the centre.
     plan_, shares_ : Plan, dict
-        The stages of the release, and how the budget was split among scale, centre, rank,
-        components and variances.
+        The stages of the release (``plan_.centring`` among them), and how the budget was split
+        among scale, centre, rank, components and variances: shares of mu^2, or of a pure epsilon.
+        Searches for a distance come on top.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -199,6 +209,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     }
     default = "tangent"
     pure_default = "wishart"
+    one_pass = "spherical"
 
     # Clip at the root mean square distance of a point uniform on the box: directions gain more
     # from the smaller noise, which grows with the square of the bound, than clipping costs them.
@@ -312,8 +323,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InvalidParameterError(
                 "explained_variance_ is in the units of the data already: leave variances out"
             )
-        if isinstance(self.scale, str) and self.bounds is not None:
-            raise InvalidParameterError("private scales need no bounds: leave one of them out")
+        if isinstance(self.scale, str):
+            self._check_private_scale(asked)
         self._check_model(name)
         asked = replace(asked, n_components=k, lazy=lazy, model=self.model)
         if not asked.source.rereadable:
@@ -356,7 +367,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             )
         if asked.mechanism in ("exponential", "gap-projector", "spiked"):
             raise InvalidParameterError(
-                f"the cost of {asked.mechanism!r} depends on the number of components: state it"
+                f"the cost of {asked.mechanism!r} depends on the number of components: state it, "
+                "or leave the mechanism out"
+            )
+
+    def _check_private_scale(self, asked: Asked) -> None:
+        if self.bounds is not None:
+            raise InvalidParameterError("private scales need no bounds: leave one of them out")
+        if not asked.adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "private scales need a public number of rows: give the scales, or choose "
+                "adjacency='replace-one'"
             )
 
     def _check_model(self, name: str) -> None:
@@ -431,9 +452,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
         self.plan_ = plan = self._plan(asked)
+        whole = strength(asked.budget, Pure if asked.pure else Gaussian, asked.mechanism)
+        if plan.variances and plan.too_few(Allowance(whole, asked.pure)):
+            raise InvalidParameterError(
+                "too few rows for variances at this budget: leave variances out, or state row_norm"
+            )
 
-        def build(strength: float) -> Procedure[CentredResult[Any]]:
-            whole = Allowance(strength, asked.pure)
+        def build(parameter: float) -> Procedure[CentredResult[Any]]:
+            whole = Allowance(parameter, asked.pure)
             return plan.build(whole, self._inner(asked, plan.components(whole)))
 
         return build
@@ -443,26 +469,36 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return alone and asked.family.one_pass
 
     def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
-        words = [*stated.words]
+        words = list(stated.words)
         match self.plan_.centring:
             case "none":
                 words.append("the origin is taken as the centre")
             case "mean":
                 words.append("the centre is a private mean")
             case "located":
-                words.append("the centre is private, found without a bound")
+                within = "within the stated range" if self.plan_.bounded else "without a bound"
+                words.append(f"the centre is private, found {within}")
             case "paired":
-                words.append("rows enter as differences of pairs, which have no centre")
-        if isinstance(self.scale, str):
-            words.append("columns divided by private scales")
+                words = ["none needed: differences of pairs of rows, each scaled to unit length"]
+                if self.plan_.bounded:
+                    words.append("the stated range is not used")
+        if result.scale is not None:
+            left = int(np.sum(np.isinf(result.scale)))
+            out = f"; {left} left out, as theirs did not stand out" if left else ""
+            words.append(f"columns divided by private scales{out}")
         elif self.scale is not None:
             words.append("columns divided by scales stated by the caller")
         if result.inner.row_norm is not None:
             words.append(
-                f"rows pulled in to {result.inner.row_norm:.6g} for the variances (chosen "
-                "privately)"
+                f"rows pulled in to {result.inner.row_norm * self._pair:.6g} for the variances "
+                "(chosen privately)"
             )
         return tuple(words)
+
+    @property
+    def _pair(self) -> float:
+        """From half differences of two rows to what has the covariance of one."""
+        return math.sqrt(2) if self.plan_.centring == "paired" else 1.0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the components of ``X``: an array, a data frame, a path, or chunks."""
@@ -472,26 +508,23 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         noisy = staged.components
         normalised = self._normalises(outcome.mechanism)
         # Of normalised rows only shares mean anything, and no count is needed for them.
-        whole = max(noisy.trace, float(np.maximum(noisy.eigenvalues, 0.0).sum()))
-        unit = 1 / (whole or 1.0) if normalised else outcome.per_row
-        values = np.maximum(noisy.eigenvalues, 0.0) * unit
-        self.components_ = noisy.components
-        self.explained_variance_ratio_ = np.maximum(noisy.eigenvalues, 0.0) / (whole or 1.0)
-        self.explained_variance_ = values
+        positive = np.maximum(noisy.eigenvalues, 0.0)
+        whole = max(noisy.trace, float(positive.sum())) or 1.0
+        unit = 1 / whole if normalised else outcome.per_row
+        self._place(outcome, noisy.components)
+        self.explained_variance_ratio_ = positive / whole
+        self.explained_variance_ = positive * unit
         if staged.variance is not None:
-            inside = float(values.sum()) or 1.0
-            self.explained_variance_ = values / inside * staged.variance * outcome.per_row
+            inside = float(positive.sum()) or 1.0
+            variance = staged.variance * self._pair**2 * outcome.per_row
+            self.explained_variance_ = positive / inside * variance
         self.n_components_ = len(self.components_)
         self.n_samples_ = outcome.n_rows
         rows = 1.0 / outcome.per_row if outcome.n_rows is None else outcome.n_rows
         self.singular_values_ = np.sqrt(self.explained_variance_ * rows)
-        self._place(outcome)
-        self.privacy_ = outcome.guarantee
-        settings = self._facts(outcome, noisy, unit)
         self.reliability_ = noisy.reliability
-        self.distinguishable_ = (values > self.matrix_floor_) & ~(self.reliability_ == 0)
-        if self.distinguishable_.sum() == 1:  # which may be the error of the centre
-            self.distinguishable_ &= values > self.noise_floor_
+        self.privacy_ = outcome.guarantee
+        settings = self._trust(outcome, noisy, unit)
         self.release_ = Release(
             kind="pca",
             mechanism=outcome.mechanism,
@@ -501,33 +534,48 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 "components": self.components_,
                 "explained_variance": self.explained_variance_,
                 "explained_variance_ratio": self.explained_variance_ratio_,
-                "eigenvalues": values,
+                "eigenvalues": positive * unit,
                 "reliability": self.reliability_,
+                "distinguishable": self.distinguishable_.astype(np.float64),
                 "mean": self.mean_,
                 "scale": self.scale_,
             },
         )
         return self
 
-    def _place(self, outcome: Outcome[Any]) -> None:
-        """Centre and scale in the units of the data."""
+    def _place(self, outcome: Outcome[Any], components: NDArray[np.float64]) -> None:
+        """Components, centre and scale for all columns, in the units of the data."""
         d = self.n_features_in_
         if isinstance(self.scale, str):
-            scale = outcome.result.scale
-            assert scale is not None  # released first
+            assert outcome.result.scale is not None  # released first
+            self.scale_ = outcome.result.scale
         else:
-            scale = np.ones(d) if self.scale is None else self._public_scale(d)
-        self.scale_ = scale
-        self.mean_ = outcome.result.centre * np.where(np.isfinite(scale), scale, 0.0)
+            self.scale_ = np.ones(d) if self.scale is None else self._public_scale(d)
+        kept = np.flatnonzero(np.isfinite(self.scale_))
+        self.components_ = np.zeros((len(components), d))
+        self.components_[:, kept] = components
+        self.mean_ = np.zeros(d)
+        self.mean_[kept] = outcome.result.centre * self.scale_[kept]
 
-    def _facts(self, outcome: Outcome[Any], noisy: NoisyComponents, unit: float) -> dict[str, Any]:
-        """Settings of the release; sets the public noise attributes."""
+    def _trust(self, outcome: Outcome[Any], noisy: NoisyComponents, unit: float) -> dict[str, Any]:
+        """What stands out from the noise; the settings of the release."""
         error = outcome.result.centre_error
         settings = self._settings(outcome, noisy.noise_scale, noisy.law, unit=unit, error=error)
-        self.matrix_floor_ = 0.0 if noisy.law is None else noisy.law.scaled(unit).floor()
+        law = None if noisy.law is None else noisy.law.scaled(unit)
+        self.matrix_floor_ = 0.0 if law is None else law.floor()
+        if self.plan_.normalise:  # shares end at 1
+            self.noise_floor_ = max(self.matrix_floor_, min(1.0, self.noise_floor_))
+        values = np.maximum(noisy.eigenvalues, 0.0) * unit
+        self.distinguishable_ = (values > self.matrix_floor_) & (self.reliability_ > 0)
+        suspects = np.flatnonzero(self.distinguishable_ & (values <= self.noise_floor_))
+        if self.noise_floor_ > self.matrix_floor_ and suspects.size:
+            # The error of the centre shows as one component: most likely the one of its own size.
+            likeliest = np.argmin(np.abs(values[suspects] - error))
+            self.distinguishable_[suspects[likeliest]] = False
         self.shares_ = {stage: round(share, 12) for stage, share in self.plan_.shares.items()}
         return {
             **settings,
+            "noise_floor": self.noise_floor_,
             "matrix_floor": self.matrix_floor_,
             "centring": self.plan_.centring,
             "shares": self.shares_,
@@ -590,7 +638,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         scores = as_table(X)
         if scores.shape[1] != self.n_components_:
             raise InvalidDataError(f"scores must have {self.n_components_} columns")
-        spread = np.where(np.isfinite(self.scale_), self.scale_, 0.0)
+        spread = np.where(np.isfinite(self.scale_), self.scale_, 0.0)  # mean_ is zero there
         rows: NDArray[np.float64] = scores @ self.components_ * spread + self.mean_
         return rows
 

@@ -30,6 +30,7 @@ __all__ = ["Centring", "Plan", "free_centring"]
 
 Centring = Literal["none", "mean", "located", "paired"]
 
+_SEARCHABLE = 48.0  # epsilon times rows, at which a search fails once in twenty times
 _MEAN_SHARES = {False: 0.1, True: 0.2}  # by whether the budget is pure
 
 
@@ -90,6 +91,18 @@ class Plan:
     lazy: bool
 
     @property
+    def n_differences(self) -> int | None:
+        """Number of rows, or of pairs of them, that a search for a distance sees."""
+        if self.n_rows is None or self.centring != "paired":
+            return self.n_rows
+        return self.n_rows // 2
+
+    def too_few(self, whole: Allowance) -> bool:
+        """Whether a search for a distance would mostly fail, as far as public numbers tell."""
+        rows = self.n_differences
+        return rows is not None and distance_epsilon(whole, rows) * rows < _SEARCHABLE
+
+    @property
     def shares(self) -> dict[str, float]:
         """Of the budget, by stage."""
         shares = {}
@@ -124,7 +137,7 @@ class Plan:
             noise = whole.part(self.shares["rank"]).noise()
             rank = PrivateRank(noise=noise, max_rank=self.max_rank)
         if self.variances:
-            epsilon = distance_epsilon(whole, self.n_rows)
+            epsilon = distance_epsilon(whole, self.n_differences)
             variances = Variances(
                 distance=PrivateQuantile(epsilon=epsilon, level=0.5),
                 values=PrivateVariances(noise=whole.part(self.shares["variances"]).noise()),

@@ -36,7 +36,7 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.source import RowSource
-from eigenveil.data.spectrum import along
+from eigenveil.data.spectrum import along_with_rest
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
@@ -89,10 +89,10 @@ class ExponentialPCA:
             raise InvalidParameterError("n_components must be between 1 and the number of columns")
         moment = second_moment(source, clip, gate.adjacency)
         directions = draw_directions(moment, self.direction, self.n_components, gate)
-        noisy = gate.draw(self.values, along(moment, directions.T))
-        descending = isotonic_regression(noisy.values, increasing=False).x
+        noisy = gate.draw(self.values, along_with_rest(moment, directions.T))
+        descending = isotonic_regression(noisy.values[:-1], increasing=False).x
         values = project_to_simplex(descending, moment.trace_bound)
-        trace = moment.trace_bound if math.isfinite(moment.trace_bound) else float(values.sum())
+        trace = min(moment.trace_bound, float(values.sum()) + max(0.0, float(noisy.values[-1])))
         return NoisyComponents(
             components=np.ascontiguousarray(directions.T),
             eigenvalues=values,

@@ -11,7 +11,8 @@ By propose-test-release (Dwork, Lei 2009), on sums over rows in the unit ball:
    .. math:: \Delta(g) = \sqrt{1 - \sqrt{1 - (c/g)^2}} \approx c/(\sqrt2 g),
              \qquad c = 2 \text{ for replace-one}, 1 \text{ for add/remove};
 
-4. :math:`V'SV` + isotropic Gaussian noise, whose eigenvectors order the directions inside V.
+4. :math:`V'SV` and what is left of the trace + isotropic Gaussian noise; the eigenvectors order
+   the directions inside V.
 
 The guarantee is (epsilon, delta): delta' is part of delta. Proof: docs/proofs/gap_projector.md.
 
@@ -27,7 +28,6 @@ Differences from the source
 5. Isotropic noise, calibrated by the exact Gaussian curve.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -39,7 +39,7 @@ from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.source import RowSource
 from eigenveil.data.spectrum import (
-    compressed,
+    compressed_with_rest,
     eigengap,
     gap_sensitivity,
     projector,
@@ -136,13 +136,13 @@ class GapProjector:
         if self.projector.reliability(query) == 0:
             raise _too_small()
         directions = gate.draw(self.projector, query)
-        inside = gate.draw(self.values, compressed(moment, directions.T))
-        values, rotation = top_eigenpairs(inside.matrix, k)
-        whole = moment.trace_bound
+        inside = gate.draw(self.values, compressed_with_rest(moment, directions.T))
+        values, rotation = top_eigenpairs(inside.matrix[:k, :k], k)
+        rest = max(0.0, float(inside.matrix[k, k]))
         return NoisyComponents(
             components=rotation @ directions,
             eigenvalues=values,
-            trace=whole if math.isfinite(whole) else float(values.sum()),
+            trace=min(moment.trace_bound, float(np.maximum(values, 0.0).sum()) + rest),
             noise_scale=inside.noise_scale,
             law=None,
             reliability=np.full(k, self.projector.reliability(query)),

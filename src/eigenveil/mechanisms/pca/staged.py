@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
+from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.products import moment_products
 from eigenveil.data.source import RowSource
@@ -59,6 +59,11 @@ class Variances:
         A sum over rows where their number is private.
         """
         median = near(source, clip, self.distance, gate)
+        if median.row_norm in (SMALLEST_NORM, LARGEST_NORM):
+            raise NothingFoundError(
+                "no distance of rows from their centre was found, and the budget is spent: leave "
+                "variances out, or give more rows; half of the rows may be equal"
+            )
         beyond = replace(median, row_norm=min(LARGEST_NORM, _REACH * median.row_norm))
         moment = moment_products if lazy else second_moment
         query = inside(moment(source, beyond, gate.adjacency), basis)
@@ -108,6 +113,8 @@ class Staged:
                     "or a larger budget"
                 )
             inner = replace(inner, n_components=found)
+        elif getattr(inner, "n_components", 0) > source.n_columns:  # some have been left out
+            inner = replace(inner, n_components=source.n_columns)
         released = inner.run(source, bounded, gate)
         if self.variances is None:
             return StagedComponents(released, None, None)
