@@ -217,7 +217,15 @@ def _radius(d: int) -> float:
 
 
 def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    return _sums(rows, rows, "ij,ij->i")
+    """Row by row, in an order of additions that does not depend on the other rows.
+
+    On more columns than numpy buffers, its order depends on the number of rows.
+    """
+    total = np.zeros(rows.shape[0])
+    for start in range(0, rows.shape[1], _COLUMNS):
+        part = rows[:, start : start + _COLUMNS]
+        total += np.einsum("ij,ij->i", part, part)
+    return total
 
 
 def _stretch(
@@ -244,17 +252,3 @@ def _stretch(
     np.matmul(inside, basis, out=integers)
     integers *= (lengths * ((factor - 1) / unit**2))[:, None]
     rows += integers
-
-
-def _sums(
-    rows: NDArray[np.float64], others: NDArray[np.float64], subscripts: str
-) -> NDArray[np.float64]:
-    """Row by row, in an order of additions that does not depend on the other rows.
-
-    On more columns than numpy buffers, its order depends on the number of rows.
-    """
-    total = np.zeros(rows.shape[0])
-    for start in range(0, rows.shape[1], _COLUMNS):
-        columns = slice(start, start + _COLUMNS)
-        total += np.einsum(subscripts, rows[:, columns], others[..., columns])
-    return total

@@ -173,6 +173,11 @@ class ArraySource:
         """Number of columns."""
         return int(self.array.shape[1])
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, without reading them."""
+        return int(self.array.shape[0])
+
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Views of consecutive rows."""
         size = max(1, _CHUNK_BYTES // (8 * self.n_columns))

@@ -86,6 +86,15 @@ class NoiseLaw(ABC):
         unit = self.scaled(1 / spike)  # of spike 1: any other might leave the range of floats
         return max(0.0, 1 - unit.r_transform(1.0)[1])
 
+    def level(self, values: NDArray[np.float64], trace: float) -> float:
+        """What all directions have on average beside the larger half of leading eigenvalues.
+
+        It moves all eigenvalues alike and says nothing about directions.
+        """
+        kept = min(values.size, max(1, self.d // 2))
+        others = self.d - kept
+        return max(0.0, (trace - float(values[:kept].sum())) / others) if others else 0.0
+
     def signal(self, value: float) -> tuple[float, float]:
         """The spike that shows as the eigenvalue ``value`` = z(g), 1/g, and its overlap.
 

@@ -64,12 +64,8 @@ def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
 
 
 def reliability(values: NDArray[np.float64], trace: float, law: NoiseLaw) -> NDArray[np.float64]:
-    """Squared cosines that noise of this law leaves to eigenvectors of these noisy eigenvalues.
-
-    What the other directions have on average moves all eigenvalues alike and is taken off first.
-    """
-    others = law.d - values.size
-    level = max(0.0, (trace - float(values.sum())) / others) if others else 0.0
+    """Squared cosines that noise of this law leaves to eigenvectors of these noisy eigenvalues."""
+    level = law.level(values, trace)
     return np.array([law.signal(value - level)[1] for value in values])
 
 

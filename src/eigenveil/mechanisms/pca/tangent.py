@@ -143,7 +143,7 @@ class TangentPCA:
         others = law.d - k
         if others < 2 or rough.trace <= 0:  # one direction has no level of its own
             return None
-        level = max(0.0, (rough.trace - float(rough.eigenvalues.sum())) / others)
+        level = law.level(rough.eigenvalues, rough.trace)
         signals = np.array([law.signal(value - level) for value in rough.eigenvalues])
         if signals[:, 1].min() < _CLEAR:
             return None
@@ -190,8 +190,7 @@ def _turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> Noisy
     level = max(0.0, (product.trace - float(np.trace(inside))) / (d - k))
     values, rotation = np.linalg.eigh(inside / factor**2)
     values, rotation = np.maximum(values[::-1], 0.0), rotation[:, ::-1]
-    whole = float(values.sum()) + (d - k) * level
-    if whole <= 0:  # what seemed to stand out was noise
+    if product.trace <= 0:  # what seemed to stand out was noise
         return replace(rough, reliability=np.zeros(k))
     scale = product.noise_scale / factor**2  # of the noise on a value
     gap = np.maximum(values - level, scale)
@@ -201,10 +200,17 @@ def _turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> Noisy
     weight = before / (before + variance)
     turned, _ = np.linalg.qr(basis @ rotation + cross @ rotation / gap * weight)
     left = weight * variance
+    # Shares of variance are those of rows as they were: normalising stretched ones changes them.
     return replace(
         rough,
         components=signed(turned.T),
-        eigenvalues=values / whole * rough.trace,
-        noise_scale=scale / whole * rough.trace,
+        eigenvalues=_without_noise(rough),
         reliability=np.where(values - level > scale, 1 / (1 + (d - k) * left), 0.0),
     )
+
+
+def _without_noise(rough: NoisyComponents) -> NDArray[np.float64]:
+    """Eigenvalues less what noise adds to them."""
+    assert rough.law is not None  # both ways to the rough components state it
+    level = rough.law.level(rough.eigenvalues, rough.trace)
+    return np.array([rough.law.signal(value - level)[0] + level for value in rough.eigenvalues])

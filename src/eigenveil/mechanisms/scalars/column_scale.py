@@ -23,6 +23,7 @@ from eigenveil.privacy.cost import Cost
 
 __all__ = ["ColumnScale"]
 
+_MIDDLES = np.array(OCTAVES) - 0.5
 _WIDTH = 2  # octaves on either side of the peak that its centre is taken over
 
 
@@ -47,6 +48,5 @@ class ColumnScale:
             if counts[peak] > noisy.largest:
                 near = slice(max(0, peak - _WIDTH), peak + _WIDTH + 1)
                 weights = np.maximum(counts[near], 0.0)
-                middles = np.array(OCTAVES)[near] - 0.5
-                scales[j] = 2.0 ** (1.0 + float(weights @ middles / weights.sum()))
+                scales[j] = 2.0 ** (1.0 + float(weights @ _MIDDLES[near] / weights.sum()))
         return scales
