@@ -28,7 +28,8 @@ from eigenveil.privacy.adjacency import Adjacency
 __all__ = ["MomentProducts", "moment_products"]
 
 _KEPT_BYTES = 1 << 29  # of rows as they are, or as float32, which holds integers of 24 bits
-_ROWS = 32  # at a time at least: fewer make products slow, more leave the cache
+_BLOCK = 1 << 21  # entries: threads of a BLAS wait for each other after every product
+_LEAST_ROWS, _MOST_ROWS = 32, 1024  # at a time; sums of the fingerprint stay below 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -78,7 +79,7 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
     kept: list[NDArray[Any]] | None = []
     narrow = False
     rows = 0
-    for integers, _ in integer_blocks(source, clip, at_least=_ROWS):
+    for integers, _ in _blocks(source, clip):
         rows += len(integers)
         # Sums over one block stay below 2**53: exact. The fingerprint may pass 2**63, and wraps.
         squares += np.einsum("ij,ij->j", integers, integers).astype(np.int64)
@@ -124,4 +125,9 @@ def _keeping(kept: list[NDArray[Any]]) -> Callable[[], Iterator[NDArray[np.float
 
 
 def _reading(source: RowSource, clip: Clip) -> Callable[[], Iterator[NDArray[np.float64]]]:
-    return lambda: (integers for integers, _ in integer_blocks(source, clip, at_least=_ROWS))
+    return lambda: (integers for integers, _ in _blocks(source, clip))
+
+
+def _blocks(source: RowSource, clip: Clip) -> Iterator[tuple[NDArray[np.float64], int]]:
+    rows = _BLOCK // clip.width(source.n_columns)
+    return integer_blocks(source, clip, at_least=max(_LEAST_ROWS, min(_MOST_ROWS, rows)))

@@ -246,8 +246,8 @@ class PairedSource:
         for start in range(0, len(self._pairs), size):
             first, second = self._pairs[start : start + size].T
             with np.errstate(all="ignore"):  # a warning would depend on the records
-                difference = self._rows[first].astype(np.float64) * 0.5
-                difference -= self._rows[second].astype(np.float64) * 0.5
+                difference = np.multiply(self._rows[first], 0.5, dtype=np.float64)
+                difference -= np.multiply(self._rows[second], 0.5, dtype=np.float64)
             yield difference
 
 
