@@ -345,7 +345,7 @@ def test_differences_neither_overflow_nor_warn():
     assert np.isnan(differences([[np.nan], [1.0]])).all()
     scale = np.array([1e-50, np.inf])
     scaled = read(ScaledSource(open_rows([[1e300, 5.0], [1.0, np.inf]]), scale))
-    assert np.array_equal(scaled, [[np.inf, 0.0], [1e50, np.nan]], equal_nan=True)
+    assert np.array_equal(scaled, [[np.inf], [1e50]])
 
 
 def test_sources_leave_the_handling_of_floats_to_their_reader():
@@ -370,10 +370,10 @@ def test_pairs_need_two_rows_of_a_public_number():
 def test_scaled_columns(csv):
     rows = np.array([[2.0, 30.0, 7.0], [4.0, 60.0, 7.0]])
     source = ScaledSource(open_rows(rows), np.array([2.0, 10.0, np.inf]))
-    assert np.array_equal(read(source), [[1, 3, 0], [2, 6, 0]])
+    assert np.array_equal(read(source), [[1, 3], [2, 6]])
     assert isinstance(source, RowSource)
     named = ScaledSource(open_rows(csv, columns=["age", "height"]), np.array([1.0, 2.0]))
     assert named.feature_names == ("age", "height")
     assert not ScaledSource(open_rows(iter([rows])), np.ones(3)).rereadable
     assert isinstance(PairedSource(source, Adjacency.REPLACE_ONE), RowSource)
-    assert np.array_equal(np.abs(differences(source)), [[0.5, 1.5, 0.0]])
+    assert np.array_equal(np.abs(differences(source)), [[0.5, 1.5]])

@@ -142,10 +142,12 @@ def test_neither_place_nor_unit_matter_to_pairs(shift, size):
 
 def test_data_too_far_away_are_not_taken_for_a_component():
     """1e9 spreads away: what is left of the mean is the only direction, and is not trusted."""
-    for seed in range(5):
-        fitted = PrivatePCA(1, **BUDGET, random_state=seed).fit(spikes(shift=1e9))
-        assert fitted.release_.settings["centring"] == "located"
-        assert not fitted.distinguishable_.any()
+    for shift in (1e4, 1e9):
+        for seed in range(5):
+            fitted = PrivatePCA(3, **BUDGET, random_state=seed).fit(spikes(shift=shift))
+            assert fitted.release_.settings["centring"] == "located"
+            assert not fitted.distinguishable_[0]
+            assert fitted.noise_floor_ <= 1
 
 
 @pytest.mark.parametrize("n", [2, 60, 3000])
@@ -233,6 +235,67 @@ def test_variances_in_the_units_of_the_data(adjacency):
     assert "for the variances (chosen privately)" in fitted.privacy_.sentence()
 
 
+@pytest.mark.parametrize("centring", ["located", "paired"])
+def test_variances_do_not_depend_on_the_centring(centring):
+    """Half differences have half the covariance; a search of pairs counts pairs. 20 fits each."""
+    rows = spikes(20_000, 8, 2, size=30.0)
+    for seed in range(20):
+        fitted = PrivatePCA(
+            2, epsilon=4.0, delta=1e-6, variances=True, centring=centring, random_state=seed
+        ).fit(rows)
+        assert fitted.explained_variance_ == pytest.approx([900, 900], rel=0.25)
+
+
+def test_variances_that_cannot_be_found_are_said_and_charged(tmp_path):
+    """More than half of the rows are equal: there is no distance."""
+    ledger = Ledger.create(tmp_path / "l", **BUDGET)
+    rows = np.vstack([np.zeros((9000, 3)), spikes(3000, 3, 1)])
+    with pytest.raises(NothingFoundError, match="leave variances out"):
+        PrivatePCA(1, **BUDGET, variances=True, assume_centered=True, ledger=ledger).fit(rows)
+    assert len(ledger.entries) == 1
+
+
+def test_stretching_does_not_change_the_shares():
+    """`tangent` says the same of the variance as `spherical`: within a tenth."""
+    rows = spikes(20_000, 100, 1, size=5.0)
+    shares = [
+        PrivatePCA(1, **BUDGET, mechanism=name, assume_centered=True, random_state=0)
+        .fit(rows)
+        .explained_variance_ratio_[0]
+        for name in ("tangent", "spherical")
+    ]
+    assert shares[0] == pytest.approx(shares[1], rel=0.1)
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("mechanism", ["analyze-gauss", "gap-projector", "exponential"])
+def test_ratios_refer_to_the_trace_and_not_to_a_bound(mechanism, adjacency):
+    rows = spikes(50_000, 4, 1, size=5.0)
+    fitted = PrivatePCA(
+        1,
+        epsilon=8.0,
+        delta=1e-6,
+        mechanism=mechanism,
+        row_norm=40.0,
+        adjacency=adjacency,
+        random_state=0,
+    ).fit(rows)
+    assert fitted.explained_variance_ratio_[0] == pytest.approx(25 / 28, abs=0.02)
+    assert fitted.get_covariance().diagonal() == pytest.approx([25, 1, 1, 1], abs=0.5)
+
+
+def test_all_components_of_white_noise_are_not_reliable():
+    fitted = PrivatePCA(**BUDGET, assume_centered=True, random_state=0).fit(
+        np.random.default_rng(0).standard_normal((2000, 10))
+    )
+    assert fitted.n_components_ == 10
+    assert np.median(fitted.reliability_) < 0.5
+
+
+def test_no_more_components_than_rows_by_default():
+    assert PrivatePCA(**BUDGET).fit(np.eye(20)[:7]).n_components_ == 7
+
+
 def test_shares_of_normalised_rows_by_default():
     fitted = PrivatePCA(2, **BUDGET, random_state=0).fit(spikes() * 1e6)
     assert fitted.explained_variance_ == pytest.approx(fitted.explained_variance_ratio_)
@@ -267,6 +330,9 @@ def test_a_column_without_a_scale_is_left_out():
     fitted = PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(rows)
     assert np.isinf(fitted.scale_[3])
     assert np.isfinite(fitted.scale_[:3]).all()
+    assert not fitted.components_[:, 3].any()
+    assert fitted.get_covariance()[3, 3] == 0
+    assert "1 left out" in fitted.privacy_.sentence()
     assert np.isfinite(fitted.transform(rows)).all()
     assert np.isfinite(fitted.inverse_transform(fitted.transform(rows))).all()
     with pytest.raises(NothingFoundError, match="give the scales"):
@@ -318,6 +384,11 @@ def test_the_covariance_of_a_release():
     assert fitted.get_covariance() == pytest.approx(np.diag([9, 9, 1, 1, 1, 1]), abs=0.3)
 
 
+SPIKED = {
+    "mechanism": "spiked",
+    "model": SpikedModel(rank=1, smallest_spike=9, largest_spike=9, noise_variance=1.0),
+    "assume_centered": True,
+}
 MISTAKES = [
     ({"n_components": 0}, InvalidParameterError, "between 1 and the number of columns, 4"),
     ({"n_components": 5}, InvalidParameterError, "between 1 and the number of columns, 4"),
@@ -362,6 +433,12 @@ MISTAKES = [
         "give epsilon and delta",
     ),
     ({"mechanism": "gap-projector", "n_components": 4}, InvalidParameterError, "fewer components"),
+    ({"mechanism": "gap-projector", "n_components": None}, InvalidParameterError, "fewer comp"),
+    ({"variances": True, "rows": 100}, InvalidParameterError, "too few rows for variances"),
+    ({**SPIKED, "row_norm": 1.0}, InvalidParameterError, "leave row_norm, bounds and scale"),
+    ({**SPIKED, "scale": "private"}, InvalidParameterError, "leave row_norm, bounds and scale"),
+    ({**SPIKED, "adjacency": "add-remove"}, UnsupportedNotionError, "replace-one"),
+    ({**SPIKED, "n_components": 2}, InvalidParameterError, "leave n_components out"),
 ]
 
 

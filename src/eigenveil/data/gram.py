@@ -19,7 +19,7 @@ from scipy.linalg import blas
 
 from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
-from eigenveil.data.source import RowSource, tables
+from eigenveil.data.source import RowSource, ScaledSource, tables
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -191,8 +191,12 @@ def limit_rows(rows: int) -> int:
 
 
 def public_rows(source: RowSource) -> int:
-    """Number of rows, for neighbours that share it."""
-    return require_rows(limit_rows(sum(chunk.shape[0] for chunk in tables(source))))
+    """Number of rows, for neighbours that share it; read only where the source does not know."""
+    source = source.base if isinstance(source, ScaledSource) else source
+    rows: int | None = getattr(source, "n_rows", None)
+    if rows is None:
+        rows = sum(chunk.shape[0] for chunk in tables(source))
+    return require_rows(limit_rows(rows))
 
 
 def require_rows(rows: int) -> int:
@@ -218,7 +222,13 @@ def blas_is_exact(accumulate: Callable[..., NDArray[np.float64]]) -> bool:
         upper = np.triu_indices(d)
         if not np.array_equal(floats[upper], expected[upper].astype(np.float64)):
             return False
-        left, right = integers.T.astype(np.float64), integers.astype(np.float64)
-        if not np.array_equal(left @ right + 2.0**52, expected - 1.0):  # stretched rows need it
-            return False
-    return True
+    return products_are_exact()
+
+
+def products_are_exact() -> bool:
+    """Whether products of unit vectors of 26 bits come out exact, as stretched rows need them."""
+    scrambled = np.arange(40 * 900, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    wide = (scrambled >> np.uint64(38)).astype(np.int64).reshape(40, 900) - (1 << 25)
+    units = wide // 10  # rows of Euclidean norm just below 2**26
+    floats = units.astype(np.float64)
+    return bool(np.array_equal(floats @ floats.T, (units @ units.T).astype(np.float64)))

@@ -227,15 +227,18 @@ class PairedSource:
             )
         self.n_columns = source.n_columns
         self.feature_names = source.feature_names
-        if not isinstance(source, ArraySource):
-            source = ArraySource(np.concatenate([np.empty((0, self.n_columns)), *tables(source)]))
-        self._rows = source.array
-        self.n_rows = int(self._rows.shape[0])
-        if self.n_rows < 2:
+        # Dividing differences is dividing rows, without a copy of the table.
+        self._scaled = source.scaled if isinstance(source, ScaledSource) else None
+        base = source.base if isinstance(source, ScaledSource) else source
+        if not isinstance(base, ArraySource):
+            base = ArraySource(np.concatenate([np.empty((0, base.n_columns)), *tables(base)]))
+        self._rows = base.array
+        self.unpaired = base.n_rows
+        if self.unpaired < 2:
             raise InvalidDataError(
                 "pairs of rows need two rows at least, not one sample: choose another centring"
             )
-        order = _scattered(self.n_rows)
+        order = _scattered(self.unpaired)
         half = order.size // 2
         self._pairs = np.sort(order[: 2 * half].reshape(2, half), axis=0).T
         self._pairs = self._pairs[np.argsort(self._pairs[:, 0])]  # read in the order of memory
@@ -248,7 +251,7 @@ class PairedSource:
             with np.errstate(all="ignore"):  # a warning would depend on the records
                 difference = np.multiply(self._rows[first], 0.5, dtype=np.float64)
                 difference -= np.multiply(self._rows[second], 0.5, dtype=np.float64)
-            yield difference
+            yield difference if self._scaled is None else self._scaled(difference)
 
 
 def _scattered(n: int) -> NDArray[np.intp]:
@@ -265,18 +268,21 @@ class ScaledSource:
     def __init__(self, source: RowSource, scale: NDArray[np.float64]) -> None:
         self._kept = np.flatnonzero(np.isfinite(scale))
         self._scale = scale[self._kept]
-        self._source = source
+        self.base = source
         self.n_columns = self._kept.size
-        self.feature_names = None
+        names = source.feature_names
+        self.feature_names = None if names is None else tuple(names[j] for j in self._kept)
         self.rereadable = source.rereadable
+
+    def scaled(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+        """Rows of ``base``, with the columns that are kept divided by their scales."""
+        kept = chunk if self.n_columns == chunk.shape[1] else chunk[:, self._kept]
+        with np.errstate(all="ignore"):  # a warning would depend on the records
+            return np.asarray(kept.astype(np.float64) / self._scale)
 
     def chunks(self) -> Iterator[NDArray[np.float64]]:
         """Scaled chunks."""
-        for chunk in tables(self._source):
-            kept = chunk if self.n_columns == chunk.shape[1] else chunk[:, self._kept]
-            with np.errstate(all="ignore"):  # a warning would depend on the records
-                scaled = kept.astype(np.float64) / self._scale
-            yield scaled
+        return map(self.scaled, tables(self.base))
 
 
 class CSVSource:
@@ -374,6 +380,13 @@ class ParquetSource:
     def n_columns(self) -> int:
         """Number of selected columns."""
         return len(self.feature_names)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, as the file says."""
+        import pyarrow.parquet
+
+        return int(pyarrow.parquet.read_metadata(self._path).num_rows)
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Batches inside each row group; a missing value becomes NaN."""

@@ -179,6 +179,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         procedure = about(strength(budget, lambda parameter: about(parameter).cost(), name))
         if not (source.rereadable or self._reads_once(asked, procedure)):
             raise self._read_once()
+        name = asked.mechanism
         gate = Gate(procedure.cost(), label=name, adjacency=adjacency, ledger=ledger, noise=noise)
         result = procedure.run(source, asked.stated.start, gate)
         rows = gate.rows if asked.n_rows is None else asked.n_rows

@@ -106,9 +106,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         stand out. By default columns are taken as they are.
     variances : bool
         Where rows are normalised: buy the variance inside the components in the units of the data
-        with 0.05 of the budget and a search for a distance. One total, of rows clipped a little
-        beyond the median distance (for Gaussian rows of few columns up to a fifth too small),
-        divided by the shares of normalised rows.
+        with 0.05 of the budget and a search for a distance. One total, of rows clipped at two to
+        three times the median distance (too small by 0.06 at most for Gaussian rows, by 0.3 for a
+        single direction), divided by the shares of normalised rows.
     model : SpikedModel, optional
         For ``mechanism="spiked"``: the law that rows are assumed to follow.
     lazy : bool, optional
@@ -137,7 +137,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         add one component: where it could, the likeliest is taken for it.
     explained_variance_, explained_variance_ratio_, singular_values_ : arrays
         Noisy eigenvalues (never below zero), their share of the noisy trace, and the square
-        root of eigenvalue times number of rows. By default shares of the variance of normalised
+        root of eigenvalue times number of rows (NaN where that is private and not needed). By
+        default shares of the variance of normalised
         rows, which add to at most 1; in squared units of the data where rows are clipped, or with
         ``variances``.
     mean_ : array of shape (n_features,)
@@ -312,42 +313,48 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def _consider(self, asked: Asked) -> Asked:
         """The number of components, the form of the noise, and what goes together."""
         d, name = asked.n_columns, asked.mechanism
+        self._check_model(asked)
+        if isinstance(self.scale, str):
+            self._check_private_scale(asked)
+        if self.variances and not self._normalises(name):
+            raise InvalidParameterError(
+                "explained_variance_ is in the units of the data already: leave variances out"
+            )
+        if asked.adjacency.count_is_public and asked.source.rereadable:
+            asked = replace(asked, n_rows=public_rows(asked.source))
         private = isinstance(self.n_components, str)
-        k = self._wanted(d) if not private else min(_MOST_RANK, d - 1)
+        k = min(_MOST_RANK, d - 1) if private else self._wanted(asked)
+        if name == "gap-projector" and k == d:
+            raise InvalidParameterError(
+                "a gap needs fewer components than columns: state n_components"
+            )
         lazy = wide(d, k) and asked.family.lazy if self.lazy is None else bool(self.lazy)
         if lazy and not asked.family.lazy:
             raise InvalidParameterError(f"{name!r} needs the whole matrix: leave lazy out")
         if private:
             self._check_private_rank(asked, k, lazy)
-        if self.variances and not self._normalises(name):
-            raise InvalidParameterError(
-                "explained_variance_ is in the units of the data already: leave variances out"
-            )
-        if isinstance(self.scale, str):
-            self._check_private_scale(asked)
-        self._check_model(name)
+        if lazy and self.mechanism is None and name == "tangent":
+            # Without a matrix to average, a first release that is not followed up is lost.
+            asked = replace(asked, mechanism="spherical", family=self._family("spherical"))
         asked = replace(asked, n_components=k, lazy=lazy, model=self.model)
-        if not asked.source.rereadable:
-            if self._centring(replace(asked, n_rows=1)) != "none":
-                raise self._read_once()
-        elif asked.adjacency.count_is_public:
-            asked = replace(asked, n_rows=public_rows(asked.source))
-            wanted = isinstance(self.n_components, (int, np.integer))
-            if wanted and asked.n_rows is not None and k > asked.n_rows:
-                raise InvalidParameterError(
-                    "n_components exceeds the number of rows: ask for fewer components"
-                )
+        if not asked.source.rereadable and self._centring(replace(asked, n_rows=1)) != "none":
+            raise self._read_once()
         return asked
 
-    def _wanted(self, n_columns: int) -> int:
-        wanted = n_columns if self.n_components is None else self.n_components
-        if self.model is not None and self.n_components is None:
-            wanted = self.model.rank
+    def _wanted(self, asked: Asked) -> int:
+        d, n = asked.n_columns, asked.n_rows
+        wanted: Any = self.n_components
+        if wanted is None:
+            wanted = min(d, d if n is None else n) if self.model is None else self.model.rank
         if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)):
             raise InvalidParameterError("n_components must be a positive integer or 'private'")
-        if not 1 <= wanted <= n_columns:
+        if not 1 <= wanted <= d:
             raise InvalidParameterError(
-                f"n_components must be between 1 and the number of columns, {n_columns}"
+                f"n_components must be between 1 and the number of columns, {d}"
+            )
+        if n is not None and wanted > n:
+            raise InvalidParameterError(
+                "n_components exceeds the number of rows: ask for fewer components"
             )
         return int(wanted)
 
@@ -380,8 +387,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 "adjacency='replace-one'"
             )
 
-    def _check_model(self, name: str) -> None:
-        if name != "spiked":
+    def _check_model(self, asked: Asked) -> None:
+        if asked.mechanism != "spiked":
             if self.model is not None:
                 raise InvalidParameterError("a model is for mechanism='spiked': leave it out")
             return
@@ -394,8 +401,19 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InvalidParameterError(
                 "'spiked' assumes rows of mean zero: pass assume_centered=True"
             )
-        if self.n_components is not None and self.n_components != self.model.rank:
-            raise InvalidParameterError("n_components must be the rank of the model")
+        if not (self.row_norm is None and self.bounds is None and self.scale is None):
+            raise InvalidParameterError(
+                "the model of 'spiked' bounds rows as they are: leave row_norm, bounds and scale "
+                "out"
+            )
+        if not asked.adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "'spiked' needs a public number of rows: use adjacency='replace-one'"
+            )
+        if self.n_components not in (None, self.model.rank):
+            raise InvalidParameterError(
+                "the model has the number of components: leave n_components out"
+            )
 
     def _model(self) -> tuple[Kind, str | None]:
         if self.model is None:
@@ -520,7 +538,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             self.explained_variance_ = positive / inside * variance
         self.n_components_ = len(self.components_)
         self.n_samples_ = outcome.n_rows
-        rows = 1.0 / outcome.per_row if outcome.n_rows is None else outcome.n_rows
+        rows = (
+            outcome.n_rows or outcome.result.noisy_count or np.nan
+        )  # unknown where none is needed
         self.singular_values_ = np.sqrt(self.explained_variance_ * rows)
         self.reliability_ = noisy.reliability
         self.privacy_ = outcome.guarantee
@@ -594,10 +614,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         elif d > k:
             share = float(self.explained_variance_ratio_.sum())
             whole = float(self.explained_variance_.sum()) / share if share else 0.0
-            noise = max(0.0, whole * (1 - share)) / (d - k)
+            others = int(np.isfinite(self.scale_).sum()) - k
+            noise = max(0.0, whole * (1 - share)) / max(1, others)
         beside = self.explained_variance_ - noise
         covariance: NDArray[np.float64] = (self.components_.T * beside) @ self.components_
-        np.fill_diagonal(covariance, covariance.diagonal() + noise)
+        kept = np.isfinite(self.scale_)  # columns that were left out have no variance here
+        np.fill_diagonal(covariance, covariance.diagonal() + np.where(kept, noise, 0.0))
         return covariance
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
@@ -627,7 +649,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         rows = rows.astype(np.float64, copy=False)
         if self.on_invalid == "raise" and not np.isfinite(rows).all():
             raise InvalidDataError("a row to transform holds NaN or inf: fill it or drop the row")
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             scores: NDArray[np.float64] = ((rows - self.mean_) / self.scale_) @ self.components_.T
         scores[~np.isfinite(scores).all(axis=1)] = np.nan
         return scores
@@ -639,7 +661,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if scores.shape[1] != self.n_components_:
             raise InvalidDataError(f"scores must have {self.n_components_} columns")
         spread = np.where(np.isfinite(self.scale_), self.scale_, 0.0)  # mean_ is zero there
-        rows: NDArray[np.float64] = scores @ self.components_ * spread + self.mean_
+        with np.errstate(over="ignore"):
+            rows: NDArray[np.float64] = scores @ self.components_ * spread + self.mean_
         return rows
 
     @property

@@ -39,5 +39,5 @@ class Paired(Generic[Result]):
         """Read the differences as ``start`` says, about zero: centre and box are those of rows."""
         pairs = PairedSource(source, gate.adjacency)
         inner = self.inner.run(pairs, replace(start, centre=None, box=None), gate)
-        gate.rows = pairs.n_rows  # the inner release has counted pairs
+        gate.rows = pairs.unpaired  # the inner release has counted pairs
         return CentredResult(np.zeros(source.n_columns), 0.0, None, inner)

@@ -4,13 +4,12 @@ r"""Components with a private number of them, or with variances, in stages about
 2. The components.
 3. Variances along them in the units of the data, which normalised rows do not have: a private
    median of the distance from the centre, and the variance inside the components of rows clipped
-   a little beyond. One number has less noise than one for each component; their shares of it are
+   at twice that. One number has less noise than one for each component; their shares of it are
    those of the second stage.
 
 Stages that were not asked for cost nothing. Proof: docs/proofs/staged.md.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -37,7 +36,7 @@ __all__ = ["RANK_SHARE", "VARIANCE_SHARE", "Staged", "StagedComponents", "Varian
 
 RANK_SHARE = 0.1  # of mu^2, or of a pure epsilon
 VARIANCE_SHARE = 0.05
-_REACH = math.sqrt(2)  # times the upper end of the bracket that holds the median
+_REACH = 2.0  # times the upper end of the bracket that holds the median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import moment_sensitivities
+from eigenveil.data.gram import moment_sensitivities, second_moment
 from eigenveil.data.products import MomentProducts, moment_products
 from eigenveil.data.source import RowSource
 from eigenveil.exceptions import InvalidParameterError
@@ -112,12 +112,14 @@ class TangentPCA:
         first, second = split(self.mu, (ROUGH_SHARE, 1 - ROUGH_SHARE))
         if self.lazy:
             return self._lazily(source, clip, gate, first, second)
-        one = GaussCov(mu=first).run(source, clip, gate)
+        query = second_moment(source, clip, gate.adjacency)
+        one = gate.draw(GaussCov(mu=first), query)
         rough = leading(one, self.n_components)
         factor = self._stretch(rough, first, gate.adjacency)
-        other = GaussCov(mu=second).run(source, _stretched(clip, rough, factor), gate)
         if factor is None:
+            other = gate.draw(GaussCov(mu=second), query)
             return leading(_average(one, other), self.n_components)
+        other = GaussCov(mu=second).run(source, _stretched(clip, rough, factor), gate)
         product = NoisyProduct(
             other.matrix @ rough.components.T, float(np.trace(other.matrix)), other.noise_scale
         )
@@ -167,8 +169,8 @@ class TangentPCA:
         return math.sqrt((1 - share) / share)
 
 
-def _stretched(clip: Clip, rough: NoisyComponents, factor: float | None) -> Clip:
-    return clip if factor is None else replace(clip, stretch=(rough.components, factor))
+def _stretched(clip: Clip, rough: NoisyComponents, factor: float) -> Clip:
+    return replace(clip, stretch=(rough.components, factor))
 
 
 def _average(one: NoisyMatrix, other: NoisyMatrix) -> NoisyMatrix:
