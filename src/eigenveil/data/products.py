@@ -12,7 +12,6 @@ n 2^-24 in units of the sensitivity.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +26,8 @@ from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["MomentProducts", "moment_products"]
 
-_KEPT_BYTES = 1 << 29  # of rows as they are, or as float32, which holds integers of 24 bits
-_BLOCK = 1 << 21  # entries: threads of a BLAS wait for each other after every product
-_LEAST_ROWS, _MOST_ROWS = 32, 1024  # at a time; sums of the fingerprint stay below 2**53
+_KEPT_BYTES = 1 << 29  # of rows as float32, which holds integers of up to 24 bits exactly
+_ROWS = 32  # at a time at least: fewer make products slow, more leave the cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -69,17 +67,15 @@ class MomentProducts(Bounded):
 def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> MomentProducts:
     """`second_moment`, of which nothing but products is ever computed.
 
-    Rows that fill at most 512 MiB, or twice as many as float32, are kept; more are read again for
-    every product.
+    Rows that fill at most 512 MiB as float32 are kept; more are read again for every product.
     """
     d = clip.width(source.n_columns)
     signs = np.where(np.cos(np.arange(d) ** 2.0) < 0, -1.0, 1.0)
     squares = np.zeros(d, dtype=np.int64)
     fingerprint = np.zeros(d, dtype=np.int64)
-    kept: list[NDArray[Any]] | None = []
-    narrow = False
+    kept: list[NDArray[np.float32]] | None = []
     rows = 0
-    for integers, _ in _blocks(source, clip):
+    for integers, _ in integer_blocks(source, clip, at_least=_ROWS):
         rows += len(integers)
         # Sums over one block stay below 2**53: exact. The fingerprint may pass 2**63, and wraps.
         squares += np.einsum("ij,ij->j", integers, integers).astype(np.int64)
@@ -92,9 +88,7 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
                     "pass an array or a file"
                 )
         if kept is not None:
-            if not narrow and 8 * rows * d > _KEPT_BYTES:
-                kept, narrow = [block.astype(np.float32) for block in kept], True
-            kept.append(integers.astype(np.float32 if narrow else np.float64))
+            kept.append(integers.astype(np.float32))
     replace = adjacency is Adjacency.REPLACE_ONE
     return MomentProducts(
         value=FixedPoint(squares, -2 * FRACTION_BITS),
@@ -110,11 +104,8 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
     )
 
 
-def _keeping(kept: list[NDArray[Any]]) -> Callable[[], Iterator[NDArray[np.float64]]]:
+def _keeping(kept: list[NDArray[np.float32]]) -> Callable[[], Iterator[NDArray[np.float64]]]:
     def blocks() -> Iterator[NDArray[np.float64]]:
-        if not kept or kept[0].dtype == np.float64:
-            yield from kept
-            return
         buffer = np.empty(max((rows.shape for rows in kept), default=(0, 0)))
         for rows in kept:
             wider = buffer[: len(rows)]
@@ -125,9 +116,4 @@ def _keeping(kept: list[NDArray[Any]]) -> Callable[[], Iterator[NDArray[np.float
 
 
 def _reading(source: RowSource, clip: Clip) -> Callable[[], Iterator[NDArray[np.float64]]]:
-    return lambda: (integers for integers, _ in _blocks(source, clip))
-
-
-def _blocks(source: RowSource, clip: Clip) -> Iterator[tuple[NDArray[np.float64], int]]:
-    rows = _BLOCK // clip.width(source.n_columns)
-    return integer_blocks(source, clip, at_least=max(_LEAST_ROWS, min(_MOST_ROWS, rows)))
+    return lambda: (integers for integers, _ in integer_blocks(source, clip, at_least=_ROWS))
