@@ -64,17 +64,15 @@ def test_stages_that_were_not_asked_for_cost_nothing():
 @BOTH
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_rank_components_and_their_variance(adjacency, lazy):
-    """Rows clipped at no less than sqrt(2) of their median distance lose part of the variance:
-    measured 0.94 of it.
-    """
+    """Rows clipped at two to three times their median distance lose little of the variance."""
     staged = Staged(inner=INNER, normalise=True, rank=RANK, variances=VARIANCES, lazy=lazy)
     found, _ = run(staged, ROWS, adjacency)
     assert len(found.components.components) == 3
     assert np.sum(found.components.components[:, :3] ** 2) > 2.95
     median = float(np.median(np.linalg.norm(ROWS, axis=1)))
-    assert math.sqrt(2) * median / 1.01 < found.row_norm < 2 * median * 1.01
+    assert 2 * median / 1.01 < found.row_norm < 2 * math.sqrt(2) * median * 1.01
     variance = found.variance / (1 if adjacency is REPLACE else len(ROWS))
-    assert 0.85 < variance / float(np.sum(SCALES[:3] ** 2)) < 1.05
+    assert 0.92 < variance / float(np.sum(SCALES[:3] ** 2)) < 1.05
 
 
 @BOTH
@@ -102,10 +100,8 @@ def test_without_a_rank_there_is_nothing_to_go_on_with():
 
 
 def test_rows_at_the_centre_have_no_variance():
-    """The private median may then be any of the smallest distances."""
-    found, _ = run(Staged(inner=INNER, normalise=True, variances=VARIANCES), np.zeros((500, 3)))
-    assert 0 <= found.variance < 1e-6
-    assert found.row_norm < 1e-3
+    with pytest.raises(NothingFoundError, match="leave variances out"):
+        run(Staged(inner=INNER, normalise=True, variances=VARIANCES), np.zeros((500, 3)))
 
 
 def scaled(mu=1.0):
@@ -125,8 +121,7 @@ def test_units_of_columns_do_not_matter():
     assert (np.abs(np.log2(found.scale[:3] / units)) < 1).all()
     assert np.isinf(found.scale[3])
     expected = np.diag((rows + 5).T @ (rows + 5) / 4000) * (units / found.scale[:3]) ** 2
-    assert np.diag(found.inner.matrix)[:3] == pytest.approx(expected, rel=0.1)
-    assert np.abs(found.inner.matrix[3]).max() < 1  # noise alone
+    assert np.diag(found.inner.matrix) == pytest.approx(expected, rel=0.1)
     assert gate.rows == 4000
     assert scaled().cost() == Gaussian(compose(Gaussian(1.0), Gaussian(2.0)).mu)
 
