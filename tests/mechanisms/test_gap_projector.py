@@ -166,7 +166,7 @@ def test_the_projector_gets_the_noise_of_the_released_gap(adjacency):
     expected = math.sqrt(1 - math.sqrt(1 - (c / lower) ** 2))
     assert second.sensitivity("frobenius") == pytest.approx(expected, rel=1e-6)
     assert step.mu == pytest.approx(2.0 * math.sqrt(0.8))
-    assert third.value.units.shape == (1, 1)
+    assert third.value.units.shape == (2, 2)  # and what is left of the trace
     assert np.linalg.norm(directions) == pytest.approx(1.0)
 
 

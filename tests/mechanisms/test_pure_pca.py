@@ -7,7 +7,7 @@ import pytest
 
 from eigenveil.data import Clip, open_rows, second_moment
 from eigenveil.data.clip import SMALLEST_NORM
-from eigenveil.data.spectrum import along
+from eigenveil.data.spectrum import along, along_with_rest, compressed_with_rest
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import (
     ExponentialPCA,
@@ -212,7 +212,7 @@ def test_moments_along_directions_move_no_further_than_declared(adjacency):
 
 @BOTH
 def test_exponential_finds_the_truth_and_its_moments(adjacency):
-    """With a large budget, in both notions; the trace is the public bound, or what was found."""
+    """With a large budget, in both notions, the trace among them."""
     rows = gaussian_rows(2000, 6)
     rows /= np.maximum(1, np.linalg.norm(rows, axis=1))[:, None]
     truth = rows.T @ rows / (len(rows) if adjacency is REPLACE else 1)
@@ -221,7 +221,7 @@ def test_exponential_finds_the_truth_and_its_moments(adjacency):
         found = run(procedure, rows, 0, adjacency)
         assert np.abs(np.sum(found.components * vectors, axis=1)) == pytest.approx(1, abs=1e-2)
         assert found.eigenvalues == pytest.approx(values, rel=1e-2)
-        assert found.trace == (1.0 if adjacency is REPLACE else found.eigenvalues.sum())
+        assert found.trace == pytest.approx(np.trace(truth), rel=1e-2)
         assert found.law is None
 
 
@@ -251,3 +251,27 @@ def test_wishart_captures_most():
         }.items()
     }
     assert lost["wishart"] < 0.2 * min(lost["exponential"], lost["laplace"])
+
+
+@BOTH
+def test_what_is_left_of_the_trace_costs_nothing_more(adjacency):
+    """A row adds its coordinates squared and the rest: of sum 1, and block by block."""
+    rng = np.random.default_rng(0)
+    directions = np.linalg.qr(rng.standard_normal((6, 6)))[0][:, :3]
+    shared = rng.standard_normal((3, 6))
+    rows = [*directions.T, *np.eye(6), *rng.standard_normal((10, 6)), np.zeros(6)]
+    largest = dict.fromkeys(("l1", "l2", "frobenius"), 0.0)
+    for row in rows:
+        for other in rows if adjacency is REPLACE else [None]:
+            first = np.vstack([shared, row])
+            second = shared if other is None else np.vstack([shared, other])
+            moments = [second_moment(open_rows(t), UNIT, adjacency) for t in (first, second)]
+            one, two = (along_with_rest(moment, directions.T) for moment in moments)
+            gap = one.value.to_float() - two.value.to_float()
+            largest["l1"] = max(largest["l1"], np.linalg.norm(gap, 1) / one.sensitivity("l1"))
+            largest["l2"] = max(largest["l2"], np.linalg.norm(gap, 2) / one.sensitivity("l2"))
+            one, two = (compressed_with_rest(moment, directions) for moment in moments)
+            gap = one.value.to_float() - two.value.to_float()
+            size = np.linalg.norm(gap) / one.sensitivity("frobenius")
+            largest["frobenius"] = max(largest["frobenius"], size)
+    assert all(1 - 1e-3 < share <= 1 + 1e-9 for share in largest.values())
