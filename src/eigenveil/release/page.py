@@ -14,6 +14,12 @@ __all__ = ["promise", "render"]
 
 _MOST_BARS = 40
 _ROUNDING = 1e-9  # of the largest eigenvalue: below it a sign means nothing
+_CENTRES = {
+    "none": "the origin, as stated",
+    "mean": "a private mean of clipped rows",
+    "located": "private, found in two steps",
+    "paired": "none: differences of pairs of rows",
+}
 _TITLES = {"pca": "Private principal components", "covariance": "Private covariance"}
 
 _STYLE = """
@@ -77,7 +83,10 @@ def _facts(
     settings = document["settings"]
     rows = settings["n_rows"]
     contents = []
+    hidden = {"distinguishable"} | ({"mean"} if settings.get("centring") == "paired" else set())
     for name, array in arrays.items():
+        if name in hidden:
+            continue
         size = " x ".join(f"{length:,}" for length in array.shape)
         noun = "number" if array.size == 1 else "numbers"
         contents.append((name.replace("_", " "), f"{size} {noun}"))
@@ -85,6 +94,18 @@ def _facts(
         *contents,
         ("rows of the table", "private" if rows is None else f"{rows:,}"),
         (_noise_on(document["mechanism"]), f"standard deviation {settings['noise_scale']:.4g}"),
+        *_stages(settings),
+    ]
+
+
+def _stages(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How a release of components went about it."""
+    if "shares" not in settings:
+        return []
+    spent = ", ".join(f"{stage} {share:.3g}" for stage, share in settings["shares"].items())
+    return [
+        ("centre", _CENTRES[settings["centring"]]),
+        ("budget", f"{spent} (shares; searches for a distance come on top)"),
     ]
 
 
@@ -100,26 +121,31 @@ def _table(facts: Sequence[tuple[str, str]]) -> str:
 
 def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> str:
     if document["kind"] == "pca":
-        return _levels(document, arrays["eigenvalues"]) + _reliability(arrays)
+        clear = arrays["distinguishable"] > 0
+        return _levels(document, arrays["eigenvalues"], clear) + _reliability(arrays, clear)
     if document["settings"]["noise_floor"] == 0:
         return (
             "<p>The zero matrix, which holds nothing of the records. If a location was released "
             "with it, that has noise and was paid for.</p>"
         )
     if "noisy_eigenvalues" in arrays:  # what noise alone exceeds is known of these
-        return _levels(document, arrays["noisy_eigenvalues"])
-    return _levels(document, np.linalg.eigvalsh(arrays["covariance"])[::-1])
+        values = arrays["noisy_eigenvalues"]
+    else:
+        values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
+    return _levels(document, values, values > document["settings"]["noise_floor"])
 
 
-def _levels(document: Mapping[str, Any], values: NDArray[Any]) -> str:
+def _levels(
+    document: Mapping[str, Any], values: NDArray[np.float64], clear: NDArray[np.bool_]
+) -> str:
     """The eigenvalues beside what noise alone produces, in words and drawn."""
     settings = document["settings"]
     whole = settings["noise_floor"]
     floor = settings.get("matrix_floor", whole)
     if floor == 0:
         return (
-            "<p>This mechanism draws directions, not a noisy matrix, so there is no level that "
-            "noise alone would reach.</p>"
+            "<p>This mechanism releases directions, not a noisy second moment, so there is no "
+            "eigenvalue that noise alone would reach.</p>"
         )
     above = int(np.sum(values > floor))
     if above == len(values):
@@ -135,20 +161,18 @@ def _levels(document: Mapping[str, Any], values: NDArray[Any]) -> str:
     source = "in the matrix and in its centre"
     if whole > floor:
         source = "in the matrix"
-        verdict += f" The error of the centre may add one component of up to {whole:.4g}: " + (
-            "that may be all there is."
-            if above == 1 and values[0] <= whole
-            else "one of those below that may be no more."
-        )
+        verdict += f" The error of the centre may add one component of up to {whole:.4g}"
+        taken = np.flatnonzero((values > floor) & (values <= whole) & ~clear)
+        verdict += f": number {taken[0] + 1} is taken for it." if taken.size else "."
     shares = document["kind"] == "pca" and settings["row_norm"] is None
     unit = "share of variance of unit rows" if shares else "variance (squared column units)"
     return (
         f"<p>Noise alone, {source}, produces an eigenvalue above {floor:.4g} about once in a "
-        f"hundred releases. {verdict}{rest}</p>{_scree(shown, floor, unit)}"
+        f"hundred releases. {verdict}{rest}</p>{_scree(shown, clear, floor, unit)}"
     )
 
 
-def _reliability(arrays: Mapping[str, NDArray[np.float64]]) -> str:
+def _reliability(arrays: Mapping[str, NDArray[np.float64]], clear: NDArray[np.bool_]) -> str:
     """How much of each component is left, in words and as bars."""
     values = arrays["reliability"]
     shown = values[:_MOST_BARS]
@@ -156,18 +180,19 @@ def _reliability(arrays: Mapping[str, NDArray[np.float64]]) -> str:
     bars = "".join(
         f"<tr><td>component {i + 1}</td><td><svg viewBox='0 0 400 14' role='img' "
         f"aria-label='{value:.0%}'><rect width='400' height='14' fill='var(--line)'/>"
-        f"<rect width='{400 * value:.1f}' height='14' fill='var(--signal)'/></svg></td>"
-        f"<td>{value:.1%}</td></tr>"
+        f"<rect width='{400 * value:.1f}' height='14' "
+        f"fill='var(--{'signal' if clear[i] else 'soft'})'/></svg></td><td>{value:.1%}</td></tr>"
         for i, value in enumerate(shown.tolist())
     )
     return (
-        "<p>Noise turns directions. The expected squared cosine between each component and those "
-        "that the same rows would give about the same centre without noise; at 0 % it cannot be "
-        f"told from noise.{rest}</p><table class='bars'>{bars}</table>"
+        "<p>Noise turns directions. Shown is the expected share of each component that lies in the "
+        "span of those that the same rows would give about the same centre without noise; "
+        "components of similar variance mix among themselves. Grey ones cannot be told from "
+        f"noise.{rest}</p><table class='bars'>{bars}</table>"
     )
 
 
-def _scree(values: NDArray[Any], floor: float, unit: str) -> str:
+def _scree(values: NDArray[np.float64], clear: NDArray[np.bool_], floor: float, unit: str) -> str:
     """Bars for the leading eigenvalues and a line at the noise floor."""
     width, height, left, bottom, top = 720, 320, 72, 44, 36
     highest = max(float(values[0]), floor) * 1.08
@@ -185,7 +210,7 @@ def _scree(values: NDArray[Any], floor: float, unit: str) -> str:
             f'<text x="{left - 8}" y="{level + 4:.1f}" text-anchor="end">{tick:,.4g}</text>'
         )
     for i, value in enumerate(values.tolist()):
-        colour = "var(--signal)" if value > floor else "var(--soft)"
+        colour = "var(--signal)" if clear[i] else "var(--soft)"
         parts.append(
             f'<rect x="{left + slot * (i + 0.15):.1f}" y="{y(value):.1f}" '
             f'width="{slot * 0.7:.1f}" height="{height - bottom - y(value):.1f}" fill="{colour}"/>'
