@@ -184,7 +184,9 @@ def _accompanied(rows):
 
 
 def _differences(rows, adjacency):
-    return second_moment(PairedSource(_accompanied(rows), adjacency), DIRECTIONS, adjacency)
+    return second_moment(
+        PairedSource(_accompanied(rows), adjacency, np.arange), DIRECTIONS, adjacency
+    )
 
 
 def _lifted_moment(rows, adjacency):
@@ -283,7 +285,9 @@ def _with_scales(rows):
 
 
 def _paired_octaves(rows, adjacency):
-    return column_counts(PairedSource(open_rows(_with_scales(rows)), adjacency), CLIP, adjacency)
+    return column_counts(
+        PairedSource(open_rows(_with_scales(rows)), adjacency, np.arange), CLIP, adjacency
+    )
 
 
 def _scaled(mechanism, rows, adjacency, gate):

@@ -32,6 +32,9 @@ class Tape(Gate):
         self.record = None if record is None else iter(record)
         self.excess = 0.0  # largest distance of a query, over the sensitivity it declares
 
+    def order(self, n):
+        return np.random.default_rng(n).permutation(n)
+
     def draw(self, step, query):
         if self.record is None:
             answer = super().draw(step, query)

@@ -161,6 +161,18 @@ def test_a_stretched_row_is_treated_alike_in_any_company(d):
         assert together / ONE == pytest.approx(expected, abs=4 / ONE)
 
 
+@pytest.mark.parametrize("d", [3, 64, 784])
+def test_a_stretched_row_has_the_same_bits_in_any_company(d):
+    """Before it is rounded: products of floats would differ in their last bits."""
+    rng = np.random.default_rng(d)
+    rows = rng.standard_normal((48, d))
+    basis = np.linalg.qr(rng.standard_normal((d, 2)))[0].T
+    clip = Clip(row_norm=1.0, normalise=True, stretch=(basis, 3.0))
+    together = clip.about_centre(rows)
+    for i in range(48):
+        assert np.array_equal(together[i], clip.about_centre(rows[i : i + 1])[0])
+
+
 @pytest.mark.parametrize("size", [1e-200, 1e-120, 1e200, 1e305])
 def test_stretched_rows_of_any_length(size):
     directions = np.array([[0.6, 0.8, 0.0]])

@@ -276,8 +276,12 @@ def test_columns_must_exist(csv, tmp_path):
         open_rows(other)
 
 
+def shuffled(n):
+    return np.random.default_rng(n).permutation(n)
+
+
 def differences(rows):
-    return read(PairedSource(open_rows(rows), Adjacency.REPLACE_ONE))
+    return read(PairedSource(open_rows(rows), Adjacency.REPLACE_ONE, shuffled))
 
 
 def pairs(n):
@@ -294,7 +298,7 @@ def test_every_row_has_one_partner(n):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_pairing_depends_on_the_number_of_rows_alone(seed):
+def test_the_pairing_depends_on_the_order_alone(seed):
     rows = np.random.default_rng(seed).standard_normal((101, 3)) * 10.0 ** (5 * seed)
     first, second = pairs(101)
     expected = (rows[first] - rows[second]) / 2
@@ -345,14 +349,16 @@ def test_differences_neither_overflow_nor_warn():
     assert np.isnan(differences([[np.nan], [1.0]])).all()
     scale = np.array([1e-50, np.inf])
     scaled = read(ScaledSource(open_rows([[1e300, 5.0], [1.0, np.inf]]), scale))
-    assert np.array_equal(scaled, [[np.inf], [1e50]])
+    assert np.array_equal(scaled, [[1e300], [1e50]])  # it was a number, and stays one
+    missing = read(ScaledSource(open_rows([[np.inf], [np.nan]]), np.array([1e-9])))
+    assert np.array_equal(missing, [[np.inf], [np.nan]], equal_nan=True)
 
 
 def test_sources_leave_the_handling_of_floats_to_their_reader():
     expected = np.geterr()
     rows = open_rows(np.ones((4, 2)))
     for source in (
-        PairedSource(rows, Adjacency.REPLACE_ONE),
+        PairedSource(rows, Adjacency.REPLACE_ONE, shuffled),
         ScaledSource(rows, np.ones(2)),
     ):
         for _ in source.chunks():
@@ -362,9 +368,9 @@ def test_sources_leave_the_handling_of_floats_to_their_reader():
 def test_pairs_need_two_rows_of_a_public_number():
     for rows in (np.empty((0, 2)), np.ones((1, 2))):
         with pytest.raises(InvalidDataError, match="two rows at least"):
-            PairedSource(open_rows(rows), Adjacency.REPLACE_ONE)
+            PairedSource(open_rows(rows), Adjacency.REPLACE_ONE, shuffled)
     with pytest.raises(UnsupportedNotionError, match="replace-one"):
-        PairedSource(open_rows(np.ones((4, 2))), Adjacency.ADD_REMOVE)
+        PairedSource(open_rows(np.ones((4, 2))), Adjacency.ADD_REMOVE, shuffled)
 
 
 def test_scaled_columns(csv):
@@ -375,5 +381,5 @@ def test_scaled_columns(csv):
     named = ScaledSource(open_rows(csv, columns=["age", "height"]), np.array([1.0, 2.0]))
     assert named.feature_names == ("age", "height")
     assert not ScaledSource(open_rows(iter([rows])), np.ones(3)).rereadable
-    assert isinstance(PairedSource(source, Adjacency.REPLACE_ONE), RowSource)
+    assert isinstance(PairedSource(source, Adjacency.REPLACE_ONE, shuffled), RowSource)
     assert np.array_equal(np.abs(differences(source)), [[0.5, 1.5]])

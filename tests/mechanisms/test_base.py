@@ -50,6 +50,32 @@ def test_the_charge_is_on_disk_before_the_first_draw(tmp_path):
     assert set(seen) == {1}
 
 
+def test_a_random_order_comes_after_the_charge_and_never_twice(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", rho=1.0)
+    opened = gate(Gaussian(0.3), ledger)
+    first, second = opened.order(500), opened.order(500)
+    assert len(ledger.entries) == 1
+    assert sorted(first) == list(range(500))
+    assert not np.array_equal(first, second)
+    opened.draw(GaussCov(mu=0.3), MOMENT)
+    assert len(ledger.entries) == 1
+    with pytest.raises(BudgetExceededError):
+        gate(Gaussian(10.0), ledger).order(5)
+
+
+def test_random_orders_are_uniform():
+    """All 6 orders of 3 rows: chi-squared with 5 degrees of freedom above 25 once in 7000 times."""
+    opened = Gate(
+        Gaussian(1.0), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(0)
+    )
+    seen = {}
+    for _ in range(3000):
+        key = tuple(opened.order(3))
+        seen[key] = seen.get(key, 0) + 1
+    assert len(seen) == 6
+    assert sum((count - 500) ** 2 / 500 for count in seen.values()) < 25
+
+
 def test_a_composite_is_charged_once_and_pays_its_steps(tmp_path):
     ledger = Ledger.create(tmp_path / "l", rho=1.0)
     opened = gate(Composed((Gaussian(0.3), Gaussian(0.4))), ledger)

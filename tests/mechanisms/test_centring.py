@@ -295,7 +295,9 @@ def test_pairs_cost_what_the_inner_release_does_and_need_a_public_count():
 
 
 def scales(rows, noise, *, seed=0):
-    counts = column_counts(PairedSource(open_rows(rows), REPLACE), Clip(row_norm=1.0), REPLACE)
+    counts = column_counts(
+        PairedSource(open_rows(rows), REPLACE, np.arange), Clip(row_norm=1.0), REPLACE
+    )
     return release(ColumnScale(noise=noise), counts, ledger=None, noise=SimulationSource(seed))
 
 

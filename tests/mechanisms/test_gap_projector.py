@@ -272,3 +272,17 @@ def test_components_are_ordered_and_near(adjacency):
     assert released.eigenvalues / scale == pytest.approx(plain.eigenvalues / scale, rel=0.1)
     assert released.trace / scale == pytest.approx(plain.trace / scale, rel=0.1)
     assert (released.reliability > 0.99).all()  # what the public noise leaves of a projector
+
+
+def test_no_search_from_a_public_start_before_the_noise(monkeypatch):
+    """A leading eigenvector orthogonal to the start of the solver is found all the same."""
+    from eigenveil.numerics import spectral
+
+    d = 300
+    monkeypatch.setattr(spectral, "_TIGHT_SIZE", 100)
+    start = np.cos(np.outer(np.arange(d) ** 2.0, np.arange(1, 4) ** 0.5))
+    basis = np.linalg.qr(np.column_stack([start, np.eye(d)]))[0]
+    hidden, other = basis[:, 4], np.linalg.qr(start)[0][:, 0]
+    rows = np.vstack([np.tile(hidden, (60, 1)), np.tile(other, (20, 1))])
+    found = projector(moment(rows, REPLACE), 1, 1.0).value.to_float()
+    assert hidden @ found @ hidden > 0.999

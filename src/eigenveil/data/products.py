@@ -39,7 +39,7 @@ class MomentProducts(Bounded):
     Attributes
     ----------
     fingerprint : array
-        The matrix times fixed signs, in whole numbers modulo 2**64: tells apart matrices with the
+        Sum of the rows, each times a hash of itself: tells apart tables whose matrices have the
         same diagonal. Private; seeds of simulations are bound to it.
     blocks : callable
         Integer rows, a block at a time, each time anew. Private.
@@ -70,16 +70,16 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
     Rows that fill at most 512 MiB as float32 are kept; more are read again for every product.
     """
     d = clip.width(source.n_columns)
-    signs = np.where(np.cos(np.arange(d) ** 2.0) < 0, -1.0, 1.0)
+    weights = np.rint(np.cos(np.arange(d) ** 2.0) * 2.0**20)
     squares = np.zeros(d, dtype=np.int64)
     fingerprint = np.zeros(d, dtype=np.int64)
     kept: list[NDArray[np.float32]] | None = []
     rows = 0
     for integers, _ in integer_blocks(source, clip, at_least=_ROWS):
         rows += len(integers)
-        # Sums over one block stay below 2**53: exact. The fingerprint may pass 2**63, and wraps.
+        # Sums over one block stay below 2**53: exact.
         squares += np.einsum("ij,ij->j", integers, integers).astype(np.int64)
-        fingerprint += ((integers @ signs) @ integers).astype(np.int64)
+        fingerprint += (_hashes(integers @ weights) @ integers).astype(np.int64)
         if kept is not None and 4 * rows * d > _KEPT_BYTES:
             kept = None
             if not source.rereadable:
@@ -102,6 +102,12 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         fingerprint=fingerprint,
         blocks=_reading(source, clip) if kept is None else _keeping(kept),
     )
+
+
+def _hashes(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sixteen bits of each whole number, and never zero."""
+    mixed = products.astype(np.int64).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed >> np.uint64(48)).astype(np.float64) + 1.0
 
 
 def _keeping(kept: list[NDArray[np.float32]]) -> Callable[[], Iterator[NDArray[np.float64]]]:

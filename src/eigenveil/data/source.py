@@ -6,7 +6,7 @@ A source yields two-dimensional chunks and keeps no more than one of them in mem
 import csv
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TextIO, runtime_checkable
 
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 _CHUNK_BYTES = 1 << 24
+_MOST = 1e300  # of a scaled entry
 _CSV_LINES, _CSV_CELLS = 1 << 14, 1 << 20  # read at a time, whichever is less
 
 
@@ -212,14 +213,17 @@ class IterableSource:
 class PairedSource:
     """Half differences of disjoint pairs of rows; of an odd number one row is left out.
 
-    Who is paired with whom depends on the number of rows alone, so replacing one row replaces one
-    difference. Adding one would pair all others anew: there is no such source for add/remove. The
-    table is held in memory unless it is an array.
+    ``order`` gives a random order of so many rows, which decides who is paired with whom whatever
+    the rows are; so replacing one row replaces one difference, and how the table is sorted does not
+    matter. Adding one would pair all others anew: there is no such source for add/remove. The table
+    is held in memory unless it is an array.
     """
 
     rereadable = True
 
-    def __init__(self, source: RowSource, adjacency: Adjacency) -> None:
+    def __init__(
+        self, source: RowSource, adjacency: Adjacency, order: Callable[[int], NDArray[np.intp]]
+    ) -> None:
         if not adjacency.count_is_public:
             raise UnsupportedNotionError(
                 "pairs of rows need a public number of rows: choose adjacency='replace-one', or "
@@ -238,9 +242,8 @@ class PairedSource:
             raise InvalidDataError(
                 "pairs of rows need two rows at least, not one sample: choose another centring"
             )
-        order = _scattered(self.unpaired)
-        half = order.size // 2
-        self._pairs = np.sort(order[: 2 * half].reshape(2, half), axis=0).T
+        half = self.unpaired // 2
+        self._pairs = np.sort(order(self.unpaired)[: 2 * half].reshape(2, half), axis=0).T
         self._pairs = self._pairs[np.argsort(self._pairs[:, 0])]  # read in the order of memory
 
     def chunks(self) -> Iterator[NDArray[np.float64]]:
@@ -252,14 +255,6 @@ class PairedSource:
                 difference = np.multiply(self._rows[first], 0.5, dtype=np.float64)
                 difference -= np.multiply(self._rows[second], 0.5, dtype=np.float64)
             yield difference if self._scaled is None else self._scaled(difference)
-
-
-def _scattered(n: int) -> NDArray[np.intp]:
-    """The numbers below n in an order that looks random (splitmix64) and is public."""
-    x = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    return np.argsort(x ^ (x >> np.uint64(31)), kind="stable")
 
 
 class ScaledSource:
@@ -277,8 +272,12 @@ class ScaledSource:
     def scaled(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Rows of ``base``, with the columns that are kept divided by their scales."""
         kept = chunk if self.n_columns == chunk.shape[1] else chunk[:, self._kept]
+        rows = kept.astype(np.float64)
         with np.errstate(all="ignore"):  # a warning would depend on the records
-            return np.asarray(kept.astype(np.float64) / self._scale)
+            scaled = rows / self._scale
+        # Only what was not finite before may be so now: a row of numbers stops no run.
+        np.clip(scaled, -_MOST, _MOST, out=scaled, where=np.isfinite(rows))
+        return np.asarray(scaled)
 
     def chunks(self) -> Iterator[NDArray[np.float64]]:
         """Scaled chunks."""

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.products import MomentProducts
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
@@ -192,8 +192,10 @@ def projector(moment: Bounded, k: int, sensitivity: float) -> Bounded:
     No bound on rows alone gives one below sqrt(2 min(k, d - k)): the gap may be as small as it
     likes.
     """
-    _, vectors = top_eigenpairs(moment.value.to_float(), k)
-    upper = np.triu(vectors.T @ vectors)
+    # By LAPACK, whatever the size: a search from a public start could be led astray by a table made
+    # for it, which no bound on the true projector would cover.
+    vectors = eigh(moment.value.to_float(), driver="evd")[1][:, -k:]
+    upper = np.triu(vectors @ vectors.T)
     return replace(
         moment,
         value=_rounded(upper + np.triu(upper, 1).T, _PROJECTOR_EXPONENT),

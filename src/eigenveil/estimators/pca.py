@@ -95,8 +95,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     assume_centered : bool
         Take the origin as the centre.
     centring : {"mean", "located", "paired"}, optional
-        How the centre is found: ``"mean"`` for rows that are clipped (a tenth of mu^2); for
-        normalised ones ``"located"`` (0.15 of mu^2, and up to three searches for a distance), or
+        How the centre is found: ``"mean"`` for rows that are clipped (0.1, pure 0.2); for
+        normalised ones ``"located"`` (0.15 of mu^2 or 0.25 of a pure epsilon, and up to three
+        searches for a distance), or
         ``"paired"``: differences of pairs of rows have no centre, at twice the noise. By default
         ``"paired"`` for private scales and for small tables, of fewer than max(192, 20 sqrt(d))/mu
         rows (64 d/epsilon for a pure budget), ``"located"`` for others.

@@ -10,6 +10,9 @@ import os
 import threading
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
@@ -117,15 +120,26 @@ class Gate:
             self.rows = query.count
         return step.perturb(query, self._noise.bound_to(query.value.units))  # noise enters here
 
+    def order(self, n: int) -> NDArray[np.intp]:
+        """A random order of n rows, secret and independent of them; it costs nothing."""
+        if os.getpid() != self._process:
+            raise BudgetExceededError("an allotment cannot be spent by a forked process")
+        with self._lock:
+            self._commit()  # no random bit before the charge
+        return np.argsort(self._noise.bound_to(np.array([n])).words(n), kind="stable")
+
     def _pay(self, step: Mechanism[Any]) -> None:
         """Charge the ledger at the first step; refuse a step the allotment does not cover."""
         spent = (*self._spent, step.cost())
         if not covers(self.total, Composed(spent)):
             raise BudgetExceededError(f"the step {step.name!r} asks for more than its share")
-        if not self._spent and self._ledger is not None:
+        self._commit()
+        self._spent = spent
+
+    def _commit(self) -> None:
+        if self._ledger is not None and self.receipt is None:
             entry = self._ledger.charge(self.total, label=self._label, adjacency=self.adjacency)
             self.receipt = f"entry {entry.number} of {self._ledger} (hash {entry.hash[:16]})"
-        self._spent = spent
 
     def __reduce__(self) -> NoReturn:  # copy, deepcopy and pickle all ask here
         raise TypeError("an allotment cannot be copied: it would be spent twice")

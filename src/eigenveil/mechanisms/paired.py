@@ -5,7 +5,7 @@ r"""Directions without a centre: differences of pairs of rows.
 The mean cancels, whatever it is, so no budget is spent on it and data far from the origin do no
 harm. There are half as many differences as rows, and one replaced row replaces one of them: the
 same sensitivity, half the signal, so in effect twice the noise. For few rows that is cheaper than a
-centre. The pairing depends on the number of rows alone. Proof: docs/proofs/paired.md.
+centre. The pairing is random, secret and independent of the rows. Proof: docs/proofs/paired.md.
 """
 
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Paired(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the differences as ``start`` says, about zero: centre and box are those of rows."""
-        pairs = PairedSource(source, gate.adjacency)
+        pairs = PairedSource(source, gate.adjacency, gate.order)
         inner = self.inner.run(pairs, replace(start, centre=None, box=None), gate)
         gate.rows = pairs.unpaired  # the inner release has counted pairs
         return CentredResult(np.zeros(source.n_columns), 0.0, None, inner)

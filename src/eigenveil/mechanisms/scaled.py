@@ -44,7 +44,9 @@ class Scaled(Generic[Result]):
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows once more than ``inner``; its centre is in scaled units."""
         raw = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid)
-        counts = column_counts(PairedSource(source, gate.adjacency), raw, gate.adjacency)
+        counts = column_counts(
+            PairedSource(source, gate.adjacency, gate.order), raw, gate.adjacency
+        )
         scale = gate.draw(self.scale, counts)
         if not np.isfinite(scale).any():
             raise NothingFoundError(

@@ -33,10 +33,12 @@ def top_eigenpairs(
         )
         if residual <= tolerance:
             return values, rows
-    if k == d:
-        values, vectors = eigh(matrix, driver="evd")  # divide and conquer: faster for all of them
-    else:
-        values, vectors = eigh(matrix, subset_by_index=[d - k, d - 1])
+    values, vectors = (
+        eigh(matrix, subset_by_index=[d - k, d - 1]) if k < d else (matrix[:0, 0],) * 2
+    )
+    if values.size < k:  # all are wanted, or LAPACK's subset has missed some of a cluster
+        values, vectors = eigh(matrix, driver="evd")
+        values, vectors = values[d - k :], vectors[:, d - k :]
     return np.ascontiguousarray(values[::-1]), signed(vectors[:, ::-1].T)
 
 
