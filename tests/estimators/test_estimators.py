@@ -471,10 +471,11 @@ def test_bounds_and_their_origin_are_stated(estimator, rows):
     stated = estimator(**BUDGET, row_norm=2.5).fit(rows)
     assert "rows farther than 2.5 from the centre" in stated.privacy_.sentence()
     assert stated.release_.settings["bounds"] is None
-    columns = estimator(**BUDGET, bounds=(np.zeros(5), np.arange(1, 6))).fit(rows)
+    columns = estimator(**BUDGET, **clipping, bounds=(np.zeros(5), np.arange(1, 6))).fit(rows)
     assert "[0, 1], [0, 2], [0, 3], [0, 4], [0, 5]" in columns.privacy_.sentence()
     assert columns.release_.settings["bounds"]["high"] == [1, 2, 3, 4, 5]
-    wide = estimator(**BUDGET, bounds=(np.zeros(20), np.arange(1, 21))).fit(np.ones((4, 20)))
+    range_of_20 = (np.zeros(20), np.arange(1, 21))
+    wide = estimator(**BUDGET, **clipping, bounds=range_of_20).fit(np.ones((4, 20)))
     assert "20 intervals listed in release.json" in wide.privacy_.sentence()
 
 
