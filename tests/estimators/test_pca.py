@@ -339,6 +339,30 @@ def test_a_column_without_a_scale_is_left_out():
         PrivatePCA(1, **BUDGET, scale="private").fit(np.ones((50, 3)))
 
 
+def test_a_private_rank_of_the_columns_that_are_left():
+    """Four columns with a scale and two without; one strong pair among the four."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((40_000, 6))
+    rows[:, 1] = rows[:, 0] + 0.1 * rows[:, 1]
+    rows[:, 4:] = 7.0
+    fitted = PrivatePCA("private", **BUDGET, scale="private", random_state=0).fit(rows)
+    assert fitted.n_components_ == 1
+    assert np.linalg.norm(fitted.components_[0, :2]) > 0.98
+    everything = PrivatePCA(**BUDGET, scale="private", random_state=0).fit(rows)
+    assert everything.components_.shape == (4, 6)
+
+
+@pytest.mark.parametrize("options", [{"centring": "paired"}, {"scale": "private"}])
+@pytest.mark.parametrize("n", [40, 41])
+def test_a_row_that_stops_the_run_is_found_before_the_charge(options, n, tmp_path):
+    ledger = Ledger.create(tmp_path / "l", **BUDGET)
+    rows = spikes(n, 4, 1)
+    rows[7, 2] = np.nan
+    with pytest.raises(InvalidDataError, match="missing or infinite"):
+        PrivatePCA(1, **BUDGET, **options, ledger=ledger).fit(rows)
+    assert ledger.entries == ()
+
+
 def test_wide_tables_never_become_square():
     """20,000 columns: a matrix of them would fill 3.2 GB; the noise is drawn as it is needed."""
     rows = spikes(300, 20_000, 1, size=1000.0).astype(np.float32)
@@ -434,6 +458,7 @@ MISTAKES = [
     ),
     ({"mechanism": "gap-projector", "n_components": 4}, InvalidParameterError, "fewer components"),
     ({"mechanism": "gap-projector", "n_components": None}, InvalidParameterError, "fewer comp"),
+    ({"mechanism": "gap-projector", "scale": "private"}, InvalidParameterError, "give the scales"),
     ({"variances": True, "rows": 100}, InvalidParameterError, "too few rows for variances"),
     ({**SPIKED, "row_norm": 1.0}, InvalidParameterError, "leave row_norm, bounds and scale"),
     ({**SPIKED, "scale": "private"}, InvalidParameterError, "leave row_norm, bounds and scale"),

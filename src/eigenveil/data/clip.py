@@ -154,6 +154,11 @@ class Clip:
             squares = _squared_norms(moved)
         return invalid, squares
 
+    def check(self, rows: NDArray[Any]) -> None:
+        """Stop at a row that stops a run, before anything is charged."""
+        with np.errstate(all="ignore"):
+            self._invalid(rows, rows.sum(axis=1, dtype=np.float64))
+
     def about_centre(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Rows about the centre before they are clipped; invalid ones are zero."""
         moved = np.empty(rows.shape)

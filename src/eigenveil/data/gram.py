@@ -19,7 +19,7 @@ from scipy.linalg import blas
 
 from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
-from eigenveil.data.source import RowSource, ScaledSource, tables
+from eigenveil.data.source import ArraySource, ParquetSource, RowSource, ScaledSource, tables
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -193,10 +193,9 @@ def limit_rows(rows: int) -> int:
 def public_rows(source: RowSource) -> int:
     """Number of rows, for neighbours that share it; read only where the source does not know."""
     source = source.base if isinstance(source, ScaledSource) else source
-    rows: int | None = getattr(source, "n_rows", None)
-    if rows is None:
-        rows = sum(chunk.shape[0] for chunk in tables(source))
-    return require_rows(limit_rows(rows))
+    if isinstance(source, (ArraySource, ParquetSource)):
+        return require_rows(limit_rows(source.n_rows))
+    return require_rows(limit_rows(sum(chunk.shape[0] for chunk in tables(source))))
 
 
 def require_rows(rows: int) -> int:

@@ -248,7 +248,7 @@ class PairedSource:
 
     def chunks(self) -> Iterator[NDArray[np.float64]]:
         """Differences in chunks; halved, so that none overflows."""
-        size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
+        size = max(1, _CHUNK_BYTES // (8 * self._rows.shape[1]))
         for start in range(0, len(self._pairs), size):
             first, second = self._pairs[start : start + size].T
             with np.errstate(all="ignore"):  # a warning would depend on the records

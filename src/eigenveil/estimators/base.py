@@ -182,7 +182,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         name = asked.mechanism
         gate = Gate(procedure.cost(), label=name, adjacency=adjacency, ledger=ledger, noise=noise)
         result = procedure.run(source, asked.stated.start, gate)
-        rows = gate.rows if asked.n_rows is None else asked.n_rows
+        rows = gate.rows
         stated = replace(asked.stated, words=self._words(asked.stated, result))
         del X, source, asked  # post-processing only from here
         kind, assumption = self._model()

@@ -131,8 +131,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Directions of largest variance, as rows.
     reliability_ : array of shape (n_components,)
         Expected squared cosine between each component and those the same rows would give about
-        the same centre without noise (components of equal variance may mix among themselves); 0
-        where it cannot be told from noise.
+        the same centre without noise; 0 where it cannot be told from noise. Directions of nearly
+        the same variance mix, among themselves and with those that were not released, which is
+        not counted.
     distinguishable_ : array of shape (n_components,)
         Whether each component stands out from the noise of the matrix. The error of the centre may
         add one component: where it could, the likeliest is taken for it.
@@ -382,6 +383,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def _check_private_scale(self, asked: Asked) -> None:
         if self.bounds is not None:
             raise InvalidParameterError("private scales need no bounds: leave one of them out")
+        if asked.mechanism == "gap-projector":
+            raise InvalidParameterError(
+                "'gap-projector' needs to know its columns beforehand: give the scales"
+            )
         if not asked.adjacency.count_is_public:
             raise UnsupportedNotionError(
                 "private scales need a public number of rows: give the scales, or choose "
@@ -470,7 +475,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         )
 
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
-        self.plan_ = plan = self._plan(asked)
+        self._planned = plan = self._plan(asked)
         whole = strength(asked.budget, Pure if asked.pure else Gaussian, asked.mechanism)
         if plan.variances and plan.too_few(Allowance(whole, asked.pure)):
             raise InvalidParameterError(
@@ -484,22 +489,22 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return build
 
     def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
-        alone = isinstance(procedure, Uncentred) and len(self.plan_.shares) == 1
+        alone = isinstance(procedure, Uncentred) and len(self._planned.shares) == 1
         return alone and asked.family.one_pass
 
     def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
         words = list(stated.words)
-        match self.plan_.centring:
+        match self._planned.centring:
             case "none":
                 words.append("the origin is taken as the centre")
             case "mean":
                 words.append("the centre is a private mean")
             case "located":
-                within = "within the stated range" if self.plan_.bounded else "without a bound"
+                within = "within the stated range" if self._planned.bounded else "without a bound"
                 words.append(f"the centre is private, found {within}")
             case "paired":
                 words = ["none needed: differences of pairs of rows, each scaled to unit length"]
-                if self.plan_.bounded:
+                if self._planned.bounded:
                     words.append("the stated range is not used")
         if result.scale is not None:
             left = int(np.sum(np.isinf(result.scale)))
@@ -517,12 +522,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     @property
     def _pair(self) -> float:
         """From half differences of two rows to what has the covariance of one."""
-        return math.sqrt(2) if self.plan_.centring == "paired" else 1.0
+        return math.sqrt(2) if self._planned.centring == "paired" else 1.0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the components of ``X``: an array, a data frame, a path, or chunks."""
         outcome = self._release(X)
         del X
+        self.plan_ = self._planned
         staged: StagedComponents = outcome.result.inner
         noisy = staged.components
         normalised = self._normalises(outcome.mechanism)

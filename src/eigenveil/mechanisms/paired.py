@@ -14,14 +14,21 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.source import PairedSource, RowSource
+from eigenveil.data.source import PairedSource, RowSource, tables
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["Paired"]
+__all__ = ["Paired", "drawn_pairs"]
 
 Result = TypeVar("Result")
+
+
+def drawn_pairs(source: RowSource, clip: Clip, gate: Gate) -> PairedSource:
+    """Random pairs, once every row is known to be one that ``clip`` accepts: drawing charges."""
+    for chunk in tables(source):
+        clip.check(chunk)
+    return PairedSource(source, gate.adjacency, gate.order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +44,7 @@ class Paired(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the differences as ``start`` says, about zero: centre and box are those of rows."""
-        pairs = PairedSource(source, gate.adjacency, gate.order)
+        pairs = drawn_pairs(source, start, gate)
         inner = self.inner.run(pairs, replace(start, centre=None, box=None), gate)
         gate.rows = pairs.unpaired  # the inner release has counted pairs
         return CentredResult(np.zeros(source.n_columns), 0.0, None, inner)

@@ -14,10 +14,11 @@ import numpy as np
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.norms import column_counts
-from eigenveil.data.source import PairedSource, RowSource, ScaledSource
+from eigenveil.data.source import RowSource, ScaledSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.paired import drawn_pairs
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
@@ -44,9 +45,7 @@ class Scaled(Generic[Result]):
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows once more than ``inner``; its centre is in scaled units."""
         raw = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid)
-        counts = column_counts(
-            PairedSource(source, gate.adjacency, gate.order), raw, gate.adjacency
-        )
+        counts = column_counts(drawn_pairs(source, raw, gate), raw, gate.adjacency)
         scale = gate.draw(self.scale, counts)
         if not np.isfinite(scale).any():
             raise NothingFoundError(

@@ -187,8 +187,9 @@ def _reliability(arrays: Mapping[str, NDArray[np.float64]], clear: NDArray[np.bo
     return (
         "<p>Noise turns directions. Shown is the expected share of each component that lies in the "
         "span of those that the same rows would give about the same centre without noise; "
-        "components of similar variance mix among themselves. Grey ones cannot be told from "
-        f"noise.{rest}</p><table class='bars'>{bars}</table>"
+        "directions of similar variance mix, among themselves and with those not released, which "
+        f"is not counted. Grey ones cannot be told from noise.{rest}</p>"
+        f"<table class='bars'>{bars}</table>"
     )
 
 

@@ -103,15 +103,7 @@ class Staged:
         inner = self.inner
         bounded = directions(clip) if self.normalise else clip
         if self.rank is not None:
-            moment = second_moment(source, bounded, gate.adjacency)
-            found = gate.draw(self.rank, eigenvalues(moment)).rank
-            if found is None:
-                raise NothingFoundError(
-                    "no component stands out from the noise, so there is no rank, and its share "
-                    "of the budget is spent with the rest: state n_components, or give more rows "
-                    "or a larger budget"
-                )
-            inner = replace(inner, n_components=found)
+            inner = replace(inner, n_components=self._found(source, bounded, gate, self.rank))
         elif getattr(inner, "n_components", 0) > source.n_columns:  # some have been left out
             inner = replace(inner, n_components=source.n_columns)
         released = inner.run(source, bounded, gate)
@@ -119,3 +111,20 @@ class Staged:
             return StagedComponents(released, None, None)
         variance, reach = self.variances.run(source, clip, gate, released.components, self.lazy)
         return StagedComponents(released, variance, reach)
+
+    def _found(self, source: RowSource, clip: Clip, gate: Gate, rank: PrivateRank) -> int:
+        """The private rank, of the columns that are left."""
+        most = min(rank.max_rank, source.n_columns - 1)
+        if most < 1:
+            raise NothingFoundError(
+                "only one column has a scale that stands out, which leaves no rank to find, and "
+                "the budget is spent: give the scales, more rows or a larger budget"
+            )
+        moment = second_moment(source, clip, gate.adjacency)
+        found = gate.draw(replace(rank, max_rank=most), eigenvalues(moment)).rank
+        if found is None:
+            raise NothingFoundError(
+                "no component stands out from the noise, so there is no rank, and the budget is "
+                "spent: state n_components, or give more rows or a larger budget"
+            )
+        return found
