@@ -412,8 +412,17 @@ def test_reliability_is_what_is_measured(procedure, strengths):
     tolerance = 0.15 * (1 - got.mean) + 5 * got.error
     assert (np.abs(got.said - got.mean) < tolerance).all()
     for factor in (1.3, 1 / 1.3):
-        wrong = reliability(got.last.eigenvalues, got.last.trace, got.last.law.scaled(factor))
+        last, law = got.last, got.last.law.scaled(factor)
+        wrong = reliability(last.eigenvalues, last.trace, law, last.energy)
         assert (np.abs(wrong - got.mean)[:2] > tolerance[:2]).all()
+
+
+def test_a_direction_among_many_is_not_relied_on():
+    """White rows, far more of them than noise needs: their leading direction is one of many."""
+    rows = np.random.default_rng(0).standard_normal((20_000, 20))
+    for seed in range(5):
+        found, _ = run(SphericalPCA(mu=MU, n_components=1), rows, seed)
+        assert found.reliability[0] == 0
 
 
 def test_reliability_of_a_step_is_what_is_measured():

@@ -131,9 +131,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Directions of largest variance, as rows.
     reliability_ : array of shape (n_components,)
         Expected squared cosine between each component and those the same rows would give about
-        the same centre without noise; 0 where it cannot be told from noise. Directions of nearly
-        the same variance mix, among themselves and with those that were not released, which is
-        not counted.
+        the same centre without noise; 0 where it cannot be told from noise, or is one of many like
+        it. Directions of nearly the same variance mix, among themselves and with the next that
+        were not released, which is not counted.
     distinguishable_ : array of shape (n_components,)
         Whether each component stands out from the noise of the matrix. The error of the centre may
         add one component: where it could, the likeliest is taken for it.

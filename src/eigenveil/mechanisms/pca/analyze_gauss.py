@@ -115,6 +115,7 @@ class AnalyzeGauss:
         energy = float(values @ values) + _energy_beside(vectors, *asked)
         law = law.scaled(query.unit)
         values *= query.unit
+        energy *= query.unit**2
         trace = (query.trace + lazy.trace()) * query.unit
         return NoisyComponents(
             components=vectors,
@@ -122,8 +123,8 @@ class AnalyzeGauss:
             trace=trace,
             noise_scale=law.scale,
             law=law,
-            reliability=reliability(values, trace, law),
-            energy=energy * query.unit**2,
+            reliability=reliability(values, trace, law, energy),
+            energy=energy,
         )
 
 

@@ -52,21 +52,32 @@ def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
     assert noisy.law is not None  # there is noise
     values, vectors = top_eigenpairs(noisy.matrix, k, negligible(noisy.law))
     trace = float(np.trace(noisy.matrix))
+    energy = float(np.sum(noisy.matrix**2))
     return NoisyComponents(
         components=vectors,
         eigenvalues=values,
         trace=trace,
         noise_scale=noisy.noise_scale,
         law=noisy.law,
-        reliability=reliability(values, trace, noisy.law),
-        energy=float(np.sum(noisy.matrix**2)),
+        reliability=reliability(values, trace, noisy.law, energy),
+        energy=energy,
     )
 
 
-def reliability(values: NDArray[np.float64], trace: float, law: NoiseLaw) -> NDArray[np.float64]:
-    """Squared cosines that noise of this law leaves to eigenvectors of these noisy eigenvalues."""
+def reliability(
+    values: NDArray[np.float64], trace: float, law: NoiseLaw, energy: float
+) -> NDArray[np.float64]:
+    """Squared cosines that noise of this law leaves to eigenvectors of these noisy eigenvalues.
+
+    Zero inside the bulk of the others, of table and noise together: there a direction is one of
+    many. ``energy`` is the squared Frobenius norm.
+    """
     level = law.level(values, trace)
-    return np.array([law.signal(value - level)[1] for value in values])
+    others = law.d - values.size
+    beside = energy - float(values @ values) - others * level**2
+    bulk = math.sqrt(max(0.0, beside / others)) if others else 0.0
+    edge = level + bulk * (2 + 2.02 * law.d ** (-2 / 3))  # of a semicircle, as `floor` has it
+    return np.array([law.signal(value - level)[1] if value > edge else 0.0 for value in values])
 
 
 def negligible(law: NoiseLaw) -> float:
