@@ -425,6 +425,18 @@ def test_a_direction_among_many_is_not_relied_on():
         assert found.reliability[0] == 0
 
 
+def test_components_inside_the_bulk_are_not_stretched_along():
+    """Clear of the noise alone but not of the bulk: reliability 0, and nothing divides by it."""
+    rows = spectrum(3000, 6, d=60)
+    rough, _ = run(SphericalPCA(mu=MU, n_components=1), rows, 0)
+    assert (
+        TangentPCA(mu=MU, n_components=1)._stretch(
+            replace(rough, reliability=np.zeros(1)), MU, REPLACE
+        )
+        is None
+    )
+
+
 def test_reliability_of_a_step_is_what_is_measured():
     """Within 25 % of the loss and five standard errors: rows that were stretched vary in another
     way. A reliability that knows of one release only says something else.

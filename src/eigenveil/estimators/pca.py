@@ -531,11 +531,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.plan_ = self._planned
         staged: StagedComponents = outcome.result.inner
         noisy = staged.components
-        normalised = self._normalises(outcome.mechanism)
         # Of normalised rows only shares mean anything, and no count is needed for them.
         positive = np.maximum(noisy.eigenvalues, 0.0)
         whole = max(noisy.trace, float(positive.sum())) or 1.0
-        unit = 1 / whole if normalised else outcome.per_row
+        unit = 1 / whole if self.plan_.normalise else outcome.per_row
         self._place(outcome, noisy.components)
         self.explained_variance_ratio_ = positive / whole
         self.explained_variance_ = positive * unit
@@ -545,9 +544,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             self.explained_variance_ = positive / inside * variance
         self.n_components_ = len(self.components_)
         self.n_samples_ = outcome.n_rows
-        rows = (
-            outcome.n_rows or outcome.result.noisy_count or np.nan
-        )  # unknown where none is needed
+        rows = outcome.n_rows or outcome.result.noisy_count or np.nan
         self.singular_values_ = np.sqrt(self.explained_variance_ * rows)
         self.reliability_ = noisy.reliability
         self.privacy_ = outcome.guarantee

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Procedure
-from eigenveil.mechanisms.centred import Centred, CentredResult, Uncentred
+from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
 from eigenveil.mechanisms.located import SHARES, Located, distance_epsilon
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
@@ -31,7 +31,7 @@ __all__ = ["Centring", "Plan", "free_centring"]
 Centring = Literal["none", "mean", "located", "paired"]
 
 _SEARCHABLE = 48.0  # epsilon times rows, at which a search fails once in twenty times
-_MEAN_SHARES = {False: 0.1, True: 0.2}  # by whether the budget is pure
+_MEAN_SHARES = {False: CENTRE_SHARE, True: 0.2}  # by whether the budget is pure
 
 
 def free_centring(

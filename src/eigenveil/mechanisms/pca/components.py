@@ -10,7 +10,7 @@ from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.spectral import top_eigenpairs
 
-__all__ = ["NoisyComponents", "leading", "negligible", "reliability"]
+__all__ = ["NoisyComponents", "energy_beside", "leading", "negligible", "reliability"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,10 +74,15 @@ def reliability(
     """
     level = law.level(values, trace)
     others = law.d - values.size
-    beside = energy - float(values @ values) - others * level**2
+    beside = energy_beside(values, energy, level, law.d)
     bulk = math.sqrt(max(0.0, beside / others)) if others else 0.0
     edge = level + bulk * (2 + 2.02 * law.d ** (-2 / 3))  # of a semicircle, as `floor` has it
     return np.array([law.signal(value - level)[1] if value > edge else 0.0 for value in values])
+
+
+def energy_beside(values: NDArray[np.float64], energy: float, level: float, d: int) -> float:
+    """Sum of squares, about their level, of the eigenvalues that are not among ``values``."""
+    return energy - float(values @ values) - (d - values.size) * level**2
 
 
 def negligible(law: NoiseLaw) -> float:

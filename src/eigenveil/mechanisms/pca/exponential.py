@@ -30,7 +30,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
@@ -42,7 +41,7 @@ from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoi
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.exponential import BinghamDirection, draw_directions
 from eigenveil.mechanisms.pca.components import NoisyComponents
-from eigenveil.numerics.spectral import project_to_simplex
+from eigenveil.mechanisms.scalars.leading import possible_eigenvalues
 from eigenveil.privacy.cost import Composed, Cost
 
 __all__ = ["VALUE_SHARE", "ExponentialPCA"]
@@ -90,8 +89,7 @@ class ExponentialPCA:
         moment = second_moment(source, clip, gate.adjacency)
         directions = draw_directions(moment, self.direction, self.n_components, gate)
         noisy = gate.draw(self.values, along_with_rest(moment, directions.T))
-        descending = isotonic_regression(noisy.values[:-1], increasing=False).x
-        values = project_to_simplex(descending, moment.trace_bound)
+        values = possible_eigenvalues(noisy.values[:-1], moment.trace_bound)
         trace = min(moment.trace_bound, float(values.sum()) + max(0.0, float(noisy.values[-1])))
         return NoisyComponents(
             components=np.ascontiguousarray(directions.T),

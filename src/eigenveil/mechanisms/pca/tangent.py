@@ -34,7 +34,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
-from eigenveil.mechanisms.pca.components import NoisyComponents, leading
+from eigenveil.mechanisms.pca.components import NoisyComponents, energy_beside, leading
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import signed
@@ -145,17 +145,17 @@ class TangentPCA:
         others = law.d - k
         if others < 2 or rough.trace <= 0:  # one direction has no level of its own
             return None
+        if rough.reliability.min() < _CLEAR:
+            return None
         level = law.level(rough.eigenvalues, rough.trace)
         signals = np.array([law.signal(value - level) for value in rough.eigenvalues])
-        if signals[:, 1].min() < _CLEAR:
-            return None
         # A component of squared cosine o has the share o of its signal inside.
         share = (float(signals[:, 0] @ signals[:, 1]) + k * level) / rough.trace
         # The step divides by what is left of the signal along the rough components.
         if not 0 < share < 1 or 4 * share * (1 - share) * _GAIN > signals[:, 1].min() ** 2:
             return None
         entries = others * (others + 1) / 2 - 1  # of noise about its level
-        beside = rough.energy - float(rough.eigenvalues @ rough.eigenvalues) - others * level**2
+        beside = energy_beside(rough.eigenvalues, rough.energy, level, law.d)
         if beside <= 0:  # where it is estimated
             return None
         structure = 1 - law.deviation**2 * entries / beside
