@@ -16,7 +16,6 @@ from eigenveil.data.gram import public_rows
 from eigenveil.data.source import RowSource, ScaledSource, as_table, is_streamed, open_rows, tables
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator
 from eigenveil.estimators.bounds import StatedBounds
-from eigenveil.estimators.plan import Centring, Plan, free_centring
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidDataError,
@@ -37,6 +36,7 @@ from eigenveil.mechanisms.pca.staged import StagedComponents
 from eigenveil.mechanisms.pca.tangent import TangentPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.numerics.spiked_model import SpikedModel
+from eigenveil.planner.stages import Centring, Plan, free_centring
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian, Pure

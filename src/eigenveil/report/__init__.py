@@ -1,0 +1,1 @@
+"""Figures of releases and ledgers, in the style of scikit-learn displays."""
