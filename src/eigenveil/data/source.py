@@ -7,6 +7,7 @@ import csv
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Protocol, TextIO, runtime_checkable
 
@@ -34,10 +35,13 @@ __all__ = [
     "is_streamed",
     "open_rows",
     "tables",
+    "thinned",
 ]
 
 _CHUNK_BYTES = 1 << 24
+_BATCH_BYTES = 1 << 22  # of parquet, beside pages of every column
 _MOST = 1e300  # of a scaled entry
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio
 _CSV_LINES, _CSV_CELLS = 1 << 14, 1 << 20  # read at a time, whichever is less
 
 
@@ -160,6 +164,36 @@ def tables(source: RowSource) -> Iterator[NDArray[Any]]:
         yield chunk
 
 
+def thinned(
+    source: RowSource,
+    share: float,
+    adjacency: Adjacency,
+    check: Callable[[NDArray[Any]], None],
+) -> RowSource:
+    """About ``share`` of the rows, held in memory; ``check`` sees every row on the way.
+
+    Which ones depends on their position alone, so neighbours differ in one of them at most. The
+    multiples of the golden ratio fall in step with no other period, whatever a table is sorted by.
+    """
+    if share >= 1:
+        return source
+    if not adjacency.count_is_public:  # a further row would move all others
+        raise UnsupportedNotionError("a sample by position needs adjacency='replace-one'")
+    if isinstance(source, ScaledSource):
+        return source.over(thinned(source.base, share, adjacency, check))
+    kept, filled, seen = np.empty((1 << 10, source.n_columns)), 0, 0
+    for chunk in tables(source):
+        check(chunk)
+        places = np.arange(seen, seen + len(chunk), dtype=np.uint64) * _GOLDEN
+        rows = chunk[places < np.uint64(share * 2.0**64)]
+        while len(kept) < filled + len(rows):
+            kept.resize((2 * len(kept), source.n_columns), refcheck=False)  # in place, mostly
+        kept[filled : filled + len(rows)] = rows
+        filled += len(rows)
+        seen += len(chunk)
+    return ArraySource(kept[:filled])
+
+
 class ArraySource:
     """An array in memory or memory-mapped."""
 
@@ -268,6 +302,13 @@ class ScaledSource:
         names = source.feature_names
         self.feature_names = None if names is None else tuple(names[j] for j in self._kept)
         self.rereadable = source.rereadable
+
+    def over(self, base: RowSource) -> "ScaledSource":
+        """The same scales on other rows of the same columns."""
+        other = copy(self)
+        other.base = base
+        other.rereadable = base.rereadable
+        return other
 
     def scaled(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Rows of ``base``, with the columns that are kept divided by their scales."""
@@ -391,11 +432,12 @@ class ParquetSource:
         """Batches inside each row group; a missing value becomes NaN."""
         import pyarrow.parquet
 
-        size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
+        size = max(1, _BATCH_BYTES // (8 * self.n_columns))
         try:
-            # A small read buffer: a file of one row group would otherwise be held as a whole.
+            # A small read buffer, one for each column: a file of one row group would otherwise be
+            # held as a whole.
             with pyarrow.parquet.ParquetFile(
-                self._path, buffer_size=1 << 20, pre_buffer=False
+                self._path, buffer_size=1 << 16, pre_buffer=False
             ) as file:
                 for batch in file.iter_batches(size, columns=list(self.feature_names)):
                     # Columns lie apart: copy them into rows so that products are contiguous.

@@ -467,6 +467,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             bounded=self.bounds is not None,
             row_norm=asked.stated.clip.row_norm,
             n_rows=asked.n_rows,
+            n_columns=asked.n_columns,
             max_rank=asked.n_components if isinstance(self.n_components, str) else None,
             scale=isinstance(self.scale, str),
             variances=bool(self.variances),
