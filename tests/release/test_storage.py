@@ -1,10 +1,10 @@
 """One file instead of a folder: the same release, and no way out of it."""
 
-import io
 import subprocess
 import sys
 import warnings
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def test_a_bomb_is_refused_unread(zipped):
 
 def test_a_member_that_claims_to_be_huge_is_refused(zipped):
     data = bytearray(zipped.read_bytes())
-    entry = data.index(b"PK\x01\x02")  # the central directory
+    entry = data.rindex(b"PK\x01\x02")  # in the directory at the end
     data[entry + 24 : entry + 28] = (1 << 30).to_bytes(4, "little")
     zipped.write_bytes(data)
     with pytest.raises(VerificationError, match="claims to hold more"):
@@ -91,12 +91,8 @@ def test_a_damaged_zip_is_the_same_release_or_refused(tmp_path_factory, place, m
     good = RELEASE.save(path).read_bytes()
     at = int(place * len(good))
     path.write_bytes(good[:at] if cut else good[:at] + bytes([good[at] ^ mask]) + good[at + 1 :])
-    try:
+    with pytest.raises(VerificationError) if cut else suppress(VerificationError):
         assert Release.load(path).as_dict() == RELEASE.as_dict()
-    except VerificationError as error:
-        assert "\n" not in str(error)
-    else:
-        assert not cut
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04"])
@@ -113,13 +109,7 @@ import sys
 from eigenveil.release import Release
 Release.verify({str(zipped)!r}).transform([[1.0, 2.0, 3.0, 4.0]])
 private = ("eigenveil.estimators", "eigenveil.mechanisms", "sklearn", "cryptography", "onnx")
-sys.exit(str([name for name in private if name in sys.modules] or ""))
+assert not [name for name in private if name in sys.modules]
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_zips_of_one_release_are_the_same_bytes_but_for_the_arrays(tmp_path):
-    one, other = (RELEASE.save(tmp_path / name) for name in ("a.zip", "b.zip"))
-    assert [name for name, _ in members(one)] == [name for name, _ in members(other)]
-    assert io.BytesIO(one.read_bytes()).read() == other.read_bytes()

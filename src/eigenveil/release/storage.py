@@ -59,7 +59,9 @@ def unzip(data: bytes, name: str) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
             if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-                raise VerificationError(f"{name} holds compressed files: a release has none")
+                raise VerificationError(
+                    f"{name} is compressed, which a release is not: unpack it, check the folder"
+                )
             # Members that share their bytes would add up to more.
             if sum(member.file_size for member in members) > len(data):
                 raise VerificationError(f"{name} claims to hold more than it does")
