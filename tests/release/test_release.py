@@ -261,6 +261,19 @@ def test_unreadable_json_is_refused(folder, text):
         Release.verify(folder)
 
 
+@pytest.mark.parametrize("depth", [1000, 10_000])
+def test_a_statement_nested_too_deeply_is_refused(folder, depth):
+    text = (folder / "release.json").read_text()
+    document = json.loads(text)
+    cost = json.dumps(document["guarantee"]["cost"])
+    document["guarantee"]["cost"] = "HERE"
+    nested = '{"kind": "composed", "parts": [' * depth + cost + "]}" * depth
+    (folder / "release.json").write_text(json.dumps(document).replace('"HERE"', nested))
+    reseal(folder)
+    with pytest.raises(VerificationError):
+        Release.verify(folder)
+
+
 @pytest.mark.parametrize("number", [2, 10, 123456789])
 def test_a_newer_schema_asks_for_an_upgrade(folder, number):
     document = json.loads((folder / "release.json").read_text())

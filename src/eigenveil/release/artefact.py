@@ -165,15 +165,13 @@ class Release:
 
     @classmethod
     def _parse(cls, content: Mapping[str, bytes]) -> "Release":
-        document = _document(content["release.json"])
-        schema.check_version(document)
-        schema.check(document)
+        document, guarantee = _statement(content["release.json"])
         arrays = _arrays(content["arrays.npz"])
         _check_arrays(document["kind"], document["settings"], arrays)
         loaded = cls(
             kind=document["kind"],
             mechanism=document["mechanism"],
-            guarantee=_guarantee(document["guarantee"]),
+            guarantee=guarantee,
             settings=document["settings"],
             arrays=arrays,
             created=document["created"],
@@ -205,7 +203,6 @@ class Release:
         content = storage.read(Path(folder))
         signature = _signature(content, key)
         release = cls._parse(content)
-        lengths = {len(release.arrays["components"])} if release.kind == "pca" else set()
         return {
             **release.as_dict(),
             "fingerprint": _fingerprint(content),
@@ -214,7 +211,7 @@ class Release:
             "values": {
                 name: array.tolist()
                 for name, array in release.arrays.items()
-                if array.ndim == 1 and name not in ("mean", "scale") and len(array) in lengths
+                if release.kind == "pca" and array.ndim == 1 and name not in ("mean", "scale")
             },
         }
 
@@ -318,8 +315,19 @@ def _words(signature: Signature | None, *, trusted: bool) -> str:
     return f"signed by {signature.signer}, not checked against a key you trust"
 
 
+def _statement(data: bytes) -> tuple[dict[str, Any], Guarantee]:
+    """What ``release.json`` says, and the promise in it."""
+    try:
+        document = _document(data)
+        schema.check_version(document)
+        schema.check(document)
+        return document, _guarantee(document["guarantee"])
+    except RecursionError:
+        raise VerificationError("release.json is nested too deeply") from None
+
+
 def _document(data: bytes) -> Any:
-    """The statement; a name that is there twice, or a number that is none, would mislead."""
+    """A name that is there twice, or a number that is none, would mislead: neither is JSON."""
 
     def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(members)) < len(members):
@@ -329,7 +337,7 @@ def _document(data: bytes) -> Any:
     try:
         document = json.loads(data, object_pairs_hook=once)
         json.dumps(document, allow_nan=False)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise VerificationError("release.json is not JSON") from None
     return document
 

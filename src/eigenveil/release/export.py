@@ -16,6 +16,7 @@ they are not verified afterwards, so hand out the release itself too.
 
 import csv
 import io
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -171,9 +172,8 @@ def _onnx(release: Release) -> Files:
         opset_imports=[helper.make_opsetid("", 17)],
         ir_version=8,
     )
-    names = release.feature_names
-    if names is not None:
-        helper.set_model_props(model, {"feature_names": "\n".join(names)})
+    if release.feature_names is not None:
+        helper.set_model_props(model, {"feature_names": json.dumps(release.feature_names)})
     onnx.checker.check_model(model)
     return {"": model.SerializeToString()}
 
