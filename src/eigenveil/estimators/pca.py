@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows
-from eigenveil.data.source import RowSource, ScaledSource, as_table, is_streamed, open_rows, tables
+from eigenveil.data.source import RowSource, ScaledSource, is_streamed, open_rows, tables
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator
 from eigenveil.estimators.bounds import StatedBounds
 from eigenveil.exceptions import (
@@ -43,6 +43,7 @@ from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
+from eigenveil.release.projection import Projection
 
 __all__ = ["PrivatePCA"]
 
@@ -651,24 +652,20 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return np.concatenate([np.empty((0, self.n_components_)), *scores])
 
     def _scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        rows = rows.astype(np.float64, copy=False)
-        if self.on_invalid == "raise" and not np.isfinite(rows).all():
-            raise InvalidDataError("a row to transform holds NaN or inf: fill it or drop the row")
-        with np.errstate(invalid="ignore", over="ignore"):
-            scores: NDArray[np.float64] = ((rows - self.mean_) / self.scale_) @ self.components_.T
-        scores[~np.isfinite(scores).all(axis=1)] = np.nan
-        return scores
+        return self._projection().scores(rows)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Rows with the given scores; as private as the scores are."""
         check_is_fitted(self)
-        scores = as_table(X)
-        if scores.shape[1] != self.n_components_:
-            raise InvalidDataError(f"scores must have {self.n_components_} columns")
-        spread = np.where(np.isfinite(self.scale_), self.scale_, 0.0)  # mean_ is zero there
-        with np.errstate(over="ignore"):
-            rows: NDArray[np.float64] = scores @ self.components_ * spread + self.mean_
-        return rows
+        return self._projection().rows(X)
+
+    def _projection(self) -> Projection:
+        return Projection(
+            components=self.components_,
+            mean=self.mean_,
+            scale=self.scale_,
+            on_invalid=self.on_invalid,
+        )
 
     @property
     def _n_features_out(self) -> int:
