@@ -117,7 +117,7 @@ def test_polars_and_pyarrow_columns_are_refused_by_name(kind, column):
     ],
 )
 def test_a_name_stands_for_one_column(frame):
-    with pytest.raises(InvalidDataError, match="^two columns have the same name: rename one$"):
+    with pytest.raises(InvalidDataError, match=r"^two columns have the same name: rename one$"):
         as_table(frame)
 
 

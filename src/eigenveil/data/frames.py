@@ -13,12 +13,18 @@ from eigenveil.exceptions import InvalidDataError
 if TYPE_CHECKING:
     import narwhals
 
-__all__ = ["is_frame", "numbers"]
+__all__ = ["is_frame", "native", "numbers"]
 
 
 def is_frame(data: Any) -> bool:
     """Whether the data are a frame in memory, with named and typed columns."""
     return _frame(data) is not None
+
+
+def native(data: Any) -> Any:
+    """The frame without a wrapping of narwhals, which other libraries may not know."""
+    frame = _frame(data)
+    return data if frame is None else frame.to_native()
 
 
 def _frame(data: Any) -> "narwhals.DataFrame[Any] | None":

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from eigenveil.data.frames import is_frame
+from eigenveil.data.frames import is_frame, native
 from eigenveil.data.source import (
     ArraySource,
     RowSource,
@@ -320,7 +320,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         scikit-learn quotes entries in some of its messages, so it is shown numbers only.
         """
         table = as_table(X)
-        named = X if is_frame(X) else table
+        named = native(X) if is_frame(X) else table
         validate_data(self, named, reset=reset, skip_check_array=True)
         # Whether there are rows at all is private under add/remove: the sums decide.
         checked = check_array(table, dtype=None, ensure_all_finite=False, ensure_min_samples=0)

@@ -722,9 +722,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         kept = np.isfinite(self.scale_)
         loadings, noise = self.components_[:, kept], self.noise_variance_
         others = int(kept.sum()) - self.n_components_
+        rows = self._floats(rows)
         scores = self._scores(rows)
         with np.errstate(invalid="ignore", over="ignore"):
-            scaled = (self._floats(rows)[:, kept] - self.mean_[kept]) / self.scale_[kept]
+            scaled = (rows[:, kept] - self.mean_[kept]) / self.scale_[kept]
             distance = np.sum(scores**2 / self.explained_variance_, axis=1)
             if others:
                 distance += np.sum((scaled - scores @ loadings) ** 2, axis=1) / noise
