@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from eigenveil.data.frames import is_frame, numbers
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -122,9 +123,11 @@ def as_table(data: Any) -> NDArray[Any]:
     """A two-dimensional array of real numbers, or an error that shows no entry."""
     if issparse(data):
         raise InvalidDataError("sparse rows are not supported: pass a dense array, X.toarray()")
+    if hasattr(data, "collect"):
+        raise InvalidDataError("a lazy frame holds no rows yet: pass what its collect() gives")
     try:
         array = _as_array(data)
-    except MemoryError:
+    except (InvalidDataError, MemoryError):
         raise
     except Exception:  # whatever numpy or a data frame raises may quote an entry
         array = np.empty(0, dtype=object)
@@ -143,17 +146,13 @@ def as_table(data: Any) -> NDArray[Any]:
 
 
 def _as_array(data: Any) -> NDArray[Any]:
-    """Missing entries of masked arrays and nullable frames become NaN."""
+    """Missing entries of masked arrays and of frames become NaN."""
     if np.ma.isMaskedArray(data):
         return np.asarray(np.ma.filled(data.astype(np.float64), np.nan))
+    if is_frame(data):
+        return numbers(data)
     array = np.asarray(data)
-    if array.dtype.kind != "O":
-        return array
-    if any(getattr(dtype, "kind", "") in "mM" for dtype in getattr(data, "dtypes", ())):
-        return array  # dates are objects, not numbers of nanoseconds
-    if hasattr(data, "to_numpy"):
-        return np.asarray(data.to_numpy(dtype=np.float64, na_value=np.nan))
-    return array.astype(np.float64)
+    return array if array.dtype.kind != "O" else array.astype(np.float64)
 
 
 def tables(source: RowSource) -> Iterator[NDArray[Any]]:

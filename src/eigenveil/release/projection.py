@@ -51,7 +51,7 @@ class Projection:
         if self.on_missing == "centre":
             rows = np.where(np.isnan(rows), self.mean, rows)
         if self.on_invalid == "raise" and not np.isfinite(rows).all():
-            raise InvalidDataError("a row to transform holds NaN or inf: fill it or drop the row")
+            raise InvalidDataError("a row holds NaN or inf: fill it or drop the row")
         with np.errstate(invalid="ignore", over="ignore"):
             scores: NDArray[np.float64] = ((rows - self.mean) / self.scale) @ self.components.T
         scores[~np.isfinite(scores).all(axis=1)] = np.nan
