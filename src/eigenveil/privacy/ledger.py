@@ -193,10 +193,12 @@ class Ledger:
         number = len(book.entries) if number is None else number
         if not min(1, len(book.entries)) <= number <= len(book.entries):
             raise InvalidParameterError(f"the ledger has entries 1 to {len(book.entries)}")
-        costs = tuple(entry.cost for entry in book.entries[:number])
-        notion, before, _ = _used(Composed(costs[:-1]), book.budget)
-        _, spent, granted = _used(Composed(costs), book.budget)
-        return Balance(notion, before, spent, granted, book.budget.delta)
+        return _balance(book, number)
+
+    def balances(self) -> tuple[Balance, ...]:
+        """The balance at every entry, in order."""
+        book = self._read()
+        return tuple(_balance(book, entry.number) for entry in book.entries)
 
     def summary(self) -> str:
         """What was spent of what, in one line."""
@@ -284,6 +286,13 @@ def _used(spent: Cost, budget: Budget) -> tuple[str, float, float]:
         return "rho", rho_of(spent), budget.rho
     assert budget.epsilon is not None  # a Budget has rho or epsilon
     return "epsilon", epsilon_of(spent, budget.delta or 0.0), budget.epsilon
+
+
+def _balance(book: _Book, number: int) -> Balance:
+    costs = tuple(entry.cost for entry in book.entries[:number])
+    notion, before, _ = _used(Composed(costs[:-1]), book.budget)
+    _, spent, granted = _used(Composed(costs), book.budget)
+    return Balance(notion, before, spent, granted, book.budget.delta)
 
 
 def _summary(spent: Cost, budget: Budget) -> str:
