@@ -268,7 +268,7 @@ def _key(left: float, height: float) -> str:
 def draw_spending(parts: Sequence[tuple[str, float]], granted: float, notion: str) -> str:
     """One bar as long as the budget, cut into what was spent when and what is left."""
     width, edge = 720, 2
-    looks = {"spent before": "faint", "this release": "clear", "spent since": "minus"}
+    looks = {"spent before": "faint", "this release": "clear", "spent since": "later"}
     drawing, x = [], float(edge)
     drawing.append(f'<rect x="{edge}" y="2" width="{width - 2 * edge}" height="30" class="track"/>')
     slot = (width - 2 * edge) / len(parts)

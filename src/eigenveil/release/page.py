@@ -76,6 +76,7 @@ svg { display: block; width: 100%; height: auto; }
 svg text { font: 14px system-ui, sans-serif; fill: var(--ink); }
 .map svg { max-width: 44rem; } .map g text { font-size: inherit; }
 .clear { fill: var(--signal); } .faint { fill: var(--grey); } .minus { fill: var(--noise); }
+.later { fill: var(--signal); fill-opacity: .45; }
 .track, .void { fill: var(--line); } .paper { fill: var(--paper); }
 .zone { fill: var(--noise); fill-opacity: .12; } .edge { stroke: var(--noise); stroke-width: 2; }
 .grid { stroke: var(--line); } .axis { stroke: var(--soft); }

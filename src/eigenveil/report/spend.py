@@ -10,7 +10,7 @@ from eigenveil.report.canvas import GREY, INK, NOISE, SIGNAL, Display
 
 __all__ = ["SpendDisplay"]
 
-_MOST_NAMED = 8  # entries that leave room for their labels
+_MOST_NAMED = 6  # entries that leave room for their labels
 
 
 class SpendDisplay(Display):
@@ -76,8 +76,10 @@ class SpendDisplay(Display):
             ax.locator_params(axis="x", integer=True)
         when = sorted({*self.days[:1], *self.days[-1:]})
         ax.set_xlabel(f"release ({' to '.join(when)})" if when else "release")
+        ax.set_ylabel(f"{last.notion} spent")
         delta = "" if last.delta is None else f" at delta = {last.delta:g}"
-        ax.set_ylabel(f"{last.notion} spent{delta}")
-        ax.set_title(f"Spent {last.spent:.3g} of {last.granted:g}", color=INK)
+        ax.set_title(
+            f"Spent {last.notion} = {last.spent:.3g} of {last.granted:g}{delta}", color=INK
+        )
         ax.legend(frameon=False, ncols=3, loc="upper left")
         self._frame(ax, "y")
