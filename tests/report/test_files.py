@@ -1,5 +1,7 @@
 """Pages and picture files of a release, written beside it."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -97,8 +99,6 @@ def test_at_most_six_components_are_drawn(tmp_path):
 
 
 def test_pages_need_no_matplotlib_and_figures_say_so(tmp_path, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     write(covariance(np.eye(2)), tmp_path / "page.html")
     with pytest.raises(MissingExtraError, match="figures need matplotlib"):
