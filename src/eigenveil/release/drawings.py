@@ -239,7 +239,7 @@ def _numbers(values: NDArray[np.float64], left: float, cell: float) -> str:
     marks = []
     for (row, column), value in np.ndenumerate(values):
         if row != column and not np.isnan(value):
-            strong = ' class="inverse"' if abs(value) > 0.55 else ""
+            strong = ' class="inverse"' if abs(value) > 0.75 else ""
             x, y = left + cell * (column + 0.5), 4 + cell * (row + 0.5) + 5
             marks.append(_text(x, y, signed(value, ".2f"), "middle", strong))
     return "".join(marks)

@@ -1,7 +1,9 @@
 """The page for people: one self-contained HTML file, no script, no network."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from html import escape
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -37,62 +39,6 @@ _TITLES = {"pca": "Private principal components", "covariance": "Private covaria
 
 # Nothing but the style sheet of the page itself may be used by a browser.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b2733; --soft: #566573; --line: #dde3e8;
-  --paper: #ffffff; --signal: #1f6f8b; --noise: #bf4a30; --grey: #9aa7b2; --card: #f4f7f9; }
-@media screen and (prefers-color-scheme: dark) { :root { --ink: #e8edf1; --soft: #a5b4c0;
-  --line: #2f3d48; --paper: #131b22; --signal: #62b6cb; --noise: #f08a6f; --grey: #67788a;
-  --card: #1b262f; } }
-* { box-sizing: border-box; }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 48rem; margin: 2.5rem auto; padding: 0 1.2rem; overflow-wrap: break-word; }
-h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .3rem; }
-h2 { font-size: 1.2rem; margin: 2.6rem 0 .6rem; }
-h3 { font-size: 1rem; margin: 0 0 .2rem; }
-p { margin: .5rem 0 .9rem; } .soft, figcaption { color: var(--soft); }
-figcaption, .small { font-size: .875rem; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: .8rem;
-  margin: 1.4rem 0; } .tiles div { background: var(--card); border-radius: 6px;
-  padding: .7rem 1rem; } .tiles dt { color: var(--soft); font-size: .875rem; }
-.tiles dd { margin: 0; } .tiles dd:first-of-type { font-size: 1.25rem; font-weight: 600;
-  line-height: 1.35; } .tiles dd + dd { font-size: .875rem; }
-.promise { background: var(--card); padding: .5rem 1.2rem; border-left: 4px solid var(--signal);
-  border-radius: 4px; } .promise tr:last-child > * { border-bottom: none; }
-.promise tr:last-child th { color: var(--noise); }
-.warning { border-left-color: var(--noise); font-weight: 600; }
-table { border-collapse: collapse; width: 100%; } th, td { padding: .4rem .5rem .4rem 0;
-  border-bottom: 1px solid var(--line); vertical-align: top; text-align: left; }
-th { color: var(--soft); font-weight: 400; } tbody th { width: 11rem; }
-.promise th { width: 8.5rem; font-weight: 600; }
-.bars th, .bars td { vertical-align: middle; border-bottom: none; padding: .18rem .6rem .18rem 0; }
-.bars tbody th { width: 8rem; color: var(--ink); } .number { text-align: right !important;
-  width: 5rem; font-variant-numeric: tabular-nums; } .verdict { width: 1%; white-space: nowrap; }
-.bars .number { padding-right: 1.2rem; }
-figure { margin: 1rem 0; overflow-x: auto; } figure > svg { min-width: 33rem; }
-.panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr));
-  gap: 1.4rem 2rem; } .panels figure { margin: 0; } .panels svg { min-width: 0;
-  max-width: 25rem; }
-svg { display: block; width: 100%; height: auto; }
-svg text { font: 14px system-ui, sans-serif; fill: var(--ink); }
-.map svg { max-width: 44rem; } .map g text { font-size: inherit; }
-.clear { fill: var(--signal); } .faint { fill: var(--grey); } .minus { fill: var(--noise); }
-.later { fill: var(--signal); fill-opacity: .45; }
-.track, .void { fill: var(--line); } .paper { fill: var(--paper); }
-.zone { fill: var(--noise); fill-opacity: .12; } .edge { stroke: var(--noise); stroke-width: 2; }
-.grid { stroke: var(--line); } .axis { stroke: var(--soft); }
-.outline, .key { stroke: var(--soft); } .outline { fill: none; }
-svg text.warn { fill: var(--noise); }
-svg text.over { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }
-svg text.inverse { fill: var(--paper); }
-pre { background: var(--card); border-radius: 4px; padding: .8rem 1rem; overflow-x: auto;
-  font: .875rem/1.6 ui-monospace, monospace; }
-footer { margin-top: 2.6rem; padding-top: .8rem; border-top: 1px solid var(--line); }
-@media print { body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt;
-  print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  h2 { margin-top: 1.4rem; } h2, h3 { break-after: avoid; }
-  figure, tr, pre, .tiles, .promise { break-inside: avoid; } .map svg { max-width: 15cm; }
-  pre { white-space: pre-wrap; } }
-"""
 
 
 def render(
@@ -129,7 +75,7 @@ def render(
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{name}</title><style>{_STYLE}</style></head><body>
+<title>{name}</title><style>{_style()}</style></head><body>
 <header><h1>{name}</h1>
 <p class="soft">Released <time datetime="{created}">{_moment(created)}</time> with mechanism
 <b>{escape(document["mechanism"])}</b></p>
@@ -141,6 +87,11 @@ def render(
 computed from the release and public settings; no record was read for it.</footer>
 </body></html>
 """
+
+
+@lru_cache(maxsize=1)
+def _style() -> str:
+    return resources.files(__package__).joinpath("page.css").read_text("utf-8")
 
 
 def promise(guarantee: Guarantee) -> str:

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 # Told apart in grey and by readers who do not see red or green.
-SIGNAL, NOISE, GREY = "#1f6f8b", "#bf4a30", "#9aa7b2"
+SIGNAL, NOISE, GREY = "#1f6f8b", "#bf4a30", "#8593a0"
 INK, LINE = "#1b2733", "#dde3e8"
 _LETTERS = 28  # of a column's name
 

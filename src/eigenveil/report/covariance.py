@@ -68,7 +68,7 @@ class CovarianceDisplay(ReleaseDisplay):
         if len(shown.names) <= _MOST_NUMBERED:
             for (row, column), value in np.ndenumerate(shown.values):
                 if row != column and not np.isnan(value):
-                    ink = "white" if abs(value) > 0.6 else INK
+                    ink = "white" if abs(value) > 0.75 else INK
                     style = {"ha": "center", "va": "center", "color": ink, "fontsize": 8}
                     ax.text(column, row, f"{value:.2f}", **style)
         self.colorbar_ = ax.figure.colorbar(
