@@ -11,12 +11,14 @@ from eigenveil.planner.predict import (
     predictions,
     recommend,
 )
+from eigenveil.planner.reference import Rate, reference
 from eigenveil.planner.situation import Situation, Spiked, spiked
 
 __all__ = [
     "Choice",
     "Needed",
     "Prediction",
+    "Rate",
     "Recommendation",
     "Situation",
     "Spiked",
@@ -26,5 +28,6 @@ __all__ = [
     "predict",
     "predictions",
     "recommend",
+    "reference",
     "spiked",
 ]

@@ -31,7 +31,7 @@ from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.variates import normals
 from eigenveil.numerics.wishart import two_sided_wishart
 from eigenveil.planner.assumed import AssumedTable, Rows, isotropic, unit_shares
-from eigenveil.planner.noise import Refused, mean_deviation, symmetric_laplace
+from eigenveil.planner.noise import Refused, held, mean_deviation, symmetric_laplace
 from eigenveil.planner.situation import Situation
 from eigenveil.planner.stages import Plan, free_centring
 from eigenveil.privacy.accounting import split
@@ -149,7 +149,7 @@ class Components:
             # The table has the sums of its pairs beside their differences.
             other = table.sample(per_direction, source)
             truth = (truth + other.moment(np.diag(table.values))) / 2
-        error = normals(source, (table.d,)) * self._centre_deviation()
+        error = held(normals(source, (table.d,)) * self._centre_deviation(), self._farthest())
         found = self._components(rows, error, source)
         values, best = top_eigenpairs(truth, table.k)
         lost = 1 - float(np.einsum("ij,ij->", found @ truth, found)) / float(values.sum())
@@ -175,13 +175,19 @@ class Components:
         stated = 1 / self.situation.assumed_spread
         return stated if self.situation.row_norm is not None else _CLIP * stated
 
+    def _farthest(self) -> float:
+        """A mean is kept within the stated bound."""
+        if self.plan.centring != "mean":
+            return math.inf
+        return self.situation.start / self.situation.assumed_spread
+
     def _centre_deviation(self) -> float:
         """Of the centre in one simulated direction, in units of the distance of rows."""
         situation, centring = self.situation, self.plan.centring
         if centring in ("none", "paired"):
             return 0.0
         deviation = partial(mean_deviation, situation)
-        stated = 1 / situation.assumed_spread
+        stated = situation.start / situation.assumed_spread
         if centring == "mean":
             share = self.plan.shares["centre"]
             return deviation(self.whole.part(share), stated) * math.sqrt(self.table.stretch)

@@ -30,6 +30,8 @@ from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.covariance.zero import ZeroCov
 from eigenveil.mechanisms.lifted import LIFT
 from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
+from eigenveil.mechanisms.scalars.threshold import ClippingThreshold
 from eigenveil.numerics.bingham import draw_bingham
 from eigenveil.numerics.cleaning import clean_eigenvalues
 from eigenveil.numerics.noise import NoiseLaw
@@ -40,7 +42,7 @@ from eigenveil.numerics.tails import GAUSSIAN_TAILS
 from eigenveil.numerics.variates import normals
 from eigenveil.numerics.wishart import WishartLaw, two_sided_wishart
 from eigenveil.planner.assumed import AssumedTable, Rows, isotropic
-from eigenveil.planner.noise import Refused, laplaces, mean_deviation, symmetric_laplace
+from eigenveil.planner.noise import Refused, held, laplaces, mean_deviation, symmetric_laplace
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.calibrate import strength
 
@@ -50,6 +52,7 @@ _CAP, _SLOW_CAP = 80, 24  # directions that are simulated, and where each is dra
 _PATIENCE = 24  # rows that the search of `adaptive-cleaned` takes for noise, times epsilon
 _SEARCHED = 2000  # queries of a private radius, for its slack
 _STEPS = 40
+_SAMPLES = 4  # of rows, for the bias of clipping
 
 Matrix = NDArray[np.float64]
 Build = Callable[[float, int], Any]
@@ -152,7 +155,9 @@ class Matrices:
     @property
     def centre_deviation(self) -> float:
         """Of the centre in one of all directions."""
-        return 0.0 if self.centre is None else mean_deviation(self.situation, self.centre, 1.0)
+        if self.centre is None:
+            return 0.0
+        return mean_deviation(self.situation, self.centre, self.situation.start)
 
     def bound(self, norm: Any) -> float:
         """By how much one row in the unit ball moves the mean."""
@@ -178,13 +183,14 @@ class Matrices:
         if self.name == "zero":
             return 1.0, 0.0
         d, s = self.situation.d, self.centre_deviation
-        rows = self.sample(source)
-        bias = self.table.error(self.clipped(rows, 1.0) - self.truth(rows))
+        samples = [self.sample(source) for _ in range(_SAMPLES)]
+        bias = [self.table.error(self.clipped(one, 1.0) - self.truth(one)) for one in samples]
         if self.name == "gauss":
             energy = GaussianLaw(d, self.bound("frobenius") / self.inner.mu).energy
         else:
             energy = 2 * d * d * (self.bound("l1") / self.inner.epsilon) ** 2
-        total = energy + bias**2 + d * (d + 2) * s**4  # the last: of e e', e the error of the centre
+        beside = min(d * (d + 2) * s**4, self.situation.start**4)  # e e', e the error of the centre
+        total = energy + float(np.mean(bias)) ** 2 + beside
         spread = math.sqrt(energy / total) / math.sqrt(d * (d + 1))
         return math.sqrt(total) / self.norm, spread
 
@@ -198,7 +204,7 @@ class Matrices:
         """The relative error of one release."""
         rows = self.sample(source)
         error = normals(source, (self.table.d,)) * self.centre_deviation
-        error *= math.sqrt(self.table.stretch)
+        error = held(error * math.sqrt(self.table.stretch), self.situation.start)
         estimate = _RELEASES[self.name](self, rows, error, source)
         if not self.situation.adjacency.count_is_public:
             estimate = estimate * self._count_error(source)
@@ -292,7 +298,9 @@ def _separate_at(
     """Noisy eigenvalues on the eigenvectors of a noisy matrix."""
     inner = release.inner
     vectors, values = (
-        (inner.matrix, inner.values) if release.name == "adaptive" else (inner.vectors, inner.values)
+        (inner.matrix, inner.values)
+        if release.name == "adaptive"
+        else (inner.vectors, inner.values)
     )
     moment = _moment(release, rows, error, tau)
     basis = np.linalg.eigh(moment + _matrix_noise(release, vectors, tau, source))[1]
@@ -317,14 +325,17 @@ def _matrix_noise(release: Matrices, step: Any, tau: float, source: NoiseSource)
 def _value_noise(release: Matrices, step: Any, tau: float, source: NoiseSource) -> Matrix:
     d, public = release.table.d, release.situation.adjacency.count_is_public
     if hasattr(step, "mu"):
-        return normals(source, (d,)) * (release.bound("frobenius") / step.mu * tau**2)
-    bound = (2.0 if public else 1.0) / release.rows
-    return laplaces(source, d) * (bound / step.epsilon * tau**2)
+        scale = release.bound("frobenius") / step.mu * tau**2
+        return np.asarray(normals(source, (d,)) * scale)
+    scale = (2.0 if public else 1.0) / release.rows / step.epsilon * tau**2
+    return np.asarray(laplaces(source, d) * scale)
 
 
 def _adaptive(release: Matrices, rows: Rows, error: Matrix, source: NoiseSource) -> Matrix:
     """The private threshold by its expected course, then the better of two releases."""
     tau = _threshold(release, rows)
+    if tau == 0:
+        return np.zeros((release.table.d, release.table.d))
     separate = _separate_at(release, rows, error, source, tau)
     moment = _moment(release, rows, error, tau)
     twice = [_matrix_noise(release, release.inner.matrix, tau, source) for _ in range(2)]
@@ -334,21 +345,25 @@ def _adaptive(release: Matrices, rows: Rows, error: Matrix, source: NoiseSource)
 
 
 def _threshold(release: Matrices, rows: Rows) -> float:
-    search = release.inner.threshold
+    search: ClippingThreshold = release.inner.threshold
     lengths = release.spread * np.sqrt(rows.squares)
     n = release.rows
-    slack = search.radius._search().slack(_SEARCHED, search.radius.beta)
-    within = np.quantile(lengths, max(0.0, 1 - min(1.0, slack / n)))
-    radius = min(1.0, 2.0 ** (math.ceil(2 * math.log2(float(within) + 1e-300)) / 2))
+    radius_search = SparseVector(epsilon=search.radius.epsilon)
+    slack = radius_search.slack(_SEARCHED, search.radius.beta)
+    if slack >= n:  # every radius seems to hold enough rows: the smallest is taken
+        return 0.0
+    within = np.quantile(lengths, 1 - slack / n)
+    step = math.ceil(2 * math.log2(max(float(within), 1e-300)))  # in powers of sqrt(2)
+    radius = min(1.0, math.pow(2.0, step / 2))
     squares = n * float(np.mean(np.minimum(lengths, radius) ** 2)) / radius**2
-    tau = radius
+    tau = 1.0  # in units of the radius
     for _ in range(_STEPS):
         half = tau / 2
-        bias = n * float(np.mean(np.maximum(np.minimum(lengths, radius) ** 2 - half**2, 0)))
-        if bias > radius**2 * search.noise.at(half / radius, squares):
+        beyond = (np.minimum(lengths, radius) / radius) ** 2 - half**2
+        if n * float(np.mean(np.maximum(beyond, 0))) > search.noise.at(half, squares):
             break
         tau = half
-    return tau
+    return radius * tau
 
 
 def _exponential(release: Matrices, rows: Rows, error: Matrix, source: NoiseSource) -> Matrix:
@@ -375,10 +390,7 @@ def _coinpress(release: Matrices, rows: Rows, error: Matrix, source: NoiseSource
         if i:
             scale = release.bound("frobenius") / release.inner.steps[i - 1].mu * reach**2
             margin = GAUSSIAN_TAILS.operator(d, BETA) * scale
-            root = map_eigenvalues(
-                noisy, lambda values, by=margin: (np.maximum(values, 0.0) + by) ** -0.5
-            )[0]
-            whiten = root @ whiten
+            whiten = _inverse_root(noisy, margin) @ whiten
             reach = min(GAUSSIAN_TAILS.vector(d, BETA), float(np.linalg.norm(whiten, 2)))
         law = release.gaussian_law(step.mu, reach)
         noisy = whiten @ moment @ whiten.T + law.scale * isotropic(table.d, source)
@@ -386,14 +398,16 @@ def _coinpress(release: Matrices, rows: Rows, error: Matrix, source: NoiseSource
     return np.asarray(back @ noisy @ back.T)
 
 
+def _inverse_root(matrix: Matrix, margin: float) -> Matrix:
+    return map_eigenvalues(matrix, lambda values: (np.maximum(values, 0.0) + margin) ** -0.5)[0]
+
+
 def _wishart(release: Matrices, rows: Rows, error: Matrix, source: NoiseSource) -> Matrix:
     d = release.table.d
     c = release.inner.epsilon / release.bound("nuclear") / release.table.stretch
     moment = release.clipped(rows, 1.0)
     if not release.lifted:
-        return release.cleaned(
-            moment + two_sided_wishart(d, c, source), WishartLaw(d, c), 1.0
-        )
+        return release.cleaned(moment + two_sided_wishart(d, c, source), WishartLaw(d, c), 1.0)
     radius = 1 + LIFT**2  # squared
     lifted = np.zeros((d + 1, d + 1))
     lifted[:d, :d], lifted[d, d] = moment, LIFT**2

@@ -10,7 +10,7 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.variates import uniforms
 from eigenveil.planner.situation import Situation
 
-__all__ = ["Refused", "laplaces", "mean_deviation", "symmetric_laplace"]
+__all__ = ["Refused", "held", "laplaces", "mean_deviation", "symmetric_laplace"]
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error
@@ -27,6 +27,12 @@ def mean_deviation(situation: Situation, allowance: Allowance, reach: float) -> 
     else:
         bound = 2.0 if public else math.sqrt(2)
     return bound * reach / allowance.strength / situation.n
+
+
+def held(error: NDArray[np.float64], farthest: float) -> NDArray[np.float64]:
+    """An error of the centre that is at most so long."""
+    length = float(np.linalg.norm(error))
+    return error * (farthest / length) if length > farthest else error
 
 
 def laplaces(source: NoiseSource, count: int) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.random import SimulationSource
@@ -34,7 +34,8 @@ __all__ = [
     "recommend",
 ]
 
-_RELEASES, _FEW = 10, 5  # simulated for a prediction; few of what is drawn direction by direction
+_RELEASES, _FEW = (10, 40), 5  # simulated, more of small tables; few of what is drawn one by one
+_WORK = 800  # releases times directions
 _SLOW = ("exponential",)
 _MARGIN = 1.15  # on both sides of a band, for what the assumed table leaves out
 _TENTH = 1.2816  # standard deviations that a normal variable exceeds one time in ten
@@ -207,7 +208,7 @@ def _least(
                 high, best = middle, one
             else:
                 low = middle
-    value = float(f"{high:.3g}") if not whole else float(math.ceil(high))
+    value = float(math.ceil(high)) if whole else _rounded_up(high)
     shown = f"{value:,.0f}" if whole else f"{value:g}"
     return Needed(
         value=value,
@@ -215,6 +216,12 @@ def _least(
         words=f"{name} of about {shown} with {best.mechanism!r}, whose error would be "
         f"{best.error:.3g}",
     )
+
+
+def _rounded_up(value: float) -> float:
+    """To three digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / unit) * unit:.3g}")
 
 
 def _family(situation: Situation) -> Any:
@@ -234,16 +241,10 @@ def _predict(situation: Situation, mechanism: str) -> Prediction:
 
 
 def _of_components(release: Components, empty: Prediction) -> Prediction:
-    lost, distances = np.transpose(
-        [release.simulate(SimulationSource(seed)) for seed in _seeds(release.name)]
-    )
-    return replace(
-        empty,
-        **_band(lost),
-        how="simulation",
-        distance=float(np.mean(distances)),
-        shares=tuple(release.shares.items()),
-    )
+    simulated = [release.simulate(SimulationSource(seed)) for seed in _seeds(release)]
+    distance = float(np.mean([distance for _, distance in simulated]))
+    banded = _banded(empty, [lost for lost, _ in simulated])
+    return replace(banded, distance=distance, shares=tuple(release.shares.items()))
 
 
 def _of_matrix(release: Matrices, empty: Prediction) -> Prediction:
@@ -258,18 +259,22 @@ def _of_matrix(release: Matrices, empty: Prediction) -> Prediction:
             how="closed form",
             shares=shares,
         )
-    errors = [release.simulate(SimulationSource(seed)) for seed in _seeds(release.name)]
-    return replace(empty, **_band(np.array(errors)), how="simulation", shares=shares)
+    errors = [release.simulate(SimulationSource(seed)) for seed in _seeds(release)]
+    return replace(_banded(empty, errors), shares=shares)
 
 
-def _seeds(name: str) -> range:
-    return range(_FEW if name in _SLOW else _RELEASES)
+def _seeds(release: Components | Matrices) -> range:
+    fewest, most = _RELEASES
+    many = min(most, max(fewest, _WORK // release.table.d))
+    return range(_FEW if release.name in _SLOW else many)
 
 
-def _band(errors: Any) -> dict[str, float]:
+def _banded(empty: Prediction, errors: list[float]) -> Prediction:
     low, high = np.quantile(errors, [0.1, 0.9])
-    return {
-        "error": float(np.mean(errors)),
-        "low": float(low) / _MARGIN,
-        "high": float(high) * _MARGIN,
-    }
+    return replace(
+        empty,
+        error=float(np.mean(errors)),
+        low=min(float(low) / _MARGIN, float(np.mean(errors))),
+        high=max(float(high) * _MARGIN, float(np.mean(errors))),
+        how="simulation",
+    )

@@ -17,9 +17,10 @@ __all__ = ["Situation", "Spiked", "spiked"]
 
 _POWERS = {"flat": 0.0, "decaying": 1.0, "steep": 2.0}
 
-# Where nothing is said: a row within stated ranges lies half as far from the centre as the
-# farthest corner does; a length stated as such is chosen a little above the typical one.
-_SPREAD_IN_BOX, _SPREAD_IN_BALL = 0.5, 0.7
+# Where nothing is said. One range for all columns (pixels, answers, genotypes) is one that values
+# fill; ranges stated column by column have to hold the outliers of each; a length stated as such is
+# chosen a little above the typical one.
+_SPREAD_IN_RANGE, _SPREAD_IN_RANGES, _SPREAD_IN_BALL = 0.5, 0.2, 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,20 @@ class Situation:
         Which tables count as neighbours.
     row_norm : float, optional
         Public bound on the distance of a row from the centre.
-    bounded : bool
-        Whether public ranges of the columns are stated.
+    bounded, per_column : bool
+        Whether public ranges of the columns are stated, and whether column by column.
+    reach : float, optional
+        Where both ``row_norm`` and ranges are stated: the distance from the middle of the ranges
+        to their corners.
     spread : float, optional
         Assumed root mean square distance of a row from the centre as a share of the bound:
-        ``row_norm``, or else the distance from the middle of the ranges to their corners. By
-        default 0.7 of the first and 0.5 of the second. Above 1, rows are clipped.
+        ``row_norm``, or else the reach of the ranges. By default 0.7 of the first, 0.5 of the
+        reach of one range for all columns, and 0.2 of that of ranges column by column. Above 1,
+        rows are clipped.
     assume_centered : bool
         Whether the origin is the centre.
+    one_pass : bool
+        Whether the rows can be read once only.
     spectrum : str, Spiked or sequence of float
         Assumed eigenvalues of the covariance, on any scale: ``"flat"``, ``"decaying"`` (1/j),
         ``"steep"`` (1/j^2), ``spiked(k, ratio)``, or ``d`` numbers.
@@ -84,8 +91,11 @@ class Situation:
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     row_norm: float | None = None
     bounded: bool = False
+    per_column: bool = False
+    reach: float | None = None
     spread: float | None = None
     assume_centered: bool = False
+    one_pass: bool = False
     spectrum: "str | Spiked | Sequence[float] | NDArray[np.float64]" = "decaying"
 
     def __post_init__(self) -> None:
@@ -106,7 +116,7 @@ class Situation:
             object.__setattr__(self, "k", k)
         elif self.k is not None:
             raise InvalidParameterError("a covariance has no number of components: leave k out")
-        for name in ("row_norm", "spread"):
+        for name in ("row_norm", "reach", "spread"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, _positive(name, value))
         object.__setattr__(self, "spectrum", _spectrum(self.spectrum, self.d))
@@ -128,7 +138,16 @@ class Situation:
         """The spread, or what is assumed where none is stated."""
         if self.spread is not None:
             return self.spread
-        return _SPREAD_IN_BOX if self.row_norm is None else _SPREAD_IN_BALL
+        if self.row_norm is not None:
+            return _SPREAD_IN_BALL
+        return _SPREAD_IN_RANGES if self.per_column else _SPREAD_IN_RANGE
+
+    @property
+    def start(self) -> float:
+        """How far rows may lie from the public start, in units of the bound on them."""
+        if self.row_norm is None or self.reach is None:
+            return 1.0
+        return self.reach / self.row_norm
 
     @property
     def measure(self) -> str:
