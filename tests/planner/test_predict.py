@@ -78,6 +78,7 @@ def measured(situation, mechanism, repeats):
         (matrix(), "cleaned"),
         (matrix(spread=1.5, assume_centered=True), "cleaned"),
         (matrix(adjacency="add-remove"), "cleaned"),
+        (matrix(n=150, d=3, adjacency="add-remove", assume_centered=True), "gauss"),
         (matrix(d=120, n=4000), "cleaned"),
         (matrix(spread=0.2), "adaptive-cleaned"),
         (matrix(spectrum="flat"), "gauss"),
@@ -140,6 +141,9 @@ def test_what_cannot_serve_says_why():
     assert "pure" in why(matrix(budget=PURE), "cleaned")
     assert "row_norm" in why(components(row_norm=1.0), "spherical")
     assert "bounds" in why(replace(matrix(), row_norm=None), "gauss")
+    assert "30,000 x 30,000" in why(matrix(d=30_000), "cleaned")
+    assert "30,000 x 30,000" in why(components(d=30_000, budget=PURE), "wishart")
+    assert predict(components(d=30_000, n=10**6), "tangent").error > 0  # no matrix is formed
     assert "number of rows" in why(replace(matrix(), n=None), "gauss")
     assert "delta" in why(components(budget=Budget(rho=0.5)), "gap-projector")
     assert "gap" in why(components(spectrum="flat"), "gap-projector")

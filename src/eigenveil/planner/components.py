@@ -15,7 +15,7 @@ from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.located import SHARES
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, wide
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading, reliability
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
@@ -31,7 +31,7 @@ from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.variates import normals
 from eigenveil.numerics.wishart import two_sided_wishart
 from eigenveil.planner.assumed import AssumedTable, Rows, isotropic, unit_shares
-from eigenveil.planner.noise import Refused, held, mean_deviation, symmetric_laplace
+from eigenveil.planner.noise import WIDEST, Refused, held, mean_deviation, symmetric_laplace
 from eigenveil.planner.situation import Situation
 from eigenveil.planner.stages import Plan, free_centring
 from eigenveil.privacy.accounting import split
@@ -81,6 +81,7 @@ _PURE: dict[str, Build] = {
 }
 _NORMALISING = ("tangent", "spherical", "wishart")
 _DIRECTIONS = ("tangent", "spherical")
+_LAZY = ("tangent", "spherical", "analyze-gauss")
 MECHANISMS = ("tangent", "spherical", "analyze-gauss", "gap-projector", *_PURE)
 
 
@@ -113,6 +114,8 @@ class Components:
         if situation.n is None:
             raise Refused("the number of rows is private: assume one to predict an error")
         plan = _plan(name, situation, pure)
+        if situation.d > WIDEST and not plan.lazy:
+            raise Refused(f"needs a matrix of {situation.d:,} x {situation.d:,} entries")
         build = (_PURE if pure else _GAUSSIAN)[name]
 
         def procedure(parameter: float) -> Any:
@@ -236,7 +239,7 @@ def _plan(name: str, situation: Situation, pure: bool) -> Plan:
         scale=False,
         variances=False,
         count=situation.assume_centered and not (public or normalise),
-        lazy=False,
+        lazy=name in _LAZY and wide(situation.d, _wanted(situation)),
     )
 
 
@@ -265,7 +268,6 @@ def _directions(release: Components, moment: Matrix, source: NoiseSource) -> Mat
     situation, table = release.situation, release.table
     bound = moment_sensitivities(situation.d, situation.adjacency)["nuclear"] / release.rows
     each = release.inner.direction.epsilon / bound / table.stretch
-    each *= _wanted(situation) / table.k / (table.stretch if table.leading == 0 < table.rest else 1)
     basis = np.eye(len(moment))
     found = []
     for _ in range(min(table.k, len(moment) - 1)):
@@ -318,7 +320,9 @@ def _tangent(release: Components, rows: Rows, error: Matrix, source: NoiseSource
     factor = step._stretch(_as_wide(rough, one, release, first), first, release.situation.adjacency)
     if factor is None:
         other = release.noisy(moment, second, source)
-        return top_eigenpairs(ROUGH_SHARE * one + (1 - ROUGH_SHARE) * other, k)[1]
+        if not release.plan.lazy:  # else there are no matrices to average
+            other = ROUGH_SHARE * one + (1 - ROUGH_SHARE) * other
+        return top_eigenpairs(other, k)[1]
     basis = rough.components
     transform = np.eye(table.d) + (factor - 1) * basis.T @ basis
     # Of stretched normal rows the same law holds in a basis of their own.

@@ -42,7 +42,14 @@ from eigenveil.numerics.tails import GAUSSIAN_TAILS
 from eigenveil.numerics.variates import normals
 from eigenveil.numerics.wishart import WishartLaw, two_sided_wishart
 from eigenveil.planner.assumed import AssumedTable, Rows, isotropic
-from eigenveil.planner.noise import Refused, held, laplaces, mean_deviation, symmetric_laplace
+from eigenveil.planner.noise import (
+    WIDEST,
+    Refused,
+    held,
+    laplaces,
+    mean_deviation,
+    symmetric_laplace,
+)
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.calibrate import strength
 
@@ -108,6 +115,8 @@ class Matrices:
             raise Refused("needs a public bound on rows: state bounds or row_norm")
         if situation.n is None:
             raise Refused("the number of rows is private: assume one to predict an error")
+        if situation.d > WIDEST:
+            raise Refused(f"needs a matrix of {situation.d:,} x {situation.d:,} entries")
         d, centred = situation.d, situation.assume_centered
         build = (_PURE if pure else _GAUSSIAN)[name]
         lifted = name == "wishart" and not centred
@@ -128,7 +137,7 @@ class Matrices:
             raise Refused(str(error)) from None
         built = procedure(found, d)
         centre = None
-        if isinstance(built, Centred) and not centred:
+        if isinstance(built, Centred):
             centre = Allowance(found, pure).part(CENTRE_SHARE)
         cap = _SLOW_CAP if name == "exponential" else _CAP
         table = AssumedTable.of(situation, cap)
@@ -155,7 +164,7 @@ class Matrices:
     @property
     def centre_deviation(self) -> float:
         """Of the centre in one of all directions."""
-        if self.centre is None:
+        if self.centre is None or self.situation.assume_centered:
             return 0.0
         return mean_deviation(self.situation, self.centre, self.situation.start)
 
@@ -211,7 +220,7 @@ class Matrices:
         return self.table.error(estimate - self.truth(rows)) / self.norm
 
     def _count_error(self, source: NoiseSource) -> float:
-        """True over noisy count; a known centre leaves the same share for the count."""
+        """True over noisy count, which comes with the mean, or alone about a known centre."""
         if self.centre is None:
             return 1.0
         deviation = mean_deviation(self.situation, self.centre, 1.0)

@@ -10,7 +10,9 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.variates import uniforms
 from eigenveil.planner.situation import Situation
 
-__all__ = ["Refused", "held", "laplaces", "mean_deviation", "symmetric_laplace"]
+__all__ = ["WIDEST", "Refused", "held", "laplaces", "mean_deviation", "symmetric_laplace"]
+
+WIDEST = 20_000  # columns whose square matrices fit an ordinary machine: 3.2 GB each
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error
