@@ -1,0 +1,126 @@
+r"""Which mechanism ``mechanism="auto"`` uses: rules of public numbers, quick enough for every fit.
+
+Each rule was decided by measurement (`benchmarks/bench_auto.py`), which also shows what it costs
+where the data are not as they usually are. To first order noise of scale s on the second moment of
+rows in the unit ball loses
+
+.. math:: L = \sum_{i \le k < j} (\lambda_i - \lambda_j)
+          \min\Bigl(\tfrac12, \frac{s^2}{2(\lambda_i - \lambda_j)^2}\Bigr)
+          \Big/ \sum_{i \le k} \lambda_i
+
+of the variance within reach.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from eigenveil.data.gram import moment_sensitivities
+from eigenveil.mechanisms.centred import CENTRE_SHARE
+from eigenveil.mechanisms.pca.analyze_gauss import wide
+from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.planner.assumed import AssumedTable
+from eigenveil.planner.situation import Situation
+from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import Gaussian
+
+__all__ = ["Choice", "choose"]
+
+_CAP = 256  # directions that a loss is summed over
+_TARGET = 0.005  # of the variance that unit rows miss even without noise, as real tables go
+_CLIP = 1 / math.sqrt(3)  # of the reach of stated ranges, where `analyze-gauss` clips
+_SPIKE = 8.0  # error of the centre over the edge of the noise, beyond which it is all that shows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A mechanism, and why: one sentence of public numbers, for the release."""
+
+    mechanism: str
+    reason: str
+
+
+@lru_cache(maxsize=1024)
+def choose(situation: Situation) -> Choice:
+    """The mechanism for a situation; never one that assumes a model of the data."""
+    if situation.budget.is_pure:
+        return Choice(
+            mechanism="wishart",
+            reason=f"{situation.budget} without delta: two-sided Wishart noise is the smallest "
+            "pure noise on a matrix",
+        )
+    return _components(situation) if situation.task == "pca" else _matrix(situation)
+
+
+def _components(situation: Situation) -> Choice:
+    if situation.row_norm is not None:
+        return Choice(
+            mechanism="analyze-gauss",
+            reason="row_norm is stated, so rows are clipped and not normalised",
+        )
+    if situation.one_pass:
+        return Choice(mechanism="spherical", reason="the rows can be read once only")
+    assert situation.k is not None  # `Situation` has checked
+    if wide(situation.d, situation.k):
+        return Choice(
+            mechanism="spherical",
+            reason=f"{situation.d} columns: no matrix is formed, and without one a first release "
+            "that is not followed up would be lost",
+        )
+    if situation.bounded and situation.n is not None:
+        unit, clipped = _losses(situation)
+        numbers = (
+            f"for {situation.n} rows, {situation.d} columns, {situation.k} components and "
+            f"{situation.budget} noise is expected to lose {clipped:.2g} of the variance of "
+            f"clipped rows and {unit:.2g} of that of unit rows, which miss about {_TARGET:g} more"
+        )
+        if clipped < unit + _TARGET:
+            return Choice(mechanism="analyze-gauss", reason=numbers)
+        return Choice(mechanism="tangent", reason=numbers)
+    return Choice(
+        mechanism="tangent",
+        reason="no length of rows is stated: their directions need none",
+    )
+
+
+def _losses(situation: Situation) -> tuple[float, float]:
+    """Expected of unit rows and of rows clipped within the stated ranges."""
+    table = AssumedTable.of(situation, _CAP)
+    assert situation.n is not None  # the caller has checked
+    mu = strength(situation.budget, Gaussian, "auto")
+    bound = moment_sensitivities(situation.d, situation.adjacency)["frobenius"]
+    scale = bound / (situation.n * mu) * math.sqrt(table.stretch)
+    reach = _CLIP / situation.assumed_spread  # in units of the length of a row
+    return _loss(table, scale), _loss(table, scale * reach**2)
+
+
+def _loss(table: AssumedTable, scale: float) -> float:
+    inside, outside = table.values[: table.k], table.values[table.k :]
+    gaps = np.subtract.outer(inside, outside)
+    # gap * min(1/2, scale^2/(2 gap^2)), where a gap may be zero
+    lost = np.minimum(gaps, scale**2 / np.maximum(gaps, scale)) / 2
+    return min(1.0, float(lost.sum() / inside.sum()))
+
+
+def _matrix(situation: Situation) -> Choice:
+    if situation.one_pass:
+        return Choice(mechanism="cleaned", reason="the rows can be read once only")
+    if situation.n is not None and situation.start > 1 and not situation.assume_centered:
+        mu = strength(situation.budget, Gaussian, "auto")
+        n, d = situation.n, situation.d
+        spike = d * (2 * situation.start / (n * mu)) ** 2 / CENTRE_SHARE
+        bound = moment_sensitivities(d, situation.adjacency)["frobenius"]
+        edge = GaussianLaw(d, bound / (n * mu)).edge
+        if spike > _SPIKE * edge:
+            return Choice(
+                mechanism="wishart",
+                reason=f"the stated ranges reach {situation.start:.3g} times as far as row_norm: "
+                f"of {n} rows a mean within them would have an error that hides the covariance",
+            )
+    return Choice(
+        mechanism="adaptive-cleaned",
+        reason="a stated bound on rows may be generous, and lowering it privately costs an eighth "
+        "of the budget at most",
+    )

@@ -1,0 +1,280 @@
+"""Predicted errors of all mechanisms, the best of them, and what a wanted error needs.
+
+Nothing here reads data: a table is assumed (`Situation`), and noise is drawn from fixed seeds, so
+that the same question has the same answer. Predictions are means over releases.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.numerics.random import SimulationSource
+from eigenveil.planner import components, matrices
+from eigenveil.planner.choice import choose
+from eigenveil.planner.components import Components
+from eigenveil.planner.matrices import Matrices
+from eigenveil.planner.noise import Refused
+from eigenveil.planner.situation import Situation
+from eigenveil.privacy.budget import Budget
+
+__all__ = [
+    "Needed",
+    "Prediction",
+    "Recommendation",
+    "needed_epsilon",
+    "needed_rows",
+    "predict",
+    "predictions",
+    "recommend",
+]
+
+_RELEASES, _FEW = (10, 40), 5  # simulated, more of small tables; few of what is drawn one by one
+_WORK = 800  # releases times directions
+_SLOW = ("exponential",)
+_MARGIN = 1.15  # on both sides of a band, for what the assumed table leaves out
+_TENTH = 1.2816  # standard deviations that a normal variable exceeds one time in ten
+_SMALLEST_BUDGET, _LARGEST_BUDGET = 1e-4, 1e4
+_MOST_ROWS = 2**27
+_STEPS = 12  # of a bisection, on a logarithmic scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What to expect of one mechanism.
+
+    Attributes
+    ----------
+    mechanism : str
+        Its name.
+    error : float, optional
+        Mean error of a release; None where the mechanism cannot serve the situation.
+    low, high : float, optional
+        Eight of ten releases from tables as assumed lie between; 15 % are added on either side.
+    how : str
+        ``"closed form"`` or ``"simulation"``; empty where there is no error.
+    why : str
+        Where there is no error, what stands in the way.
+    measure : str
+        What an error is.
+    distance : float, optional
+        Of components: mean Frobenius distance of the projectors, released and best.
+    shares : tuple of (str, float)
+        How the budget is split among stages; searches for a distance come on top.
+
+    """
+
+    mechanism: str
+    measure: str
+    error: float | None = None
+    low: float | None = None
+    high: float | None = None
+    how: Literal["closed form", "simulation", ""] = ""
+    why: str = ""
+    distance: float | None = None
+    shares: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """A mechanism, how it splits the budget, and how it compares.
+
+    Attributes
+    ----------
+    mechanism : str
+        What ``mechanism="auto"`` uses.
+    reason : str
+        One sentence of public numbers.
+    prediction : Prediction
+        Of that mechanism.
+    predictions : tuple of Prediction
+        Of all mechanisms, the smallest error first.
+
+    """
+
+    mechanism: str
+    reason: str
+    prediction: Prediction
+    predictions: tuple[Prediction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """The answer to an inverse question; ``value`` is None where nothing would do."""
+
+    value: float | None
+    mechanism: str
+    words: str
+
+
+def predict(situation: Situation, mechanism: str) -> Prediction:
+    """The error of one mechanism."""
+    if mechanism not in _family(situation).MECHANISMS:
+        known = ", ".join(map(repr, _family(situation).MECHANISMS))
+        raise InvalidParameterError(f"mechanism must be one of: {known}")
+    return _predict(situation, mechanism)
+
+
+def predictions(situation: Situation) -> tuple[Prediction, ...]:
+    """Of every mechanism that makes no assumption about the data, the smallest error first.
+
+    Those that cannot serve the situation come last and say why.
+    """
+    found = [_predict(situation, name) for name in _family(situation).MECHANISMS]
+    return tuple(sorted(found, key=lambda one: math.inf if one.error is None else one.error))
+
+
+def recommend(situation: Situation) -> Recommendation:
+    """What to use, and how all others compare."""
+    every = predictions(situation)
+    choice = choose(situation)
+    chosen = next(one for one in every if one.mechanism == choice.mechanism)
+    return Recommendation(
+        mechanism=choice.mechanism, reason=choice.reason, prediction=chosen, predictions=every
+    )
+
+
+def needed_epsilon(situation: Situation, error: float) -> Needed:
+    """The smallest epsilon, or rho, at which the recommended mechanism has at most ``error``.
+
+    A delta stays as it is.
+    """
+    budget = situation.budget
+    name = "rho" if budget.epsilon is None else "epsilon"
+
+    def at(size: float) -> Situation:
+        changed = Budget(rho=size) if name == "rho" else Budget(epsilon=size, delta=budget.delta)
+        return replace(situation, budget=changed)
+
+    return _least(at, error, _SMALLEST_BUDGET, _LARGEST_BUDGET, name, whole=False)
+
+
+def needed_rows(situation: Situation, error: float) -> Needed:
+    """The smallest number of rows with which the recommended mechanism has at most ``error``."""
+    fewest = float(situation.k or 1)
+    return _least(
+        lambda size: replace(situation, n=round(size)),
+        error,
+        max(2.0, fewest),
+        float(_MOST_ROWS),
+        "rows",
+        whole=True,
+    )
+
+
+def _least(
+    at: Callable[[float], Situation],
+    wanted: float,
+    low: float,
+    high: float,
+    name: str,
+    *,
+    whole: bool,
+) -> Needed:
+    """Bisection on a logarithmic scale: more budget, or rows, mean less error."""
+    if not 0 < wanted < math.inf:
+        raise InvalidParameterError("the wanted error must be a positive number")
+
+    def reached(size: float) -> Prediction | None:
+        situation = at(size)
+        one = _predict(situation, choose(situation).mechanism)
+        if one.error is None:
+            raise InvalidParameterError(f"{one.mechanism!r} cannot serve this: {one.why}")
+        return one if one.error <= wanted else None
+
+    best = reached(high)
+    if best is None:
+        floor = _predict(at(high), choose(at(high)).mechanism)
+        return Needed(
+            value=None,
+            mechanism=floor.mechanism,
+            words=f"impossible: even with {name} = {high:g} the error of {floor.mechanism!r} "
+            f"would be {floor.error:.3g}, as the target of its rows is another one",
+        )
+    if (first := reached(low)) is not None:
+        high, best = low, first
+    else:
+        for _ in range(_STEPS + (8 if whole else 0)):
+            if high / low < 1.01 or (whole and high - low <= 1):
+                break
+            middle = math.sqrt(low * high)
+            middle = float(round(middle)) if whole else middle
+            if (one := reached(middle)) is not None:
+                high, best = middle, one
+            else:
+                low = middle
+    value = float(math.ceil(high)) if whole else _rounded_up(high)
+    shown = f"{value:,.0f}" if whole else f"{value:g}"
+    return Needed(
+        value=value,
+        mechanism=best.mechanism,
+        words=f"{name} of about {shown} with {best.mechanism!r}, whose error would be "
+        f"{best.error:.3g}",
+    )
+
+
+def _rounded_up(value: float) -> float:
+    """To three digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / unit) * unit:.3g}")
+
+
+def _family(situation: Situation) -> Any:
+    return components if situation.task == "pca" else matrices
+
+
+@lru_cache(maxsize=512)
+def _predict(situation: Situation, mechanism: str) -> Prediction:
+    none = Prediction(mechanism=mechanism, measure=situation.measure)
+    with threadpool_limits(1):  # matrices are small, and threads that wait are slow
+        try:
+            if situation.task == "pca":
+                return _of_components(Components.of(mechanism, situation), none)
+            return _of_matrix(Matrices.of(mechanism, situation), none)
+        except Refused as refusal:
+            return replace(none, why=str(refusal))
+
+
+def _of_components(release: Components, empty: Prediction) -> Prediction:
+    simulated = [release.simulate(SimulationSource(seed)) for seed in _seeds(release)]
+    distance = float(np.mean([distance for _, distance in simulated]))
+    banded = _banded(empty, [lost for lost, _ in simulated])
+    return replace(banded, distance=distance, shares=tuple(release.shares.items()))
+
+
+def _of_matrix(release: Matrices, empty: Prediction) -> Prediction:
+    shares = tuple(release.shares.items())
+    if (known := release.closed_form(SimulationSource(0))) is not None:
+        error, spread = known
+        return replace(
+            empty,
+            error=error,
+            low=error * max(0.0, 1 - _TENTH * spread) / (_MARGIN if spread else 1),
+            high=error * (1 + _TENTH * spread) * (_MARGIN if spread else 1),
+            how="closed form",
+            shares=shares,
+        )
+    errors = [release.simulate(SimulationSource(seed)) for seed in _seeds(release)]
+    return replace(_banded(empty, errors), shares=shares)
+
+
+def _seeds(release: Components | Matrices) -> range:
+    fewest, most = _RELEASES
+    many = min(most, max(fewest, _WORK // release.table.d))
+    return range(_FEW if release.name in _SLOW else many)
+
+
+def _banded(empty: Prediction, errors: list[float]) -> Prediction:
+    low, high = np.quantile(errors, [0.1, 0.9])
+    return replace(
+        empty,
+        error=float(np.mean(errors)),
+        low=min(float(low) / _MARGIN, float(np.mean(errors))),
+        high=max(float(high) * _MARGIN, float(np.mean(errors))),
+        how="simulation",
+    )

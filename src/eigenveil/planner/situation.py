@@ -1,0 +1,201 @@
+"""What is known before a release: public numbers, and assumptions about the table."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
+
+__all__ = ["Situation", "Spiked", "spiked"]
+
+_POWERS = {"flat": 0.0, "decaying": 1.0, "steep": 2.0}
+
+# Where nothing is said. One range for all columns (pixels, answers, genotypes) is one that values
+# fill; ranges stated column by column have to hold the outliers of each; a length stated as such is
+# chosen a little above the typical one.
+_SPREAD_IN_RANGE, _SPREAD_IN_RANGES, _SPREAD_IN_BALL = 0.5, 0.2, 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Spiked:
+    """``k`` eigenvalues of 1 + ``signal_to_noise`` above others of 1."""
+
+    k: int
+    signal_to_noise: float
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.k, int) and self.k >= 1 and 0 < self.signal_to_noise < math.inf):
+            raise InvalidParameterError(
+                "spiked(k, signal_to_noise) needs a positive number of spikes and a positive ratio"
+            )
+
+
+def spiked(k: int, signal_to_noise: float) -> Spiked:
+    """The spectrum of k strong directions of equal variance beside many of variance 1."""
+    return Spiked(k, float(signal_to_noise))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Public numbers of a release that is planned, and what is assumed about its table.
+
+    Parameters
+    ----------
+    task : {"pca", "covariance"}
+        Components, or a covariance matrix.
+    n : int, optional
+        Number of rows. Where it is private (add/remove neighbours), a guess that is public, or
+        None, which leaves a choice but no prediction.
+    d : int
+        Number of columns.
+    k : int, optional
+        Number of components.
+    budget : Budget
+        ``(epsilon, delta)``, ``rho``, or ``epsilon`` alone for a pure guarantee.
+    adjacency : Adjacency or str
+        Which tables count as neighbours.
+    row_norm : float, optional
+        Public bound on the distance of a row from the centre.
+    bounded, per_column : bool
+        Whether public ranges of the columns are stated, and whether column by column.
+    reach : float, optional
+        Where both ``row_norm`` and ranges are stated: the distance from the middle of the ranges
+        to their corners.
+    spread : float, optional
+        Assumed root mean square distance of a row from the centre as a share of the bound:
+        ``row_norm``, or else the reach of the ranges. By default 0.7 of the first, 0.5 of the
+        reach of one range for all columns, and 0.2 of that of ranges column by column. Above 1,
+        rows are clipped.
+    assume_centered : bool
+        Whether the origin is the centre.
+    one_pass : bool
+        Whether the rows can be read once only.
+    spectrum : str, Spiked or sequence of float
+        Assumed eigenvalues of the covariance, on any scale: ``"flat"``, ``"decaying"`` (1/j),
+        ``"steep"`` (1/j^2), ``spiked(k, ratio)``, or ``d`` numbers.
+
+    """
+
+    task: Literal["pca", "covariance"]
+    n: int | None
+    d: int
+    budget: Budget
+    k: int | None = None
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    row_norm: float | None = None
+    bounded: bool = False
+    per_column: bool = False
+    reach: float | None = None
+    spread: float | None = None
+    assume_centered: bool = False
+    one_pass: bool = False
+    spectrum: "str | Spiked | Sequence[float] | NDArray[np.float64]" = "decaying"
+
+    def __post_init__(self) -> None:
+        if self.task not in ("pca", "covariance"):
+            raise InvalidParameterError("task must be 'pca' or 'covariance'")
+        if not isinstance(self.budget, Budget):
+            raise InvalidParameterError(
+                "budget must be a Budget: Budget(epsilon=..., delta=...), Budget(rho=...)"
+            )
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
+        object.__setattr__(self, "d", _count("d", self.d))
+        if self.n is not None:
+            object.__setattr__(self, "n", _count("n", self.n))
+        if self.task == "pca":
+            k = _count("k", self.d if self.k is None else self.k)
+            if k > self.d:
+                raise InvalidParameterError("k must be at most the number of columns")
+            object.__setattr__(self, "k", k)
+        elif self.k is not None:
+            raise InvalidParameterError("a covariance has no number of components: leave k out")
+        for name in ("row_norm", "reach", "spread"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _positive(name, value))
+        object.__setattr__(self, "spectrum", _spectrum(self.spectrum, self.d))
+
+    @property
+    def eigenvalues(self) -> NDArray[np.float64]:
+        """Assumed eigenvalues, descending, of sum 1."""
+        shape = self.spectrum
+        if isinstance(shape, str):
+            values = np.arange(1.0, self.d + 1) ** -_POWERS[shape]
+        elif isinstance(shape, Spiked):
+            values = np.where(np.arange(self.d) < shape.k, 1 + shape.signal_to_noise, 1.0)
+        else:
+            values = np.array(shape)
+        return np.asarray(values / values.sum())
+
+    @property
+    def assumed_spread(self) -> float:
+        """The spread, or what is assumed where none is stated."""
+        if self.spread is not None:
+            return self.spread
+        if self.row_norm is not None:
+            return _SPREAD_IN_BALL
+        return _SPREAD_IN_RANGES if self.per_column else _SPREAD_IN_RANGE
+
+    @property
+    def start(self) -> float:
+        """How far rows may lie from the public start, in units of the bound on them."""
+        if self.row_norm is None or self.reach is None:
+            return 1.0
+        return self.reach / self.row_norm
+
+    @property
+    def measure(self) -> str:
+        """What an error is."""
+        if self.task == "pca":
+            return "share of the variance within reach that is lost"
+        return "relative Frobenius error"
+
+    def __str__(self) -> str:
+        rows = "an unknown number of" if self.n is None else f"{self.n:,}"
+        parts = [f"{rows} rows, {self.d:,} columns"]
+        if self.task == "pca":
+            parts.append(f"{self.k} of them wanted as components")
+        parts.append(f"{self.budget}, {self.adjacency.value}")
+        return ", ".join(parts)
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InvalidParameterError(f"{name} must be a positive integer")
+    return int(value)
+
+
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+        raise InvalidParameterError(f"{name} must be a positive number")
+    return float(value)
+
+
+def _spectrum(shape: Any, d: int) -> str | Spiked | tuple[float, ...]:
+    """A shape that can be hashed, so that choices can be remembered."""
+    if isinstance(shape, Spiked):
+        if shape.k > d:
+            raise InvalidParameterError("there are more spikes than columns")
+        return shape
+    if isinstance(shape, str):
+        if shape not in _POWERS:
+            known = ", ".join(map(repr, _POWERS))
+            raise InvalidParameterError(
+                f"spectrum must be {known}, spiked(k, ratio) or one eigenvalue per column"
+            )
+        return shape
+    try:
+        values = np.sort(np.array(shape, dtype=np.float64))[::-1]
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.shape != (d,) or not (np.isfinite(values).all() and values[-1] >= 0 < values[0]):
+        raise InvalidParameterError(
+            "a spectrum of numbers needs one eigenvalue per column, none negative, not all zero"
+        )
+    return tuple(values.tolist())
