@@ -235,6 +235,7 @@ def _plan(name: str, situation: Situation, pure: bool) -> Plan:
         bounded=situation.bounded,
         row_norm=situation.row_norm or 1.0,
         n_rows=rows,
+        n_columns=situation.d,
         max_rank=None,
         scale=False,
         variances=False,
