@@ -3,7 +3,8 @@ r"""What happens to one row before anything is summed.
 A row x becomes integers k with :math:`\sum_j k_j^2 \le 2^{2b}`: it is clamped to the public
 box, taken about the public centre c, divided by the public bound R, clipped to the unit ball
 and rounded to multiples of 2^-b. Every step is a function of that row and of public numbers,
-so the sums over rows have exactly the sensitivities of the unit ball.
+so the sums over rows have exactly the sensitivities of the unit ball. Rows that share a unit
+share its ball: :math:`\sum_j k_j^2 \le 2^{2b}/D`, D the number of its rows, or its square.
 
 A normalised row is scaled to the unit sphere whatever its length, so that its direction alone
 counts and no bound R is needed; a row at the centre, or within 1e-145 of it, has no direction and
@@ -89,14 +90,27 @@ class Clip:
 
     def to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
         """Write integer rows, scaled by 2**b, to ``out`` and return how many rows were valid."""
-        with np.errstate(all="ignore"):  # a warning would depend on the records
-            return self._to_integers(rows, out)
+        alone = np.ones(rows.shape[0], dtype=np.int64)
+        return int(rows.shape[0]) - len(self.to_shared_integers(rows, out, alone))
 
-    def _to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
+    def to_shared_integers(
+        self, rows: NDArray[Any], out: NDArray[np.float64], divisors: NDArray[np.int64]
+    ) -> NDArray[np.intp]:
+        """Write integer rows, scaled by 2**b/sqrt(D), to ``out`` and return which are invalid.
+
+        Each has a squared norm of at most 2**2b/D, D its divisor.
+        """
+        with np.errstate(all="ignore"):  # a warning would depend on the records
+            return self._to_integers(rows, out, divisors)
+
+    def _to_integers(
+        self, rows: NDArray[Any], out: NDArray[np.float64], divisors: NDArray[np.int64]
+    ) -> NDArray[np.intp]:
         d = rows.shape[1]
-        one = float(1 << FRACTION_BITS)
+        roots = np.sqrt(divisors.astype(np.float64))
+        one = float(1 << FRACTION_BITS) / roots
         scaled_one = one / math.hypot(1.0, self.lift)
-        radius = _radius(out.shape[1])
+        radius = np.maximum(0.0, _radius(out.shape[1]) - (roots - 1) * _rounding(out.shape[1]))
         moved = out[:, :d]
         invalid, squares = self._about_centre(rows, moved)
         huge = np.flatnonzero(~np.isfinite(squares))
@@ -109,16 +123,16 @@ class Clip:
             np.minimum(1.0, shrink, out=shrink)
         factor = shrink * (scaled_one / self.row_norm)
         # A row whose squared norm overflows lies outside the ball: only its direction counts.
-        factor[huge] = radius * scaled_one / np.sqrt(_squared_norms(moved[huge]))
+        factor[huge] = radius[huge] * scaled_one[huge] / np.sqrt(_squared_norms(moved[huge]))
         moved *= factor[:, None]
         if self.lift:
             out[:, d] = radius * self.lift * scaled_one
             out[invalid, d] = 0.0
         np.rint(out, out=out)
         # Exact: the entries are integers and the sum stays below 2**53. Not a number fails too.
-        inside = _squared_norms(out) <= one * one
+        inside = _squared_norms(out) <= (1 << 2 * FRACTION_BITS) // divisors
         out[~inside] = 0.0
-        return int(rows.shape[0]) - len(invalid)
+        return invalid
 
     def _about_centre(
         self, rows: NDArray[Any], moved: NDArray[np.float64]
@@ -213,12 +227,18 @@ class Clip:
 def _radius(d: int) -> float:
     """Rows are clipped a little inside the ball, so that rounding does not leave it.
 
-    Rounding adds at most sqrt(d)/2 units; 2**-30 covers the floating-point norm.
+    2**-30 covers the floating-point norm. In a ball that is r times smaller rounding takes r times
+    the share; one that has no room for it holds zero alone.
     """
-    radius = 1 - math.sqrt(d) * 2.0 ** -(FRACTION_BITS + 1) - 2.0**-30
+    radius = 1 - _rounding(d) - 2.0**-30
     if radius <= 0:
         raise InvalidParameterError("too many columns for exact sums")
     return radius
+
+
+def _rounding(d: int) -> float:
+    """What rounding adds to a norm at most: sqrt(d)/2 units."""
+    return math.sqrt(d) * 2.0 ** -(FRACTION_BITS + 1)
 
 
 def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -20,6 +20,11 @@ _CENTRES = {
     "located": "private, found in two steps",
     "paired": "none: differences of pairs of rows",
 }
+_UNITS = {
+    "one row": "rows",
+    "all rows of one group": "groups",
+    "all rows of one person": "persons",
+}
 _TITLES = {"pca": "Private principal components", "covariance": "Private covariance"}
 
 _STYLE = """
@@ -82,6 +87,7 @@ def _facts(
 ) -> list[tuple[str, str]]:
     settings = document["settings"]
     rows = settings["n_rows"]
+    count = "private" if rows is None else f"{rows:,}"
     contents = []
     hidden = {"distinguishable"} | ({"mean"} if settings.get("centring") == "paired" else set())
     for name, array in arrays.items():
@@ -92,7 +98,7 @@ def _facts(
         contents.append((name.replace("_", " "), f"{size} {noun}"))
     return [
         *contents,
-        ("rows of the table", "private" if rows is None else f"{rows:,}"),
+        (f"{_UNITS[document['guarantee']['unit']]} of the table", count),
         (_noise_on(document["mechanism"]), f"standard deviation {settings['noise_scale']:.4g}"),
         *_stages(settings),
     ]
