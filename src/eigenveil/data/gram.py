@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from eigenveil.data.bounded import Bounded, Norm
-from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
+from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
 from eigenveil.data.source import (
     ArraySource,
     ParquetSource,
@@ -106,23 +106,22 @@ def integer_blocks(
     """Integer rows in a buffer that is used again, as many at a time as stay in cache.
 
     Or ``at_least`` so many if their source has them. The squared norms of all rows of a unit add up
-    to at most 2^2b, as a second moment needs it; for ``linear`` sums their norms to at most 2^b.
+    to at most 2^2b, as a second moment needs it; for ``linear`` sums see `Clip.to_shares`.
     """
     width = clip.width(source.n_columns)
     size = min(_EXACT_ROWS, max(at_least, BLOCK_BYTES // (8 * width)))
     buffer = np.empty((size, width))
     sizes = unit_sizes(source)
-    divisors = sizes**2 if linear and sizes is not None else sizes
     for chunk, owners in unit_tables(source):
         for start in range(0, chunk.shape[0], size):
             rows = chunk[start : start + size]
             units = None if owners is None else owners[start : start + size]
             integers = buffer[: len(rows)]
-            if divisors is None or units is None:
+            if sizes is None or units is None:
                 each = np.ones(len(rows), dtype=np.int64)
             else:
-                each = divisors[units]
-            yield Block(integers, clip.to_shared_integers(rows, integers, each), units)
+                each = sizes[units]
+            yield Block(integers, clip.to_shares(rows, integers, each, linear=linear), units)
 
 
 def moment_sensitivities(d: int, adjacency: Adjacency) -> dict[Norm, float]:
@@ -231,7 +230,9 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     tally = Tally(source)
     for block in integer_blocks(source, clip, linear=True):
         tally.add(block)
-        sums += block.integers.sum(axis=0).astype(np.int64)  # below 2**53: exact
+        shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # below 2**53: exact
+        sums += shares.astype(np.int64)
+    sums = (sums + (1 << (SHARE_BITS - 1))) >> SHARE_BITS  # without effect on whole rows
     replace = adjacency is Adjacency.REPLACE_ONE
     if not replace:
         sums = np.append(sums, tally.valid)
