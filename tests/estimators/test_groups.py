@@ -134,8 +134,8 @@ def test_every_adaptive_mechanism_takes_persons(mechanism, adjacency):
     rng = np.random.default_rng(5)
     ids = rng.integers(0, 800, 6000)
     rows = rng.standard_normal((6000, 3)) * [2.0, 1.0, 0.5]
-    options = {"mechanism": mechanism, "row_norm": 100.0, "adjacency": adjacency}
-    fitted = PrivateCovariance(rho=200.0, assume_centered=True, random_state=6, **options)
+    options = {"mechanism": mechanism, "row_norm": 30.0, "adjacency": adjacency}
+    fitted = PrivateCovariance(rho=2000.0, assume_centered=True, random_state=6, **options)
     fitted.fit(rows, groups=ids)
     assert fitted.covariance_ == pytest.approx(np.diag([4.0, 1.0, 0.25]), abs=0.4)
 
