@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigenveil.data import Clip, count, norm_counts, open_rows, second_moment, total, trace
+from eigenveil.data import (
+    Clip,
+    count,
+    norm_counts,
+    open_rows,
+    second_moment,
+    spectrum,
+    total,
+    trace,
+)
 from eigenveil.data.clip import NO_EXPONENT, SHARE_BITS
 from eigenveil.data.gram import public_rows
 from eigenveil.data.groups import GroupedSource, LabelledSource, PairedUnits, paired
@@ -319,6 +328,56 @@ def test_a_person_is_counted_once_in_a_column():
     assert counts.value.units.sum() == 1
     assert counts.value.units[0, OCTAVES.index(2)] == 1
     assert counts.sensitivities == column_counts(ArraySource(rows), CLIP, REPLACE).sensitivities
+
+
+DIRECTIONS = np.linalg.qr(np.vander([1.0, 2.0, 3.0], 3))[0][:, :2].T
+SPECTRA = {
+    "eigenvalues": spectrum.eigenvalues,
+    "leading": lambda moment: spectrum.leading(moment, 1),
+    "along": lambda moment: spectrum.along(moment, DIRECTIONS),
+    "along with rest": lambda moment: spectrum.along_with_rest(moment, DIRECTIONS),
+    "inside": lambda moment: spectrum.inside(moment, DIRECTIONS),
+    "compressed": lambda moment: spectrum.compressed_with_rest(moment, DIRECTIONS.T),
+    "gap": lambda moment: spectrum.eigengap(moment, 1),
+    "weighted": lambda moment: spectrum.weighted_eigenvalues(moment, np.array([0.5, 2.0, 1.0])),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("statistic", SPECTRA)
+def test_a_person_of_many_directions_moves_a_spectrum_no_further(statistic, adjacency):
+    """What a person adds has any rank; the bounds on one row do not rest on rank one."""
+    query = SPECTRA[statistic]
+    company = [np.tile(row, (3, 1)) for row in np.diag([1.0, 0.9, 0.8])] * 2
+    persons = [*people(), np.eye(3), np.eye(3)[:2], np.vstack([np.eye(3)[1:]] * 4)]
+    sums = [
+        query(second_moment(grouped([*company, person]), CLIP, adjacency)) for person in persons
+    ]
+    pairs = itertools.combinations(sums, 2)
+    if adjacency is ADD:
+        alone = query(second_moment(grouped(company), CLIP, adjacency))
+        pairs = [(alone, other) for other in sums]
+    for one, other in pairs:
+        for norm, bound in one.sensitivities.items():
+            assert distance(one, other, norm) <= bound * (1 + 2.0**-28)
+
+
+@BOTH
+def test_a_person_turns_a_projector_no_further_than_a_row(adjacency):
+    rng = np.random.default_rng(11)
+    for _ in range(200):
+        company = [np.tile(row, (2, 1)) for row in np.diag([1.0, 0.5, 0.2])] * 5
+        one, other = (
+            rng.standard_normal((m, 3)) * [1, 1, rng.integers(2)] for m in rng.integers(1, 4, 2)
+        )
+        tables = [grouped([*company, one]), grouped([*company, other])]
+        if adjacency is ADD:
+            tables[1] = grouped(company)
+        moments = [second_moment(table, CLIP, adjacency) for table in tables]
+        gap = float(spectrum.eigengap(moments[0], 1).value.to_float()[0])
+        bound = spectrum.projector_sensitivity(gap, adjacency)
+        turned = [spectrum.projector(moment, 1, bound) for moment in moments]
+        assert distance(*turned, "frobenius") <= bound
 
 
 # Pairs of persons
