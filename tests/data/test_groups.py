@@ -192,6 +192,20 @@ def test_the_shares_of_a_row_are_exact(rows, m, normalise):
         assert m * norm <= (one - spare) * (1 + 2.0**-50)
 
 
+@pytest.mark.parametrize("radius", [1.0, 1.01, 1.5, 100.0, math.inf, math.nan])
+@pytest.mark.parametrize("m", [1, 2, 3, 1000])
+def test_whatever_goes_wrong_before_it_the_check_holds(radius, m, monkeypatch):
+    monkeypatch.setattr("eigenveil.data.clip._radius", lambda d: radius)
+    rows = np.random.default_rng(0).standard_normal((200, 3))
+    out, sizes = np.empty(rows.shape), np.full(len(rows), m)
+    for clip in CLIPS["clipped"], CLIPS["normalised"]:
+        clip.to_shares(rows, out, sizes)
+        assert m * max(sum(int(k) ** 2 for k in row) for row in out) <= ONE**2
+        clip.to_shares(rows, out, sizes, linear=True)
+        spare = math.sqrt(3) if m > 1 else 0.0
+        assert m * np.linalg.norm(out, axis=1).max() <= (ONE - spare) * (1 + 2.0**-50)
+
+
 @pytest.mark.parametrize("d", [1, 2, 7])
 def test_rounding_the_whole_sum_adds_nothing(d):
     """Sums with fractions on either side of one half, where rounding turns over."""
