@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eigenveil.data import Clip, open_rows, second_moment, total
+from eigenveil.data.groups import GroupedSource
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import (
     AnalyzeGauss,
@@ -18,7 +19,7 @@ from eigenveil.mechanisms import (
     release,
 )
 from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import GROUP, Adjacency
 from eigenveil.privacy.cost import Composed, Gaussian
 from eigenveil.privacy.ledger import Ledger
 
@@ -157,3 +158,24 @@ def test_an_allotment_is_not_overdrawn_by_threads():
     for thread in threads:
         thread.join()
     assert sum(done) == 4
+
+
+def test_a_statistic_of_rows_is_no_statistic_of_persons():
+    """A gate that promises for persons draws nothing that was bounded for rows, and vice versa."""
+    persons = GroupedSource(ROWS, np.arange(30) // 2)
+    moment = second_moment(persons, Clip(row_norm=1.0), REPLACE)
+    step = GaussCov(mu=1.0)
+    with pytest.raises(InvalidParameterError, match="other neighbours"):
+        gate(step.cost()).draw(step, moment)
+    of_persons = Gate(
+        step.cost(),
+        label="test",
+        adjacency=REPLACE,
+        ledger=None,
+        noise=SystemSource(),
+        protects=GROUP,
+    )
+    with pytest.raises(InvalidParameterError, match="other neighbours"):
+        of_persons.draw(step, MOMENT)
+    assert np.isfinite(of_persons.draw(step, moment).matrix).all()
+    assert of_persons.rows == 15

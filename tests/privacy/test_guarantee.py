@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.accounting import epsilon_of
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import GROUP, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
@@ -96,3 +96,39 @@ def test_a_simulation_says_so_first():
 def test_worst_case_and_model_based_are_never_confused(changes):
     with pytest.raises(InvalidParameterError, match="states its model"):
         guarantee(**changes)
+
+
+PATIENTS = Unit("person", "patient")
+
+
+def test_a_promise_to_persons_says_who_they_are():
+    text = guarantee(protects=PATIENTS).sentence()
+    for part in (
+        "Protected: all rows of one person (rows that share a value of 'patient'), whichever it is",
+        "replacing them by any other rows of one person, at least one row, makes no outcome",
+        "the number of persons is public, how many rows each has is not",
+        "Not protected: a person whose rows have several values of 'patient', of which each is "
+        "protected alone;",
+    ):
+        assert part in text
+    assert "several rows of one person taken together" not in text
+    assert "the number of rows" not in text
+
+
+def test_a_promise_to_groups():
+    text = guarantee(protects=GROUP, adjacency=Adjacency.ADD_REMOVE).sentence()
+    for part in (
+        "all rows of one group (rows that share an id)",
+        "adding or removing them all makes no outcome",
+        "the number of groups is private, and so is how many rows each has",
+        "a person whose rows have several ids, of which each is protected alone",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    "fields", [("people",), ("person",), ("row", "patient"), ("group", "patient")]
+)
+def test_impossible_units(fields):
+    with pytest.raises(InvalidParameterError):
+        Unit(*fields)

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, LedgerError
+from eigenveil.privacy import ledger as ledgers
 from eigenveil.privacy.accounting import epsilon_of
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
 from eigenveil.privacy.cost import Approx, Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger, _connect
 
@@ -262,3 +263,50 @@ def test_a_balance_is_that_of_its_entry(ledger):
     for number in (0, 3):
         with pytest.raises(InvalidParameterError, match="entries 1 to 2"):
             ledger.balance(number)
+
+
+PATIENTS = Unit("person", "patient")
+
+
+def test_a_ledger_of_persons_pays_for_persons_and_says_which(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", rho=0.5, unit="person")
+    cost = Gaussian(0.1)
+    for unit in (GROUP, PATIENTS):
+        assert ledger.charge(cost, label="x", adjacency=REPLACE, unit=unit).unit == unit
+    with pytest.raises(InvalidParameterError, match="pass groups to fit"):
+        ledger.charge(cost, label="x", adjacency=REPLACE)
+    assert [entry.unit for entry in Ledger(ledger.path).entries] == [GROUP, PATIENTS]
+    assert ledger.unit == "person"
+
+
+def test_a_ledger_of_rows_does_not_pay_for_persons(ledger):
+    assert ledger.unit == "row"
+    for unit in (GROUP, PATIENTS):
+        with pytest.raises(InvalidParameterError, match="unit='person'"):
+            ledger.charge(Gaussian(0.1), label="x", adjacency=REPLACE, unit=unit)
+    assert charge(ledger).unit == ROW
+
+
+def test_a_ledger_of_rows_is_written_as_it_was_before_there_were_units(ledger):
+    """So that ledgers of earlier versions are read, and read these."""
+    charge(ledger)
+    with sqlite3.connect(ledger.path) as connection:
+        (terms,) = connection.execute("SELECT terms FROM header").fetchone()
+        (record,) = connection.execute("SELECT record FROM entries").fetchone()
+    assert json.loads(terms).keys() == {"adjacency", "budget", "id", "version"}
+    assert json.loads(terms)["version"] == 1
+    assert json.loads(record).keys() == {"cost", "label", "number", "time"}
+
+
+@pytest.mark.parametrize("unit", ["rows", "patient", None])
+def test_a_ledger_is_of_rows_or_of_persons(tmp_path, unit):
+    with pytest.raises(InvalidParameterError, match="'row' or 'person'"):
+        Ledger.create(tmp_path / "l", rho=0.5, unit=unit)
+    assert not (tmp_path / "l").exists()
+
+
+def test_a_ledger_of_a_later_version_is_refused(tmp_path, monkeypatch):
+    canonical = ledgers._canonical
+    monkeypatch.setattr(ledgers, "_canonical", lambda terms: canonical(terms | {"version": 3}))
+    with pytest.raises(LedgerError, match="later version"):
+        Ledger.create(tmp_path / "l", rho=0.5)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eigenveil.release
-from eigenveil import PrivateCovariance, PrivatePCA, Release
+from eigenveil import PrivateCovariance, PrivatePCA, Release, open_rows
 from eigenveil.exceptions import InvalidParameterError, VerificationError
 from eigenveil.release import schema
 
@@ -404,3 +404,54 @@ def test_a_forger_of_the_statement_makes_no_other_error(scratch, data, value):
 def test_unknown_keywords_in_the_schema_are_refused():
     with pytest.raises(VerificationError, match="keywords"):
         schema.check({}, {"patternProperties": {}})
+
+
+def of_persons(tmp_path, name="patient"):
+    path = tmp_path / "t.csv"
+    ids = np.arange(len(ROWS)) // 2
+    lines = [f"p{i}," + ",".join(map(str, row)) for i, row in zip(ids, ROWS, strict=True)]
+    path.write_text("\n".join([f'"{name}",a,b,c,d', *lines]))
+    fitted = PrivatePCA(rho=1.0, row_norm=1.0).fit(open_rows(path, unit=name))
+    return fitted.release_
+
+
+def test_a_release_says_whom_it_protects(tmp_path):
+    release = of_persons(tmp_path)
+    document = release.as_dict()
+    jsonschema.validate(document, SCHEMA)
+    assert document["guarantee"]["unit"] == "all rows of one person"
+    assert document["guarantee"]["unit_column"] == "patient"
+    assert document["settings"]["n_rows"] == 20
+    loaded = Release.verify(release.save(tmp_path / "r"))
+    assert loaded.guarantee == release.guarantee
+    assert "unit_column" not in VALID["guarantee"]  # rows are written as they ever were
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"unit": "one row"},
+        {"unit": "all rows of one group"},
+        {"unit": "all rows of one family"},
+        {"unit_column": None},
+        {"unit_column": "hospital"},
+    ],
+    ids=str,
+)
+def test_another_unit_than_was_promised_is_noticed(tmp_path, change):
+    folder = of_persons(tmp_path).save(tmp_path / "r")
+    document = json.loads((folder / "release.json").read_text())
+    stated = document["guarantee"]
+    stated.update(change)
+    if stated["unit_column"] is None:
+        del stated["unit_column"]
+    (folder / "release.json").write_text(json.dumps(document))
+    reseal(folder)
+    with pytest.raises(VerificationError):
+        Release.load(folder)
+
+
+def test_the_name_of_a_unit_is_escaped(tmp_path):
+    folder = of_persons(tmp_path, "<script>x</script>").save(tmp_path / "r")
+    assert "<script" not in (folder / "report.html").read_text("utf-8")
+    assert "persons of the table" in (folder / "report.html").read_text("utf-8")

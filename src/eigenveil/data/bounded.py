@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 
 __all__ = ["Bounded", "Norm"]
 
@@ -27,10 +27,12 @@ class Bounded:
         that has a bound. For a symmetric matrix "l1" is that of the upper triangle.
     adjacency : Adjacency
         The neighbours it refers to.
+    protects : Unit
+        What they differ in: one row, or all rows of one person.
     unit : float
         Public factor from the sum to what the caller asked for, applied after the noise.
     count : int or None
-        Number of rows, where it is public.
+        Number of rows, or of persons who may own several, where it is public.
     exact : bool
         Whether the sum is free of rounding error.
     spike : float
@@ -50,6 +52,7 @@ class Bounded:
     exact: bool
     spike: float = 0.0
     trace_bound: float = math.inf
+    protects: Unit = ROW
 
     def __post_init__(self) -> None:
         for bound in self.sensitivities.values():

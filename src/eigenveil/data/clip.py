@@ -3,7 +3,8 @@ r"""What happens to one row before anything is summed.
 A row x becomes integers k with :math:`\sum_j k_j^2 \le 2^{2b}`: it is clamped to the public
 box, taken about the public centre c, divided by the public bound R, clipped to the unit ball
 and rounded to multiples of 2^-b. Every step is a function of that row and of public numbers,
-so the sums over rows have exactly the sensitivities of the unit ball.
+so the sums over rows have exactly the sensitivities of the unit ball. Rows that share a unit
+share its ball: see `Clip.to_shares`.
 
 A normalised row is scaled to the unit sphere whatever its length, so that its direction alone
 counts and no bound R is needed; a row at the centre, or within 1e-145 of it, has no direction and
@@ -22,9 +23,18 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
-__all__ = ["BLOCK_BYTES", "FRACTION_BITS", "LARGEST_NORM", "NO_EXPONENT", "SMALLEST_NORM", "Clip"]
+__all__ = [
+    "BLOCK_BYTES",
+    "FRACTION_BITS",
+    "LARGEST_NORM",
+    "NO_EXPONENT",
+    "SHARE_BITS",
+    "SMALLEST_NORM",
+    "Clip",
+]
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
+SHARE_BITS = 16  # more, of the shares of rows in a sum: exact for as many
 NO_EXPONENT = 2044  # norms below R 2^-1022, the smallest normal float, count as zero
 BLOCK_BYTES = 1 << 20  # rows prepared at a time, so that they stay in cache
 _COLUMNS = 4096  # summed at a time
@@ -89,14 +99,39 @@ class Clip:
 
     def to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
         """Write integer rows, scaled by 2**b, to ``out`` and return how many rows were valid."""
-        with np.errstate(all="ignore"):  # a warning would depend on the records
-            return self._to_integers(rows, out)
+        alone = np.ones(rows.shape[0], dtype=np.int64)
+        return int(rows.shape[0]) - len(self.to_shares(rows, out, alone))
 
-    def _to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
+    def to_shares(
+        self,
+        rows: NDArray[Any],
+        out: NDArray[np.float64],
+        sizes: NDArray[np.int64],
+        *,
+        linear: bool = False,
+    ) -> NDArray[np.intp]:
+        """Write what each row adds to a sum, scaled by 2**b, to ``out``; return the invalid ones.
+
+        ``sizes`` holds for each row the number m of rows of its unit. For a second moment: integers
+        with a squared norm of at most 2**2b/m. For ``linear`` sums, where m > 1: multiples of
+        2**-SHARE_BITS with a norm of at most (2**b - sqrt(d))/m, so that rounding the whole sum to
+        integers moves it no further than 2**b per unit.
+        """
+        with np.errstate(all="ignore"):  # a warning would depend on the records
+            return self._to_shares(rows, out, sizes, linear)
+
+    def _to_shares(
+        self, rows: NDArray[Any], out: NDArray[np.float64], sizes: NDArray[np.int64], linear: bool
+    ) -> NDArray[np.intp]:
         d = rows.shape[1]
-        one = float(1 << FRACTION_BITS)
+        shared = np.flatnonzero(sizes > 1) if linear else np.empty(0, dtype=np.intp)
+        roots = sizes.astype(np.float64) if linear else np.sqrt(sizes)
+        one = float(1 << FRACTION_BITS) / roots
         scaled_one = one / math.hypot(1.0, self.lift)
-        radius = _radius(out.shape[1])
+        rounding = _rounding(out.shape[1])
+        taken = (roots - 1) * rounding  # in a smaller ball, rounding takes a larger share
+        taken[shared] = (roots[shared] * 2.0**-SHARE_BITS + 1) * rounding
+        radius = np.maximum(0.0, _radius(out.shape[1]) - taken)
         moved = out[:, :d]
         invalid, squares = self._about_centre(rows, moved)
         huge = np.flatnonzero(~np.isfinite(squares))
@@ -109,16 +144,21 @@ class Clip:
             np.minimum(1.0, shrink, out=shrink)
         factor = shrink * (scaled_one / self.row_norm)
         # A row whose squared norm overflows lies outside the ball: only its direction counts.
-        factor[huge] = radius * scaled_one / np.sqrt(_squared_norms(moved[huge]))
+        factor[huge] = radius[huge] * scaled_one[huge] / np.sqrt(_squared_norms(moved[huge]))
         moved *= factor[:, None]
         if self.lift:
             out[:, d] = radius * self.lift * scaled_one
             out[invalid, d] = 0.0
+        finer = np.rint(out[shared] * 2.0**SHARE_BITS) * 2.0**-SHARE_BITS
         np.rint(out, out=out)
+        out[shared] = finer
         # Exact: the entries are integers and the sum stays below 2**53. Not a number fails too.
-        inside = _squared_norms(out) <= one * one
+        most = ((1 << 2 * FRACTION_BITS) // sizes).astype(np.float64)
+        # That of finer entries is not: 2**-30 covers its rounding.
+        most[shared] = ((1 - 2 * rounding) * one[shared]) ** 2 * (1 - 2.0**-30)
+        inside = _squared_norms(out) <= most
         out[~inside] = 0.0
-        return int(rows.shape[0]) - len(invalid)
+        return invalid
 
     def _about_centre(
         self, rows: NDArray[Any], moved: NDArray[np.float64]
@@ -213,12 +253,17 @@ class Clip:
 def _radius(d: int) -> float:
     """Rows are clipped a little inside the ball, so that rounding does not leave it.
 
-    Rounding adds at most sqrt(d)/2 units; 2**-30 covers the floating-point norm.
+    2**-30 covers the floating-point norm. A smaller ball without room for rounding holds zero.
     """
-    radius = 1 - math.sqrt(d) * 2.0 ** -(FRACTION_BITS + 1) - 2.0**-30
+    radius = 1 - _rounding(d) - 2.0**-30
     if radius <= 0:
         raise InvalidParameterError("too many columns for exact sums")
     return radius
+
+
+def _rounding(d: int) -> float:
+    """What rounding adds to a norm at most: sqrt(d)/2 units."""
+    return math.sqrt(d) * 2.0 ** -(FRACTION_BITS + 1)
 
 
 def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:

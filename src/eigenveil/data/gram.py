@@ -5,6 +5,9 @@ Entries are integers of at most b bits, so every partial sum BLAS can form over 
 or number of threads. Across such groups sums are added in int64. The result is bit-identical
 under permutation of rows, chunking, threads and source.
 
+Rows that share a unit, such as those of one person, share its ball: a unit of m rows brings their
+mean to a sum and the mean of their x x' to a second moment (docs/proofs/groups.md).
+
 A BLAS that computes products by other means (Strassen, lower precision) would break this; a
 self-test at first use looks for it, and sums are then no longer declared exact.
 """
@@ -12,19 +15,31 @@ self-test at first use looks for it, and sums are then no longer declared exact.
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from eigenveil.data.bounded import Bounded, Norm
-from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
-from eigenveil.data.source import ArraySource, ParquetSource, RowSource, ScaledSource, tables
+from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
+from eigenveil.data.source import (
+    ArraySource,
+    ParquetSource,
+    RowSource,
+    ScaledSource,
+    protected,
+    tables,
+    unit_sizes,
+    unit_tables,
+)
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
+    "Block",
+    "Tally",
     "blas_is_exact",
     "count",
     "integer_blocks",
@@ -46,24 +61,67 @@ def _accumulate(rows: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray
     return blas.dsyrk(1.0, rows.T, beta=1.0, c=sums, overwrite_c=True)  # type: ignore[no-any-return]
 
 
-def integer_blocks(
-    source: RowSource, clip: Clip, *, at_least: int = 256
-) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """Integer rows in a buffer that is used again, and how many of them were valid.
+class Block(NamedTuple):
+    """Some rows, ready to be summed."""
 
-    As many at a time as stay in cache, or ``at_least`` so many if their source has them.
+    integers: NDArray[np.float64]
+    invalid: NDArray[np.intp]  # which of them
+    units: NDArray[np.intp] | None  # whose they are, where units may own several
+
+
+class Tally:
+    """Number of units that were read, and of those in valid rows."""
+
+    def __init__(self, source: RowSource) -> None:
+        self._sizes = unit_sizes(source)
+        self._rows = self._valid = 0
+        self._valid_rows = None if self._sizes is None else np.zeros_like(self._sizes)
+
+    def add(self, block: Block) -> None:
+        """Count a block."""
+        if self._valid_rows is None:
+            self._rows = limit_rows(self._rows + len(block.integers))
+            self._valid += len(block.integers) - len(block.invalid)
+            return
+        assert block.units is not None  # of a source of units
+        np.add.at(self._valid_rows, block.units, 1)
+        np.subtract.at(self._valid_rows, block.units[block.invalid], 1)
+
+    @property
+    def units(self) -> int:
+        """Rows, or persons."""
+        return self._rows if self._sizes is None else limit_rows(len(self._sizes))
+
+    @property
+    def valid(self) -> int:
+        """Valid rows, or for each person the share of his that are; in units of 2^-b."""
+        if self._sizes is None or self._valid_rows is None:
+            return self._valid << FRACTION_BITS
+        return int(((self._valid_rows << FRACTION_BITS) // self._sizes).sum())
+
+
+def integer_blocks(
+    source: RowSource, clip: Clip, *, at_least: int = 256, linear: bool = False
+) -> Iterator[Block]:
+    """Integer rows in a buffer that is used again, as many at a time as stay in cache.
+
+    Or ``at_least`` so many if their source has them. The squared norms of all rows of a unit add up
+    to at most 2^2b, as a second moment needs it; for ``linear`` sums see `Clip.to_shares`.
     """
     width = clip.width(source.n_columns)
     size = min(_EXACT_ROWS, max(at_least, BLOCK_BYTES // (8 * width)))
     buffer = np.empty((size, width))
-    seen = 0
-    for chunk in tables(source):
+    sizes = unit_sizes(source)
+    for chunk, owners in unit_tables(source):
         for start in range(0, chunk.shape[0], size):
             rows = chunk[start : start + size]
+            units = None if owners is None else owners[start : start + size]
             integers = buffer[: len(rows)]
-            valid = clip.to_integers(rows, integers)
-            seen = limit_rows(seen + len(rows))
-            yield integers, valid
+            if sizes is None or units is None:
+                each = np.ones(len(rows), dtype=np.int64)
+            else:
+                each = sizes[units]
+            yield Block(integers, clip.to_shares(rows, integers, each, linear=linear), units)
 
 
 def moment_sensitivities(d: int, adjacency: Adjacency) -> dict[Norm, float]:
@@ -88,14 +146,15 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     d = clip.width(source.n_columns)
     group: NDArray[np.float64] = np.zeros((d, d), order="F")
     sums = np.zeros((d, d), dtype=np.int64)
-    rows = pending = 0
-    for integers, _ in integer_blocks(source, clip):
-        if pending + len(integers) > _EXACT_ROWS:
+    tally = Tally(source)
+    pending = 0
+    for block in integer_blocks(source, clip):
+        tally.add(block)
+        if pending + len(block.integers) > _EXACT_ROWS:
             _move(group, sums)
             pending = 0
-        group = _accumulate(integers, group)
-        pending += len(integers)
-        rows += len(integers)
+        group = _accumulate(block.integers, group)
+        pending += len(block.integers)
     _move(group, sums)
     for i in range(d):  # dsyrk fills one triangle; mirrored in place, for want of memory
         sums[i, i + 1 :] = sums[i + 1 :, i]
@@ -104,8 +163,9 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         value=FixedPoint(sums, -2 * FRACTION_BITS),
         sensitivities=moment_sensitivities(d, adjacency),
         adjacency=adjacency,
-        unit=clip.radius**2 / (require_rows(rows) if replace else 1),
-        count=rows if replace else None,
+        protects=protected(source),
+        unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
+        count=tally.units if replace else None,
         # The rounding of a product with a transform depends on the rows around it.
         exact=clip.transform is None and blas_is_exact(_accumulate),
         spike=clip.spike,
@@ -115,17 +175,19 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
 
 def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Sum of squared norms of clipped rows in units of R^2: one row moves it by at most 1."""
-    squares = rows = 0
-    for integers, _ in integer_blocks(source, clip):
-        squares += int(np.einsum("ij,ij->", integers, integers))  # below 2**53: exact
-        rows += len(integers)
+    tally = Tally(source)
+    squares = 0
+    for block in integer_blocks(source, clip):
+        tally.add(block)
+        squares += int(np.einsum("ij,ij->", block.integers, block.integers))  # below 2**53: exact
     replace = adjacency is Adjacency.REPLACE_ONE
     return Bounded(
         value=FixedPoint(np.array([squares]), -2 * FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=adjacency,
-        unit=clip.radius**2 / (require_rows(rows) if replace else 1),
-        count=rows if replace else None,
+        protects=protected(source),
+        unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
+        count=tally.units if replace else None,
         exact=clip.transform is None,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
@@ -139,12 +201,18 @@ def _move(group: NDArray[np.float64], sums: NDArray[np.int64]) -> None:
 
 
 def count(source: RowSource, clip: Clip) -> Bounded:
-    """Number of valid rows, for add/remove neighbours: sensitivity 1."""
-    rows = sum(valid for _, valid in integer_blocks(source, clip))
+    """Number of valid rows, for add/remove neighbours: sensitivity 1.
+
+    A person counts as the share of his rows that are valid.
+    """
+    tally = Tally(source)
+    for block in integer_blocks(source, clip):
+        tally.add(block)
     return Bounded(
-        value=FixedPoint(np.array([rows << FRACTION_BITS]), -FRACTION_BITS),
+        value=FixedPoint(np.array([tally.valid]), -FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=Adjacency.ADD_REMOVE,
+        protects=protected(source),
         unit=clip.row_norm,
         count=None,
         exact=clip.transform is None,
@@ -159,14 +227,15 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     at most sqrt(d).
     """
     sums = np.zeros(source.n_columns, dtype=np.int64)
-    rows = valid_rows = 0
-    for integers, valid in integer_blocks(source, clip):
-        sums += integers.sum(axis=0).astype(np.int64)  # below 2**53: exact
-        rows += len(integers)
-        valid_rows += valid
+    tally = Tally(source)
+    for block in integer_blocks(source, clip, linear=True):
+        tally.add(block)
+        shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # below 2**53: exact
+        sums += shares.astype(np.int64)
+    sums = (sums + (1 << (SHARE_BITS - 1))) >> SHARE_BITS  # without effect on whole rows
     replace = adjacency is Adjacency.REPLACE_ONE
     if not replace:
-        sums = np.append(sums, valid_rows << FRACTION_BITS)
+        sums = np.append(sums, tally.valid)
     length = math.nextafter(math.sqrt(source.n_columns), math.inf)
     bounds: dict[Norm, float] = (
         {"l2": 2.0, "l1": 2 * length}
@@ -177,8 +246,9 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         value=FixedPoint(sums, -FRACTION_BITS),
         sensitivities=bounds,
         adjacency=adjacency,
-        unit=clip.row_norm / (require_rows(rows) if replace else 1),
-        count=rows if replace else None,
+        protects=protected(source),
+        unit=clip.row_norm / (require_rows(tally.units) if replace else 1),
+        count=tally.units if replace else None,
         exact=clip.transform is None,
     )
 
@@ -191,7 +261,13 @@ def limit_rows(rows: int) -> int:
 
 
 def public_rows(source: RowSource) -> int:
-    """Number of rows, for neighbours that share it; read only where the source does not know."""
+    """Number of rows, or of persons who may own several, for neighbours that share it.
+
+    Rows are read only where the source does not know.
+    """
+    sizes = unit_sizes(source)
+    if sizes is not None:
+        return require_rows(limit_rows(len(sizes)))
     source = source.base if isinstance(source, ScaledSource) else source
     if isinstance(source, (ArraySource, ParquetSource)):
         return require_rows(limit_rows(source.n_rows))

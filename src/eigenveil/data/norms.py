@@ -1,11 +1,14 @@
 r"""How row norms are distributed, on a public scale of powers of sqrt(2), and single columns.
 
 Rows are counted by the exponent j of their norm, R 2^(-(j+1)/2) <= |x| < R 2^(-j/2); one row
-changes one count by one (add/remove) or two of them (replace-one). Any query that adds up counts
-with public weights in [0, 1] then moves by at most 1, however many such queries are asked.
+changes one count by one (add/remove) or two of them (replace-one). A person with several rows is
+counted once, at the mean of their exponents: the geometric mean of their norms. Any query that
+adds up counts with public weights in [0, 1] then moves by at most 1, however many such queries are
+asked.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +17,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import NO_EXPONENT, Clip
 from eigenveil.data.gram import limit_rows, require_rows
-from eigenveil.data.source import RowSource, tables
+from eigenveil.data.source import RowSource, protected, unit_sizes, unit_tables
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -27,8 +30,8 @@ OCTAVES = range(-166, 167)  # e for magnitudes from 2^(e-1) up to 2^e, as far as
 def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Rows by the exponent of their norm; the last count holds rows at the centre."""
     counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
-    for chunk in tables(source):
-        counts += np.bincount(clip.norm_exponents(chunk), minlength=NO_EXPONENT + 1)
+    for exponents in _exponents(source, clip):
+        counts += np.bincount(exponents, minlength=NO_EXPONENT + 1)
     rows = limit_rows(int(counts.sum()))
     if adjacency.count_is_public:
         require_rows(rows)
@@ -36,30 +39,53 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         value=FixedPoint(counts, 0),
         sensitivities={"l1": 2.0 if adjacency.count_is_public else 1.0, "linf": 1.0},
         adjacency=adjacency,
+        protects=protected(source),
         unit=clip.row_norm,
         count=rows if adjacency.count_is_public else None,
         exact=clip.transform is None,
     )
 
 
+def _exponents(source: RowSource, clip: Clip) -> Iterator[NDArray[np.int64]]:
+    """Of rows as they come, or of all persons at the end.
+
+    A person most of whose rows lie at the centre does too; otherwise those rows are left out.
+    Integers throughout: the order of rows does not matter.
+    """
+    sizes = unit_sizes(source)
+    if sizes is None:
+        for chunk, _ in unit_tables(source):
+            yield clip.norm_exponents(chunk)
+        return
+    away, exponents = np.zeros_like(sizes), np.zeros_like(sizes)
+    for chunk, units in unit_tables(source):
+        assert units is not None  # of a source of units
+        found = clip.norm_exponents(chunk)
+        seen = found < NO_EXPONENT
+        np.add.at(away, units[seen], 1)
+        np.add.at(exponents, units[seen], found[seen])
+    yield np.where(2 * away >= sizes, _rounded_mean(exponents, away), NO_EXPONENT)
+
+
+def _rounded_mean(sums: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The integer nearest to ``sums / counts``, exactly; zero where nothing was counted."""
+    return np.asarray((2 * sums + counts) // np.maximum(2 * counts, 1))
+
+
 def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """For each column the rows by the octave of its magnitude; zeros are not counted.
 
     A row brings at most one count to each of d columns: it moves the table of counts by at most
-    sqrt(d) in l2 norm and d in l1 norm, a replaced row by sqrt(2 d) and 2 d.
+    sqrt(d) in l2 norm and d in l1 norm, a replaced row by sqrt(2 d) and 2 d. A person is counted
+    once in a column, at the mean octave of his entries that are not zero.
     """
-    d, first = source.n_columns, OCTAVES[0]
+    d = source.n_columns
     counts = np.zeros(d * len(OCTAVES), dtype=np.int64)
     columns = np.arange(d) * len(OCTAVES)
     rows = 0
-    for chunk in tables(source):
-        magnitudes = np.abs(clip.about_centre(chunk))
-        # An infinite magnitude, which has no exponent, belongs to the last octave.
-        _, exponents = np.frexp(np.minimum(magnitudes, 2.0 ** (OCTAVES[-1] - 1)))
-        bins = exponents.astype(np.int64) - first + columns
-        seen = magnitudes >= 2.0 ** (first - 1)
-        counts += np.bincount(bins[seen], minlength=counts.size)
-        rows = limit_rows(rows + len(chunk))
+    for octaves, seen in _octaves(source, clip):
+        counts += np.bincount((octaves + columns)[seen], minlength=counts.size)
+        rows = limit_rows(rows + len(octaves))
     public = adjacency.count_is_public
     if public:
         require_rows(rows)
@@ -68,10 +94,35 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         value=FixedPoint(counts.reshape(d, -1), 0),
         sensitivities={"l2": most, "l1": 2.0 * d if public else float(d)},
         adjacency=adjacency,
+        protects=protected(source),
         unit=1.0,
         count=rows if public else None,
         exact=clip.transform is None,
     )
+
+
+def _octaves(
+    source: RowSource, clip: Clip
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
+    """Number of the octave of every entry, and where there is one; of persons at the end."""
+    sizes, first = unit_sizes(source), OCTAVES[0]
+    shape = (0 if sizes is None else len(sizes), source.n_columns)
+    sums, entries = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    columns = np.arange(shape[1])
+    for chunk, units in unit_tables(source):
+        magnitudes = np.abs(clip.about_centre(chunk))
+        # An infinite magnitude, which has no exponent, belongs to the last octave.
+        _, exponents = np.frexp(np.minimum(magnitudes, 2.0 ** (OCTAVES[-1] - 1)))
+        octaves = exponents.astype(np.int64) - first
+        seen = magnitudes >= 2.0 ** (first - 1)
+        if units is None:
+            yield octaves, seen
+            continue
+        places = (units[:, None] * shape[1] + columns)[seen]
+        np.add.at(entries.reshape(-1), places, 1)
+        np.add.at(sums.reshape(-1), places, octaves[seen])
+    if sizes is not None:
+        yield _rounded_mean(sums, entries), entries > 0
 
 
 def rows_beyond(counts: Bounded) -> Bounded:

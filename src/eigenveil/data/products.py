@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, Clip
-from eigenveil.data.gram import integer_blocks, moment_sensitivities, require_rows
-from eigenveil.data.source import RowSource
+from eigenveil.data.gram import Tally, integer_blocks, moment_sensitivities, require_rows
+from eigenveil.data.source import RowSource, protected
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -74,8 +74,11 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
     squares = np.zeros(d, dtype=np.int64)
     fingerprint = np.zeros(d, dtype=np.int64)
     kept: list[NDArray[np.float32]] | None = []
+    tally = Tally(source)
     rows = 0
-    for integers, _ in integer_blocks(source, clip, at_least=_ROWS):
+    for block in integer_blocks(source, clip, at_least=_ROWS):
+        tally.add(block)
+        integers = block.integers
         rows += len(integers)
         # Sums over one block stay below 2**53: exact.
         squares += np.einsum("ij,ij->j", integers, integers).astype(np.int64)
@@ -94,8 +97,9 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         value=FixedPoint(squares, -2 * FRACTION_BITS),
         sensitivities=moment_sensitivities(d, adjacency),
         adjacency=adjacency,
-        unit=clip.radius**2 / (require_rows(rows) if replace else 1),
-        count=rows if replace else None,
+        protects=protected(source),
+        unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
+        count=tally.units if replace else None,
         exact=False,
         spike=clip.spike,
         trace_bound=clip.radius**2 if replace else math.inf,
@@ -122,4 +126,4 @@ def _keeping(kept: list[NDArray[np.float32]]) -> Callable[[], Iterator[NDArray[n
 
 
 def _reading(source: RowSource, clip: Clip) -> Callable[[], Iterator[NDArray[np.float64]]]:
-    return lambda: (integers for integers, _ in integer_blocks(source, clip, at_least=_ROWS))
+    return lambda: (block.integers for block in integer_blocks(source, clip, at_least=_ROWS))

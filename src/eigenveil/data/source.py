@@ -6,7 +6,8 @@ A source yields two-dimensional chunks and keeps no more than one of them in mem
 import csv
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Protocol, TextIO, runtime_checkable
@@ -22,7 +23,7 @@ from eigenveil.exceptions import (
     MissingExtraError,
     UnsupportedNotionError,
 )
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 
 __all__ = [
     "ArraySource",
@@ -32,11 +33,15 @@ __all__ = [
     "ParquetSource",
     "RowSource",
     "ScaledSource",
+    "UnitSource",
     "as_table",
     "is_streamed",
     "open_rows",
+    "protected",
     "tables",
     "thinned",
+    "unit_sizes",
+    "unit_tables",
 ]
 
 _CHUNK_BYTES = 1 << 24
@@ -70,14 +75,72 @@ class RowSource(Protocol):
         ...
 
 
-def open_rows(data: Any, columns: Sequence[str] | None = None) -> RowSource:
+class UnitSource(ABC):
+    """Rows of which several may belong to one protected unit: a person, whose id they share.
+
+    What sums such rows reads them with `unit_tables` and weighs them; reading them as rows that
+    are units of their own, by `chunks`, is refused.
+
+    Attributes
+    ----------
+    rows : RowSource
+        The rows alone, for what is done to single rows: scores.
+    unit : Unit
+        What the id stands for.
+
+    """
+
+    rows: RowSource
+    unit: Unit
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.rows.n_columns
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns."""
+        return self.rows.feature_names
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether the rows may be read more than once."""
+        return self.rows.rereadable
+
+    @property
+    @abstractmethod
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each unit, in the order in which units first appear. Private."""
+
+    @abstractmethod
+    def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Chunks of rows, and for each row the number of its unit."""
+
+    def chunks(self) -> Iterator[Any]:
+        """Refused: a person with many rows would count as many."""
+        raise InvalidParameterError(
+            "rows of one person are protected together here and cannot be read one by one: leave "
+            "groups and unit out, or choose a mechanism that weighs them"
+        )
+
+
+def open_rows(
+    data: Any, columns: Sequence[str] | None = None, unit: str | None = None
+) -> RowSource:
     """The source for a table in memory, a ``.npy``, ``.csv`` or ``.parquet`` file, or chunks.
 
     An iterable without a length is taken for chunks; wrap a list of chunks in `IterableSource`.
-    ``columns`` selects columns of a CSV or parquet file by name.
+    ``columns`` selects columns of a CSV or parquet file by name. ``unit`` names the column that
+    says whose row it is: all rows with one value of it are protected together, and it is no
+    feature. For tables in memory, pass ``groups`` to ``fit``.
     """
     if isinstance(data, (str, Path)):
-        return _open_file(Path(data), columns)
+        return _open_file(Path(data), columns, unit)
+    if unit is not None:
+        raise InvalidParameterError(
+            "unit names a column of a CSV or parquet file: pass fit(X, groups=ids) instead"
+        )
     if columns is not None:
         raise InvalidParameterError(
             "columns selects from a CSV or parquet file: slice arrays yourself"
@@ -96,7 +159,7 @@ def is_streamed(data: Any) -> bool:
     )
 
 
-def _open_file(path: Path, columns: Sequence[str] | None) -> RowSource:
+def _open_file(path: Path, columns: Sequence[str] | None, unit: str | None) -> RowSource:
     try:
         found = path.is_file()
     except OSError:
@@ -107,16 +170,26 @@ def _open_file(path: Path, columns: Sequence[str] | None) -> RowSource:
         case ".npy":
             if columns is not None:
                 raise InvalidParameterError("a .npy file has no column names: slice it yourself")
+            if unit is not None:
+                raise InvalidParameterError(
+                    "a .npy file has no column names: pass fit(X, groups=ids) instead of unit"
+                )
             try:
                 stored = np.load(path, mmap_mode="r", allow_pickle=False)
             except (ValueError, EOFError, OSError):
                 raise InvalidDataError(f"{path.name} is not a readable .npy array") from None
             return ArraySource(stored)
         case ".csv":
-            return CSVSource(path, columns)
+            file: CSVSource | ParquetSource = CSVSource(path, columns, unit)
         case ".parquet":
-            return ParquetSource(path, columns)
-    raise InvalidDataError(f"{path.name}: give a .npy, .csv or .parquet file")
+            file = ParquetSource(path, columns, unit)
+        case _:
+            raise InvalidDataError(f"{path.name}: give a .npy, .csv or .parquet file")
+    if unit is None:
+        return file
+    from eigenveil.data.groups import LabelledSource  # which stands on this module
+
+    return LabelledSource(file, unit)
 
 
 def as_table(data: Any) -> NDArray[Any]:
@@ -157,10 +230,44 @@ def _as_array(data: Any) -> NDArray[Any]:
 
 def tables(source: RowSource) -> Iterator[NDArray[Any]]:
     """The chunks of any source, each checked to be numbers of the right width."""
-    for chunk in map(as_table, source.chunks()):
-        if chunk.shape[1] != source.n_columns:
-            raise InvalidDataError("every chunk must have the same number of columns")
-        yield chunk
+    for chunk in source.chunks():
+        yield _checked(chunk, source.n_columns)
+
+
+def _checked(chunk: Any, n_columns: int) -> NDArray[Any]:
+    table = as_table(chunk)
+    if table.shape[1] != n_columns:
+        raise InvalidDataError("every chunk must have the same number of columns")
+    return table
+
+
+def unit_tables(
+    source: RowSource,
+) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
+    """Checked chunks, and for each row the number of its unit; None where each row is one."""
+    if isinstance(source, UnitSource):
+        for chunk, units in source.unit_chunks():
+            yield _checked(chunk, source.n_columns), units
+    elif isinstance(source, ScaledSource):
+        for chunk, owners in unit_tables(source.base):
+            yield source.scaled(chunk), owners
+    else:
+        for chunk in tables(source):
+            yield chunk, None
+
+
+def unit_sizes(source: RowSource) -> NDArray[np.int64] | None:
+    """Number of rows of each unit; None where each row is one. Private."""
+    while isinstance(source, ScaledSource):
+        source = source.base
+    return source.unit_sizes if isinstance(source, UnitSource) else None
+
+
+def protected(source: RowSource) -> Unit:
+    """What neighbouring tables of this source differ in."""
+    while isinstance(source, ScaledSource):
+        source = source.base
+    return source.unit if isinstance(source, UnitSource) else ROW
 
 
 def thinned(
@@ -173,8 +280,9 @@ def thinned(
 
     Which ones depends on their position alone, so neighbours differ in one of them at most. The
     multiples of the golden ratio fall in step with no other period, whatever a table is sorted by.
+    Of persons with several rows, whose positions are not public, all are kept.
     """
-    if share >= 1:
+    if share >= 1 or unit_sizes(source) is not None:
         return source
     if not adjacency.count_is_public:  # a further row would move all others
         raise UnsupportedNotionError("a sample by position needs adjacency='replace-one'")
@@ -329,7 +437,9 @@ class CSVSource:
 
     rereadable = True
 
-    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, path: Path, columns: Sequence[str] | None = None, unit: str | None = None
+    ) -> None:
         self._path = path
         try:
             with self._open() as lines:
@@ -341,8 +451,9 @@ class CSVSource:
         if not header or not all(math.isnan(_number(name)) for name in header):
             raise InvalidDataError(f"{path.name} needs a first line with the names of its columns")
         self._width = len(header)
-        self.feature_names = _select(header, columns)
+        self.feature_names = _select(header, columns, unit)
         self._positions = [header.index(name) for name in self.feature_names]
+        self._label = None if unit is None else header.index(unit)
 
     @property
     def n_columns(self) -> int:
@@ -351,6 +462,17 @@ class CSVSource:
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Parse a fixed number of lines at a time."""
+        return map(self._rows, self._batches())
+
+    def labels(self) -> Iterator[list[Hashable]]:
+        """Whose rows they are, without the rows; empty text where a record does not say."""
+        return map(self._labels, self._batches())
+
+    def labelled_chunks(self) -> Iterator[tuple[NDArray[Any], list[Hashable]]]:
+        """Rows, and whose they are."""
+        return ((self._rows(batch), self._labels(batch)) for batch in self._batches())
+
+    def _batches(self) -> Iterator[list[list[str]]]:
         size = max(1, min(_CSV_LINES, _CSV_CELLS // self._width))
         with self._open() as lines:
             records = csv.reader(lines)
@@ -359,15 +481,22 @@ class CSVSource:
                 while batch := list(itertools.islice(records, size)):
                     if self._width > 1:  # a blank line is no record, unless records are one cell
                         batch = [record for record in batch if record]
-                    yield np.array([self._row(record) for record in batch]).reshape(
-                        -1, self.n_columns
-                    )
+                    yield batch
             except csv.Error:  # its message could quote a cell
                 raise InvalidDataError(f"{self._path.name} is not a readable CSV file") from None
 
     def _open(self) -> TextIO:
         """A stray byte is the affair of its row: it becomes a character that is no number."""
         return self._path.open(newline="", encoding="utf-8-sig", errors="replace")
+
+    def _rows(self, batch: list[list[str]]) -> NDArray[Any]:
+        return np.array([self._row(record) for record in batch]).reshape(-1, self.n_columns)
+
+    def _labels(self, batch: list[list[str]]) -> list[Hashable]:
+        """An uneven line does not say."""
+        label = self._label
+        assert label is not None  # a unit was named
+        return [record[label] if len(record) == self._width else "" for record in batch]
 
     def _row(self, record: list[str]) -> list[float]:
         """Numbers; a cell that is none, and every cell of an uneven line, becomes NaN.
@@ -385,7 +514,9 @@ class ParquetSource:
 
     rereadable = True
 
-    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, path: Path, columns: Sequence[str] | None = None, unit: str | None = None
+    ) -> None:
         try:
             import pyarrow
             import pyarrow.parquet
@@ -401,8 +532,15 @@ class ParquetSource:
             raise InvalidDataError(f"{path.name} is not a readable parquet file") from None
         # An index that pandas stored as a column is no feature.
         index = (schema.pandas_metadata or {}).get("index_columns", [])
+        self._label = unit
         self.feature_names = _select(
-            [name for name in schema.names if name not in index or name in (columns or ())], columns
+            [
+                name
+                for name in schema.names
+                if name not in index or name in (*(columns or ()), unit)
+            ],
+            columns,
+            unit,
         )
         if not self.feature_names:
             raise InvalidDataError(f"{path.name} has no columns")
@@ -413,6 +551,14 @@ class ParquetSource:
                 raise InvalidDataError(
                     f"column {name!r} does not hold numbers: choose others with "
                     "open_rows(path, columns=[...])"
+                )
+        if unit is not None:
+            kind = schema.field(unit).type
+            kind = kind.value_type if types.is_dictionary(kind) else kind
+            known = (types.is_integer, types.is_string, types.is_large_string, types.is_floating)
+            if not any(is_kind(kind) for is_kind in known):
+                raise InvalidDataError(
+                    f"column {unit!r} cannot tell persons apart: store it as text or whole numbers"
                 )
 
     @property
@@ -429,6 +575,28 @@ class ParquetSource:
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Batches inside each row group; a missing value becomes NaN."""
+        return map(self._rows, self._batches(self.feature_names))
+
+    def labels(self) -> Iterator[list[Hashable]]:
+        """Whose rows they are, without the rows; None where a record does not say."""
+        return map(self._labels, self._batches((self._label,)))
+
+    def labelled_chunks(self) -> Iterator[tuple[NDArray[Any], list[Hashable]]]:
+        """Rows, and whose they are."""
+        batches = self._batches((*self.feature_names, self._label))
+        return ((self._rows(batch), self._labels(batch)) for batch in batches)
+
+    def _rows(self, batch: Any) -> NDArray[np.float64]:
+        # Columns lie apart: copy them into rows so that products are contiguous.
+        rows = np.empty((batch.num_rows, self.n_columns))
+        for j, name in enumerate(self.feature_names):
+            rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+        return rows
+
+    def _labels(self, batch: Any) -> list[Hashable]:
+        return list(batch.column(self._label).to_pylist())
+
+    def _batches(self, columns: Sequence[str | None]) -> Iterator[Any]:
         import pyarrow.parquet
 
         size = max(1, _BATCH_BYTES // (8 * self.n_columns))
@@ -438,12 +606,7 @@ class ParquetSource:
             with pyarrow.parquet.ParquetFile(
                 self._path, buffer_size=1 << 16, pre_buffer=False
             ) as file:
-                for batch in file.iter_batches(size, columns=list(self.feature_names)):
-                    # Columns lie apart: copy them into rows so that products are contiguous.
-                    rows = np.empty((batch.num_rows, self.n_columns))
-                    for j, name in enumerate(self.feature_names):
-                        rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
-                    yield rows
+                yield from file.iter_batches(size, columns=list(columns))
         except self._errors:
             raise InvalidDataError(f"{self._path.name} is damaged or truncated") from None
 
@@ -455,9 +618,18 @@ def _number(cell: str) -> float:
         return math.nan
 
 
-def _select(available: Sequence[str], columns: Sequence[str] | None) -> tuple[str, ...]:
+def _select(
+    available: Sequence[str], columns: Sequence[str] | None, unit: str | None
+) -> tuple[str, ...]:
     if len(set(available)) < len(available):
         raise InvalidDataError("two columns have the same name: rename one")
+    if unit is not None and unit not in available:
+        raise InvalidParameterError(f"no column {unit!r}: choose from {', '.join(available)}")
+    if unit is not None and columns is not None and unit in columns:
+        raise InvalidParameterError(
+            f"{unit!r} says whose row it is and is no feature: leave it out of columns"
+        )
+    available = [name for name in available if name != unit]
     if columns is None:
         columns = available
         if "" in columns:

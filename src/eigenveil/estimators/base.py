@@ -13,12 +13,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from eigenveil.data.frames import is_frame, native
+from eigenveil.data.groups import GroupedSource
 from eigenveil.data.source import (
     ArraySource,
     RowSource,
+    UnitSource,
     as_table,
     is_streamed,
     open_rows,
+    protected,
     tables,
 )
 from eigenveil.estimators.bounds import StatedBounds
@@ -34,7 +37,7 @@ from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.numerics.spiked_model import SpikedModel
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
@@ -56,7 +59,7 @@ class Asked:
     pure: bool
     stated: StatedBounds
     source: RowSource
-    n_rows: int | None = None  # where it is public and was needed
+    n_rows: int | None = None  # or persons: where their number is public and was needed
     n_components: int = 0  # of a release of components
     lazy: bool = False
     model: SpikedModel | None = None
@@ -65,6 +68,11 @@ class Asked:
     def n_columns(self) -> int:
         """Number of columns."""
         return self.source.n_columns
+
+    @property
+    def protects(self) -> Unit:
+        """One row, or all rows of one person."""
+        return protected(self.source)
 
 
 Build = Callable[[float, Asked], Procedure[Result]]  # from a strength
@@ -107,7 +115,7 @@ class Outcome(Generic[Result]):
     """Everything a fit may look at after the noise; no raw data is in it."""
 
     result: CentredResult[Result]
-    n_rows: int | None  # where it is public
+    n_rows: int | None  # or persons: where their number is public
     mechanism: str
     stated: StatedBounds
     guarantee: Guarantee
@@ -176,14 +184,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__ = earlier
             raise
 
-    def _release(self, X: Any, trace_bound: float | None = None) -> Outcome[Any]:
+    def _release(self, X: Any, groups: Any, trace_bound: float | None = None) -> Outcome[Any]:
         """Check everything public, read the rows, charge, add noise."""
         budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         adjacency = Adjacency.parse(self.adjacency)
         name = self.mechanism or self._default(budget)
         family = self._family(name)
         noise, ledger = self._noise_and_ledger()
-        source = self._open(X)
+        source = self._open(X, groups)
         pure = budget.is_pure or family.gaussian is None
         if pure and family.pure is None:
             raise self._not_pure(name)
@@ -203,11 +211,22 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if not (source.rereadable or self._reads_once(asked, procedure)):
             raise self._read_once()
         name = asked.mechanism
-        gate = Gate(procedure.cost(), label=name, adjacency=adjacency, ledger=ledger, noise=noise)
+        protects = asked.protects
+        gate = Gate(
+            procedure.cost(),
+            label=name,
+            adjacency=adjacency,
+            ledger=ledger,
+            noise=noise,
+            protects=protects,
+        )
         result = procedure.run(source, asked.stated.start, gate)
         rows = gate.rows
-        stated = replace(asked.stated, words=self._words(asked.stated, result))
-        del X, source, asked  # post-processing only from here
+        words = self._words(asked.stated, result)
+        if protects.owns_many:
+            words = (*words, f"all rows of one {protects.name} together weigh as one row")
+        stated = replace(asked.stated, words=words)
+        del X, groups, source, asked  # post-processing only from here
         kind, assumption = self._model()
         guarantee = Guarantee(
             budget=budget,
@@ -219,6 +238,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             simulated=noise.simulated,
             ledger=gate.receipt,
             assumption=assumption,
+            protects=protects,
         )
         return Outcome(result, rows, name, stated, guarantee, gate.balance)
 
@@ -293,7 +313,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return SimulationSource(self.random_state), None
 
-    def _open(self, X: Any) -> RowSource:
+    def _open(self, X: Any, groups: Any) -> RowSource:
+        """Rows, and where ``groups`` says so whose they are."""
+        source = self._open_rows(X)
+        return source if groups is None else GroupedSource(source, groups)
+
+    def _open_rows(self, X: Any) -> RowSource:
         """Files, sources and iterators chunk by chunk; anything else as an array."""
         if not is_streamed(X):
             return ArraySource(self._check_table(X, reset=True))
@@ -336,8 +361,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return of_rows(self._check_table(X, reset=False))
         source = open_rows(X)
         self._check_columns(source)
+        rows = source.rows if isinstance(source, UnitSource) else source  # of rows, whosever
         none = of_rows(np.empty((0, source.n_columns)))
-        return np.concatenate([none, *map(of_rows, tables(source))])
+        return np.concatenate([none, *map(of_rows, tables(rows))])
 
     def _floats(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         rows = rows.astype(np.float64, copy=False)

@@ -67,7 +67,7 @@ class PrivateCovariance(PrivateEstimator):
     location_ : array of shape (n_features,)
         The released centre; zero if ``assume_centered``.
     n_samples_ : int
-        None where the number of rows is private.
+        None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry, on an eigenvalue under ``"separate"``
         and ``"exponential"``; public.
@@ -85,10 +85,12 @@ class PrivateCovariance(PrivateEstimator):
 
     Notes
     -----
-    Privacy: protects one row. Each `fit` spends the budget once, in cross-validation too (see
+    Privacy: protects one row, or with ``groups`` all rows of one id, each of which then weighs one
+    over their number. Each `fit` spends the budget once, in cross-validation too (see
     `PrivatePCA`). Public: constructor arguments, number of columns, and under replace-one the
-    number of rows. Never released: row norms, how many rows were clipped or invalid. What
-    `mahalanobis` and `score` return is not private with respect to their input.
+    number of rows, or of groups. Never released: row norms, how many rows were clipped or invalid,
+    how many rows an id has. What `mahalanobis` and `score` return is not private with respect to
+    their input.
 
     """
 
@@ -167,11 +169,14 @@ class PrivateCovariance(PrivateEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the covariance of ``X``: an array, a data frame, a path, or chunks."""
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+        """Release the covariance of ``X``: an array, a data frame, a path, or chunks.
+
+        ``groups`` holds an id for each row: all rows of one id are protected together.
+        """
         with self._renewed():
-            outcome = self._release(X, trace_bound=self.trace_bound)
-        del X
+            outcome = self._release(X, groups, trace_bound=self.trace_bound)
+        del X, groups
         noisy: NoisyMatrix = outcome.result.inner
         self.covariance_ = self._held(noisy.matrix * outcome.per_row, outcome)
         self.location_ = outcome.result.centre

@@ -178,7 +178,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     scale_ : array of shape (n_features,)
         What columns are divided by, infinite for a column that is left out; ones by default.
     n_components_, n_samples_ : int
-        ``n_samples_`` is None where the number of rows is private.
+        ``n_samples_`` is None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry of the matrix; public.
     matrix_floor_, noise_floor_ : float
@@ -195,10 +195,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     Notes
     -----
-    Privacy: protects one row. Each `fit` spends the budget once. Public: constructor arguments,
-    number of columns, and under replace-one the number of rows. Never released: row norms, how
-    many rows were clipped or invalid. What `transform`, `score_samples` and `score` return is not
-    private with respect to their input.
+    Privacy: protects one row, or with ``groups`` all rows of one id, each of which then weighs one
+    over their number. Each `fit` spends the budget once. Public: constructor arguments, number of
+    columns, and under replace-one the number of rows, or of groups. Never released: row norms, how
+    many rows were clipped or invalid, how many rows an id has. What `transform`, `score_samples`
+    and `score` return is not private with respect to their input.
 
     Cross-validation fits once per fold and candidate, and once more to refit; each of these is a
     release. A ``ledger`` is charged for every one, in all processes; without it nothing counts
@@ -325,8 +326,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         boxed = super()._bounds(name, n_columns, trace_bound)
         return replace(boxed, words=(boxed.words[0], direction), stated=False)
 
-    def _open(self, X: Any) -> RowSource:
-        source = super()._open(X)
+    def _open(self, X: Any, groups: Any) -> RowSource:
+        source = super()._open(X, groups)
         if self.scale is None or (isinstance(self.scale, str) and self.scale == "private"):
             return source
         return ScaledSource(source, self._public_scale(source.n_columns))
@@ -380,7 +381,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return asked
 
     def _wanted(self, asked: Asked) -> int:
-        d, n = asked.n_columns, asked.n_rows
+        # One person's rows may have as many directions as there are columns.
+        d, n = asked.n_columns, None if asked.protects.owns_many else asked.n_rows
         wanted: Any = self.n_components
         if wanted is None:
             wanted = min(d, d if n is None else n) if self.model is None else self.model.rank
@@ -438,6 +440,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InvalidParameterError(
                 "'spiked' protects tables of a stated model only: pass model=SpikedModel(...), or "
                 "leave the mechanism out for a promise that holds for every table"
+            )
+        if asked.protects.owns_many:
+            raise UnsupportedNotionError(
+                "'spiked' assumes rows that are independent, not several of one person: leave "
+                "groups and unit out, or choose another mechanism"
             )
         if not self.assume_centered:
             raise InvalidParameterError(
@@ -561,11 +568,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         """From half differences of two rows to what has the covariance of one."""
         return math.sqrt(2) if self._planned.centring == "paired" else 1.0
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the components of ``X``: an array, a data frame, a path, or chunks."""
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+        """Release the components of ``X``: an array, a data frame, a path, or chunks.
+
+        ``groups`` holds an id for each row: all rows of one id are protected together.
+        """
         with self._renewed():
-            outcome = self._release(X)
-        del X
+            outcome = self._release(X, groups)
+        del X, groups
         self.plan_ = self._planned
         staged: StagedComponents = outcome.result.inner
         noisy = staged.components

@@ -20,7 +20,7 @@ from eigenveil.data.source import RowSource
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import covers
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.cost import Composed, Cost
 from eigenveil.privacy.ledger import Balance, Ledger
 
@@ -84,6 +84,8 @@ class Gate:
         Charged in full before the first draw; a release that fails later stays charged.
     noise : NoiseSource
         Where the random bits come from.
+    protects : Unit
+        What the neighbours differ in.
 
     """
 
@@ -95,9 +97,11 @@ class Gate:
         adjacency: Adjacency,
         ledger: Ledger | None,
         noise: NoiseSource,
+        protects: Unit = ROW,
     ) -> None:
         self.total = total
         self.adjacency = adjacency
+        self.protects = protects
         self.receipt: str | None = None  # the ledger's, once charged
         self.balance: Balance | None = None  # of the ledger, with this charge
         self.rows: int | None = None  # where their number is public
@@ -111,7 +115,7 @@ class Gate:
 
     def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
         """Charge, then add noise."""
-        if query.adjacency is not self.adjacency:
+        if query.adjacency is not self.adjacency or query.protects != self.protects:
             raise InvalidParameterError("the statistic was bounded for other neighbours")
         if os.getpid() != self._process:
             raise BudgetExceededError("an allotment cannot be spent by a forked process")
@@ -139,7 +143,9 @@ class Gate:
 
     def _commit(self) -> None:
         if self._ledger is not None and self.receipt is None:
-            entry = self._ledger.charge(self.total, label=self._label, adjacency=self.adjacency)
+            entry = self._ledger.charge(
+                self.total, label=self._label, adjacency=self.adjacency, unit=self.protects
+            )
             self.receipt = f"entry {entry.number} of {self._ledger} (hash {entry.hash[:16]})"
             self.balance = self._ledger.balance(entry.number)
 
@@ -171,5 +177,6 @@ def release(
         adjacency=query.adjacency,
         ledger=ledger,
         noise=noise,
+        protects=query.protects,
     )
     return gate.draw(mechanism, query)

@@ -14,7 +14,8 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.source import PairedSource, RowSource, tables
+from eigenveil.data.groups import PairedUnits, paired
+from eigenveil.data.source import PairedSource, RowSource, unit_tables
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.privacy.cost import Cost
@@ -24,11 +25,11 @@ __all__ = ["Paired", "drawn_pairs"]
 Result = TypeVar("Result")
 
 
-def drawn_pairs(source: RowSource, clip: Clip, gate: Gate) -> PairedSource:
+def drawn_pairs(source: RowSource, clip: Clip, gate: Gate) -> PairedSource | PairedUnits:
     """Random pairs, once every row is known to be one that ``clip`` accepts: drawing charges."""
-    for chunk in tables(source):
+    for chunk, _ in unit_tables(source):
         clip.check(chunk)
-    return PairedSource(source, gate.adjacency, gate.order)
+    return paired(source, gate.adjacency, gate.order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.accounting import delta_of, epsilon_of, fits, native
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
 
@@ -31,9 +31,17 @@ _NEIGHBOURS = {
     Adjacency.REPLACE_ONE: "replacing it by any other row",
     Adjacency.ADD_REMOVE: "adding or removing it",
 }
+_SHARED_NEIGHBOURS = {
+    Adjacency.REPLACE_ONE: "replacing them by any other rows of one {unit}, at least one row,",
+    Adjacency.ADD_REMOVE: "adding or removing them all",
+}
+_ROWS_OF_EACH = {
+    Adjacency.REPLACE_ONE: "how many rows each has is not",
+    Adjacency.ADD_REMOVE: "and so is how many rows each has",
+}
 _COUNT = {
-    Adjacency.REPLACE_ONE: "the number of rows is public",
-    Adjacency.ADD_REMOVE: "the number of rows is private",
+    Adjacency.REPLACE_ONE: "the number of {unit}s is public",
+    Adjacency.ADD_REMOVE: "the number of {unit}s is private",
 }
 _KINDS = {
     Kind.WORST_CASE: "every table, whatever an attacker knows (worst-case)",
@@ -50,7 +58,7 @@ _NUMERICS = {
     ),
 }
 _NOT_PROTECTED = (
-    "several rows of one person taken together; what the whole table shows about a population; "
+    "what the whole table shows about a population; "
     "the settings of the release and how long it took; that a run stopped at a row it could not "
     "use; anything learnt from the records before this step, such as a scaling, or computed from "
     "them afterwards, such as scores"
@@ -75,6 +83,7 @@ class Guarantee:
     simulated: bool = False
     ledger: str | None = None
     assumption: str | None = None  # of a model-based promise
+    protects: Unit = ROW
 
     def __post_init__(self) -> None:
         if not fits(self.cost, self.budget):
@@ -85,15 +94,15 @@ class Guarantee:
     @property
     def unit(self) -> str:
         """Who or what is protected."""
-        return "one row"
+        return f"all rows of one {self.protects.name}" if self.protects.owns_many else "one row"
 
     def statements(self) -> tuple[tuple[str, str], ...]:
         """The promise as labelled clauses; `sentence` strings them together word for word."""
         return (
             (
                 "Protected",
-                f"{self.unit}, whichever it is; {_NEIGHBOURS[self.adjacency]} makes no outcome "
-                f"more likely by more than {self._strength()}; {_COUNT[self.adjacency]}",
+                f"{self._protected()} makes no outcome more likely by more than "
+                f"{self._strength()}; {self._count()}",
             ),
             ("Spent", native(self.cost)),
             ("Holds for", f"{self._tables()}; {_NUMERICS[self.numerics]}"),
@@ -102,7 +111,7 @@ class Guarantee:
                 "Recorded in",
                 self.ledger or "no ledger: keep count of releases from this table yourself",
             ),
-            ("Not protected", _NOT_PROTECTED),
+            ("Not protected", f"{self._split()}; {_NOT_PROTECTED}"),
         )
 
     def sentence(self) -> str:
@@ -111,6 +120,30 @@ class Guarantee:
         if self.simulated:
             return f"{SIMULATION} {claim}"
         return claim
+
+    def _protected(self) -> str:
+        if not self.protects.owns_many:
+            return f"{self.unit}, whichever it is; {_NEIGHBOURS[self.adjacency]}"
+        neighbours = _SHARED_NEIGHBOURS[self.adjacency].format(unit=self.protects.name)
+        return f"{self.unit} (rows that share {self._id()}), whichever it is; {neighbours}"
+
+    def _id(self) -> str:
+        column = self.protects.column
+        return "an id" if column is None else f"a value of {column!r}"
+
+    def _count(self) -> str:
+        count = _COUNT[self.adjacency].format(unit=self.protects.name)
+        if not self.protects.owns_many:
+            return count
+        return f"{count}, {_ROWS_OF_EACH[self.adjacency]}"
+
+    def _split(self) -> str:
+        """Whom the unit does not cover."""
+        if not self.protects.owns_many:
+            return "several rows of one person taken together"
+        column = self.protects.column
+        several = "several ids" if column is None else f"several values of {column!r}"
+        return f"a person whose rows have {several}, of which each is protected alone"
 
     def _tables(self) -> str:
         kind = _KINDS[self.kind]

@@ -25,11 +25,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, LedgerError
 from eigenveil.privacy.accounting import compose, epsilon_of, fits, rho_of
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Composed, Cost, cost_from_dict, cost_to_dict
 
@@ -69,6 +69,7 @@ class Entry:
     label: str
     cost: Cost
     hash: str
+    unit: Unit = ROW
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Balance:
 class _Book:
     budget: Budget
     adjacency: Adjacency
+    unit: str
     entries: tuple[Entry, ...]
     head: str
 
@@ -115,18 +117,25 @@ class Ledger:
         delta: float | None = None,
         rho: float | None = None,
         adjacency: str | Adjacency = Adjacency.REPLACE_ONE,
+        unit: Literal["row", "person"] = "row",
     ) -> "Ledger":
-        """Start a ledger with a total budget; refuses to touch an existing file."""
+        """Start a ledger with a total budget; refuses to touch an existing file.
+
+        The budget protects one row, or with ``unit="person"`` all rows of one id: it then pays for
+        releases with ``groups`` or a unit only, and each entry says by which ids.
+        """
         budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
         neighbours = Adjacency.parse(adjacency)
-        terms = _canonical(
-            {
-                "adjacency": neighbours.value,
-                "budget": budget.as_dict(),
-                "id": secrets.token_hex(16),  # so that no two ledgers share a hash
-                "version": 1,
-            }
-        )
+        if unit not in ("row", "person"):
+            raise InvalidParameterError("a ledger's unit must be 'row' or 'person'")
+        document = {
+            "adjacency": neighbours.value,
+            "budget": budget.as_dict(),
+            "id": secrets.token_hex(16),  # so that no two ledgers share a hash
+            "version": 1,
+        }
+        # Of rows nothing is said: a ledger of them is what it was before there were units.
+        terms = _canonical(document if unit == "row" else {**document, "unit": unit, "version": 2})
         path = Path(path).resolve()
         try:
             path.open("xb").close()
@@ -144,7 +153,7 @@ class Ledger:
             connection.execute("COMMIT")
         return cls(path)
 
-    def charge(self, cost: Cost, *, label: str, adjacency: Adjacency) -> Entry:
+    def charge(self, cost: Cost, *, label: str, adjacency: Adjacency, unit: Unit = ROW) -> Entry:
         """Commit a charge durably, or refuse; call it before drawing noise."""
         with _connect(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -154,18 +163,21 @@ class Ledger:
                     f"this ledger protects under {book.adjacency.value} neighbours and the "
                     f"release under {adjacency.value}: use the same adjacency for both"
                 )
+            if unit.owns_many != (book.unit == "person"):
+                raise InvalidParameterError(_other_unit(book.unit))
             spent = Composed(tuple(entry.cost for entry in book.entries))
             if not fits(Composed((spent, cost)), book.budget):
                 raise BudgetExceededError(_refusal(spent, cost, book.budget))
             number = len(book.entries) + 1
             time = datetime.now(UTC).isoformat(timespec="seconds")
-            record = _canonical(
-                {"cost": cost_to_dict(cost), "label": label, "number": number, "time": time}
-            )
+            fields = {"cost": cost_to_dict(cost), "label": label, "number": number, "time": time}
+            if unit.owns_many:
+                fields["unit"] = {"name": unit.name, "column": unit.column}
+            record = _canonical(fields)
             digest = _chain(book.head, record)
             connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (number, record, digest))
             connection.execute("COMMIT")
-        return Entry(number, time, label, cost, digest)
+        return Entry(number, time, label, cost, digest, unit)
 
     @property
     def budget(self) -> Budget:
@@ -176,6 +188,11 @@ class Ledger:
     def adjacency(self) -> Adjacency:
         """The neighbours every charge must refer to."""
         return self._read().adjacency
+
+    @property
+    def unit(self) -> str:
+        """What every charge must protect: a "row", or a "person" with all rows of one id."""
+        return self._read().unit
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -275,9 +292,26 @@ def _load(connection: sqlite3.Connection) -> _Book:
             raise LedgerError("the ledger's history was altered; do not release from this table")
         fields = json.loads(record)
         cost = cost_from_dict(fields["cost"])
-        entries.append(Entry(number, fields["time"], fields["label"], cost, digest))
+        unit = Unit(**fields["unit"]) if "unit" in fields else ROW
+        entries.append(Entry(number, fields["time"], fields["label"], cost, digest, unit))
         head = digest
-    return _Book(Budget(**terms["budget"]), Adjacency(terms["adjacency"]), tuple(entries), head)
+    if terms["version"] not in (1, 2):
+        raise LedgerError("the ledger is of a later version: update eigenveil")
+    neighbours = Adjacency(terms["adjacency"])
+    unit_name = terms.get("unit", "row")
+    return _Book(Budget(**terms["budget"]), neighbours, unit_name, tuple(entries), head)
+
+
+def _other_unit(unit: str) -> str:
+    if unit == "row":
+        return (
+            "this ledger protects single rows and the release all rows of one id: create one with "
+            "Ledger.create(path, ..., unit='person')"
+        )
+    return (
+        "this ledger protects all rows of one id and the release single rows: pass groups to fit, "
+        "or unit to open_rows"
+    )
 
 
 def _used(spent: Cost, budget: Budget) -> tuple[str, float, float]:

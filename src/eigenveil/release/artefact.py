@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.source import open_rows, tables
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import cost_from_dict, cost_to_dict
 from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
@@ -80,6 +80,7 @@ class Release:
     def as_dict(self) -> dict[str, Any]:
         """The content of ``release.json``."""
         stated = self.guarantee
+        column = stated.protects.column
         return {
             "schema": schema.NAME,
             "library": self.library,
@@ -98,6 +99,7 @@ class Release:
                 "ledger": stated.ledger,
                 "assumption": stated.assumption,
                 "sentence": stated.sentence(),
+                **({"unit_column": column} if column is not None else {}),
             },
             "settings": dict(self.settings),
             "arrays": {
@@ -354,9 +356,17 @@ def _guarantee(document: dict[str, Any]) -> Guarantee:
             simulated=document["simulated"],
             ledger=document["ledger"],
             assumption=document["assumption"],
+            protects=_protects(document["unit"], document.get("unit_column")),
         )
     except (ValueError, TypeError, OverflowError):  # InvalidParameterError is the usual one
         raise VerificationError("release.json states an impossible guarantee") from None
+
+
+def _protects(words: str, column: str | None) -> Unit:
+    """The unit behind its words, of which the schema allows three."""
+    if column is not None:
+        return Unit("person", column)
+    return {"one row": ROW, "all rows of one group": GROUP}.get(words) or Unit("person")
 
 
 def _arrays(data: bytes) -> dict[str, NDArray[np.float64]]:

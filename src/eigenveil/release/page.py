@@ -35,6 +35,11 @@ _CENTRES = {
     "located": "private, found in two steps",
     "paired": "none: differences of pairs of rows",
 }
+_UNITS = {
+    "one row": "rows",
+    "all rows of one group": "groups",
+    "all rows of one person": "persons",
+}
 _TITLES = {"pca": "Private principal components", "covariance": "Private covariance"}
 
 # Nothing but the style sheet of the page itself may be used by a browser.
@@ -126,6 +131,7 @@ def _tiles(
     """The release at a glance."""
     settings = document["settings"]
     rows = "private" if settings["n_rows"] is None else f"{settings['n_rows']:,}"
+    columns = f"{settings['n_features']:,}"
     (budget, *delta) = str(guarantee.budget).split(", ")
     holds = ", ".join([*delta, guarantee.unit, guarantee.kind.value])
     noun = "components" if document["kind"] == "pca" else "eigenvalues"
@@ -137,7 +143,11 @@ def _tiles(
     facts = (
         ("Stands out", *outcome),
         ("Protected", budget, holds),
-        ("Table", _times(rows, f"{settings['n_features']:,}"), _times("rows", "columns")),
+        (
+            "Table",
+            _times(rows, f"{settings['n_features']:,}"),
+            _times(_UNITS[guarantee.unit], "columns"),
+        ),
     )
     tiles = "".join(
         f"<div><dt>{label}</dt><dd>{escape(value)}</dd><dd>{escape(note)}</dd></div>"

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows, second_moment
-from eigenveil.data.source import RowSource
+from eigenveil.data.source import RowSource, protected
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.base import Gate
@@ -82,6 +82,11 @@ class Spiked:
         if not gate.adjacency.count_is_public:
             raise UnsupportedNotionError(
                 f"{self.name!r} needs a public number of rows: use adjacency='replace-one'"
+            )
+        if protected(source).owns_many:
+            raise UnsupportedNotionError(
+                f"{self.name!r} assumes rows that are independent, not several of one person: "
+                "leave groups and unit out, or choose another mechanism"
             )
         if clip.box is not None or clip.lift or clip.transform is not None:
             raise InvalidParameterError(

@@ -1,0 +1,274 @@
+r"""Rows of one person, protected together.
+
+A person with m rows :math:`x_1, \dots, x_m` contributes their mean: :math:`\frac1m\sum x_i` to a
+sum of rows, :math:`\frac1m\sum x_i x_i'` to a second moment, and one to every count of persons.
+Each is a convex combination of what single rows contribute, so that all rows of a person move a
+statistic no further than one row of a person who has one. Proof: docs/proofs/groups.md.
+
+Persons are numbered in the order in which they first appear; no statistic depends on it. How many
+rows a person has is as private as the rows.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.source import (
+    ArraySource,
+    PairedSource,
+    ParquetSource,
+    RowSource,
+    ScaledSource,
+    UnitSource,
+    tables,
+    unit_tables,
+)
+from eigenveil.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    UnsupportedNotionError,
+)
+from eigenveil.privacy.adjacency import GROUP, Adjacency, Unit
+
+__all__ = ["GroupedSource", "LabelledSource", "PairedUnits", "paired"]
+
+_CHUNK_BYTES = 1 << 24
+
+
+class GroupedSource(UnitSource):
+    """Rows of any source, and an id for each in memory.
+
+    Parameters
+    ----------
+    source : RowSource
+        The rows.
+    ids : array-like
+        One for each row, in their order: numbers or text. Rows of one id are protected together.
+
+    """
+
+    unit = GROUP
+
+    def __init__(self, source: RowSource, ids: Any) -> None:
+        if isinstance(source, UnitSource):
+            raise InvalidParameterError(
+                "these rows say already whose they are: leave one of groups and unit out"
+            )
+        self.rows = source
+        self._units = _numbered(ids)
+        if isinstance(source, (ArraySource, ParquetSource)) and source.n_rows != len(self._units):
+            raise _wrong_length()
+
+    @cached_property
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each group. Private."""
+        return np.bincount(self._units).astype(np.int64)
+
+    def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Chunks of rows, and for each row the number of its group."""
+        start = 0
+        for chunk in tables(self.rows):
+            units = self._units[start : start + len(chunk)]
+            start += len(chunk)
+            if start > len(self._units):
+                raise _wrong_length()
+            yield chunk, units
+        if start < len(self._units):
+            raise _wrong_length()
+
+
+class LabelledRows(RowSource, Protocol):
+    """A file that says in one of its columns whose each row is."""
+
+    def labels(self) -> Iterator[list[Hashable]]:
+        """The labels alone."""
+        ...
+
+    def labelled_chunks(self) -> Iterator[tuple[Any, list[Hashable]]]:
+        """Rows and their labels."""
+        ...
+
+
+class LabelledSource(UnitSource):
+    """Rows of a file, one column of which says whose they are.
+
+    The labels are read once more than the rows, and only persons are held in memory.
+
+    Parameters
+    ----------
+    source : CSVSource or ParquetSource
+        The rows, without the column.
+    column : str
+        Its name.
+
+    """
+
+    def __init__(self, source: LabelledRows, column: str) -> None:
+        self.rows = source
+        self.unit = Unit("person", column)
+        self._source = source
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        """Persons as they first appear; filled by `unit_sizes`."""
+        return {}
+
+    @cached_property
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each person. Private."""
+        numbers, sizes = self._numbers, np.zeros(0, dtype=np.int64)
+        for labels in self._source.labels():
+            units = [numbers.setdefault(label, len(numbers)) for label in map(_label, labels)]
+            more = np.bincount(np.array(units, dtype=np.intp), minlength=len(numbers))
+            more[: len(sizes)] += sizes
+            sizes = more.astype(np.int64)
+        return sizes
+
+    def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Chunks of rows, and for each row the number of its person.
+
+        Sums rest on the sizes: more rows than were counted are refused.
+        """
+        left = self.unit_sizes.copy()
+        for chunk, labels in self._source.labelled_chunks():
+            units = np.array([self._numbers.get(_label(label), -1) for label in labels], np.intp)
+            np.subtract.at(left, units[units >= 0], 1)
+            if (units < 0).any() or (left < 0).any():
+                raise InvalidDataError("the file changed while it was read: read it again")
+            yield chunk, units
+
+
+class PairedUnits(UnitSource):
+    """Half differences of rows of disjoint random pairs of persons; an odd one is left out.
+
+    A pair of persons with m and k rows is a unit of max(m, k) differences, in which the rows of
+    the one with fewer come again and again. ``order`` decides who is paired with whom, as in
+    `PairedSource`; a replaced person replaces one pair. The table is held in memory.
+    """
+
+    def __init__(
+        self, source: RowSource, adjacency: Adjacency, order: Callable[[int], NDArray[np.intp]]
+    ) -> None:
+        if not adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "pairs of persons need a public number of persons: choose "
+                "adjacency='replace-one', or another centring"
+            )
+        scaled = source if isinstance(source, ScaledSource) else None
+        base = source if scaled is None else scaled.base
+        if not isinstance(base, UnitSource):
+            raise InvalidParameterError("rows that are units of their own need PairedSource")
+        # Dividing differences is dividing rows, without a copy of the table.
+        self._scaled = None if scaled is None else scaled.scaled
+        self.unit = base.unit
+        chunks, owners = zip(*_kept(base), strict=True)
+        units = np.concatenate(owners)
+        held = base.rows
+        self._table = held.array if isinstance(held, ArraySource) else np.concatenate(chunks)
+        self.rows = source
+        sizes = base.unit_sizes
+        self.unpaired = len(sizes)
+        if self.unpaired < 2:
+            raise InvalidDataError(
+                "pairs need two persons at least, not one: choose another centring"
+            )
+        self._owned = np.argsort(units, kind="stable")  # rows, person by person in their order
+        starts = np.cumsum(sizes) - sizes
+        half = self.unpaired // 2
+        pairs = np.sort(order(self.unpaired)[: 2 * half].reshape(2, half), axis=0)
+        pairs = pairs[:, np.argsort(pairs[0])]
+        self._starts, self._sizes = starts[pairs], sizes[pairs]
+        self._lengths = np.maximum(*self._sizes)
+
+    @property
+    def rereadable(self) -> bool:
+        """The table is held."""
+        return True
+
+    @property
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of differences of each pair. Private."""
+        return np.asarray(self._lengths)
+
+    def unit_chunks(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.intp]]]:
+        """Differences in chunks, halved so that none overflows, and the pair of each."""
+        ends = np.cumsum(self._lengths)
+        size = max(1, _CHUNK_BYTES // (8 * self._table.shape[1]))
+        for start in range(0, int(ends[-1]), size):
+            places = np.arange(start, min(start + size, int(ends[-1])))
+            pairs = np.searchsorted(ends, places, side="right")
+            within = places - (ends - self._lengths)[pairs]
+            first, second = self._owned[self._starts[:, pairs] + within % self._sizes[:, pairs]]
+            with np.errstate(all="ignore"):  # a warning would depend on the records
+                difference = np.multiply(self._table[first], 0.5, dtype=np.float64)
+                difference -= np.multiply(self._table[second], 0.5, dtype=np.float64)
+            yield difference if self._scaled is None else self._scaled(difference), pairs
+
+
+def paired(
+    source: RowSource, adjacency: Adjacency, order: Callable[[int], NDArray[np.intp]]
+) -> PairedSource | PairedUnits:
+    """Differences of random pairs of rows, or of persons where they may own several."""
+    base = source.base if isinstance(source, ScaledSource) else source
+    kind = PairedUnits if isinstance(base, UnitSource) else PairedSource
+    return kind(source, adjacency, order)
+
+
+def _kept(base: UnitSource) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
+    """Chunks to be held; those of an array are held already."""
+    yield np.empty((0, base.n_columns)), np.empty(0, dtype=np.intp)
+    for chunk, units in unit_tables(base):
+        assert units is not None  # of a source of units
+        yield chunk, units
+
+
+def _numbered(ids: Any) -> NDArray[np.intp]:
+    """For each row the number of its id, in the order in which ids first appear."""
+    if np.ma.isMaskedArray(ids) and np.ma.getmaskarray(ids).any():
+        raise _missing()
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise InvalidParameterError("groups must hold one id for each row")
+    # numpy would turn a list of text and numbers, or of missing values, into text.
+    array = np.asarray(ids) if hasattr(ids, "__array__") else np.array([*ids, None], object)[:-1]
+    if array.ndim != 1:
+        raise InvalidParameterError("groups must hold one id for each row: pass a single column")
+    if array.dtype.kind in "iufmM":
+        if array.dtype.kind in "fmM" and (array != array).any():
+            raise _missing()
+        _, first, inverse = np.unique(array, return_index=True, return_inverse=True)
+        places = np.empty(len(first), dtype=np.intp)
+        places[np.argsort(first)] = np.arange(len(first))
+        return np.asarray(places[inverse])
+    numbers: dict[Hashable, int] = {}
+    labels = map(_label, array.tolist())
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.intp)
+
+
+def _label(label: Any) -> Hashable:
+    """An id that tells persons apart: space around text does not, and a missing one is none."""
+    try:
+        if isinstance(label, (str, bytes)):
+            label = label.strip()
+            known = label.lower() not in ("", "nan", b"", b"nan")
+        else:
+            known = label is not None and bool(label == label)
+        hash(label)
+    except (TypeError, ValueError):
+        known = False
+    if not known:
+        raise _missing()
+    result: Hashable = label
+    return result
+
+
+def _missing() -> InvalidDataError:
+    return InvalidDataError(
+        "a row has no id that says whose it is: fill it in or drop the row; ids are text or numbers"
+    )
+
+
+def _wrong_length() -> InvalidDataError:
+    return InvalidDataError("groups must hold one id for each row, in their order")
