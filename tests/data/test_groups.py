@@ -555,7 +555,6 @@ def test_ids_of_every_kind(kind):
         np.ma.masked_array([1, 2, 3, 4], mask=[0, 1, 0, 0]),
         [Unhashable(), 1, 2, 3],
     ],
-    ids=str,
 )
 def test_a_missing_id_is_an_error_that_shows_none(ids):
     with pytest.raises(InvalidDataError, match="no id") as caught:

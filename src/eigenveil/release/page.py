@@ -143,11 +143,7 @@ def _tiles(
     facts = (
         ("Stands out", *outcome),
         ("Protected", budget, holds),
-        (
-            "Table",
-            _times(rows, f"{settings['n_features']:,}"),
-            _times(_UNITS[guarantee.unit], "columns"),
-        ),
+        ("Table", _times(rows, columns), _times(_UNITS[guarantee.unit], "columns")),
     )
     tiles = "".join(
         f"<div><dt>{label}</dt><dd>{escape(value)}</dd><dd>{escape(note)}</dd></div>"
