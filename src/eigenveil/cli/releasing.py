@@ -1,0 +1,123 @@
+"""What `fit` and `covariance` share: everything is checked before anything is charged."""
+
+import json
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eigenveil.cli.balance import balance, left
+from eigenveil.cli.options import budget, per_column
+from eigenveil.cli.progress import watched
+from eigenveil.cli.rows import open_table
+from eigenveil.cli.summary import facts, headline
+from eigenveil.estimators import PrivateCovariance, PrivatePCA
+from eigenveil.exceptions import EigenveilError, InvalidParameterError, NothingFoundError
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.release import Release
+
+__all__ = ["release"]
+
+_ROWS = ("columns", "unit")
+_NO_LEDGER = "no ledger recorded this run: a failed or interrupted release counts as spent"
+
+
+def release(
+    estimator: type[PrivatePCA] | type[PrivateCovariance],
+    ctx: click.Context,
+    data: str,
+    *,
+    output: Path,
+    ledger: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Fit an estimator on a file, save the release and say what happened."""
+    _require_new(output)
+    account = None if ledger is None else Ledger(ledger)
+    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget(ctx))
+    given = {name: value for name, value in options.items() if value is not None}
+    source = open_table(data, *(given.pop(name, None) for name in _ROWS))
+    for name in ("bounds", "scale"):
+        if name in given:
+            given[name] = per_column(f"--{name}", given[name], source.feature_names)
+    private = estimator(**given, ledger=account)
+    with _accounted(account):
+        neighbours = Adjacency.parse(private.adjacency)
+        with watched(source, count_is_public=neighbours.count_is_public) as rows:
+            private.fit(rows)
+        private.release_.save(output)
+    _tell(private.release_, output, account, as_json=as_json)
+
+
+def _require_new(folder: Path) -> None:
+    """A place to write to, tried out before budget is spent on what goes there."""
+    if folder.exists():
+        raise InvalidParameterError(f"{folder} exists already: choose a new folder with -o")
+    if not folder.parent.is_dir():
+        raise InvalidParameterError(
+            f"no folder {folder.parent}: create it first, or choose another place with -o"
+        )
+    try:
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=".release-").cleanup()
+    except OSError:
+        raise InvalidParameterError(
+            f"cannot write to {folder.parent}: choose a writable place with -o"
+        ) from None
+
+
+@contextmanager
+def _accounted(account: Ledger | None) -> Iterator[None]:
+    """Whatever stops the run says whether it was charged."""
+    before = 0 if account is None else len(account.entries)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_spent(account, before) or "nothing was charged") from None
+    except NothingFoundError:
+        raise  # says so itself
+    except EigenveilError as error:
+        spent = None if account is None else _spent(account, before)
+        if spent is not None:
+            error.args = (f"{error}; {spent}",)
+        raise
+
+
+def _spent(account: Ledger | None, before: int) -> str | None:
+    if account is None:
+        return _NO_LEDGER
+    if len(account.entries) == before:
+        return None
+    asked = account.entries[-1]
+    return (
+        f"the ledger was charged for {asked.label} and now has {account.summary()}; a failed or "
+        "interrupted release counts as spent"
+    )
+
+
+def _tell(released: Release, folder: Path, account: Ledger | None, *, as_json: bool) -> None:
+    fingerprint = Release.fingerprint(folder)
+    following = f"eigenveil verify {shlex.quote(str(folder))}"
+    if as_json:
+        document: Mapping[str, Any] = {
+            "folder": str(folder),
+            "fingerprint": fingerprint,
+            **facts(released),
+            "ledger": None if account is None else balance(account),
+            "next": following,
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    click.echo(f"released     {headline(released)}")
+    click.echo(f"guarantee    {released.guarantee.sentence()}")
+    click.echo(f"folder       {folder}")
+    click.echo(f"fingerprint  {fingerprint}")
+    if account is not None:
+        notion, amount = left(account)
+        click.echo(f"ledger       {account.summary()}; left for another: {notion} = {amount:g}")
+    click.echo(f"next         {following}")

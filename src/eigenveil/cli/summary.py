@@ -1,0 +1,40 @@
+"""The facts of a release in a few words, from the release alone."""
+
+from typing import Any
+
+import numpy as np
+
+from eigenveil.release import Release
+
+__all__ = ["facts", "headline", "standing_out"]
+
+
+def standing_out(release: Release) -> int | None:
+    """How many components, or eigenvalues, stand out from the noise; None without a noise law."""
+    if "distinguishable" in release.arrays:
+        return int(np.sum(release.arrays["distinguishable"] > 0))
+    floor = release.settings["noise_floor"]
+    if not floor:
+        return None
+    values = release.arrays.get("noisy_eigenvalues")
+    if values is None:
+        values = np.linalg.eigvalsh(release.arrays["covariance"])
+    return int(np.sum(values > floor))
+
+
+def headline(release: Release) -> str:
+    """What was released."""
+    columns = release.settings["n_features"]
+    clear = standing_out(release)
+    if release.kind == "pca":
+        what = f"{len(release.arrays['components'])} principal components of {columns} columns"
+        trust = "" if clear is None else f"; {clear} of them stand out from the noise"
+    else:
+        what = f"covariance matrix of {columns} columns"
+        trust = "" if clear is None else f"; {clear} of its eigenvalues stand out from the noise"
+    return f"{what}, by {release.mechanism}{trust}"
+
+
+def facts(release: Release) -> dict[str, Any]:
+    """``release.json`` and what follows from it."""
+    return {"stand_out": standing_out(release), "release": release.as_dict()}
