@@ -41,7 +41,7 @@ def _down(value: float) -> float:
         return 0.0
     places = _DIGITS - 1 - math.floor(math.log10(value))
     # What is left of 2 after 1 is 1, and not the float below it.
-    return math.floor(value * 10**places * (1 + 1e-9)) / 10**places
+    return math.floor(value * 10.0**places * (1 + 1e-9)) / 10.0**places
 
 
 def balance(ledger: Ledger) -> dict[str, Any]:

@@ -16,7 +16,7 @@ __all__ = ["command"]
     click.option("--trace-bound", type=float, help="Public bound on the total variance."),
 )
 @click.pass_context
-def command(ctx: click.Context, data: str, **options: Any) -> None:
+def command(ctx: click.Context, /, data: str, **options: Any) -> None:
     """Release the covariance matrix of DATA: a CSV, parquet or .npy file, or - for a CSV table
     on standard input (held in memory).
 

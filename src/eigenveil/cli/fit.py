@@ -22,7 +22,7 @@ __all__ = ["command"]
     click.option("--variances", is_flag=True, help="Buy variances in the units of the data."),
 )
 @click.pass_context
-def command(ctx: click.Context, data: str, k: int | str | None, **options: Any) -> None:
+def command(ctx: click.Context, /, data: str, k: int | str | None, **options: Any) -> None:
     """Release principal components of DATA: a CSV, parquet or .npy file, or - for a CSV table
     on standard input (held in memory).
 

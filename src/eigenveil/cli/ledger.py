@@ -23,12 +23,12 @@ def command() -> None:
 @command.command("init")
 @click.argument("file", type=PATH)
 @with_options(*BUDGET, ADJACENCY)
-def _init(file: Path, adjacency: str | None, **budget: float | None) -> None:
+def _init(file: Path, **terms: Any) -> None:
     """Start a ledger FILE with a total budget for one table."""
     from eigenveil.privacy.ledger import Ledger
 
-    neighbours = {} if adjacency is None else {"adjacency": adjacency}
-    ledger = Ledger.create(file, **budget, **neighbours)
+    given = {name: value for name, value in terms.items() if value is not None}
+    ledger = Ledger.create(file, **given)
     click.echo(f"{file}: {ledger.summary()}, under {ledger.adjacency.value} neighbours")
 
 

@@ -14,16 +14,20 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 __all__ = [
     "ADJACENCY",
+    "BOUNDS",
     "BUDGET",
+    "CENTERED",
     "CONFIG",
     "JSON",
-    "K",
     "LEDGER",
     "NAMES",
     "PATH",
     "RELEASE",
+    "ROW_NORM",
+    "K",
     "budget",
     "did_you_mean",
+    "listed",
     "per_column",
     "with_options",
 ]
@@ -32,7 +36,7 @@ PATH = click.Path(path_type=Path)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class _Names(click.ParamType):
+class _Names(click.ParamType):  # type: ignore[type-arg]
     """``a,b``, with quotes around a name that holds a comma; a list in TOML."""
 
     name = "names"
@@ -45,7 +49,7 @@ class _Names(click.ParamType):
         return tuple(value)
 
 
-class _OrPrivate(click.ParamType):
+class _OrPrivate(click.ParamType):  # type: ignore[type-arg]
     """A number, or the word ``private``."""
 
     def __init__(self, kind: type[int] | type[float]) -> None:
@@ -61,7 +65,7 @@ class _OrPrivate(click.ParamType):
         return self._kind(number)
 
 
-class _PerColumn(click.ParamType):
+class _PerColumn(click.ParamType):  # type: ignore[type-arg]
     """The same for all columns, or ``name=...`` for each; an array or a table in TOML.
 
     ``parts`` is how many numbers belong to one column: two bounds, one scale.
@@ -215,21 +219,24 @@ CONFIG = click.option(
     callback=_read_config,
     help="Options by their names; the command line wins.",
 )
+ROW_NORM = click.option(
+    "--row-norm",
+    type=_OrPrivate(float),
+    metavar="R|private",
+    help="Distance from the centre that rows are clipped to.",
+)
+BOUNDS = click.option(
+    "--bounds",
+    type=_PerColumn(2, "LOW,HIGH or name=low:high,name=low:high"),
+    metavar="LOW,HIGH|name=low:high,...",
+    help="Public range of the entries.",
+)
+CENTERED = click.option("--assume-centered", is_flag=True, help="Take the origin as the centre.")
 RELEASE = (
     NAMES,
     *BUDGET,
-    click.option(
-        "--row-norm",
-        type=_OrPrivate(float),
-        metavar="R|private",
-        help="Distance from the centre that rows are clipped to.",
-    ),
-    click.option(
-        "--bounds",
-        type=_PerColumn(2, "LOW,HIGH or name=low:high,name=low:high"),
-        metavar="LOW,HIGH|name=low:high,...",
-        help="Public range of the entries.",
-    ),
+    ROW_NORM,
+    BOUNDS,
     click.option(
         "--scale",
         type=_PerColumn(1, "private, numbers or name=number,name=number", "private"),
@@ -238,7 +245,7 @@ RELEASE = (
     ),
     click.option("--mechanism", help="See: eigenveil mechanisms."),
     ADJACENCY,
-    click.option("--assume-centered", is_flag=True, help="Take the origin as the centre."),
+    CENTERED,
     click.option(
         "--unit", metavar="COLUMN", help="Protect all rows with the same value here together."
     ),

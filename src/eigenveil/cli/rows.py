@@ -8,15 +8,14 @@ No cell is ever shown.
 import csv
 import io
 import itertools
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-import click
-
 from eigenveil.cli.options import did_you_mean, listed
 from eigenveil.data.source import CSVSource, RowSource, open_rows
-from eigenveil.exceptions import InvalidDataError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 __all__ = ["open_table"]
 
@@ -43,6 +42,10 @@ def open_table(
     data: str, columns: Sequence[str] | None = None, unit: str | None = None
 ) -> RowSource:
     """The rows of a file, or of standard input for ``-``."""
+    if data == "-" and unit is not None:
+        raise InvalidParameterError(
+            "--unit names a column of a file: save standard input as a CSV file first"
+        )
     text = _standard_input() if data == "-" else None
     path = Path(data)
     schema = None
@@ -55,15 +58,14 @@ def open_table(
         schema = _parquet_schema(path)
     if schema is not None:
         columns = _choose(schema, columns, unit)
-    options = {} if unit is None else {"unit": unit}
+    options: dict[str, Any] = {} if unit is None else {"unit": unit}
     if text is not None:
-        return StdinSource(text, columns, **options)
+        return StdinSource(text, columns)
     return open_rows(path, columns, **options)
 
 
 def _standard_input() -> str:
-    content = click.get_binary_stream("stdin").read()
-    return content.decode("utf-8-sig", errors="replace")
+    return sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")
 
 
 def _choose(schema: _Schema, columns: Sequence[str] | None, unit: str | None) -> Sequence[str]:

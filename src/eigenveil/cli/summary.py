@@ -16,9 +16,8 @@ def standing_out(release: Release) -> int | None:
     floor = release.settings["noise_floor"]
     if not floor:
         return None
-    values = release.arrays.get("noisy_eigenvalues")
-    if values is None:
-        values = np.linalg.eigvalsh(release.arrays["covariance"])
+    noisy = release.arrays.get("noisy_eigenvalues")
+    values = np.linalg.eigvalsh(release.arrays["covariance"]) if noisy is None else noisy
     return int(np.sum(values > floor))
 
 
