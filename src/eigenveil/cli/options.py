@@ -2,6 +2,7 @@
 
 import csv
 import difflib
+import io
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = [
     "K",
     "budget",
     "did_you_mean",
+    "joined",
     "listed",
     "per_column",
     "with_options",
@@ -139,10 +141,21 @@ def per_column(option: str, value: Any, names: Sequence[str] | None) -> Any:
     return parts if len(parts) > 1 else parts[0]
 
 
+def joined(names: Sequence[str]) -> str:
+    """Names as ``--columns`` takes them."""
+    line = io.StringIO()
+    plain = all(name == name.lstrip() for name in names)
+    quoting = csv.QUOTE_MINIMAL if plain else csv.QUOTE_ALL
+    csv.writer(line, lineterminator="", quoting=quoting).writerow(names)
+    return line.getvalue()
+
+
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Names as one line; no more than fit."""
     more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(name or "(no name)" for name in names[:most]) + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:

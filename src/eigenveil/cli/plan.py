@@ -18,6 +18,7 @@ from eigenveil.cli.options import (
     ROW_NORM,
     K,
     budget,
+    joined,
     with_options,
 )
 from eigenveil.exceptions import InvalidParameterError
@@ -144,13 +145,13 @@ def _tell(
     situation: "Situation", advice: "Recommendation", answers: "list[Needed]", error: float | None
 ) -> None:
     click.echo(f"{situation}\n")
-    click.echo(f"{'mechanism':<18}{'error':>8}  {'8 of 10 releases':<18}how")
+    click.echo(f"{'mechanism':<18}{'error':>8}  {'8 of 10 releases':<24}how")
     for one in advice.predictions:
         if one.error is None:
-            click.echo(f"{one.mechanism:<18}{'-':>8}  {'':<18}{one.why}")
+            click.echo(f"{one.mechanism:<18}{'-':>8}  {'':<24}{one.why}")
             continue
         band = f"{one.low:.3g} to {one.high:.3g}"
-        click.echo(f"{one.mechanism:<18}{one.error:>8.3g}  {band:<18}{one.how}")
+        click.echo(f"{one.mechanism:<18}{one.error:>8.3g}  {band:<24}{one.how}")
     click.echo(f"\nerror        {advice.prediction.measure}, if the table is as assumed")
     for answer in answers:
         click.echo(f"for {error:<8g} {answer.words}")
@@ -170,7 +171,7 @@ def _next(
     given = ctx.params
     words = ["eigenveil", "fit" if given["of"] == "components" else "covariance", data or "DATA"]
     if columns is not None:
-        words += ["--columns", ",".join(columns)]
+        words += ["--columns", joined(columns)]
     stated = {**{name: given[name] for name in _PASSED_ON}, "epsilon": None, "delta": None}
     for name, value in {**stated, "rho": None, **budget(ctx)}.items():
         if value is not None:

@@ -8,12 +8,13 @@ No cell is ever shown.
 import csv
 import io
 import itertools
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from eigenveil.cli.options import did_you_mean, listed
+from eigenveil.cli.options import did_you_mean, joined, listed
 from eigenveil.data.source import CSVSource, RowSource, open_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
@@ -68,18 +69,23 @@ def _standard_input() -> str:
     return sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")
 
 
-def _choose(schema: _Schema, columns: Sequence[str] | None, unit: str | None) -> Sequence[str]:
+def _choose(
+    schema: _Schema, columns: Sequence[str] | None, unit: str | None
+) -> Sequence[str] | None:
     for name in (*(columns or ()), *((unit,) if unit is not None else ())):
         if name not in schema.names:
             raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, schema.names)}")
     wanted = columns or [name for name in schema.names if name != unit]
     text = [name for name in wanted if name in schema.text]
     if not text:
-        return wanted
+        return columns if unit is None else wanted
     which = f"columns {listed(text)} hold" if len(text) > 1 else f"column {text[0]!r} holds"
-    rest = [name for name in schema.names if name not in schema.text and name != unit]
-    others = f"--columns {','.join(rest)}" if rest else "encode them as numbers first"
-    raise InvalidDataError(f"{which} text: choose from the others, {others}")
+    rest = [name for name in schema.names if name and name not in schema.text and name != unit]
+    if not rest:
+        raise InvalidDataError(f"{which} text and no other is there: encode them as numbers first")
+    raise InvalidDataError(
+        f"{which} text: choose from the others, --columns {shlex.quote(joined(rest))}"
+    )
 
 
 def _csv_schema(lines: TextIO) -> _Schema | None:
