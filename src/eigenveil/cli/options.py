@@ -2,7 +2,6 @@
 
 import csv
 import difflib
-import io
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,7 +45,8 @@ class _Names(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
         if isinstance(value, str):
             value = next(csv.reader([value], skipinitialspace=True), [])
-        if not (value and all(isinstance(name, str) for name in value)):
+        named = isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
+        if not (named and value):
             self.fail("give names separated by commas", param, ctx)
         return tuple(value)
 
@@ -143,19 +143,22 @@ def per_column(option: str, value: Any, names: Sequence[str] | None) -> Any:
 
 def joined(names: Sequence[str]) -> str:
     """Names as ``--columns`` takes them."""
-    line = io.StringIO()
-    plain = all(name == name.lstrip() for name in names)
-    quoting = csv.QUOTE_MINIMAL if plain else csv.QUOTE_ALL
-    csv.writer(line, lineterminator="", quoting=quoting).writerow(names)
-    return line.getvalue()
+    return ",".join(map(_quoted, names))
+
+
+def _quoted(name: str) -> str:
+    """A space before a name is no part of it, unless it is in quotes."""
+    if name == name.lstrip() and not set(name) & set(',"\n'):
+        return name
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Names as one line; no more than fit."""
     more = len(names) - most
-    return ", ".join(name or "(no name)" for name in names[:most]) + (
-        f" and {more} more" if more > 0 else ""
-    )
+    shown = ", ".join(name or "(no name)" for name in names[:most])
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:

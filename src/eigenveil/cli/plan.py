@@ -21,7 +21,8 @@ from eigenveil.cli.options import (
     joined,
     with_options,
 )
-from eigenveil.exceptions import InvalidParameterError
+from eigenveil.cli.wording import in_options
+from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
 
 if TYPE_CHECKING:
     from eigenveil.planner import Needed, Recommendation, Situation
@@ -99,6 +100,12 @@ def _situation(
 
     neighbours = Adjacency.parse(options["adjacency"] or Adjacency.REPLACE_ONE)
     wanted = Budget(**budget(ctx))
+    bounded = options["bounds"] is not None
+    if options["of"] == "covariance" and not (bounded or options["row_norm"]):
+        raise BoundsRequiredError(
+            "a covariance needs a public bound: give --bounds LOW,HIGH for the entries, or "
+            "--row-norm R for the length of a row; never take it from the data"
+        )
     for name in ("k", "row_norm"):
         if options[name] == "private":
             raise InvalidParameterError(
@@ -120,7 +127,7 @@ def _situation(
         k=options["k"],
         budget=wanted,
         adjacency=neighbours,
-        bounded=options["bounds"] is not None,
+        bounded=bounded,
         assume_centered=options["assume_centered"],
         **{name: value for name, value in optional.items() if value is not None},
     )
@@ -148,7 +155,7 @@ def _tell(
     click.echo(f"{'mechanism':<18}{'error':>8}  {'8 of 10 releases':<24}how")
     for one in advice.predictions:
         if one.error is None:
-            click.echo(f"{one.mechanism:<18}{'-':>8}  {'':<24}{one.why}")
+            click.echo(f"{one.mechanism:<18}{'-':>8}  {'':<24}{in_options(one.why)}")
             continue
         band = f"{one.low:.3g} to {one.high:.3g}"
         click.echo(f"{one.mechanism:<18}{one.error:>8.3g}  {band:<24}{one.how}")
