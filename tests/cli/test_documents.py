@@ -34,11 +34,8 @@ def examples():
 
 def pattern(shown):
     """``...`` stands for anything, a line of it for any lines."""
-    text = re.escape(shown).replace(r"\.\.\.", "\0")
-    lines = text.split("\n")
-    return "".join(
-        r"(?:.*\n)*" if line == "\0" else line.replace("\0", ".*") + r"\n" for line in lines[:-1]
-    )
+    lines = [re.escape(line).replace(r"\.\.\.", ".*") for line in shown.splitlines()]
+    return "".join(r"(?:.*\n)*" if line == ".*" else rf"{line}\n" for line in lines)
 
 
 @pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
