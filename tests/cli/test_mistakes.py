@@ -137,7 +137,7 @@ def test_standard_input_has_the_same_mistakes(tmp_path):
     words = ["fit", "-", "--epsilon", 1, "-o", tmp_path / "released"]
     assert "needs a first line" in fails(3, *words, input="")
     assert "column 'b' holds text" in fails(3, *words, input="a,b\n1,x\n")
-    assert "save standard input" in fails(2, *words, "--unit", "a", input="a,b\n1,x\n")
+    assert "save the table as CSV" in fails(2, *words, "--unit", "a", input="a,b\n1,x\n")
 
 
 def test_ledger_mistakes(tmp_path):

@@ -49,7 +49,9 @@ def release(
     private = estimator(**given, ledger=account)
     with _accounted(account):
         neighbours = Adjacency.parse(private.adjacency)
-        with watched(source, count_is_public=neighbours.count_is_public) as rows:
+        # How many rows a unit has is private under any neighbours.
+        public = neighbours.count_is_public and options["unit"] is None
+        with watched(source, count_is_public=public) as rows:
             private.fit(rows)
         private.release_.save(output)
     _tell(private.release_, output, account, as_json=as_json)

@@ -43,12 +43,12 @@ def open_table(
     data: str, columns: Sequence[str] | None = None, unit: str | None = None
 ) -> RowSource:
     """The rows of a file, or of standard input for ``-``."""
-    if data == "-" and unit is not None:
+    path = Path(data)
+    if unit is not None and (data == "-" or path.suffix.lower() == ".npy"):
         raise InvalidParameterError(
-            "--unit names a column of a file: save standard input as a CSV file first"
+            "--unit names a column of a file: save the table as CSV or parquet first"
         )
     text = _standard_input() if data == "-" else None
-    path = Path(data)
     schema = None
     if text is not None:
         schema = _csv_schema(io.StringIO(text, newline=""))
