@@ -11,6 +11,7 @@ from eigenveil.data.source import (
     ScaledSource,
     as_table,
     open_rows,
+    thinned,
 )
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -383,3 +384,41 @@ def test_scaled_columns(csv):
     assert not ScaledSource(open_rows(iter([rows])), np.ones(3)).rereadable
     assert isinstance(PairedSource(source, Adjacency.REPLACE_ONE, shuffled), RowSource)
     assert np.array_equal(np.abs(differences(source)), [[0.5, 1.5]])
+
+
+def kept(table, share, source=None, check=lambda rows: None):
+    source = open_rows(table) if source is None else source
+    return np.concatenate(list(thinned(source, share, Adjacency.REPLACE_ONE, check).chunks()))
+
+
+def test_a_sample_is_one_of_positions():
+    table = np.arange(90_000.0).reshape(-1, 3)
+    rows = kept(table, 0.1)
+    assert abs(len(rows) - 3000) <= 2
+    # The same positions of any other table, however it comes in chunks.
+    other = np.random.default_rng(0).standard_normal(table.shape)
+    places = (rows[:, 0] / 3).astype(int)
+    assert np.array_equal(kept(other, 0.1), other[places])
+    pieces = IterableSource(np.array_split(other, 7))
+    assert np.array_equal(kept(None, 0.1, pieces), other[places])
+    assert np.array_equal(
+        kept(None, 0.1, ScaledSource(open_rows(other), np.array([1, 2.0, np.inf]))),
+        other[places][:, :2] / [1, 2.0],
+    )
+
+
+@pytest.mark.parametrize("period", [2, 3, 7, 10, 24, 365])
+def test_a_sample_is_in_step_with_no_period(period):
+    places = kept(np.arange(50_000.0)[:, None], 0.05)[:, 0]
+    counts = np.bincount(places.astype(int) % period, minlength=period)
+    assert np.ptp(counts) <= max(5, 0.2 * counts.mean())
+
+
+def test_a_sample_sees_every_row_and_needs_a_public_count():
+    seen = []
+    kept(np.ones((70_000, 40)), 0.01, check=lambda rows: seen.append(len(rows)))
+    assert sum(seen) == 70_000
+    with pytest.raises(UnsupportedNotionError, match="replace-one"):
+        thinned(open_rows(np.ones((4, 1))), 0.5, Adjacency.ADD_REMOVE, lambda rows: None)
+    everything = open_rows(np.ones((4, 1)))
+    assert thinned(everything, 1.0, Adjacency.ADD_REMOVE, lambda rows: None) is everything

@@ -9,9 +9,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, open_rows
 from eigenveil.data import gram
@@ -42,20 +39,6 @@ def digits():
 @pytest.fixture
 def rows():
     return np.random.default_rng(0).standard_normal((60, 5)) + 3.0
-
-
-@parametrize_with_checks(
-    [
-        PrivatePCA(1, **BUDGET, random_state=0),
-        PrivateCovariance(**BUDGET, row_norm=1.0, random_state=0),
-    ],
-    expected_failed_checks=lambda _: {
-        "check_dtype_object": "wants numpy's own message, which may quote an entry",
-        "check_estimators_empty_data_messages": "wants the number of rows, which may be private",
-    },
-)
-def test_scikit_learn_accepts_the_estimators(estimator, check):
-    check(estimator)
 
 
 def test_digits_components_capture_the_variance(digits):
@@ -302,13 +285,6 @@ def test_fit_transform_never_fails_after_the_charge(rows, tmp_path):
     scores = PrivatePCA(2, **options, on_invalid="zero").fit_transform(rows)
     assert np.isnan(scores[0]).all()
     assert np.isfinite(scores[1:]).all()
-
-
-def test_in_a_pipeline_with_named_output(rows):
-    frame = pd.DataFrame(rows, columns=list("abcde"))
-    pipeline = make_pipeline(StandardScaler(), PrivatePCA(2, **BUDGET, row_norm=3.0))
-    scores = pipeline.set_output(transform="pandas").fit_transform(frame)
-    assert list(scores.columns) == ["privatepca0", "privatepca1"]
 
 
 @BOTH

@@ -24,11 +24,12 @@ from eigenveil.mechanisms import (
     release,
 )
 from eigenveil.mechanisms.additive import Allowance
-from eigenveil.mechanisms.located import DISTANCE_ROWS
+from eigenveil.mechanisms.located import DISTANCE_ROWS, enough_rows
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.accounting import compose, epsilon_of, rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.privacy.ledger import Ledger
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
@@ -354,3 +355,48 @@ def test_the_noise_on_the_octaves(adjacency):
     release(ColumnScale(noise=Watched(mu=0.1)), counts, ledger=None, noise=SimulationSource(0))
     expected = math.sqrt(10 if adjacency is REPLACE else 5) / 0.1
     assert np.sqrt(np.mean(seen[0] ** 2)) == pytest.approx(expected, rel=0.09)
+
+
+def test_large_tables_find_their_centre_from_some_rows():
+    allowance = Allowance(0.3, pure=False)
+    share = enough_rows(allowance, 200_000, 4)
+    assert share == pytest.approx(math.sqrt(40 * 200_000 * 2 / 0.3) / 200_000)
+    mechanism = Located.build(allowance, 200_000, GaussCov(mu=0.2), share=share)
+    # A search pays for the rows it sees.
+    assert mechanism.distance.epsilon == pytest.approx(64 / (share * 200_000), rel=1e-4)
+    rows = normal(200_000, 4) + 50.0
+    found = mechanism.run(open_rows(rows), DIRECTIONS, gate(mechanism))
+    # The first step is off by about 1.1, of which the second, on clipped rows, leaves a part.
+    assert np.linalg.norm(found.centre - 50.0) < 0.5
+    # It depends on the sample alone: rows beside it do not move it.
+    moved = rows.copy()
+    beside = np.flatnonzero(
+        np.arange(200_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        >= np.uint64(share * 2.0**64)
+    )
+    moved[beside] += 1000.0
+    assert np.array_equal(
+        mechanism.run(open_rows(moved), DIRECTIONS, gate(mechanism)).centre, found.centre
+    )
+
+
+def test_a_sample_must_be_a_saving():
+    def share(mu=0.3, rows=200_000, columns=4, pure=False):
+        return enough_rows(Allowance(mu, pure=pure), rows, columns)
+
+    assert share(rows=None) == share(pure=True) == share(rows=3000) == 1.0
+    assert share(rows=50_000_000, columns=2000) == 1.0  # too large to hold
+    assert share(mu=0.01) == 1.0  # too far away to be found
+
+
+def test_an_invalid_row_beside_the_sample_stops_before_the_charge(tmp_path):
+    rows = normal(100_000, 2)
+    rows[1, 0] = np.nan  # 0.618 of the circle: beside a sample of a half
+    ledger = Ledger.create(tmp_path / "x.ledger", rho=5.0)
+    mechanism = Located.build(Allowance(1.0, pure=False), len(rows), ZeroCov(), share=0.5)
+    paid = Gate(
+        mechanism.cost(), label="x", adjacency=REPLACE, ledger=ledger, noise=SimulationSource(0)
+    )
+    with pytest.raises(InvalidDataError, match="missing"):
+        mechanism.run(open_rows(rows), DIRECTIONS, paid)
+    assert ledger.entries == ()

@@ -2,7 +2,11 @@
 
 import hashlib
 import html
+import io
 import json
+import zipfile
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -62,13 +66,46 @@ def reseal(folder):
     (folder / "SHA256SUMS").write_text("".join(lines))
 
 
-@pytest.mark.parametrize("name", ["release.json", "arrays.npz", "report.html", "SHA256SUMS"])
-def test_a_changed_byte_is_detected(folder, name):
-    content = bytearray((folder / name).read_bytes())
-    content[len(content) // 2] ^= 1
-    (folder / name).write_bytes(content)
-    with pytest.raises(VerificationError):
-        Release.verify(folder)
+FILES = ["release.json", "arrays.npz", "report.html", "SHA256SUMS"]
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    """A folder that property tests damage and mend."""
+    return releases()[0].save(tmp_path_factory.mktemp("scratch") / "release")
+
+
+@pytest.mark.parametrize("name", FILES)
+@given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255), cut=st.booleans())
+@settings(max_examples=60)
+def test_a_changed_byte_or_a_cut_is_detected(scratch, name, place, mask, cut):
+    good = (scratch / name).read_bytes()
+    at = int(place * len(good))
+    bad = good[:at] if cut else good[:at] + bytes([good[at] ^ mask]) + good[at + 1 :]
+    (scratch / name).write_bytes(bad)
+    try:
+        with pytest.raises(VerificationError) as error:
+            Release.verify(scratch)
+        assert "\n" not in str(error.value)
+    finally:
+        (scratch / name).write_bytes(good)
+
+
+@given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
+@settings(max_examples=300)
+def test_a_forger_who_changes_a_byte_of_the_arrays_makes_no_other_error(scratch, place, mask):
+    """The sums are right again: what is read is a release, or is refused."""
+    good = (scratch / "arrays.npz").read_bytes()
+    at = int(place * len(good))
+    bad = good[:at] + bytes([good[at] ^ mask]) + good[at + 1 :]
+    (scratch / "arrays.npz").write_bytes(bad)
+    reseal(scratch)
+    try:
+        with suppress(VerificationError):
+            Release.verify(scratch)
+    finally:
+        (scratch / "arrays.npz").write_bytes(good)
+        reseal(scratch)
 
 
 @pytest.mark.parametrize("name", ["release.json", "arrays.npz", "report.html", "SHA256SUMS"])
@@ -161,11 +198,114 @@ def test_arrays_of_another_kind_are_refused(folder, array):
         Release.verify(folder)
 
 
-def test_unreadable_json_is_refused(folder):
-    (folder / "release.json").write_text("{")
+def compressed(components):
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, components=components)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (compressed(np.zeros((1, 10_000_000))), "compressed"),  # 80 MB in 78 kB
+        (b"", "cannot be read"),
+        (b"PK\x05\x06" + 18 * b"\0", "does not hold a pca release"),
+    ],
+)
+def test_no_archive_fills_the_memory(folder, data, match):
+    (folder / "arrays.npz").write_bytes(data)
     reseal(folder)
-    with pytest.raises(VerificationError, match="not JSON"):
+    with pytest.raises(VerificationError, match=match):
         Release.verify(folder)
+
+
+def test_an_array_that_claims_to_be_huge_is_refused(folder):
+    buffer = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (1 << 40, 4)}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    with zipfile.ZipFile(folder / "arrays.npz", "w") as archive:
+        archive.writestr("components.npy", buffer.getvalue())
+    reseal(folder)
+    with pytest.raises(VerificationError, match="cannot be read"):
+        Release.verify(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("components", np.nan), ("mean", np.inf), ("scale", np.nan), ("scale", 0.0), ("extra", None)],
+)
+def test_arrays_without_usable_numbers_are_refused(folder, name, value):
+    release = Release.load(folder)
+    arrays = {key: array.copy() for key, array in release.arrays.items()}
+    if name == "extra":
+        arrays[name] = np.array([np.nan])
+    else:
+        arrays[name].flat[0] = value
+    np.savez(folder / "arrays.npz", **arrays)
+    reseal(folder)
+    with pytest.raises(VerificationError, match=f"no usable numbers in '{name}'"):
+        Release.verify(folder)
+    with pytest.raises(VerificationError, match="no usable numbers"):
+        replace(release, arrays=arrays).save(folder.with_name("again"))
+    assert not folder.with_name("again").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "", "[" * 100_000, "\udcff", '{"a": 1, "a": 1}', "[1e999]", "[NaN]", "1" * 5000, "null"],
+)
+def test_unreadable_json_is_refused(folder, text):
+    (folder / "release.json").write_bytes(text.encode(errors="surrogateescape"))
+    reseal(folder)
+    with pytest.raises(VerificationError, match=r"release\.json"):
+        Release.verify(folder)
+
+
+@pytest.mark.parametrize("depth", [1000, 10_000])
+def test_a_statement_nested_too_deeply_is_refused(folder, depth):
+    text = (folder / "release.json").read_text()
+    document = json.loads(text)
+    cost = json.dumps(document["guarantee"]["cost"])
+    document["guarantee"]["cost"] = "HERE"
+    nested = '{"kind": "composed", "parts": [' * depth + cost + "]}" * depth
+    (folder / "release.json").write_text(json.dumps(document).replace('"HERE"', nested))
+    reseal(folder)
+    with pytest.raises(VerificationError):
+        Release.verify(folder)
+
+
+@pytest.mark.parametrize("number", [2, 10, 123456789])
+def test_a_newer_schema_asks_for_an_upgrade(folder, number):
+    document = json.loads((folder / "release.json").read_text())
+    document.update(schema=f"eigenveil-release/{number}", whatever="is new")
+    (folder / "release.json").write_text(json.dumps(document))
+    reseal(folder)
+    with pytest.raises(VerificationError, match="made by a newer eigenveil: upgrade"):
+        Release.verify(folder)
+
+
+@pytest.mark.parametrize("stated", ["eigenveil-release/0", "eigenveil-release/1 ", "other/2", 2])
+def test_no_schema_of_ours(folder, stated):
+    document = json.loads((folder / "release.json").read_text())
+    document.update(schema=stated)
+    (folder / "release.json").write_text(json.dumps(document))
+    reseal(folder)
+    with pytest.raises(VerificationError, match="is not 'eigenveil-release/1'"):
+        Release.verify(folder)
+
+
+@pytest.mark.parametrize("release", releases()[:2], ids=lambda r: r.kind)
+def test_inspect_is_plain_json(release, tmp_path):
+    folder = release.save(tmp_path / "r")
+    seen = Release.inspect(folder)
+    assert json.loads(json.dumps(seen, allow_nan=False)) == seen
+    assert {key: seen[key] for key in release.as_dict()} == release.as_dict()
+    assert seen["fingerprint"] == Release.fingerprint(folder)
+    assert (seen["signer"], seen["signature"]) == (None, "not signed")
+    if release.kind == "pca":
+        assert seen["values"]["reliability"] == release.arrays["reliability"].tolist()
+    else:
+        assert seen["values"] == {}
 
 
 def test_saving_never_overwrites(folder):
@@ -236,6 +376,29 @@ def test_our_checker_agrees_with_a_full_json_schema_validator(data, value):
         ours = False
     # JSON Schema counts 1.0 as an integer; we are stricter.
     assert ours == expected or (expected and "1.0" in json.dumps(value) + json.dumps(document))
+
+
+@given(st.data(), json_values)
+@settings(max_examples=150)
+def test_a_forger_of_the_statement_makes_no_other_error(scratch, data, value):
+    """As above, with the sums made right again: a release, or a refusal."""
+    good = (scratch / "release.json").read_bytes()
+    document = json.loads(good)
+    place = document
+    while data.draw(st.booleans()):
+        inner = [v for v in place.values() if isinstance(v, dict) and v]
+        if not inner:
+            break
+        place = data.draw(st.sampled_from(inner))
+    place[data.draw(st.sampled_from(list(place)))] = value
+    (scratch / "release.json").write_text(json.dumps(document))
+    reseal(scratch)
+    try:
+        with suppress(VerificationError):
+            Release.verify(scratch)
+    finally:
+        (scratch / "release.json").write_bytes(good)
+        reseal(scratch)
 
 
 def test_unknown_keywords_in_the_schema_are_refused():

@@ -7,6 +7,7 @@ import csv
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Protocol, TextIO, runtime_checkable
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from eigenveil.data.frames import is_frame, numbers
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -34,10 +36,13 @@ __all__ = [
     "is_streamed",
     "open_rows",
     "tables",
+    "thinned",
 ]
 
 _CHUNK_BYTES = 1 << 24
+_BATCH_BYTES = 1 << 22  # of parquet, beside pages of every column
 _MOST = 1e300  # of a scaled entry
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio
 _CSV_LINES, _CSV_CELLS = 1 << 14, 1 << 20  # read at a time, whichever is less
 
 
@@ -118,9 +123,11 @@ def as_table(data: Any) -> NDArray[Any]:
     """A two-dimensional array of real numbers, or an error that shows no entry."""
     if issparse(data):
         raise InvalidDataError("sparse rows are not supported: pass a dense array, X.toarray()")
+    if hasattr(data, "collect"):
+        raise InvalidDataError("a lazy frame holds no rows yet: pass what its collect() gives")
     try:
         array = _as_array(data)
-    except MemoryError:
+    except (InvalidDataError, MemoryError):
         raise
     except Exception:  # whatever numpy or a data frame raises may quote an entry
         array = np.empty(0, dtype=object)
@@ -139,17 +146,13 @@ def as_table(data: Any) -> NDArray[Any]:
 
 
 def _as_array(data: Any) -> NDArray[Any]:
-    """Missing entries of masked arrays and nullable frames become NaN."""
+    """Missing entries of masked arrays and of frames become NaN."""
     if np.ma.isMaskedArray(data):
         return np.asarray(np.ma.filled(data.astype(np.float64), np.nan))
+    if is_frame(data):
+        return numbers(data)
     array = np.asarray(data)
-    if array.dtype.kind != "O":
-        return array
-    if any(getattr(dtype, "kind", "") in "mM" for dtype in getattr(data, "dtypes", ())):
-        return array  # dates are objects, not numbers of nanoseconds
-    if hasattr(data, "to_numpy"):
-        return np.asarray(data.to_numpy(dtype=np.float64, na_value=np.nan))
-    return array.astype(np.float64)
+    return array if array.dtype.kind != "O" else array.astype(np.float64)
 
 
 def tables(source: RowSource) -> Iterator[NDArray[Any]]:
@@ -158,6 +161,36 @@ def tables(source: RowSource) -> Iterator[NDArray[Any]]:
         if chunk.shape[1] != source.n_columns:
             raise InvalidDataError("every chunk must have the same number of columns")
         yield chunk
+
+
+def thinned(
+    source: RowSource,
+    share: float,
+    adjacency: Adjacency,
+    check: Callable[[NDArray[Any]], None],
+) -> RowSource:
+    """About ``share`` of the rows, held in memory; ``check`` sees every row on the way.
+
+    Which ones depends on their position alone, so neighbours differ in one of them at most. The
+    multiples of the golden ratio fall in step with no other period, whatever a table is sorted by.
+    """
+    if share >= 1:
+        return source
+    if not adjacency.count_is_public:  # a further row would move all others
+        raise UnsupportedNotionError("a sample by position needs adjacency='replace-one'")
+    if isinstance(source, ScaledSource):
+        return source.over(thinned(source.base, share, adjacency, check))
+    kept, filled, seen = np.empty((1 << 10, source.n_columns)), 0, 0
+    for chunk in tables(source):
+        check(chunk)
+        places = np.arange(seen, seen + len(chunk), dtype=np.uint64) * _GOLDEN
+        rows = chunk[places < np.uint64(share * 2.0**64)]
+        while len(kept) < filled + len(rows):
+            kept.resize((2 * len(kept), source.n_columns), refcheck=False)  # in place, mostly
+        kept[filled : filled + len(rows)] = rows
+        filled += len(rows)
+        seen += len(chunk)
+    return ArraySource(kept[:filled])
 
 
 class ArraySource:
@@ -268,6 +301,13 @@ class ScaledSource:
         names = source.feature_names
         self.feature_names = None if names is None else tuple(names[j] for j in self._kept)
         self.rereadable = source.rereadable
+
+    def over(self, base: RowSource) -> "ScaledSource":
+        """The same scales on other rows of the same columns."""
+        other = copy(self)
+        other.base = base
+        other.rereadable = base.rereadable
+        return other
 
     def scaled(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Rows of ``base``, with the columns that are kept divided by their scales."""
@@ -391,11 +431,12 @@ class ParquetSource:
         """Batches inside each row group; a missing value becomes NaN."""
         import pyarrow.parquet
 
-        size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
+        size = max(1, _BATCH_BYTES // (8 * self.n_columns))
         try:
-            # A small read buffer: a file of one row group would otherwise be held as a whole.
+            # A small read buffer, one for each column: a file of one row group would otherwise be
+            # held as a whole.
             with pyarrow.parquet.ParquetFile(
-                self._path, buffer_size=1 << 20, pre_buffer=False
+                self._path, buffer_size=1 << 16, pre_buffer=False
             ) as file:
                 for batch in file.iter_batches(size, columns=list(self.feature_names)):
                     # Columns lie apart: copy them into rows so that products are contiguous.

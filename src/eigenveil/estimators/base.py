@@ -1,6 +1,7 @@
 """What the estimators share: from constructor arguments and rows to one charged release."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -9,9 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from eigenveil.data.source import ArraySource, RowSource, as_table, is_streamed, open_rows
+from eigenveil.data.frames import is_frame, native
+from eigenveil.data.source import (
+    ArraySource,
+    RowSource,
+    as_table,
+    is_streamed,
+    open_rows,
+    tables,
+)
 from eigenveil.estimators.bounds import StatedBounds
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -31,7 +40,7 @@ from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
 from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["Asked", "Family", "Outcome", "PrivateEstimator"]
+__all__ = ["Asked", "Family", "Outcome", "PrivateEstimator", "mean_score"]
 
 Result = TypeVar("Result")
 
@@ -152,6 +161,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             shrink=self.shrink,
             trace_bound=trace_bound,
         )
+
+    @contextmanager
+    def _renewed(self) -> Iterator[None]:
+        """Attributes of an earlier fit go, unless this one fails: what was paid for is kept."""
+        earlier = dict(vars(self))
+        for name in earlier:
+            if name.endswith("_"):
+                delattr(self, name)
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = earlier
+            raise
 
     def _release(self, X: Any, trace_bound: float | None = None) -> Outcome[Any]:
         """Check everything public, read the rows, charge, add noise."""
@@ -278,8 +300,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = source.n_columns
         if source.feature_names is not None:
             self.feature_names_in_ = np.array(source.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         return source
 
     def _check_columns(self, source: RowSource) -> None:
@@ -300,11 +320,29 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         scikit-learn quotes entries in some of its messages, so it is shown numbers only.
         """
         table = as_table(X)
-        named = X if hasattr(X, "columns") else table
+        named = native(X) if is_frame(X) else table
         validate_data(self, named, reset=reset, skip_check_array=True)
         # Whether there are rows at all is private under add/remove: the sums decide.
         checked = check_array(table, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
         return np.asarray(checked)
+
+    def _per_row(
+        self, X: Any, of_rows: Callable[[NDArray[Any]], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Something of every row of a table that has the columns of the fit."""
+        check_is_fitted(self)
+        if not is_streamed(X):
+            return of_rows(self._check_table(X, reset=False))
+        source = open_rows(X)
+        self._check_columns(source)
+        none = of_rows(np.empty((0, source.n_columns)))
+        return np.concatenate([none, *map(of_rows, tables(source))])
+
+    def _floats(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        rows = rows.astype(np.float64, copy=False)
+        if self.on_invalid == "raise" and not np.isfinite(rows).all():
+            raise InvalidDataError("a row holds NaN or inf: fill it or drop the row")
+        return rows
 
     def _settings(
         self,
@@ -338,3 +376,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.on_invalid == "zero"
         return tags
+
+
+def mean_score(scores: NDArray[np.float64]) -> float:
+    """Of the rows that have one."""
+    scores = scores[~np.isnan(scores)]
+    if scores.size == 0:
+        raise InvalidDataError("no row can be scored: pass rows without missing values")
+    return float(scores.mean())

@@ -6,9 +6,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.estimators.base import Family, Outcome, PrivateEstimator
+from eigenveil.estimators.base import Family, Outcome, PrivateEstimator, mean_score
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.covariance.adaptive import AdaptiveCov
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov
@@ -26,6 +28,11 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
 __all__ = ["PrivateCovariance"]
+
+
+def _has_precision(estimator: "PrivateCovariance") -> bool:
+    """Before a fit nobody knows; after it the error says why there is none."""
+    return not hasattr(estimator, "covariance_") or estimator.precision_ is not None
 
 
 class PrivateCovariance(PrivateEstimator):
@@ -76,11 +83,12 @@ class PrivateCovariance(PrivateEstimator):
     privacy_ : Guarantee
         The promise; ``privacy_.sentence()`` puts it into words.
 
-    Privacy
-    -------
-    Protects one row. Each `fit` spends the budget once. Public: constructor arguments, number
-    of columns, and under replace-one the number of rows. Never released: row norms, how many
-    rows were clipped or invalid.
+    Notes
+    -----
+    Privacy: protects one row. Each `fit` spends the budget once, in cross-validation too (see
+    `PrivatePCA`). Public: constructor arguments, number of columns, and under replace-one the
+    number of rows. Never released: row norms, how many rows were clipped or invalid. What
+    `mahalanobis` and `score` return is not private with respect to their input.
 
     """
 
@@ -161,9 +169,8 @@ class PrivateCovariance(PrivateEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the covariance of ``X``: an array, a data frame, a path, or chunks."""
-        for name in ("row_norm_", "noisy_eigenvalues_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        outcome = self._release(X, trace_bound=self.trace_bound)
+        with self._renewed():
+            outcome = self._release(X, trace_bound=self.trace_bound)
         del X
         noisy: NoisyMatrix = outcome.result.inner
         self.covariance_ = self._held(noisy.matrix * outcome.per_row, outcome)
@@ -216,3 +223,47 @@ class PrivateCovariance(PrivateEstimator):
             )
         inverse: NDArray[np.float64] = (vectors / values) @ vectors.T
         return inverse
+
+    @available_if(_has_precision)  # type: ignore[untyped-decorator]
+    def mahalanobis(self, X: Any) -> NDArray[np.float64]:
+        """Squared Mahalanobis distances of rows from `location_`; NOT private as to ``X``.
+
+        As `score`, only where there is a `precision_`.
+        """
+        check_is_fitted(self)
+        precision = self.precision_
+
+        def distances(rows: NDArray[Any]) -> NDArray[np.float64]:
+            with np.errstate(invalid="ignore", over="ignore"):
+                centred = self._floats(rows) - self.location_
+                squares: NDArray[np.float64] = np.sum(centred @ precision * centred, axis=1)
+            return squares
+
+        return self._per_row(X, distances)
+
+    @available_if(_has_precision)  # type: ignore[untyped-decorator]
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean Gaussian log-likelihood of the rows of ``X``; NOT private with respect to ``X``."""
+        distance = mean_score(self.mahalanobis(X))
+        volume = float(np.linalg.slogdet(self.covariance_)[1])
+        return -(distance + volume + self.n_features_in_ * math.log(2 * math.pi)) / 2
+
+    def error_norm(
+        self,
+        comp_cov: Any,
+        norm: Literal["frobenius", "spectral"] = "frobenius",
+        scaling: bool = True,
+        squared: bool = True,
+    ) -> float:
+        """Error against another covariance, as scikit-learn's covariance estimators have it.
+
+        ``scaling`` divides the squared norm by the number of columns. Against a matrix computed
+        from records it is NOT private.
+        """
+        check_is_fitted(self)
+        error = np.asarray(comp_cov, dtype=np.float64) - self.covariance_
+        if norm not in ("frobenius", "spectral"):
+            raise InvalidParameterError("norm must be 'frobenius' or 'spectral'")
+        square = float(np.linalg.norm(error, "fro" if norm == "frobenius" else 2) ** 2)
+        square /= len(error) if scaling else 1
+        return square if squared else math.sqrt(square)

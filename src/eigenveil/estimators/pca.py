@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows
-from eigenveil.data.source import RowSource, ScaledSource, as_table, is_streamed, open_rows, tables
-from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator
+from eigenveil.data.source import RowSource, ScaledSource, is_streamed, open_rows
+from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
 from eigenveil.estimators.bounds import StatedBounds
 from eigenveil.exceptions import (
     BoundsRequiredError,
@@ -43,6 +44,7 @@ from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
+from eigenveil.release.projection import Projection
 
 __all__ = ["PrivatePCA"]
 
@@ -63,6 +65,31 @@ def _gap_projector(mu: float, asked: Asked) -> GapProjector:
 def _spiked(mu: float, asked: Asked) -> Spiked:
     assert asked.model is not None  # `_consider` has checked
     return Spiked(mu=mu, model=asked.model)
+
+
+def _has_density(pca: "PrivatePCA") -> bool:
+    """Whether the release says how likely a row is, as far as it is known.
+
+    Asked before a fit too: cross-validation then stops before anything is charged.
+    """
+    plan: Plan | None = getattr(pca, "plan_", None)
+    if plan is None:
+        stated = (pca.row_norm, pca.bounds, pca.model)
+        shares = all(bound is None for bound in stated) and not pca.variances
+    else:
+        shares = plan.normalise and not plan.variances
+    if shares:
+        raise AttributeError(
+            "shares of variance make no density: state row_norm, or pass variances=True"
+        )
+    if (pca.centring if plan is None else plan.centring) == "paired":
+        raise AttributeError(
+            "pairs of rows have no centre to measure from: state row_norm, or pass "
+            "centring='located'"
+        )
+    if plan is not None and not pca._regular:
+        raise AttributeError("the released covariance is singular: ask for fewer components")
+    return True
 
 
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
@@ -143,6 +170,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         default shares of the variance of normalised
         rows, which add to at most 1; in squared units of the data where rows are clipped, or with
         ``variances``.
+    noise_variance_ : float
+        Variance of a direction beside the components, in the units of ``explained_variance_``.
     mean_ : array of shape (n_features,)
         The released centre. ``"paired"`` finds none: then zero, scores are those of rows as they
         are, and `inverse_transform` does not restore the mean.
@@ -164,11 +193,18 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     privacy_ : Guarantee
         The promise; ``privacy_.sentence()`` puts it into words.
 
-    Privacy
-    -------
-    Protects one row. Each `fit` spends the budget once. Public: constructor arguments, number
-    of columns, and under replace-one the number of rows. Never released: row norms, how many
-    rows were clipped or invalid. `transform` output is not private with respect to its input.
+    Notes
+    -----
+    Privacy: protects one row. Each `fit` spends the budget once. Public: constructor arguments,
+    number of columns, and under replace-one the number of rows. Never released: row norms, how
+    many rows were clipped or invalid. What `transform`, `score_samples` and `score` return is not
+    private with respect to their input.
+
+    Cross-validation fits once per fold and candidate, and once more to refit; each of these is a
+    release. A ``ledger`` is charged for every one, in all processes; without it nothing counts
+    them, which ``privacy_`` says. scikit-learn turns a refusal of the ledger into a score of NaN
+    and a ``FitFailedWarning`` that quotes it, unless ``error_score="raise"``. The scores, and what
+    is chosen by them, are not private: compare candidates on public or simulated rows.
 
     """
 
@@ -467,6 +503,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             bounded=self.bounds is not None,
             row_norm=asked.stated.clip.row_norm,
             n_rows=asked.n_rows,
+            n_columns=asked.n_columns,
             max_rank=asked.n_components if isinstance(self.n_components, str) else None,
             scale=isinstance(self.scale, str),
             variances=bool(self.variances),
@@ -526,7 +563,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the components of ``X``: an array, a data frame, a path, or chunks."""
-        outcome = self._release(X)
+        with self._renewed():
+            outcome = self._release(X)
         del X
         self.plan_ = self._planned
         staged: StagedComponents = outcome.result.inner
@@ -605,21 +643,32 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             "shares": self.shares_,
         }
 
+    @property
+    def noise_variance_(self) -> float:
+        """Variance of a direction beside the components: what is left over, spread evenly."""
+        check_is_fitted(self)
+        others = int(np.isfinite(self.scale_).sum()) - self.n_components_
+        if others <= 0:
+            return 0.0
+        if self.model is not None:
+            return self.model.noise_variance
+        share = float(self.explained_variance_ratio_.sum())
+        whole = float(self.explained_variance_.sum()) / share if share else 0.0
+        return max(0.0, whole * (1 - share)) / others
+
+    @property
+    def _regular(self) -> bool:
+        """Whether `get_covariance` has an inverse on the columns that were not left out."""
+        full = int(np.isfinite(self.scale_).sum()) == self.n_components_
+        return bool(self.explained_variance_.min() > 0 and (full or self.noise_variance_ > 0))
+
     def get_covariance(self) -> NDArray[np.float64]:
         """The covariance that the components and what is left over stand for (scaled columns).
 
         Variance beside the components is spread evenly; post-processing.
         """
         check_is_fitted(self)
-        d, k = self.n_features_in_, self.n_components_
-        noise = 0.0
-        if self.model is not None:
-            noise = self.model.noise_variance
-        elif d > k:
-            share = float(self.explained_variance_ratio_.sum())
-            whole = float(self.explained_variance_.sum()) / share if share else 0.0
-            others = int(np.isfinite(self.scale_).sum()) - k
-            noise = max(0.0, whole * (1 - share)) / max(1, others)
+        noise = self.noise_variance_
         beside = self.explained_variance_ - noise
         covariance: NDArray[np.float64] = (self.components_.T * beside) @ self.components_
         kept = np.isfinite(self.scale_)  # columns that were left out have no variance here
@@ -641,33 +690,54 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
         With ``on_invalid="zero"`` a row with a missing or infinite value has NaN scores.
         """
-        check_is_fitted(self)
-        if not is_streamed(X):
-            return self._scores(self._check_table(X, reset=False))
-        source = open_rows(X)
-        self._check_columns(source)
-        scores = [self._scores(chunk) for chunk in tables(source)]
-        return np.concatenate([np.empty((0, self.n_components_)), *scores])
+        return self._per_row(X, self._scores)
 
     def _scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        rows = rows.astype(np.float64, copy=False)
-        if self.on_invalid == "raise" and not np.isfinite(rows).all():
-            raise InvalidDataError("a row to transform holds NaN or inf: fill it or drop the row")
-        with np.errstate(invalid="ignore", over="ignore"):
-            scores: NDArray[np.float64] = ((rows - self.mean_) / self.scale_) @ self.components_.T
-        scores[~np.isfinite(scores).all(axis=1)] = np.nan
-        return scores
+        return self._projection().scores(rows)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Rows with the given scores; as private as the scores are."""
         check_is_fitted(self)
-        scores = as_table(X)
-        if scores.shape[1] != self.n_components_:
-            raise InvalidDataError(f"scores must have {self.n_components_} columns")
-        spread = np.where(np.isfinite(self.scale_), self.scale_, 0.0)  # mean_ is zero there
-        with np.errstate(over="ignore"):
-            rows: NDArray[np.float64] = scores @ self.components_ * spread + self.mean_
-        return rows
+        return self._projection().rows(X)
+
+    def _projection(self) -> Projection:
+        return Projection(
+            components=self.components_,
+            mean=self.mean_,
+            scale=self.scale_,
+            on_invalid=self.on_invalid,
+        )
+
+    @available_if(_has_density)  # type: ignore[untyped-decorator]
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """Log-likelihood of every row of ``X``. It is NOT private with respect to ``X``.
+
+        That of a Gaussian with the released centre and `get_covariance`, over the columns that
+        were not left out. There is one only where variances are in the units of the data and a
+        centre was released: with ``row_norm``, with ``variances``, or of a ``model``.
+        """
+        return self._per_row(X, self._log_density)
+
+    def _log_density(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        kept = np.isfinite(self.scale_)
+        loadings, noise = self.components_[:, kept], self.noise_variance_
+        others = int(kept.sum()) - self.n_components_
+        rows = self._floats(rows)
+        scores = self._scores(rows)
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled = (rows[:, kept] - self.mean_[kept]) / self.scale_[kept]
+            distance = np.sum(scores**2 / self.explained_variance_, axis=1)
+            if others:
+                distance += np.sum((scaled - scores @ loadings) ** 2, axis=1) / noise
+        volume = np.log(self.explained_variance_).sum() + 2 * np.log(self.scale_[kept]).sum()
+        volume += others * math.log(noise) if others else 0.0
+        density: NDArray[np.float64] = -(distance + volume + kept.sum() * math.log(2 * math.pi)) / 2
+        return density
+
+    @available_if(_has_density)  # type: ignore[untyped-decorator]
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`, of the rows that have one; NOT private either."""
+        return mean_score(self.score_samples(X))
 
     @property
     def _n_features_out(self) -> int:

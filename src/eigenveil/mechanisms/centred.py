@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import count, total
 from eigenveil.data.norms import norm_counts
-from eigenveil.data.source import RowSource
+from eigenveil.data.source import RowSource, thinned
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
@@ -48,7 +48,8 @@ class Centred(Generic[Result]):
     """First the mean, then ``inner`` about it. Fields are public, never data.
 
     ``fixed_centre`` keeps the public start as the centre: the first step then releases the
-    count alone, which add/remove needs (sensitivity 1).
+    count alone, which add/remove needs (sensitivity 1). ``share``: of the rows, that the mean is
+    taken of.
     """
 
     name: ClassVar[str] = "centred"
@@ -56,6 +57,7 @@ class Centred(Generic[Result]):
     inner: Procedure[Result]
     row_norm: float
     fixed_centre: bool = False
+    share: float = 1.0
 
     def cost(self) -> Cost:
         """Both steps, composed."""
@@ -67,7 +69,8 @@ class Centred(Generic[Result]):
         if self.fixed_centre:
             rough = gate.draw(self.mean, count(source, start))
         else:
-            rough = gate.draw(self.mean, total(source, start, gate.adjacency))
+            some = thinned(source, self.share, gate.adjacency, start.check)
+            rough = gate.draw(self.mean, total(some, start, gate.adjacency))
             centre = within(centre + rough.offset, start)
         spike = rough.squared_error * (rough.count or 1.0)
         about = replace(start, row_norm=self.row_norm, centre=centre, spike=spike)

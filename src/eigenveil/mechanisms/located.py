@@ -6,9 +6,11 @@ r"""A centre found without any bound, and what is released about it.
 in two steps from a public c_0, the origin unless stated. The median is found on a public scale of
 powers of sqrt(2) from 1e50 down, so no bound is asked for; noise on the mean is proportional to the
 distance of the rows. The first step comes near, with an error that grows with how far the data are
-from the start; the second pays for their spread only. Proof: docs/proofs/located.md.
+from the start; the second pays for their spread only. Of a large table some of the rows are enough
+(`enough_rows`), which saves five reads of it. Proof: docs/proofs/located.md.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Self, TypeVar
 
@@ -16,7 +18,7 @@ import numpy as np
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total
-from eigenveil.data.source import RowSource
+from eigenveil.data.source import RowSource, thinned
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult, near
@@ -25,13 +27,14 @@ from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["DISTANCE_ROWS", "SHARES", "Located", "distance_epsilon"]
+__all__ = ["DISTANCE_ROWS", "SHARES", "Located", "distance_epsilon", "enough_rows"]
 
 SHARES = {False: (0.05, 0.1), True: (0.05, 0.2)}  # of mu^2 for two means; of a pure epsilon
 
 # A median at epsilon = 64/n answers a bracket beyond all rows about once in 1700 times (each of up
 # to 2044 misses n/2 rows, 16 noise scales); a larger epsilon would buy little.
 DISTANCE_ROWS = 64.0
+_SAMPLE_BYTES = 1 << 27
 
 Result = TypeVar("Result")
 
@@ -42,12 +45,26 @@ def distance_epsilon(allowance: Allowance, rows: int | None) -> float:
     return most / 3 if rows is None else min(most, DISTANCE_ROWS / rows)
 
 
+def enough_rows(allowance: Allowance, rows: int | None, columns: int) -> float:
+    """Share of the rows that a centre is found from, where their number is public.
+
+    The error of a mean at a tenth of mu^2 then stays below half the noise of the matrix,
+    4 d/(0.1 (s mu)^2) < sqrt(d)/(n mu), and data may lie some 8,000 spreads away. All rows where
+    that is not a saving, or a sample would fill more than 128 MiB.
+    """
+    if rows is None or allowance.pure:
+        return 1.0
+    mu = allowance.strength
+    sample = max(math.sqrt(40 * rows * math.sqrt(columns) / mu), 1000 * math.sqrt(columns) / mu)
+    return 1.0 if sample > rows / 2 or 8 * sample * columns > _SAMPLE_BYTES else sample / rows
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located(Generic[Result]):
     """First the centre, then ``inner`` about it. Fields are public, never data.
 
     ``bounded``: the row norm of the start is a bound on rows about it, so that the first step need
-    not search for a distance.
+    not search for a distance. ``share``: of the rows, that the centre is found from.
     """
 
     name: ClassVar[str] = "located"
@@ -55,6 +72,7 @@ class Located(Generic[Result]):
     means: tuple[PrivateMean, ...]
     inner: Procedure[Result]
     bounded: bool = False
+    share: float = 1.0
 
     @classmethod
     def build(
@@ -64,15 +82,18 @@ class Located(Generic[Result]):
         inner: Procedure[Result],
         *,
         bounded: bool = False,
+        share: float = 1.0,
     ) -> Self:
         """Means at their shares; ``rows`` where their number is public."""
+        seen = None if rows is None else math.ceil(share * rows)
         return cls(
-            distance=PrivateQuantile(epsilon=distance_epsilon(allowance, rows), level=0.5),
+            distance=PrivateQuantile(epsilon=distance_epsilon(allowance, seen), level=0.5),
             means=tuple(
                 PrivateMean(noise=allowance.part(share).noise()) for share in SHARES[allowance.pure]
             ),
             inner=inner,
             bounded=bounded,
+            share=share,
         )
 
     def cost(self) -> Cost:
@@ -83,19 +104,20 @@ class Located(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows four or five times; ``start`` says how they are read about the centre."""
+        some = thinned(source, self.share, gate.adjacency, start.check)
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
         about = Clip(
             row_norm=start.row_norm, centre=centre, box=start.box, on_invalid=start.on_invalid
         )
         if not self.bounded:
-            about = near(source, about, self.distance, gate)
+            about = near(some, about, self.distance, gate)
         rough = None
         for mean in self.means:
-            rough = gate.draw(mean, total(source, about, gate.adjacency))
+            rough = gate.draw(mean, total(some, about, gate.adjacency))
             centre = centre + rough.offset
             if start.box is not None:
                 centre = np.clip(centre, *start.box)
-            about = near(source, replace(about, centre=centre), self.distance, gate)
+            about = near(some, replace(about, centre=centre), self.distance, gate)
         assert rough is not None  # there are two steps
         # What the centre is off by, as a share of the squared distance from it: only this tells
         # data that lie too far away for two steps from data that have one direction. The median

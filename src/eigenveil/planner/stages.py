@@ -13,7 +13,7 @@ from typing import Any, Literal
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
-from eigenveil.mechanisms.located import SHARES, Located, distance_epsilon
+from eigenveil.mechanisms.located import SHARES, Located, distance_epsilon, enough_rows
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, Staged, Variances
@@ -69,6 +69,8 @@ class Plan:
         Where rows are clipped that are not normalised.
     n_rows : int, optional
         Where it is public.
+    n_columns : int
+        Number of columns.
     max_rank : int, optional
         For a private number of components.
     scale, variances, count : bool
@@ -84,6 +86,7 @@ class Plan:
     bounded: bool
     row_norm: float
     n_rows: int | None
+    n_columns: int
     max_rank: int | None
     scale: bool
     variances: bool
@@ -153,8 +156,9 @@ class Plan:
     def _centred(self, whole: Allowance, inner: Staged) -> Procedure[CentredResult[Any]]:
         if self.centring == "paired":
             return Paired(inner=inner)
+        share = enough_rows(whole, self.n_rows, self.n_columns)
         if self.centring == "located":
-            return Located.build(whole, self.n_rows, inner, bounded=self.bounded)
+            return Located.build(whole, self.n_rows, inner, bounded=self.bounded, share=share)
         if "centre" not in self.shares:
             return Uncentred(inner=inner, row_norm=self.row_norm)
         return Centred(
@@ -162,4 +166,5 @@ class Plan:
             inner=inner,
             row_norm=self.row_norm,
             fixed_centre=self.count,
+            share=share,
         )

@@ -1,5 +1,6 @@
 """The artefact: arrays, a versioned statement and a page for people."""
 
 from eigenveil.release.artefact import Release
+from eigenveil.release.signature import generate_key, private_key
 
-__all__ = ["Release"]
+__all__ = ["Release", "generate_key", "private_key"]

@@ -1,38 +1,56 @@
-"""A release as it leaves the building: save, load, verify.
+"""A release as it leaves the building: save, load, verify, sign, transform.
 
-A folder with ``release.json`` (statement and settings, versioned schema), ``arrays.npz`` (no
-pickle), ``report.html`` and ``SHA256SUMS``. The sums detect damage and careless changes; someone
-who can rewrite every file can rewrite them too, so note the fingerprint elsewhere.
+A folder, or one zip, with ``release.json`` (statement and settings, versioned schema),
+``arrays.npz`` (no pickle), ``report.html``, ``SHA256SUMS`` and perhaps ``SIGNATURE``. The sums
+detect damage and careless changes; someone who can rewrite every file can rewrite them too, so note
+the fingerprint elsewhere, or sign.
 """
 
 import hashlib
 import io
 import json
-import os
-import tempfile
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exceptions import InvalidParameterError, VerificationError
+from eigenveil.data.source import open_rows, tables
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import cost_from_dict, cost_to_dict
 from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
-from eigenveil.release import schema
+from eigenveil.release import schema, storage
 from eigenveil.release.page import promise, render
+from eigenveil.release.projection import Projection
+from eigenveil.release.signature import Signature
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
 __all__ = ["Release"]
 
 _SHORTEST_FINGERPRINT = 16
-_FILES = ("release.json", "arrays.npz", "report.html")
+# The arrays every release of a kind has, and their shapes: d columns, k components. ``scale``
+# alone may be infinite.
+_SHAPES = {
+    "pca": {
+        "components": "kd",
+        "explained_variance": "k",
+        "explained_variance_ratio": "k",
+        "mean": "d",
+        "scale": "d",
+    },
+    "covariance": {"covariance": "dd", "location": "d"},
+}
 
 
 def _now() -> str:
@@ -63,7 +81,7 @@ class Release:
         """The content of ``release.json``."""
         stated = self.guarantee
         return {
-            "schema": "eigenveil-release/1",
+            "schema": schema.NAME,
             "library": self.library,
             "created": self.created,
             "kind": self.kind,
@@ -88,13 +106,14 @@ class Release:
             },
         }
 
-    def save(self, folder: str | Path) -> Path:
-        """Write the four files to a new folder, all or none, and return it."""
-        folder = Path(folder)
-        if folder.exists():
-            raise InvalidParameterError(f"{folder} exists already: choose a new folder")
+    def save(self, folder: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> Path:
+        """Write a new folder, or one file where the name ends in ``.zip``, and return it.
+
+        All files are written or none. ``key``, an Ed25519 private key or the path of one, signs it.
+        """
         document = self.as_dict()
         schema.check(document)
+        _check_arrays(self.kind, self.settings, self.arrays)
         arrays = io.BytesIO()
         np.savez(arrays, allow_pickle=False, **self.arrays)
         content = {
@@ -102,30 +121,57 @@ class Release:
             "arrays.npz": arrays.getvalue(),
             "report.html": render(self.guarantee, document, self.arrays).encode(),
         }
-        content["SHA256SUMS"] = "".join(
-            f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in content.items()
-        ).encode()
-        try:
-            _write(folder, content)
-        except OSError:
-            raise InvalidParameterError(f"cannot write {folder}: choose a writable place") from None
-        return folder
+        content[storage.SUMS] = storage.sums(content)
+        if key is not None:
+            content[storage.SIGNATURE] = Signature.of(content[storage.SUMS], key).encode()
+        storage.write(Path(folder), content)
+        return Path(folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Release":
-        """Read a folder, verifying it on the way."""
-        content = _verified(Path(folder))
-        try:
-            document = json.loads(content["release.json"])
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            raise VerificationError("release.json is not JSON") from None
-        schema.check(document)
+        """Read a folder or a zip, verifying it on the way."""
+        return cls.verify(folder)
+
+    @classmethod
+    def verify(
+        cls,
+        folder: str | Path,
+        *,
+        fingerprint: str | None = None,
+        key: "Ed25519PublicKey | str | Path | None" = None,
+    ) -> "Release":
+        """Load a folder or a zip, or raise `VerificationError`.
+
+        Parameters
+        ----------
+        folder : path
+            What `save` wrote.
+        fingerprint : str, optional
+            One you noted, or its first 16 digits or more: the folder must have it.
+        key : Ed25519 public key or path of one, optional
+            The folder must be signed by it.
+
+        """
+        content = storage.read(Path(folder))
+        _signature(content, key)
+        if fingerprint is not None:
+            if len(fingerprint) < _SHORTEST_FINGERPRINT:
+                raise InvalidParameterError(
+                    f"give at least {_SHORTEST_FINGERPRINT} digits of the fingerprint"
+                )
+            if not _fingerprint(content).startswith(fingerprint.lower()):
+                raise VerificationError("the folder is intact but is not the one you noted")
+        return cls._parse(content)
+
+    @classmethod
+    def _parse(cls, content: Mapping[str, bytes]) -> "Release":
+        document, guarantee = _statement(content["release.json"])
         arrays = _arrays(content["arrays.npz"])
-        _check_arrays(document["kind"], document["settings"]["n_features"], arrays)
+        _check_arrays(document["kind"], document["settings"], arrays)
         loaded = cls(
             kind=document["kind"],
             mechanism=document["mechanism"],
-            guarantee=_guarantee(document["guarantee"]),
+            guarantee=guarantee,
             settings=document["settings"],
             arrays=arrays,
             created=document["created"],
@@ -141,49 +187,159 @@ class Release:
 
     @staticmethod
     def fingerprint(folder: str | Path) -> str:
-        """One hash for the whole folder, to be noted where the folder is not."""
-        folder = Path(folder)
-        _verified(folder)
-        return hashlib.sha256((folder / "SHA256SUMS").read_bytes()).hexdigest()
+        """One hash for the whole folder or zip, to be noted where the folder is not."""
+        return _fingerprint(storage.read(Path(folder)))
 
     @classmethod
-    def verify(cls, folder: str | Path, *, fingerprint: str | None = None) -> "Release":
-        """Load a folder, or raise `VerificationError`; compare with a noted fingerprint."""
-        release = cls.load(folder)
-        if fingerprint is not None:
-            if len(fingerprint) < _SHORTEST_FINGERPRINT:
-                raise InvalidParameterError(
-                    f"give at least {_SHORTEST_FINGERPRINT} digits of the fingerprint"
-                )
-            if not cls.fingerprint(folder).startswith(fingerprint.lower()):
-                raise VerificationError("the folder is intact but is not the one you noted")
-        return release
+    def inspect(
+        cls, folder: str | Path, *, key: "Ed25519PublicKey | str | Path | None" = None
+    ) -> dict[str, Any]:
+        """Everything public about a folder or zip that verifies, as plain JSON values.
+
+        The content of ``release.json``; ``fingerprint``; ``signer``, the fingerprint of the key or
+        None; ``signature``, what is known about it in words; ``values``, the arrays of one number
+        per component.
+        """
+        content = storage.read(Path(folder))
+        signature = _signature(content, key)
+        release = cls._parse(content)
+        return {
+            **release.as_dict(),
+            "fingerprint": _fingerprint(content),
+            "signer": None if signature is None else signature.signer,
+            "signature": _words(signature, trusted=key is not None),
+            "values": {
+                name: array.tolist()
+                for name, array in release.arrays.items()
+                if release.kind == "pca" and array.ndim == 1 and name not in ("mean", "scale")
+            },
+        }
+
+    @classmethod
+    def sign(cls, folder: str | Path, key: "Ed25519PrivateKey | str | Path") -> str:
+        """Sign a folder or zip that verifies and has no signature; returns the signer.
+
+        The signer is the fingerprint of the public key. ``key`` is as in `save`.
+        """
+        content = storage.read(Path(folder))
+        if (present := _signature(content, None)) is not None:
+            raise InvalidParameterError(
+                f"signed already, by {present.signer}: sign a copy without SIGNATURE"
+            )
+        cls._parse(content)
+        signature = Signature.of(content[storage.SUMS], key)
+        storage.add_signature(Path(folder), content, signature.encode())
+        return signature.signer
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The names of the columns, where the table had them."""
+        names = self.settings["feature_names"]
+        return None if names is None else tuple(names)
+
+    @property
+    def projection(self) -> Projection:
+        """From rows to scores; of a release of components."""
+        if self.kind != "pca":
+            raise InvalidParameterError(
+                f"a {self.kind} release has no components: transform with one made by PrivatePCA"
+            )
+        return Projection(
+            components=self.arrays["components"],
+            mean=self.arrays["mean"],
+            scale=self.arrays["scale"],
+            on_invalid=self.settings["on_invalid"],
+            on_missing=self.settings.get("on_missing", "invalid"),
+        )
+
+    def transform(self, rows: Any) -> NDArray[np.float64]:
+        """Scores of rows: an array, a data frame, a path, or chunks.
+
+        The scores are NOT private with respect to the rows: they are for whoever may see these.
+        Columns of a CSV or parquet file are found by their names, others must be those of the fit
+        in the same order. Missing and invalid values are treated as the fit was told to.
+        """
+        projection = self.projection
+        scores = [projection.scores(chunk) for chunk in self._tables(rows)]
+        return np.concatenate([np.empty((0, len(projection.components))), *scores])
+
+    def inverse_transform(self, scores: Any) -> NDArray[np.float64]:
+        """Rows with the given scores; as private as the scores are."""
+        return self.projection.rows(scores)
+
+    def _tables(self, rows: Any) -> Iterator[NDArray[Any]]:
+        """Chunks of a table that has the columns of the fit."""
+        known = self.feature_names
+        by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
+        source = open_rows(rows, columns=list(known) if known and by_name else None)
+        if source.n_columns != self.settings["n_features"]:
+            raise InvalidDataError(
+                f"the rows have {source.n_columns} columns, those of the release "
+                f"{self.settings['n_features']}"
+            )
+        names = source.feature_names or _names(getattr(rows, "columns", ()))
+        if known and names and names != known:
+            raise InvalidDataError("the columns are not those of the fit, in the same order")
+        return tables(source)
 
 
-def _write(folder: Path, content: Mapping[str, bytes]) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".release-") as draft:
-        complete = Path(draft) / "complete"
-        complete.mkdir()
-        for name, data in content.items():
-            (complete / name).write_bytes(data)
-        os.rename(complete, folder)
+def _names(columns: Iterable[Any]) -> tuple[str, ...]:
+    """Names of the columns of a data frame; mere numbers are none."""
+    names = tuple(columns)
+    return names if all(isinstance(name, str) for name in names) else ()
 
 
-def _verified(folder: Path) -> dict[str, bytes]:
-    """The files of a folder, after checking their hashes and that no other file is there."""
+def _fingerprint(content: Mapping[str, bytes]) -> str:
+    return hashlib.sha256(content[storage.SUMS]).hexdigest()
+
+
+def _signature(
+    content: Mapping[str, bytes], key: "Ed25519PublicKey | str | Path | None"
+) -> Signature | None:
+    """The signature of a folder, checked; with a key there must be one."""
+    stored = content.get(storage.SIGNATURE)
+    if stored is None:
+        if key is not None:
+            raise VerificationError("the release is not signed: ask its owner to sign it")
+        return None
+    signature = Signature.decode(stored)
+    signature.check(content[storage.SUMS], key)
+    return signature
+
+
+def _words(signature: Signature | None, *, trusted: bool) -> str:
+    if signature is None:
+        return "not signed"
+    if trusted:
+        return f"signed by {signature.signer}, the key you gave"
+    return f"signed by {signature.signer}, not checked against a key you trust"
+
+
+def _statement(data: bytes) -> tuple[dict[str, Any], Guarantee]:
+    """What ``release.json`` says, and the promise in it."""
     try:
-        present = {path.name for path in folder.iterdir()}
-        content = {name: (folder / name).read_bytes() for name in _FILES}
-        sums = (folder / "SHA256SUMS").read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise VerificationError(f"{folder} is not a complete release folder") from None
-    expected = "".join(f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in _FILES)
-    if sums != expected:
-        raise VerificationError("the files do not match SHA256SUMS: damaged or altered")
-    if extra := present - {*_FILES, "SHA256SUMS"}:
-        raise VerificationError(f"the folder holds files that are not part of it: {sorted(extra)}")
-    return content
+        document = _document(data)
+        schema.check_version(document)
+        schema.check(document)
+        return document, _guarantee(document["guarantee"])
+    except RecursionError:
+        raise VerificationError("release.json is nested too deeply") from None
+
+
+def _document(data: bytes) -> Any:
+    """A name that is there twice, or a number that is none, would mislead: neither is JSON."""
+
+    def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(members)) < len(members):
+            raise VerificationError("release.json has two members of one name")
+        return dict(members)
+
+    try:
+        document = json.loads(data, object_pairs_hook=once)
+        json.dumps(document, allow_nan=False)
+    except ValueError:
+        raise VerificationError("release.json is not JSON") from None
+    return document
 
 
 def _guarantee(document: dict[str, Any]) -> Guarantee:
@@ -199,22 +355,40 @@ def _guarantee(document: dict[str, Any]) -> Guarantee:
             ledger=document["ledger"],
             assumption=document["assumption"],
         )
-    except InvalidParameterError:
+    except (ValueError, TypeError, OverflowError):  # InvalidParameterError is the usual one
         raise VerificationError("release.json states an impossible guarantee") from None
 
 
 def _arrays(data: bytes) -> dict[str, NDArray[np.float64]]:
+    stored = storage.unzip(data, "arrays.npz")
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile):
-        raise VerificationError("arrays.npz cannot be read") from None
+        return {
+            name.removesuffix(".npy"): np.lib.format.read_array(
+                io.BytesIO(array), allow_pickle=False
+            )
+            for name, array in stored.items()
+        }
+    except (ValueError, OSError, EOFError, OverflowError, MemoryError):
+        raise VerificationError("arrays.npz cannot be read: damaged or truncated") from None
 
 
-def _check_arrays(kind: str, n_features: int, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Whether the arrays are those of their kind of release, numbers of the right width."""
-    required = {"pca": "components", "covariance": "covariance"}[kind]
-    if required not in arrays or any(array.dtype != np.float64 for array in arrays.values()):
+def _check_arrays(
+    kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Whether the arrays are those of their kind of release: numbers, of the right shapes."""
+    shapes = _SHAPES[kind]
+    if not shapes.keys() <= arrays.keys():
         raise VerificationError(f"arrays.npz does not hold a {kind} release")
-    if arrays[required].ndim != 2 or arrays[required].shape[1] != n_features:
-        raise VerificationError("arrays.npz has another number of columns than release.json")
+    if any(array.dtype != np.float64 for array in arrays.values()):
+        raise VerificationError("arrays.npz holds other things than numbers")
+    first = next(iter(shapes))
+    sizes = {"d": settings["n_features"], "k": len(np.atleast_1d(arrays[first]))}
+    for name, shape in shapes.items():
+        if arrays[name].shape != tuple(sizes[size] for size in shape):
+            raise VerificationError("arrays.npz has another number of columns than release.json")
+    for name, array in arrays.items():
+        if not (array > 0 if name == "scale" else np.isfinite(array)).all():
+            raise VerificationError(f"arrays.npz holds no usable numbers in {name!r}")
+    names = settings["feature_names"]
+    if names is not None and len(names) != sizes["d"]:
+        raise VerificationError("release.json has not one name for each column")

@@ -5,13 +5,17 @@ module interprets the few keywords it uses and refuses a schema with others.
 """
 
 import json
+import re
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 from eigenveil.exceptions import VerificationError
 
-__all__ = ["check"]
+__all__ = ["NAME", "check", "check_version"]
+
+VERSION = 1
+NAME = f"eigenveil-release/{VERSION}"
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -39,8 +43,18 @@ _KEYWORDS = {
 
 @lru_cache(maxsize=1)
 def _schema() -> dict[str, Any]:
-    text = resources.files(__package__).joinpath("release-1.schema.json").read_text("utf-8")
+    text = (
+        resources.files(__package__).joinpath(f"release-{VERSION}.schema.json").read_text("utf-8")
+    )
     return dict(json.loads(text))
+
+
+def check_version(document: Any) -> None:
+    """Say so where a document is of a schema that was not known yet."""
+    stated = document.get("schema") if isinstance(document, dict) else None
+    newer = re.fullmatch(r"eigenveil-release/([1-9][0-9]{0,8})", str(stated))
+    if newer and int(newer[1]) > VERSION:
+        raise VerificationError("the release was made by a newer eigenveil: upgrade to read it")
 
 
 def check(document: Any, schema: dict[str, Any] | None = None, at: str = "release.json") -> None:

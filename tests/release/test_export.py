@@ -1,0 +1,191 @@
+"""Exports hold the same numbers as the release, and its promise."""
+
+import csv
+import json
+from dataclasses import replace
+
+import anndata
+import numpy as np
+import onnx
+import onnxruntime
+import pandas as pd
+import pyarrow.parquet
+import pytest
+
+from eigenveil import PrivateCovariance, PrivatePCA
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
+from eigenveil.release.export import annotate, export
+
+RNG = np.random.default_rng(3)
+NAMES = ["rs1", "rs2", "rs3", "rs4"]
+ROWS = RNG.standard_normal((60, 4)) * [3, 1, 1, 2] + [1000, 0, -5, 2]
+FRAME = pd.DataFrame(ROWS, columns=NAMES)
+BUDGET = {"epsilon": 2.0, "delta": 1e-6}
+
+
+@pytest.fixture(scope="module")
+def release():
+    made = PrivatePCA(2, **BUDGET, scale=[3.0, 1.0, 1.0, 2.0]).fit(FRAME).release_
+    # A table as small as this one has no centre; give it one, so that it matters.
+    return replace(made, arrays={**made.arrays, "mean": np.array([1000.0, 0.1, -5.0, 2.0])})
+
+
+@pytest.fixture(scope="module")
+def left_out(release):
+    """As if the third column had found no private scale."""
+    arrays = {name: array.copy() for name, array in release.arrays.items()}
+    arrays["components"][:, 2] = 0
+    arrays["mean"][2] = 0
+    arrays["scale"][2] = np.inf
+    return replace(release, arrays=arrays)
+
+
+def by_hand(frame):
+    """Scores from a table of loadings."""
+    loadings = frame[[name for name in frame if name.startswith("PC")]].to_numpy()
+    return (ROWS - frame["mean"].to_numpy()) / frame["scale"].to_numpy() @ loadings
+
+
+@pytest.mark.parametrize("which", ["release", "left_out"])
+def test_csv_loadings_give_the_scores(which, request, tmp_path):
+    release = request.getfixturevalue(which)
+    written = export(release, tmp_path / "loadings.csv")
+    assert sorted(p.name for p in written) == ["loadings.csv", "loadings.csv.statement.txt"]
+    frame = pd.read_csv(tmp_path / "loadings.csv", float_precision="round_trip")
+    assert list(frame) == ["feature", "mean", "scale", "PC1", "PC2"]
+    assert list(frame["feature"]) == NAMES
+    assert np.array_equal(frame[["PC1", "PC2"]].to_numpy().T, release.arrays["components"])
+    assert by_hand(frame) == pytest.approx(release.transform(ROWS), rel=1e-12)
+    statement = (tmp_path / "loadings.csv.statement.txt").read_text("utf-8")
+    assert statement == release.guarantee.sentence() + "\n"
+
+
+def test_parquet_loadings_give_the_scores(release, tmp_path):
+    (path,) = export(release, tmp_path / "loadings.parquet")
+    assert by_hand(pd.read_parquet(path)) == pytest.approx(release.transform(ROWS), rel=1e-12)
+    metadata = pyarrow.parquet.read_schema(path).metadata
+    assert metadata[b"eigenveil"].decode() == release.guarantee.sentence()
+
+
+def test_columns_without_names_are_numbered(tmp_path):
+    release = PrivatePCA(1, **BUDGET).fit(ROWS).release_
+    export(release, tmp_path / "a.csv")
+    assert list(pd.read_csv(tmp_path / "a.csv")["feature"]) == ["x0", "x1", "x2", "x3"]
+    with pytest.raises(InvalidDataError, match="columns have names"):
+        export(release, tmp_path / "a.plink")
+    with pytest.raises(InvalidDataError, match="columns have names"):
+        annotate(anndata.AnnData(ROWS), release)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_covariance_is_a_matrix_with_names(suffix, tmp_path):
+    release = PrivateCovariance(**BUDGET, row_norm=5.0).fit(FRAME).release_
+    path = export(release, tmp_path / f"c.{suffix}")[-1]
+    frame = pd.read_csv(path) if suffix == "csv" else pd.read_parquet(path)
+    frame = frame.set_index("feature")
+    assert list(frame) == list(frame.index) == NAMES
+    assert frame.to_numpy() == pytest.approx(release.arrays["covariance"], rel=1e-15)
+    for other in ("onnx", "plink"):
+        with pytest.raises(InvalidParameterError, match="no components"):
+            export(release, tmp_path / "c", other)
+
+
+def run(path, rows):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(["scores"], {"rows": rows})[0]
+
+
+@pytest.mark.parametrize("which", ["release", "left_out"])
+def test_onnx_gives_the_scores(which, request, tmp_path):
+    release = request.getfixturevalue(which)
+    (path,) = export(release, tmp_path / "model.onnx")
+    assert run(path, ROWS) == pytest.approx(release.transform(ROWS), rel=1e-10, abs=1e-10)
+    model = onnx.load(path)
+    assert model.doc_string == release.guarantee.sentence()
+    (names,) = [p.value for p in model.metadata_props if p.key == "feature_names"]
+    assert json.loads(names) == NAMES
+
+
+def test_onnx_fills_empty_cells_as_the_fit_was_told(release, tmp_path):
+    holes = ROWS.copy()
+    holes[::2, 0] = np.nan
+    (path,) = export(release, tmp_path / "plain.onnx")
+    assert np.isnan(run(path, holes)[::2]).all()
+    filling = replace(release, settings={**release.settings, "on_missing": "centre"})
+    (path,) = export(filling, tmp_path / "filling.onnx")
+    assert run(path, holes) == pytest.approx(filling.transform(holes), rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("which", ["release", "left_out"])
+def test_plink_sums_and_constants_give_the_scores(which, request, tmp_path):
+    """What plink2 --score does: the sum of weight times count over the lines of the table."""
+    release = request.getfixturevalue(which)
+    statement, table = export(release, tmp_path / "w", "plink", alleles=["A", "C", "G", "T"])
+    with open(table, newline="") as file:
+        header, *lines = csv.reader(file, delimiter="\t")
+    assert header == ["#ID", "A1", "PC1", "PC2"]
+    assert [line[:2] for line in lines] == [[n, a] for n, a in zip(NAMES, "ACGT", strict=True)]
+    sums = ROWS @ np.array([line[2:] for line in lines], dtype=float)
+    text = statement.read_text("utf-8")
+    assert text.startswith(release.guarantee.sentence() + "\n")
+    assert "--score-col-nums 3-4" in text
+    constants = [float(line.split()[1]) for line in text.splitlines() if line.startswith("  PC")]
+    assert sums + constants == pytest.approx(release.transform(ROWS), abs=1e-9)
+
+
+def test_plink_without_alleles_has_dots(release, tmp_path):
+    table = export(release, tmp_path / "w.plink")[-1]
+    assert {line.split("\t")[1] for line in table.read_text().splitlines()[1:]} == {"."}
+    for wrong, error in ((["A"], InvalidParameterError), (["A", "C", "G", ""], InvalidDataError)):
+        with pytest.raises(error):
+            export(release, tmp_path / "v.plink", alleles=wrong)
+    spaced = replace(
+        release, settings={**release.settings, "feature_names": ["a b", "c", "d", "e"]}
+    )
+    with pytest.raises(InvalidDataError, match="spaces"):
+        export(spaced, tmp_path / "v.plink")
+
+
+def test_anndata_in_another_order_and_with_other_variables(release, tmp_path):
+    order = [2, 0, 3, 1]
+    shuffled = FRAME.iloc[:, order].assign(other=0.0)
+    adata = anndata.AnnData(shuffled.set_axis(shuffled.index.astype(str)))
+    annotate(adata, release)
+    stored = adata.uns["pca"]["eigenveil"]
+    scores = (adata.X - stored["mean"]) / stored["scale"] @ adata.varm["PCs"]
+    assert scores == pytest.approx(release.transform(ROWS), rel=1e-10)
+    assert not adata.varm["PCs"][4].any()
+    assert stored["statement"] == release.guarantee.sentence()
+    assert np.array_equal(adata.uns["pca"]["variance"], release.arrays["explained_variance"])
+    assert not adata.obsm  # scores are not private
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    back = anndata.read_h5ad(tmp_path / "a.h5ad")
+    assert back.uns["pca"]["eigenveil"]["statement"] == release.guarantee.sentence()
+    assert set(back.uns["pca"]) == {"params", "variance", "variance_ratio", "eigenveil"}
+    with pytest.raises(InvalidDataError, match="1 of the 4 columns"):
+        annotate(adata[:, 1:].copy(), release)
+
+
+def test_exports_never_overwrite(release, tmp_path):
+    (tmp_path / "a.csv.statement.txt").write_text("mine")
+    with pytest.raises(InvalidParameterError, match="exists already"):
+        export(release, tmp_path / "a.csv")
+    assert not (tmp_path / "a.csv").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidParameterError, match="choose a writable place"):
+        export(release, tmp_path / "file" / "a.csv")
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a"])
+def test_unknown_formats_name_the_known(release, tmp_path, name):
+    with pytest.raises(InvalidParameterError, match="csv, parquet, onnx, plink"):
+        export(release, tmp_path / name)
+    with pytest.raises(InvalidParameterError, match="leave them out"):
+        export(release, tmp_path / "a.csv", alleles=["A"] * 4)
+
+
+@pytest.mark.parametrize(("suffix", "package"), [("parquet", "pyarrow"), ("onnx", "onnx")])
+def test_a_missing_extra_is_named(release, tmp_path, suffix, package, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"eigenveil\[{suffix}\]"):
+        export(release, tmp_path / f"a.{suffix}")
