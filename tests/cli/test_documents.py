@@ -17,7 +17,6 @@ MISSING = [
     name
     for name, there in {
         "the planner": hasattr(eigenveil.planner, "recommend"),
-        "Release.transform": hasattr(Release, "transform"),
         "../shared/data/adult_train.parquet": ADULT.exists(),
     }.items()
     if not there

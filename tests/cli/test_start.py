@@ -55,10 +55,10 @@ def test_internal_errors_show_no_message(monkeypatch):
     """What an unforeseen error says could quote a record."""
     from eigenveil.release import Release
 
-    def broken(folder):
+    def broken(folder, **options):
         raise ValueError("could not convert string to float: 'a record'")
 
-    monkeypatch.setattr(Release, "load", broken)
+    monkeypatch.setattr(Release, "inspect", broken)
     message = fails(1, "inspect", "folder")
     assert "record" not in message
     assert "ValueError in test_start.py line" in message

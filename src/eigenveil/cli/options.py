@@ -226,6 +226,9 @@ K = click.option(
 )
 LEDGER = click.option("--ledger", type=PATH, metavar="FILE", help="The ledger to charge.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+KEY = click.option(
+    "--key", type=PATH, metavar="PUB.pem", help="Ask for a signature by this public key."
+)
 CONFIG = click.option(
     "--config",
     type=PATH,

@@ -14,7 +14,7 @@ from eigenveil.cli.balance import balance, left
 from eigenveil.cli.options import budget, per_column
 from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
-from eigenveil.cli.summary import facts, headline
+from eigenveil.cli.summary import headline, standing_out
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import EigenveilError, InvalidParameterError, NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency
@@ -103,22 +103,21 @@ def _spent(account: Ledger | None, before: int) -> str | None:
 
 
 def _tell(released: Release, folder: Path, account: Ledger | None, *, as_json: bool) -> None:
-    fingerprint = Release.fingerprint(folder)
     following = f"eigenveil verify {shlex.quote(str(folder))}"
     if as_json:
         document: Mapping[str, Any] = {
             "folder": str(folder),
-            "fingerprint": fingerprint,
-            **facts(released),
-            "ledger": None if account is None else balance(account),
             "next": following,
+            "stand_out": standing_out(released),
+            "balance": None if account is None else balance(account),
+            **Release.inspect(folder),
         }
         click.echo(json.dumps(document, indent=2))
         return
     click.echo(f"released     {headline(released)}")
     click.echo(f"guarantee    {released.guarantee.sentence()}")
     click.echo(f"folder       {folder}")
-    click.echo(f"fingerprint  {fingerprint}")
+    click.echo(f"fingerprint  {Release.fingerprint(folder)}")
     if account is not None:
         notion, amount = left(account)
         click.echo(f"ledger       {account.summary()}; left for another: {notion} = {amount:g}")

@@ -1,12 +1,10 @@
 """The facts of a release in a few words, from the release alone."""
 
-from typing import Any
-
 import numpy as np
 
 from eigenveil.release import Release
 
-__all__ = ["facts", "headline", "standing_out"]
+__all__ = ["headline", "standing_out"]
 
 
 def standing_out(release: Release) -> int | None:
@@ -32,8 +30,3 @@ def headline(release: Release) -> str:
         what = f"covariance matrix of {columns} columns"
         trust = "" if clear is None else f"; {clear} of its eigenvalues stand out from the noise"
     return f"{what}, by {release.mechanism}{trust}"
-
-
-def facts(release: Release) -> dict[str, Any]:
-    """``release.json`` and what follows from it."""
-    return {"stand_out": standing_out(release), "release": release.as_dict()}

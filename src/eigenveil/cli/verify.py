@@ -1,11 +1,10 @@
 """``eigenveil verify FOLDER``."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from eigenveil.cli.options import PATH
+from eigenveil.cli.options import KEY, PATH
 
 __all__ = ["command"]
 
@@ -13,15 +12,13 @@ __all__ = ["command"]
 @click.command("verify")
 @click.argument("folder", type=PATH)
 @click.option("--fingerprint", help="Compare with a fingerprint you noted.")
-@click.option(
-    "--key", type=PATH, metavar="PUB.pem", help="Check the signature with this public key."
-)
+@KEY
 def command(folder: Path, fingerprint: str | None, key: Path | None) -> None:
     """Check that a release FOLDER is complete, unaltered and consistent."""
     from eigenveil.release import Release
 
-    signed: dict[str, Any] = {} if key is None else {"key": key}
-    release = Release.verify(folder, fingerprint=fingerprint, **signed)
-    click.echo(f"{folder}: intact ({release.kind}, {release.mechanism})")
-    click.echo(f"fingerprint {Release.fingerprint(folder)}")
+    release = Release.verify(folder, fingerprint=fingerprint, key=key)
+    facts = Release.inspect(folder, key=key)
+    click.echo(f"{folder}: intact ({release.kind}, {release.mechanism}), {facts['signature']}")
+    click.echo(f"fingerprint {facts['fingerprint']}")
     click.echo(release.guarantee.sentence())
