@@ -8,6 +8,7 @@ import pytest
 
 import eigenveil.planner
 from eigenveil import Release
+from eigenveil.numerics.random import SimulationSource
 from tests.cli.conftest import invoke
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,11 @@ def test_the_page_is_true(tmp_path, monkeypatch):
         text = Path(source).read_bytes() if source else None
         program, *arguments = shlex.split(words)
         assert program == "eigenveil"
-        result = invoke(*arguments, input=text)
+        with monkeypatch.context() as patched:
+            if arguments[0] == "audit":  # a test that fails by chance is seeded
+                source = SimulationSource(0)
+                patched.setattr("eigenveil.estimators.base.SystemSource", lambda s=source: s)
+            result = invoke(*arguments, input=text)
         code = result.exit_code
         assert re.fullmatch(pattern(shown), result.output), f"{command}\n{result.output}"
         assert (code == 0) == ("error: " not in shown)

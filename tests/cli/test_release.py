@@ -236,6 +236,20 @@ class TestOrder:
         assert "spent epsilon = 1 of 2" in message
         assert len(ledger.entries) == 1
 
+    @pytest.mark.parametrize(("fault", "code"), [(KeyboardInterrupt, 130), (ZeroDivisionError, 1)])
+    def test_whatever_stops_it_after_the_charge(
+        self, fault, code, files, asked, ledger, tmp_path, monkeypatch
+    ):
+        def stop(*arguments, **options):
+            raise fault
+
+        monkeypatch.setattr("eigenveil.cli.releasing._tell", stop)
+        words = ["fit", files.csv, *asked, "--ledger", ledger.path, "-o", tmp_path / "r"]
+        result = invoke(*words)
+        assert result.exit_code == code
+        assert result.stderr.count("\n") == 1
+        assert "the ledger was charged" in result.stderr
+
     def test_an_exhausted_ledger(self, files, asked, ledger, tmp_path):
         words = ["fit", files.csv, *asked, "--ledger", ledger.path, "-o"]
         words[words.index("--epsilon") + 1] = 1.9

@@ -1,6 +1,5 @@
 """The command line: one file per command, imported only when it is called."""
 
-import errno
 import sys
 import traceback
 from collections.abc import Sequence
@@ -67,25 +66,25 @@ class _Lazy(click.Group):
             sys.exit(error.exit_code)
         except click.UsageError as error:
             help_for = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-            _stop(f"{error.format_message().rstrip('.')}{help_for}", error.exit_code)
+            _stop(error, f"{error.format_message().rstrip('.')}{help_for}", error.exit_code)
         except click.ClickException as error:
-            _stop(error.format_message(), error.exit_code)
+            _stop(error, error.format_message(), error.exit_code)
         except click.Abort:  # interrupted before a command began
             click.echo("interrupted: nothing was charged", err=True)
             sys.exit(130)
         except EigenveilError as error:
-            _stop(in_options(str(error)), error.exit_code)
-        except MemoryError:
-            _stop("out of memory: choose fewer --columns, or a larger machine", 1)
+            _stop(error, in_options(str(error)), error.exit_code)
+        except MemoryError as error:
+            _stop(error, "out of memory: choose fewer --columns, or a larger machine", 1)
         except Exception as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise
-            _stop(_internal(error), 1)
+            _stop(error, _internal(error), 1)
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _stop(message: str, code: int) -> NoReturn:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
+def _stop(error: Exception, message: str, code: int) -> NoReturn:
+    """One line, with what a command has noted about the error."""
+    line = "; ".join([message, *getattr(error, "__notes__", ())])
+    click.echo(f"error: {' '.join(line.split())}", err=True)
     sys.exit(code)
 
 

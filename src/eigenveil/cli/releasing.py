@@ -16,7 +16,7 @@ from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
 from eigenveil.cli.summary import headline, standing_out
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
-from eigenveil.exceptions import EigenveilError, InvalidParameterError, NothingFoundError
+from eigenveil.exceptions import InvalidParameterError, NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release
@@ -54,7 +54,7 @@ def release(
         with watched(source, count_is_public=public) as rows:
             private.fit(rows)
         private.release_.save(output)
-    _tell(private.release_, output, account, as_json=as_json)
+        _tell(private.release_, output, account, as_json=as_json)
 
 
 def _require_new(folder: Path) -> None:
@@ -80,19 +80,18 @@ def _accounted(account: Ledger | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_spent(account, before) or "nothing was charged") from None
+        told = _NO_LEDGER if account is None else _spent(account, before)
+        raise KeyboardInterrupt(told or "nothing was charged") from None
     except NothingFoundError:
         raise  # says so itself
-    except EigenveilError as error:
-        spent = None if account is None else _spent(account, before)
-        if spent is not None:
-            error.args = (f"{error}; {spent}",)
+    except Exception as error:
+        if account is not None and (told := _spent(account, before)) is not None:
+            error.add_note(told)
         raise
 
 
-def _spent(account: Ledger | None, before: int) -> str | None:
-    if account is None:
-        return _NO_LEDGER
+def _spent(account: Ledger, before: int) -> str | None:
+    """What was charged since; None where nothing was."""
     if len(account.entries) == before:
         return None
     asked = account.entries[-1]
