@@ -360,13 +360,15 @@ def test_the_noise_on_the_octaves(adjacency):
 def test_large_tables_find_their_centre_from_some_rows():
     allowance = Allowance(0.3, pure=False)
     share = enough_rows(allowance, 200_000, 4)
-    assert share == pytest.approx(math.sqrt(40 * 200_000 * 2 / 0.3) / 200_000)
+    assert share == 2**15 / 200_000
+    wide = enough_rows(Allowance(0.3, pure=False), 10**7, 9)
+    assert wide == pytest.approx(math.sqrt(40 * 10**7 * 3 / 0.3) / 10**7)
     mechanism = Located.build(allowance, 200_000, GaussCov(mu=0.2), share=share)
     # A search pays for the rows it sees.
     assert mechanism.distance.epsilon == pytest.approx(64 / (share * 200_000), rel=1e-4)
     rows = normal(200_000, 4) + 50.0
     found = mechanism.run(open_rows(rows), DIRECTIONS, gate(mechanism))
-    # The first step is off by about 1.1, of which the second, on clipped rows, leaves a part.
+    # The first step is off by about 0.2, of which the second, on clipped rows, leaves a part.
     assert np.linalg.norm(found.centre - 50.0) < 0.5
     # It depends on the sample alone: rows beside it do not move it.
     moved = rows.copy()

@@ -247,3 +247,18 @@ def test_a_vanished_file_is_not_created_anew(ledger, monkeypatch):
     with pytest.raises(LedgerError):
         charge(ledger)
     assert not ledger.path.exists()
+
+
+def test_a_balance_is_that_of_its_entry(ledger):
+    assert (ledger.balance().spent, ledger.balance().granted) == (0.0, 0.5)
+    assert ledger.balances() == ()
+    for mu in (0.4, 0.2):
+        charge(ledger, mu)
+    first, second = ledger.balances()
+    assert (first.notion, first.delta, first.spent_before) == ("rho", None, 0.0)
+    assert (first.spent, second.spent) == (pytest.approx(0.08), pytest.approx(0.1))
+    assert second.spent_before == first.spent
+    assert (ledger.balance(1), ledger.balance()) == (first, second)
+    for number in (0, 3):
+        with pytest.raises(InvalidParameterError, match="entries 1 to 2"):
+            ledger.balance(number)

@@ -322,7 +322,7 @@ def test_the_seed_is_not_stored(tmp_path):
 def test_the_report_is_self_contained_and_repeats_the_sentence(folder):
     page = (folder / "report.html").read_text("utf-8")
     for label, text in Release.load(folder).guarantee.statements():
-        assert f"<td>{label}</td><td>{html.escape(text)}</td>" in page
+        assert f'<th scope="row">{label}</th><td>{html.escape(text)}</td>' in page
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
     assert "what noise alone rarely exceeds" in page

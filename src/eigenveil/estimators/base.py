@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -38,7 +38,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger import Balance, Ledger
 
 __all__ = ["Asked", "Family", "Outcome", "PrivateEstimator", "mean_score"]
 
@@ -111,6 +111,7 @@ class Outcome(Generic[Result]):
     mechanism: str
     stated: StatedBounds
     guarantee: Guarantee
+    balance: Balance | None  # of the ledger that was charged
 
     @property
     def per_row(self) -> float:
@@ -219,7 +220,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             ledger=gate.receipt,
             assumption=assumption,
         )
-        return Outcome(result, rows, name, stated, guarantee)
+        return Outcome(result, rows, name, stated, guarantee, gate.balance)
 
     def _consider(self, asked: Asked) -> Asked:
         """Look at what was asked as a whole, before anything is charged."""
@@ -370,6 +371,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "noise_scale": self.noise_scale_,
             "noise_floor": self.noise_floor_,
             "feature_names": None if names is None else [str(name) for name in names],
+            **({} if outcome.balance is None else {"ledger": asdict(outcome.balance)}),
         }
 
     def __sklearn_tags__(self) -> Tags:

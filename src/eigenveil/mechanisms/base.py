@@ -22,7 +22,7 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import covers
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Composed, Cost
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger import Balance, Ledger
 
 __all__ = ["Gate", "Mechanism", "MomentMechanism", "Procedure", "release"]
 
@@ -99,6 +99,7 @@ class Gate:
         self.total = total
         self.adjacency = adjacency
         self.receipt: str | None = None  # the ledger's, once charged
+        self.balance: Balance | None = None  # of the ledger, with this charge
         self.rows: int | None = None  # where their number is public
         self.exact = True
         self._label = label
@@ -140,6 +141,7 @@ class Gate:
         if self._ledger is not None and self.receipt is None:
             entry = self._ledger.charge(self.total, label=self._label, adjacency=self.adjacency)
             self.receipt = f"entry {entry.number} of {self._ledger} (hash {entry.hash[:16]})"
+            self.balance = self._ledger.balance(entry.number)
 
     def __reduce__(self) -> NoReturn:  # copy, deepcopy and pickle all ask here
         raise TypeError("an allotment cannot be copied: it would be spent twice")

@@ -34,7 +34,7 @@ SHARES = {False: (0.05, 0.1), True: (0.05, 0.2)}  # of mu^2 for two means; of a 
 # A median at epsilon = 64/n answers a bracket beyond all rows about once in 1700 times (each of up
 # to 2044 misses n/2 rows, 16 noise scales); a larger epsilon would buy little.
 DISTANCE_ROWS = 64.0
-_SAMPLE_BYTES = 1 << 27
+_SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27
 
 Result = TypeVar("Result")
 
@@ -49,13 +49,15 @@ def enough_rows(allowance: Allowance, rows: int | None, columns: int) -> float:
     """Share of the rows that a centre is found from, where their number is public.
 
     The error of a mean at a tenth of mu^2 then stays below half the noise of the matrix,
-    4 d/(0.1 (s mu)^2) < sqrt(d)/(n mu), and data may lie some 8,000 spreads away. All rows where
-    that is not a saving, or a sample would fill more than 128 MiB.
+    4 d/(0.1 (s mu)^2) < sqrt(d)/(n mu), data may lie some 8,000 spreads away, and what sampling
+    adds is half a hundredth of the spread. All rows where that is not a saving, or a sample would
+    fill more than 128 MiB.
     """
     if rows is None or allowance.pure:
         return 1.0
     mu = allowance.strength
-    sample = max(math.sqrt(40 * rows * math.sqrt(columns) / mu), 1000 * math.sqrt(columns) / mu)
+    root = math.sqrt(columns)
+    sample = max(_SAMPLE_ROWS, math.sqrt(40 * rows * root / mu), 1000 * root / mu)
     return 1.0 if sample > rows / 2 or 8 * sample * columns > _SAMPLE_BYTES else sample / rows
 
 

@@ -33,7 +33,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Composed, Cost, cost_from_dict, cost_to_dict
 
-__all__ = ["Entry", "Ledger"]
+__all__ = ["Balance", "Entry", "Ledger"]
 
 _BUSY_SECONDS = 60.0
 _REFUSE = "BEGIN SELECT RAISE(ABORT, 'append-only'); END"
@@ -69,6 +69,17 @@ class Entry:
     label: str
     cost: Cost
     hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What a ledger granted and had spent when an entry was made, in its own notion."""
+
+    notion: str  # epsilon or rho
+    spent_before: float
+    spent: float
+    granted: float
+    delta: float | None = None  # at which an epsilon is stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +187,19 @@ class Ledger:
         """Everything charged so far, composed."""
         return compose(*(entry.cost for entry in self.entries))
 
+    def balance(self, number: int | None = None) -> Balance:
+        """What was spent of what, before and with an entry; the newest unless a number is given."""
+        book = self._read()
+        number = len(book.entries) if number is None else number
+        if not min(1, len(book.entries)) <= number <= len(book.entries):
+            raise InvalidParameterError(f"the ledger has entries 1 to {len(book.entries)}")
+        return _balance(book, number)
+
+    def balances(self) -> tuple[Balance, ...]:
+        """The balance at every entry, in order."""
+        book = self._read()
+        return tuple(_balance(book, entry.number) for entry in book.entries)
+
     def summary(self) -> str:
         """What was spent of what, in one line."""
         book = self._read()
@@ -262,6 +286,13 @@ def _used(spent: Cost, budget: Budget) -> tuple[str, float, float]:
         return "rho", rho_of(spent), budget.rho
     assert budget.epsilon is not None  # a Budget has rho or epsilon
     return "epsilon", epsilon_of(spent, budget.delta or 0.0), budget.epsilon
+
+
+def _balance(book: _Book, number: int) -> Balance:
+    costs = tuple(entry.cost for entry in book.entries[:number])
+    notion, before, _ = _used(Composed(costs[:-1]), book.budget)
+    _, spent, granted = _used(Composed(costs), book.budget)
+    return Balance(notion, before, spent, granted, book.budget.delta)
 
 
 def _summary(spent: Cost, budget: Budget) -> str:

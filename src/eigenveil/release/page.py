@@ -1,18 +1,33 @@
 """The page for people: one self-contained HTML file, no script, no network."""
 
-import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from html import escape
+from importlib import resources
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.privacy.guarantee import SIMULATION, Guarantee
+from eigenveil.privacy.ledger import Balance
+from eigenveil.release.drawings import (
+    draw_bar,
+    draw_correlations,
+    draw_loadings,
+    draw_scree,
+    draw_spending,
+    signed,
+)
+from eigenveil.release.views import Spectrum, correlations, loadings, spectrum, spending
 
 __all__ = ["promise", "render"]
 
+Arrays = Mapping[str, NDArray[np.float64]]
+
 _MOST_BARS = 40
+_MOST_COMPONENTS = 6  # whose loadings are drawn
+_MOST_PAIRS = 5  # of columns, in words beside their map
 _ROUNDING = 1e-9  # of the largest eigenvalue: below it a sign means nothing
 _CENTRES = {
     "none": "the origin, as stated",
@@ -22,54 +37,61 @@ _CENTRES = {
 }
 _TITLES = {"pca": "Private principal components", "covariance": "Private covariance"}
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b2733; --soft: #5d6b78; --line: #d7dde3;
-  --paper: #ffffff; --signal: #1f6f8b; --noise: #c8553d; --card: #f4f7f9; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8edf1; --soft: #9fb0bd; --line: #34434f;
-  --paper: #131b22; --signal: #62b6cb; --noise: #f08a6f; --card: #1b262f; } }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 46rem; margin: 2.5rem auto; padding: 0 1.2rem; }
-h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.soft { color: var(--soft); } .promise { background: var(--card); padding: .6rem 1.2rem;
-  border-left: 4px solid var(--signal); border-radius: 4px; }
-.warning { border-left-color: var(--noise); font-weight: 600; }
-table { border-collapse: collapse; width: 100%; } td { padding: .35rem .4rem;
-  border-bottom: 1px solid var(--line); vertical-align: top; } td:first-child { color: var(--soft);
-  width: 12rem; } .promise tr:last-child td { border-bottom: none; } .promise td:first-child {
-  width: 8rem; } .bars td { vertical-align: middle; border-bottom: none; } .bars td:last-child {
-  width: 4rem; text-align: right; } svg { width: 100%; height: auto; } svg text {
-  font: 13px system-ui, sans-serif; fill: var(--ink); }
-"""
+# Nothing but the style sheet of the page itself may be used by a browser.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def render(
     guarantee: Guarantee,
     document: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[np.float64]],
+    arrays: Arrays,
+    *,
+    balance: Balance | None = None,
+    now: Balance | None = None,
 ) -> str:
-    """The report of one release."""
-    name = _TITLES[document["kind"]]
-    warning = (
-        f'<p class="promise warning">{SIMULATION} Do not publish.</p>'
-        if guarantee.simulated
-        else ""
+    """The report of one release.
+
+    ``balance`` is the ledger's when the release was charged, by default what the release says;
+    ``now`` is its balance at present, where someone has looked.
+    """
+    settings = document["settings"]
+    name = _TITLES[document["kind"]] + (" (simulation)" if guarantee.simulated else "")
+    created = escape(document["created"])
+    noisy = spectrum(document["kind"], settings, arrays)
+    if balance is None and "ledger" in settings:
+        balance = Balance(**settings["ledger"])
+    sections = [
+        ("What is promised", promise(guarantee)),
+        ("What it cost", "" if balance is None else _cost(balance, now)),
+        ("How far to trust it", _trust(document["kind"], arrays, noisy)),
+        _contents(document, arrays, noisy),
+        ("How it was made", _table(_facts(document, arrays))),
+        ("How to verify it", _VERIFY),
+    ]
+    body = "\n".join(
+        f"<section><h2>{title}</h2>\n{content}</section>" for title, content in sections if content
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{name}</title><style>{_STYLE}</style></head><body>
-<h1>{name}</h1>
-<p class="soft">Released {escape(document["created"])} by eigenveil {escape(document["library"])},
-mechanism <b>{escape(document["mechanism"])}</b></p>
-{warning}
-<h2>What is promised</h2>
-{promise(guarantee)}
-<h2>What was released</h2>
-{_table(_facts(document, arrays))}
-<h2>How far to trust it</h2>
-{_trust(document, arrays)}
+<title>{name}</title><style>{_style()}</style></head><body>
+<header><h1>{name}</h1>
+<p class="soft">Released <time datetime="{created}">{_moment(created)}</time> with mechanism
+<b>{escape(document["mechanism"])}</b></p>
+{_warning(guarantee)}{_tiles(guarantee, document, arrays, noisy)}</header>
+<main>
+{body}
+</main>
+<footer class="soft small">Written by eigenveil {escape(document["library"])}. Everything here is
+computed from the release and public settings; no record was read for it.</footer>
 </body></html>
 """
+
+
+@lru_cache(maxsize=1)
+def _style() -> str:
+    return resources.files(__package__).joinpath("page.css").read_text("utf-8")
 
 
 def promise(guarantee: Guarantee) -> str:
@@ -77,25 +99,74 @@ def promise(guarantee: Guarantee) -> str:
     return f'<div class="promise">{_table(guarantee.statements())}</div>'
 
 
-def _facts(
-    document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]
-) -> list[tuple[str, str]]:
+_VERIFY = """<pre><code>eigenveil verify FOLDER                      # intact and consistent
+eigenveil verify FOLDER --fingerprint NOTED  # and the one that was noted
+sha256sum -c SHA256SUMS                      # the files alone, without eigenveil
+sha256sum SHA256SUMS                         # prints the fingerprint</code></pre>
+<p>FOLDER is where <code>release.json</code>, <code>arrays.npz</code>, <code>report.html</code> and
+<code>SHA256SUMS</code> lie. Whoever can rewrite all four can rewrite the sums too: note the
+fingerprint elsewhere on the day of the release. This page cannot hold it, as it is part of what is
+summed up; a page kept outside the folder is not covered.</p>
+"""
+
+
+def _moment(created: str) -> str:
+    return created.replace("T", " ").replace("+00:00", " UTC")
+
+
+def _warning(guarantee: Guarantee) -> str:
+    if not guarantee.simulated:
+        return ""
+    return f'<p class="promise warning" role="alert">{SIMULATION} Do not publish.</p>\n'
+
+
+def _tiles(
+    guarantee: Guarantee, document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None
+) -> str:
+    """The release at a glance."""
     settings = document["settings"]
-    rows = settings["n_rows"]
+    rows = "private" if settings["n_rows"] is None else f"{settings['n_rows']:,}"
+    (budget, *delta) = str(guarantee.budget).split(", ")
+    holds = ", ".join([*delta, guarantee.unit, guarantee.kind.value])
+    noun = "components" if document["kind"] == "pca" else "eigenvalues"
+    if document["kind"] == "pca":
+        clear = arrays["distinguishable"] > 0
+    else:
+        clear = np.zeros(settings["n_features"], dtype=bool) if noisy is None else noisy.clear
+    outcome = (f"{int(clear.sum())} of {len(clear)}", f"{noun} told from noise")
+    facts = (
+        ("Stands out", *outcome),
+        ("Protected", budget, holds),
+        ("Table", _times(rows, f"{settings['n_features']:,}"), _times("rows", "columns")),
+    )
+    tiles = "".join(
+        f"<div><dt>{label}</dt><dd>{escape(value)}</dd><dd>{escape(note)}</dd></div>"
+        for label, value, note in facts
+    )
+    return f'<dl class="tiles">{tiles}</dl>'
+
+
+def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]:
+    settings = document["settings"]
     contents = []
     hidden = {"distinguishable"} | ({"mean"} if settings.get("centring") == "paired" else set())
     for name, array in arrays.items():
         if name in hidden:
             continue
-        size = " x ".join(f"{length:,}" for length in array.shape)
+        size = _times(*(f"{length:,}" for length in array.shape))
         noun = "number" if array.size == 1 else "numbers"
         contents.append((name.replace("_", " "), f"{size} {noun}"))
+    why = [("why this mechanism", settings["choice"])] if settings.get("choice") else []
     return [
-        *contents,
-        ("rows of the table", "private" if rows is None else f"{rows:,}"),
+        *why,
         (_noise_on(document["mechanism"]), f"standard deviation {settings['noise_scale']:.4g}"),
         *_stages(settings),
+        *contents,
     ]
+
+
+def _times(*lengths: str) -> str:
+    return " \N{MULTIPLICATION SIGN} ".join(lengths)
 
 
 def _stages(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -115,38 +186,47 @@ def _noise_on(mechanism: str) -> str:
 
 
 def _table(facts: Sequence[tuple[str, str]]) -> str:
-    rows = "".join(f"<tr><td>{escape(k)}</td><td>{escape(v)}</td></tr>" for k, v in facts)
-    return f"<table>{rows}</table>"
+    rows = "".join(
+        f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in facts
+    )
+    return f"<table><tbody>{rows}</tbody></table>"
 
 
-def _trust(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> str:
-    if document["kind"] == "pca":
-        clear = arrays["distinguishable"] > 0
-        return _levels(document, arrays["eigenvalues"], clear) + _reliability(arrays, clear)
-    if document["settings"]["noise_floor"] == 0:
+def _cost(balance: Balance, now: Balance | None) -> str:
+    """Spend against budget, in words and drawn."""
+    latest = balance if now is None else now
+    at_delta = "" if balance.delta is None else f" at delta = {balance.delta:g}"
+    parts = spending(balance, now)
+    moment = "With this release" if now is None else "When this page was written"
+    return (
+        f"<p>{moment}, {balance.notion} = {latest.spent:.4g} of {latest.granted:g}{at_delta} was "
+        f"spent from the ledger of this table. Costs compose to less than their sum, so a part "
+        f"shows what the total grew by.</p>"
+        f"<figure>{draw_spending(parts, latest.granted, balance.notion)}</figure>"
+    )
+
+
+def _trust(kind: str, arrays: Arrays, noisy: Spectrum | None) -> str:
+    if kind == "pca":
+        if noisy is not None:
+            levels = _levels(noisy)
+        else:
+            levels = (
+                "<p>This mechanism releases directions, not a noisy second moment, so there is no "
+                "eigenvalue that noise alone would reach.</p>"
+            )
+        return levels + _reliability(arrays)
+    if noisy is None:
         return (
             "<p>The zero matrix, which holds nothing of the records. If a location was released "
             "with it, that has noise and was paid for.</p>"
         )
-    if "noisy_eigenvalues" in arrays:  # what noise alone exceeds is known of these
-        values = arrays["noisy_eigenvalues"]
-    else:
-        values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
-    return _levels(document, values, values > document["settings"]["noise_floor"])
+    return _levels(noisy)
 
 
-def _levels(
-    document: Mapping[str, Any], values: NDArray[np.float64], clear: NDArray[np.bool_]
-) -> str:
+def _levels(noisy: Spectrum) -> str:
     """The eigenvalues beside what noise alone produces, in words and drawn."""
-    settings = document["settings"]
-    whole = settings["noise_floor"]
-    floor = settings.get("matrix_floor", whole)
-    if floor == 0:
-        return (
-            "<p>This mechanism releases directions, not a noisy second moment, so there is no "
-            "eigenvalue that noise alone would reach.</p>"
-        )
+    values, floor, whole = noisy.values, noisy.floor, noisy.centre_floor
     above = int(np.sum(values > floor))
     if above == len(values):
         verdict = "Every one released lies above that."
@@ -154,7 +234,6 @@ def _levels(
         verdict = f"None of the {len(values)} released does: they cannot be told from noise."
     else:
         verdict = f"{above} of the {len(values)} released do; the others cannot be told from noise."
-    shown = values[:_MOST_BARS]
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
     if negative := int(np.sum(values < -_ROUNDING * values[0])):
         rest += f" {negative} are negative, which only noise can cause."
@@ -162,26 +241,24 @@ def _levels(
     if whole > floor:
         source = "in the matrix"
         verdict += f" The error of the centre may add one component of up to {whole:.4g}"
-        taken = np.flatnonzero((values > floor) & (values <= whole) & ~clear)
+        taken = np.flatnonzero((values > floor) & (values <= whole) & ~noisy.clear)
         verdict += f": number {taken[0] + 1} is taken for it." if taken.size else "."
-    shares = document["kind"] == "pca" and settings["row_norm"] is None
-    unit = "share of variance of unit rows" if shares else "variance (squared column units)"
     return (
         f"<p>Noise alone, {source}, produces an eigenvalue above {floor:.4g} about once in a "
-        f"hundred releases. {verdict}{rest}</p>{_scree(shown, clear, floor, unit)}"
+        f"hundred releases. {verdict}{rest}</p>"
+        f"<figure>{draw_scree(noisy, _MOST_BARS)}</figure>"
     )
 
 
-def _reliability(arrays: Mapping[str, NDArray[np.float64]], clear: NDArray[np.bool_]) -> str:
+def _reliability(arrays: Arrays) -> str:
     """How much of each component is left, in words and as bars."""
-    values = arrays["reliability"]
+    values, clear = arrays["reliability"], arrays["distinguishable"] > 0
     shown = values[:_MOST_BARS]
     rest = f" The first {_MOST_BARS} are shown." if len(values) > _MOST_BARS else ""
     bars = "".join(
-        f"<tr><td>component {i + 1}</td><td><svg viewBox='0 0 400 14' role='img' "
-        f"aria-label='{value:.0%}'><rect width='400' height='14' fill='var(--line)'/>"
-        f"<rect width='{400 * value:.1f}' height='14' "
-        f"fill='var(--{'signal' if clear[i] else 'soft'})'/></svg></td><td>{value:.1%}</td></tr>"
+        f'<tr><th scope="row">component {i + 1}</th><td>{draw_bar(value, bool(clear[i]))}</td>'
+        f'<td class="number">{value:.1%}</td>'
+        f'<td class="verdict soft">{"stands out" if clear[i] else "not told from noise"}</td></tr>'
         for i, value in enumerate(shown.tolist())
     )
     return (
@@ -189,66 +266,74 @@ def _reliability(arrays: Mapping[str, NDArray[np.float64]], clear: NDArray[np.bo
         "span of those that the same rows would give about the same centre without noise; "
         "directions of similar variance mix, among themselves and with those not released, which "
         f"is not counted. Grey ones cannot be told from noise.{rest}</p>"
-        f"<table class='bars'>{bars}</table>"
+        '<table class="bars"><thead class="small"><tr><th scope="col">direction</th>'
+        '<th scope="col">reliability</th><td></td><td></td></tr></thead>'
+        f"<tbody>{bars}</tbody></table>"
     )
 
 
-def _scree(values: NDArray[np.float64], clear: NDArray[np.bool_], floor: float, unit: str) -> str:
-    """Bars for the leading eigenvalues and a line at the noise floor."""
-    width, height, left, bottom, top = 720, 320, 72, 44, 36
-    highest = max(float(values[0]), floor) * 1.08
-    slot = (width - left - 8) / len(values)
+def _contents(
+    document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None
+) -> tuple[str, str]:
+    if document["kind"] == "pca":
+        return "Which columns weigh most", _loadings(document["settings"], arrays)
+    return "Which columns go together", _map(document["settings"], arrays, noisy)
 
-    def y(value: float) -> float:
-        return top + (height - top - bottom) * (1 - max(value, 0.0) / highest)
 
-    parts = [_legend(left)]
-    for tick in _ticks(highest):
-        level = y(tick)
-        parts.append(
-            f'<line x1="{left}" x2="{width}" y1="{level:.1f}" y2="{level:.1f}" '
-            f'stroke="var(--line)"/>'
-            f'<text x="{left - 8}" y="{level + 4:.1f}" text-anchor="end">{tick:,.4g}</text>'
-        )
-    for i, value in enumerate(values.tolist()):
-        colour = "var(--signal)" if clear[i] else "var(--soft)"
-        parts.append(
-            f'<rect x="{left + slot * (i + 0.15):.1f}" y="{y(value):.1f}" '
-            f'width="{slot * 0.7:.1f}" height="{height - bottom - y(value):.1f}" fill="{colour}"/>'
-        )
-        if len(values) <= 12 or i % 5 == 0:
-            parts.append(
-                f'<text x="{left + slot * (i + 0.5):.1f}" y="{height - bottom + 18}" '
-                f'text-anchor="middle">{i + 1}</text>'
-            )
-    middle = (height - bottom + top) / 2
-    parts.append(
-        f'<line x1="{left}" x2="{width}" y1="{y(floor):.1f}" y2="{y(floor):.1f}" '
-        f'stroke="var(--noise)" stroke-width="2" stroke-dasharray="6 4"/>'
-        f'<text x="{(width + left) / 2}" y="{height - 6}" text-anchor="middle">'
-        f"noisy eigenvalue, largest first</text>"
-        f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">'
-        f"{unit}</text>"
+def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """Bars for the columns of the leading components that stand out."""
+    clear = np.flatnonzero(arrays["distinguishable"] > 0)
+    if clear.size == 0:
+        return "<p>No component stands out from the noise, so no loadings are drawn.</p>"
+    drawn = [loadings(settings, arrays, i) for i in clear[:_MOST_COMPONENTS].tolist()]
+    reach = min(one.reach for one in drawn)
+    low = min(-reach, *(float(one.values.min()) for one in drawn))
+    high = max(reach, *(float(one.values.max()) for one in drawn))
+    rest = f" The first {_MOST_COMPONENTS} that stand out are drawn." * (len(drawn) < clear.size)
+    fewer = len(drawn[0].names) < drawn[0].n_columns
+    which = f"The {len(drawn[0].names)} largest of {drawn[0].n_columns:,}" if fewer else "All"
+    panels = "".join(
+        f"<figure><h3>Component {one.component + 1}</h3>{draw_loadings(one, low, high)}</figure>"
+        for one in drawn
     )
-    label = "Bar chart of the released eigenvalues with the level that noise alone rarely exceeds"
-    drawing = "".join(parts)
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{drawing}</svg>'
-
-
-def _legend(left: int) -> str:
     return (
-        f'<rect x="{left}" y="6" width="12" height="12" fill="var(--signal)"/>'
-        f'<text x="{left + 18}" y="16">above the noise</text>'
-        f'<rect x="{left + 150}" y="6" width="12" height="12" fill="var(--soft)"/>'
-        f'<text x="{left + 168}" y="16">not above it</text>'
-        f'<line x1="{left + 280}" x2="{left + 310}" y1="12" y2="12" stroke="var(--noise)" '
-        f'stroke-width="2" stroke-dasharray="6 4"/>'
-        f'<text x="{left + 318}" y="16">what noise alone rarely exceeds</text>'
+        f"<p>{which} loadings of each component that stands out; its sign as a whole is arbitrary."
+        f"{rest} The shaded zone is how far the noise in a component would reach on so many "
+        "columns if it were spread evenly; bars that end inside it are grey.</p>"
+        f'<div class="panels">{panels}</div>'
     )
 
 
-def _ticks(highest: float) -> list[float]:
-    """Round steps, about five of them."""
-    power: float = 10 ** math.floor(math.log10(highest))
-    step = next(power * m for m in (0.2, 0.5, 1.0, 2.0) if highest / (power * m) <= 6)
-    return [i * step for i in range(math.floor(highest / step) + 1)]
+def _map(settings: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
+    """The covariance as a map of correlations, and its strongest pairs in words."""
+    shown = correlations(settings, arrays)
+    if noisy is None or not (arrays["covariance"].diagonal() > 0).any():
+        return "<p>The released matrix has no positive variance, so no map is drawn.</p>"
+    notes = []
+    if len(shown.names) < shown.n_columns:
+        notes.append(
+            f"The {len(shown.names)} columns with the largest released variance, of "
+            f"{shown.n_columns:,}, are drawn."
+        )
+    if np.isnan(shown.values.diagonal()).any():
+        notes.append("Columns whose released variance is not positive are blank.")
+    if (np.abs(shown.values) > 1 + _ROUNDING).any():
+        notes.append("Some lie beyond ±1, which only noise can cause, and are drawn as ±1.")
+    if not noisy.clear.any():
+        notes.append("No eigenvalue stands above the noise: what the map shows may be noise.")
+    pairs = "".join(
+        f'<tr><th scope="row">{escape(a)}</th><td>{escape(b)}</td>'
+        f'<td class="number">{signed(value)}</td></tr>'
+        for a, b, value in shown.strongest(_MOST_PAIRS)
+    )
+    strongest = (
+        '<table><thead class="small"><tr><th scope="col">column</th><th scope="col">and column</th>'
+        '<th scope="col" class="number">correlation</th></tr></thead>'
+        f"<tbody>{pairs}</tbody></table>"
+    )
+    return (
+        "<p>Released covariances divided by released standard deviations; blue columns rise "
+        f"together, red ones against each other. {' '.join(notes)}</p>"
+        f'<figure class="map">{draw_correlations(shown)}</figure>'
+        + (f"<h3>Strongest pairs</h3>{strongest}" if pairs else "")
+    )

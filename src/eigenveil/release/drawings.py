@@ -1,0 +1,301 @@
+"""Drawings of the page for people: plain SVG in the colours of its style sheet."""
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.release.views import Correlations, Loadings, Spectrum
+
+__all__ = [
+    "draw_bar",
+    "draw_correlations",
+    "draw_loadings",
+    "draw_scree",
+    "draw_spending",
+    "signed",
+]
+
+_MOST_NUMBERED = 12  # bars, or columns of a map, that leave room for their values
+_MOST_COUNTED = 20  # bars that leave room for every ordinal
+_LETTERS = 20  # of a name beside a drawing
+_LEVELS = 20  # shades on either side of no correlation
+
+
+def _svg(width: float, height: float, title: str, description: str, drawing: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img">'
+        f"<title>{escape(title)}</title><desc>{escape(description)}</desc>{drawing}</svg>"
+    )
+
+
+def _text(x: float, y: float, content: str, anchor: str = "start", more: str = "") -> str:
+    where = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}"{where}{more}>{escape(content)}</text>'
+
+
+def signed(value: float, form: str = "+.2f") -> str:
+    """A number as it is printed, with a minus as wide as a plus."""
+    return f"{value:{form}}".replace("-", "\N{MINUS SIGN}")
+
+
+def _short(name: str, most: int) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def draw_scree(spectrum: Spectrum, most: int) -> str:
+    """Bars for the leading eigenvalues, the zone of noise and its edge."""
+    values = spectrum.values[:most]
+    floor, whole = spectrum.floor, spectrum.centre_floor
+    width, height, left, right, bottom, top = 720, 340, 76, 96, 48, 40
+    base, end = height - bottom, width - right
+    highest = max(float(values[0]), floor) * 1.1
+    slot = (end - left) / len(values)
+
+    def y(value: float) -> float:
+        return base - (base - top) * max(value, 0.0) / highest
+
+    parts = [_scree_legend(left)]
+    for tick in _ticks(highest):
+        parts.append(
+            f'<path d="M{left} {y(tick):.1f}H{end}" class="grid"/>'
+            + _text(left - 8, y(tick) + 5, f"{tick:,.4g}", "end")
+        )
+    parts.append(
+        f'<rect x="{left}" y="{y(floor):.1f}" width="{end - left}" '
+        f'height="{base - y(floor):.1f}" class="zone"/>'
+    )
+    for i, value in enumerate(values.tolist()):
+        middle = left + slot * (i + 0.5)
+        thick = min(slot * 0.7, 64)
+        parts.append(
+            f'<rect x="{middle - thick / 2:.1f}" y="{y(value):.1f}" width="{thick:.1f}" '
+            f'height="{base - y(value):.1f}" class="{"clear" if spectrum.clear[i] else "faint"}">'
+            f"<title>{i + 1}: {value:.4g}</title></rect>"
+        )
+        if len(values) <= _MOST_COUNTED or (i + 1) % 5 == 0 or i == 0:
+            parts.append(_text(middle, base + 19, f"{i + 1}", "middle"))
+    edges = [(floor, "6 4", ("noise alone", f"{floor:.3g}"))]
+    if floor < whole <= highest:
+        edges.append((whole, "2 4", ("with centre", f"{whole:.3g}")))
+    lowest = math.inf
+    for level, dashes, words in edges:
+        at = min(y(level) - 2, lowest - 36)
+        lowest = at
+        parts.append(
+            f'<path d="M{left} {y(level):.1f}H{end}" class="edge" stroke-dasharray="{dashes}"/>'
+            + "".join(
+                _text(end + 8, at + 16 * line, word, more=' class="warn"')
+                for line, word in enumerate(words)
+            )
+        )
+    if len(values) <= _MOST_NUMBERED:
+        for i, value in enumerate(values.tolist()):
+            at = y(value)
+            for level, _, _ in edges:  # a number does not sit on a line
+                at = y(level) if 0 <= at - y(level) < 22 else at
+            look = ' class="over"' if at <= y(floor) else ""
+            parts.append(_text(left + slot * (i + 0.5), at - 6, f"{value:.3g}", "middle", look))
+    middle = (base + top) / 2
+    parts.append(
+        f'<path d="M{left} {base}H{end}" class="axis"/>'
+        + _text((end + left) / 2, height - 6, "noisy eigenvalue, largest first", "middle")
+        + _text(16, middle, spectrum.unit, "middle", f' transform="rotate(-90 16 {middle})"')
+    )
+    count = int(spectrum.clear[: len(values)].sum())
+    return _svg(
+        width,
+        height,
+        "Scree plot",
+        f"Bar chart of the largest {len(values)} released eigenvalues, from {values[0]:.4g} to "
+        f"{values[-1]:.4g}. Noise alone rarely exceeds {floor:.4g}. {count} of them stand out.",
+        "".join(parts),
+    )
+
+
+def _scree_legend(left: float) -> str:
+    return (
+        f'<rect x="{left}" y="6" width="13" height="13" class="clear"/>'
+        + _text(left + 20, 17, "above the noise")
+        + f'<rect x="{left + 150}" y="6" width="13" height="13" class="faint"/>'
+        + _text(left + 170, 17, "not told from it")
+        + f'<rect x="{left + 298}" y="6" width="26" height="13" class="zone"/>'
+        f'<path d="M{left + 298} 6h26" class="edge" stroke-dasharray="6 4"/>'
+        + _text(left + 332, 17, "what noise alone rarely exceeds")
+    )
+
+
+def draw_bar(share: float, clear: bool) -> str:
+    """A share of a whole, between 0 and 1; its number stands beside it."""
+    return (
+        '<svg viewBox="0 0 400 14" aria-hidden="true"><rect width="400" height="14" class="track"/>'
+        f'<rect width="{400 * share:.1f}" height="14" class="{"clear" if clear else "faint"}"/>'
+        "</svg>"
+    )
+
+
+def draw_loadings(shown: Loadings, low: float, high: float) -> str:
+    """Horizontal bars for the heaviest columns of one component, on an axis from low to high."""
+    line, top, width = 22, 8, 360
+    gutter = 14 + 8.0 * min(_LETTERS, max(len(name) for name in shown.names))
+    base = top + line * len(shown.names)
+    unit = (width - gutter - 52) / (high - low)
+
+    def x(value: float) -> float:
+        return gutter + unit * (min(max(value, low), high) - low)
+
+    start, end = x(-shown.reach), x(shown.reach)
+    parts = [
+        f'<rect x="{start:.1f}" y="{top}" width="{end - start:.1f}" '
+        f'height="{base - top}" class="zone"/>'
+    ]
+    pairs = list(zip(shown.names, shown.values.tolist(), strict=True))
+    for i, (name, value) in enumerate(pairs):
+        look = "faint" if abs(value) <= shown.reach else "minus" if value < 0 else "clear"
+        y = top + line * i
+        parts.append(
+            f"<g><title>{escape(name)}: {value:.4g}</title>"
+            f'<rect x="{x(min(value, 0.0)):.1f}" y="{y + 4}" width="{unit * abs(value):.1f}" '
+            f'height="{line - 8}" '
+            f'class="{look}"/>'
+            + _text(gutter - 8, y + 16, _short(name, _LETTERS), "end")
+            + _text(width - 2, y + 16, signed(value), "end")
+            + "</g>"
+        )
+    parts.append(f'<path d="M{x(0.0):.1f} {top}V{base}" class="axis"/>')
+    told = ", ".join(f"{name} {value:+.2f}" for name, value in pairs[:3])
+    return _svg(
+        width,
+        base + 4,
+        f"Loadings of component {shown.component + 1}",
+        f"Bars for the {len(pairs)} heaviest of {shown.n_columns} columns; the heaviest: {told}.",
+        "".join(parts),
+    )
+
+
+def draw_correlations(shown: Correlations) -> str:
+    """A map of correlations: one path per shade, so that wide tables stay small."""
+    d = len(shown.names)
+    cell = min(46.0, 520 / d)
+    size = min(14.0, max(7.5, cell * 0.86))
+    gutter = 10 + 0.58 * size * min(_LETTERS, max(len(name) for name in shown.names))
+    parts = [
+        f'<g transform="translate({gutter:.1f} 4) scale({cell:.4g})" shape-rendering="crispEdges">'
+        f'<rect width="{d}" height="{d}" class="void"/>{_shades(shown.values)}</g>'
+    ]
+    side = d * cell
+    style = f' style="font-size:{size:.1f}px"'
+    for i, name in enumerate(shown.names):
+        at = 4 + cell * (i + 0.5) + size * 0.35
+        x = gutter - 4 + cell * (i + 0.5) + size * 0.35
+        y = side + 12
+        label = _short(name, _LETTERS)
+        parts.append(
+            f"<g{style}><title>{escape(name)}</title>"
+            + _text(gutter - 6, at, label, "end")
+            + _text(x, y, label, "end", f' transform="rotate(-90 {x:.1f} {y:.1f})"')
+            + "</g>"
+        )
+    if d <= _MOST_NUMBERED:
+        parts.append(_numbers(shown.values, gutter, cell))
+    parts.append(_key(gutter + side + 24, min(side, 260.0)))
+    told = "; ".join(f"{a} and {b} {value:+.2f}" for a, b, value in shown.strongest(3))
+    return _svg(
+        gutter + side + 92,
+        max(side + 14 + gutter, 300.0),
+        "Map of released correlations",
+        f"Correlations of {d} columns, red for -1 to blue for +1. Strongest: {told or 'none'}.",
+        "".join(parts),
+    )
+
+
+def _shades(values: NDArray[np.float64]) -> str:
+    """Cells of one shade as one path of runs, on the colour of paper."""
+    known = ~np.isnan(values)
+    level = np.rint(np.clip(np.where(known, values, 0.0), -1, 1) * _LEVELS).astype(int)
+    paper = f'<path d="{_runs(known)}" class="paper"/>'
+    shades = [
+        f'<path d="{_runs(known & (level == shade))}" class="{"clear" if shade > 0 else "minus"}" '
+        f'fill-opacity="{abs(shade) / _LEVELS:g}"/>'
+        for shade in np.unique(level[known]).tolist()
+        if shade != 0
+    ]
+    return paper + "".join(shades)
+
+
+def _runs(mask: NDArray[np.bool_]) -> str:
+    """A path around the horizontal runs of a mask."""
+    path = []
+    for row, line in enumerate(mask):
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], line.astype(int), [0]))))
+        for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            path.append(f"M{start} {row}h{end - start}v1h{start - end}z")
+    return "".join(path)
+
+
+def _numbers(values: NDArray[np.float64], left: float, cell: float) -> str:
+    marks = []
+    for (row, column), value in np.ndenumerate(values):
+        if row != column and not np.isnan(value):
+            strong = ' class="inverse"' if abs(value) > 0.75 else ""
+            x, y = left + cell * (column + 0.5), 4 + cell * (row + 0.5) + 5
+            marks.append(_text(x, y, signed(value, ".2f"), "middle", strong))
+    return "".join(marks)
+
+
+def _key(left: float, height: float) -> str:
+    """The scale of colours."""
+    step = height / (2 * _LEVELS + 1)
+    parts = [
+        f'<g transform="translate({left:.1f} 12) scale(16 {step:.4g})" '
+        f'shape-rendering="crispEdges"><rect width="1" height="{2 * _LEVELS + 1}" class="paper"/>'
+    ]
+    for i, shade in enumerate(range(_LEVELS, -_LEVELS - 1, -1)):
+        look = "clear" if shade > 0 else "minus"
+        parts.append(
+            f'<rect y="{i}" width="1" height="1" class="{look}" '
+            f'fill-opacity="{abs(shade) / _LEVELS:g}"/>'
+        )
+    parts.append("</g>")
+    for value in (1.0, 0.5, 0.0, -0.5, -1.0):
+        y = 12 + step * (_LEVELS * (1 - value) + 0.5)
+        parts.append(_text(left + 24, y + 5, signed(value, "+g") if value else "0"))
+    return "".join(parts)
+
+
+def draw_spending(parts: Sequence[tuple[str, float]], granted: float, notion: str) -> str:
+    """One bar as long as the budget, cut into what was spent when and what is left."""
+    width, edge = 720, 2
+    looks = {"spent before": "faint", "this release": "clear", "spent since": "later"}
+    drawing, x = [], float(edge)
+    drawing.append(f'<rect x="{edge}" y="2" width="{width - 2 * edge}" height="30" class="track"/>')
+    slot = (width - 2 * edge) / len(parts)
+    for i, (label, amount) in enumerate(parts):
+        length = (width - 2 * edge) * min(1.0, amount / granted)
+        look = looks.get(label, "track")
+        if label in looks and length > 0:
+            drawing.append(
+                f'<rect x="{x:.1f}" y="2" width="{length:.1f}" height="30" class="{look}">'
+                f"<title>{label}: {amount:.4g}</title></rect>"
+            )
+        x += length
+        at = edge + slot * i
+        drawing.append(
+            f'<rect x="{at:.1f}" y="45" width="13" height="13" class="{look} key"/>'
+            + _text(at + 20, 56, f"{label} {amount:.4g}")
+        )
+    drawing.append(
+        f'<rect x="{edge}" y="2" width="{width - 2 * edge}" height="30" class="outline"/>'
+    )
+    told = ", ".join(f"{label} {amount:.4g}" for label, amount in parts)
+    title = f"Budget of the ledger, {notion} = {granted:g}"
+    return _svg(width, 64, title, f"{told}.", "".join(drawing))
+
+
+def _ticks(highest: float) -> list[float]:
+    """Round steps, about five of them."""
+    power: float = 10 ** math.floor(math.log10(highest))
+    step = next(power * m for m in (0.2, 0.5, 1.0, 2.0) if highest / (power * m) <= 6)
+    return [i * step for i in range(math.floor(highest / step) + 1)]

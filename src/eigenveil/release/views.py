@@ -1,0 +1,180 @@
+"""What pictures of a release show, from released arrays and public settings alone.
+
+The page and the figures draw the same numbers; they are prepared here, once.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.privacy.ledger import Balance
+
+__all__ = [
+    "Correlations",
+    "Loadings",
+    "Spectrum",
+    "correlations",
+    "feature_names",
+    "loadings",
+    "spectrum",
+    "spending",
+]
+
+Arrays = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spectrum:
+    """Released eigenvalues beside what noise alone produces.
+
+    Attributes
+    ----------
+    values : array
+        Eigenvalues, largest first.
+    clear : array of bool
+        Which of them stand above the noise.
+    floor : float
+        What noise in the matrix rarely exceeds.
+    centre_floor : float
+        The same with the error of the centre, which may add one component.
+    unit : str
+        What the values are measured in.
+
+    """
+
+    values: NDArray[np.float64]
+    clear: NDArray[np.bool_]
+    floor: float
+    centre_floor: float
+    unit: str
+
+
+def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum | None:
+    """The spectrum of a release, or None where it has no level that noise alone would reach."""
+    whole = float(settings["noise_floor"])
+    floor = float(settings.get("matrix_floor", whole))
+    if floor == 0:
+        return None
+    if kind == "pca":
+        values, clear = arrays["eigenvalues"], arrays["distinguishable"] > 0
+    else:
+        if "noisy_eigenvalues" in arrays:  # what noise alone exceeds is known of these
+            values = arrays["noisy_eigenvalues"]
+        else:
+            values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
+        clear = values > floor
+    shares = kind == "pca" and settings["row_norm"] is None
+    unit = "share of variance of unit rows" if shares else "variance (squared column units)"
+    return Spectrum(values, clear, floor, whole, unit)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loadings:
+    """The columns that weigh most in one component.
+
+    Attributes
+    ----------
+    component : int
+        Its index.
+    names : tuple of str
+        Columns, the heaviest first.
+    values : array
+        Their loadings.
+    n_columns : int
+        How many columns have one.
+    reach : float
+        About the largest loading that the noise in this component puts on any column:
+        ``sqrt(2 log(2 d))`` times its root mean square, ``sqrt((1 - reliability)/d)``.
+
+    """
+
+    component: int
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    n_columns: int
+    reach: float
+
+
+def loadings(
+    settings: Mapping[str, Any], arrays: Arrays, component: int, most: int = 12
+) -> Loadings:
+    """The heaviest ``most`` loadings of one component."""
+    kept = np.flatnonzero(np.isfinite(arrays["scale"]))  # the others were left out
+    weights = arrays["components"][component]
+    heaviest = kept[np.argsort(-np.abs(weights[kept]), kind="stable")[:most]]
+    noise = 1 - min(1.0, max(0.0, float(arrays["reliability"][component])))
+    reach = math.sqrt(noise / kept.size * 2 * math.log(2 * kept.size))
+    names = feature_names(settings, heaviest)
+    return Loadings(component, names, weights[heaviest], kept.size, reach)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Correlations:
+    """A released covariance as correlations.
+
+    Attributes
+    ----------
+    columns : array of int
+        Which columns are shown, in the order of the table.
+    names : tuple of str
+        Their names.
+    values : array
+        Correlations; NaN beside a column whose released variance is not positive.
+    n_columns : int
+        How many columns the release has.
+
+    """
+
+    columns: NDArray[np.intp]
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    n_columns: int
+
+    def strongest(self, count: int) -> list[tuple[str, str, float]]:
+        """The pairs of different columns that go together most, or against one another."""
+        first, second = np.triu_indices(len(self.columns), 1)
+        values = self.values[first, second]
+        size = np.where(np.isnan(values), 0.0, np.abs(values))
+        order = np.argsort(-size, kind="stable")[:count]
+        return [
+            (self.names[first[i]], self.names[second[i]], float(values[i]))
+            for i in order
+            if size[i] > 0
+        ]
+
+
+def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) -> Correlations:
+    """The correlations of all columns, or of the ``most`` with the largest released variance."""
+    covariance = arrays["covariance"]
+    variance = covariance.diagonal()
+    shown = np.sort(np.argsort(-variance, kind="stable")[:most])
+    spread = np.sqrt(np.where(variance[shown] > 0, variance[shown], np.nan))
+    values = covariance[np.ix_(shown, shown)] / np.outer(spread, spread)
+    return Correlations(shown, feature_names(settings, shown), values, len(covariance))
+
+
+def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tuple[str, ...]:
+    """Names of columns; as scikit-learn calls them where they have none."""
+    names = settings["feature_names"]
+    if names is None:
+        return tuple(f"x{i}" for i in columns)
+    return tuple(names[i] for i in columns)
+
+
+def spending(balance: Balance, now: Balance | None = None) -> list[tuple[str, float]]:
+    """Parts of a ledger's budget, in order of time; they sum to what was granted.
+
+    Costs compose to less than their sum, so a part is what the total grew by.
+    """
+    latest = balance if now is None else now
+    parts = [
+        ("spent before", balance.spent_before),
+        ("this release", balance.spent - balance.spent_before),
+    ]
+    if now is not None:
+        parts.append(("spent since", now.spent - balance.spent))
+    return [*parts, ("left", max(0.0, latest.granted - latest.spent))]

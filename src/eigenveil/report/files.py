@@ -1,0 +1,82 @@
+"""Reports on disk, beside the release folder and never inside it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.release import Release
+from eigenveil.release.page import render
+from eigenveil.release.views import spectrum
+from eigenveil.report.canvas import ReleaseDisplay, matplotlib
+from eigenveil.report.covariance import CovarianceDisplay
+from eigenveil.report.loadings import LoadingsDisplay
+from eigenveil.report.scree import ScreeDisplay
+
+__all__ = ["figures", "write"]
+
+_MOST_COMPONENTS = 6
+_DPI = 200
+
+
+def write(release: Release, path: str | Path, ledger: Ledger | None = None) -> Path:
+    """Write the HTML page of a release; with its ledger, also what was spent since."""
+    path = Path(path)
+    _outside(path.parent)
+    balance, now = (None, None) if ledger is None else _balances(release, ledger)
+    page = render(release.guarantee, release.as_dict(), release.arrays, balance=balance, now=now)
+    try:
+        path.write_text(page, "utf-8")
+    except OSError:
+        raise InvalidParameterError(f"cannot write {path}: choose a writable place") from None
+    return path
+
+
+def figures(
+    release: Release, folder: str | Path, *, formats: tuple[str, ...] = ("png", "svg")
+) -> list[Path]:
+    """Write what a release can show as picture files, and return their paths."""
+    folder = Path(folder)
+    _outside(folder)
+    drawn: list[tuple[str, type[ReleaseDisplay], dict[str, Any]]] = []
+    if spectrum(release.kind, release.settings, release.arrays) is not None:
+        drawn.append(("scree", ScreeDisplay, {}))
+    if release.kind == "covariance":
+        drawn.append(("covariance", CovarianceDisplay, {}))
+    else:
+        clear = np.flatnonzero(release.arrays["distinguishable"] > 0)[:_MOST_COMPONENTS]
+        drawn += [(f"loadings-{i + 1}", LoadingsDisplay, {"component": i}) for i in clear.tolist()]
+    paths = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, display, options in drawn:
+            figure = matplotlib("figure").Figure(layout="constrained")
+            shown = display.from_release(release, ax=figure.subplots(), **options)
+            figure.set_size_inches(shown.size)
+            for form in formats:
+                paths.append(folder / f"{name}.{form}")
+                figure.savefig(paths[-1], dpi=_DPI)
+    except OSError:
+        raise InvalidParameterError(f"cannot write {folder}: choose a writable place") from None
+    return paths
+
+
+def _outside(folder: Path) -> None:
+    """A file more would make the release fail its verification."""
+    if (folder / "SHA256SUMS").exists():
+        raise InvalidParameterError(
+            f"{folder} is a release folder, which another file would spoil: write elsewhere"
+        )
+
+
+def _balances(release: Release, ledger: Ledger) -> tuple[Balance, Balance]:
+    """The ledger's balance at the entry that paid for the release, and at present."""
+    receipt = release.guarantee.ledger or ""
+    for entry in ledger.entries:
+        if f"(hash {entry.hash[:16]})" in receipt:
+            return ledger.balance(entry.number), ledger.balance()
+    raise InvalidParameterError(
+        f"{ledger} did not pay for this release: pass the one it names, or none"
+    )

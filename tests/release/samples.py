@@ -1,0 +1,70 @@
+"""Releases made by hand, so that every number in a picture is known."""
+
+import numpy as np
+
+from eigenveil import Release
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.guarantee import Guarantee
+
+HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & 'b'", "$x_{1$")
+
+
+def guarantee(**changes):
+    fields = {
+        "budget": Budget(epsilon=1.0, delta=1e-6),
+        "cost": Gaussian(0.2),
+        "adjacency": Adjacency.REPLACE_ONE,
+        "bounds": ("rows within 1",),
+    }
+    return Guarantee(**(fields | changes))
+
+
+def settings(d, **changes):
+    fields = {
+        "n_features": d,
+        "n_rows": 1000,
+        "row_norm": 1.0,
+        "bounds": None,
+        "assume_centered": False,
+        "on_invalid": "raise",
+        "noise_scale": 0.01,
+        "noise_floor": 0.1,
+        "feature_names": None,
+    }
+    return fields | changes
+
+
+def components(
+    rows, eigenvalues, *, reliability=None, clear=None, scale=None, simulated=False, **changes
+):
+    rows = np.asarray(rows, dtype=float)
+    k, d = rows.shape
+    return Release(
+        kind="pca",
+        mechanism="tangent",
+        guarantee=guarantee(simulated=simulated),
+        settings=settings(d, **({"matrix_floor": 0.1} | changes)),
+        arrays={
+            "components": rows,
+            "eigenvalues": np.asarray(eigenvalues, dtype=float),
+            "reliability": np.full(k, 0.9) if reliability is None else np.asarray(reliability),
+            "distinguishable": np.ones(k) if clear is None else np.asarray(clear, dtype=float),
+            "scale": np.ones(d) if scale is None else np.asarray(scale, dtype=float),
+        },
+    )
+
+
+def covariance(matrix, *, simulated=False, noisy=None, **changes):
+    matrix = np.asarray(matrix, dtype=float)
+    arrays = {"covariance": matrix}
+    if noisy is not None:
+        arrays["noisy_eigenvalues"] = np.asarray(noisy, dtype=float)
+    return Release(
+        kind="covariance",
+        mechanism="cleaned",
+        guarantee=guarantee(simulated=simulated),
+        settings=settings(len(matrix), **changes),
+        arrays=arrays,
+    )

@@ -1,0 +1,349 @@
+"""The page for people: the numbers drawn are those of the release, and nothing else gets in."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release
+from eigenveil.privacy.ledger import Balance
+from eigenveil.release.page import promise, render
+
+from .samples import HOSTILE, components, covariance, guarantee
+
+VOID = {"meta", "rect", "path"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes and text; fails on tags that do not match."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements = [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        element = {"tag": tag, "text": "", "inside": tuple(e["tag"] for e in self.open)}
+        element |= dict(attrs)
+        self.elements.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag in VOID:  # a rect may hold a title
+            return
+        assert self.open.pop()["tag"] == tag
+
+    def handle_data(self, data):
+        for element in self.open:
+            element["text"] += data
+
+
+def page(release, **options):
+    return render(release.guarantee, release.as_dict(), release.arrays, **options)
+
+
+def drawing(text, title):
+    """The SVG of that title."""
+    (found,) = re.findall(rf"<svg[^>]*><title>{title}.*?</svg>", text, re.DOTALL)
+    return found
+
+
+def bars(svg, look):
+    """Position and size of the rectangles of one look."""
+    found = []
+    for tag in re.findall(r"<rect[^>]*>", svg):
+        attributes = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
+        if attributes["class"] == look:
+            found.append({k: float(attributes.get(k, 0)) for k in ("x", "y", "width", "height")})
+    return found
+
+
+DIRECTIONS = np.array([[0.8, -0.6, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
+MATRIX = np.array([[4.0, 2.0, -1.0], [2.0, 4.0, 0.0], [-1.0, 0.0, 1.0]])
+
+
+def all_pages():
+    rows = np.random.default_rng(1).standard_normal((60, 5))
+    budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+    yield page(PrivatePCA(3, **budget).fit(rows).release_)
+    yield page(PrivatePCA(3, **budget, row_norm=2.0).fit(rows).release_)
+    yield page(PrivatePCA(2, **budget, mechanism="exponential").fit(rows).release_)
+    yield page(PrivateCovariance(**budget, bounds=(-3, 3)).fit(rows).release_)
+    yield page(PrivateCovariance(**budget, row_norm=2.0, mechanism="gauss").fit(rows).release_)
+    yield page(PrivateCovariance(**budget, row_norm=2.0, mechanism="zero").fit(rows).release_)
+    yield page(PrivatePCA(1, **budget, adjacency="add-remove", bounds=(-3, 3)).fit(rows).release_)
+    yield page(components(DIRECTIONS, [3, 2, 1], feature_names=list(HOSTILE[:3])))
+    yield page(covariance(MATRIX, feature_names=list(HOSTILE[:3])))
+    now = Balance("rho", 0.3, 0.5, 1.0)
+    yield page(covariance(MATRIX), balance=Balance("rho", 0.1, 0.2, 1.0), now=now)
+
+
+@pytest.mark.parametrize("text", [pytest.param(p, id=f"{i}") for i, p in enumerate(all_pages())])
+def test_every_page_is_whole_safe_and_accessible(text):
+    parsed = Page(text)
+    tags = {element["tag"] for element in parsed.elements}
+    assert not tags & {"script", "img", "iframe", "object", "link", "form", "a", "image", "use"}
+    keys = {key for element in parsed.elements for key in element}
+    assert not keys & {"src", "href", "xlink:href", "srcset", "action"}
+    assert not {key for key in keys if key.startswith("on")}
+    assert not re.search(r"https?:|url\(|@import|data:", text)
+    assert "default-src 'none'; style-src 'unsafe-inline'" in text
+    drawings = [e for e in parsed.elements if e["tag"] == "svg" and e.get("role") == "img"]
+    described = [e for e in parsed.elements if e["tag"] == "desc" and e["inside"][-1] == "svg"]
+    assert len(described) == len(drawings)
+    assert all(e["text"] for e in described)
+    headers = [e for e in parsed.elements if e["tag"] == "th"]
+    assert headers
+    assert all(e["scope"] in ("row", "col") for e in headers)
+    assert len([e for e in parsed.elements if e["tag"] == "h1"]) == 1
+    assert "nan" not in re.sub(r"<style>.*?</style>", "", text).lower().replace("covariance", "")
+    assert "eigenveil verify FOLDER --fingerprint" in text
+
+
+def test_hostile_names_are_shown_and_do_nothing():
+    text = page(components(DIRECTIONS, [3, 2, 1], feature_names=list(HOSTILE[:3])))
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;: 0.8" in text
+    assert "a &amp; &#x27;b&#x27;" in text
+
+
+def test_the_bars_of_the_scree_plot_are_the_eigenvalues():
+    release = components(DIRECTIONS, [3.0, 1.5, 0.05], clear=[1, 1, 0], noise_floor=0.5)
+    svg = drawing(page(release), "Scree plot")
+    clear, faint = bars(svg, "clear")[1:], bars(svg, "faint")[1:]  # the first is the legend's
+    unit = clear[0]["height"] / 3.0
+    assert clear[1]["height"] == pytest.approx(1.5 * unit, abs=0.1)
+    assert [bar["height"] for bar in faint] == [pytest.approx(0.05 * unit, abs=0.1)]
+    zone = bars(svg, "zone")[1]
+    assert zone["height"] == pytest.approx(0.1 * unit, abs=0.1)
+    base = clear[0]["y"] + clear[0]["height"]
+    lines = [float(y) for y in re.findall(r'd="M76 ([\d.]+)H\d+" class="edge"', svg)]
+    assert lines == pytest.approx([base - 0.1 * unit, base - 0.5 * unit], abs=0.2)
+    assert ">noise alone<" in svg
+    assert ">with centre<" in svg
+
+
+@pytest.mark.parametrize(
+    ("values", "clear", "words"),
+    [
+        ([3, 2, 1], [1, 1, 1], "Every one released lies above that."),
+        ([3, 0.05, 0.01], [1, 0, 0], "1 of the 3 released do"),
+        ([0.05, 0.04, 0.01], [0, 0, 0], "None of the 3 released does"),
+        ([3, 0.15, 0.01], [1, 0, 0], "up to 0.2: number 2 is taken for it."),
+    ],
+)
+def test_the_verdict_in_words(values, clear, words):
+    text = page(components(DIRECTIONS, values, clear=clear, noise_floor=0.2))
+    assert words in text
+    assert f"<dd>{sum(clear)} of 3</dd>" in text
+
+
+def test_many_eigenvalues_are_cut_and_negative_ones_counted():
+    values = np.concatenate([np.linspace(5, 0.2, 40), -np.ones(5)])
+    text = page(covariance(np.diag(values), noisy=values))
+    assert "The largest 40 are drawn. 5 are negative" in text
+    svg = drawing(text, "Scree plot")
+    assert len(bars(svg, "clear")) + len(bars(svg, "faint")) == 40 + 2
+    assert "released eigenvalues, from 5 to 0.2" in svg
+
+
+def test_the_number_on_a_bar_is_lifted_off_the_line():
+    svg = drawing(page(components([[1.0, 0.0]], [0.099], clear=[0])), "Scree plot")
+    (line,) = re.findall(r'd="M76 ([\d.]+)H\d+" class="edge"', svg)
+    (number,) = re.findall(r'y="([\d.]+)" text-anchor="middle" class="over">0.099', svg)
+    assert float(number) == pytest.approx(float(line) - 6, abs=0.2)
+
+
+def test_reliability_is_drawn_and_said():
+    text = page(components(DIRECTIONS, [3, 2, 1], reliability=[1.0, 0.5, 0.0], clear=[1, 1, 0]))
+    assert 'width="200.0" height="14" class="clear"' in text
+    assert 'width="0.0" height="14" class="faint"' in text
+    assert '<td class="number">50.0%</td><td class="verdict soft">stands out</td>' in text
+    assert "not told from noise" in text
+
+
+def test_more_than_forty_components_are_cut():
+    text = page(components(np.eye(45), np.ones(45)))
+    assert "The first 40 are shown." in text
+    assert "component 40<" in text
+    assert "component 41<" not in text
+
+
+def test_the_bars_of_loadings_are_the_loadings():
+    release = components(
+        [[0.8, -0.6, 0.02], [0.0, 0.0, 1.0]],
+        [3, 2],
+        reliability=[0.999, 1.0],
+        feature_names=["height", "weight", "age"],
+    )
+    svg = drawing(page(release), "Loadings of component 1")
+    assert "<title>height: 0.8</title>" in svg
+    (plus,), (minus,), (grey,) = (bars(svg, look) for look in ("clear", "minus", "faint"))
+    assert plus["width"] / minus["width"] == pytest.approx(0.8 / 0.6, rel=0.01)
+    assert plus["width"] / grey["width"] == pytest.approx(40, rel=0.05)
+    assert minus["x"] + minus["width"] == pytest.approx(plus["x"], abs=0.2)
+    other = drawing(page(release), "Loadings of component 2")
+    assert bars(other, "clear")[0]["width"] / plus["width"] == pytest.approx(1 / 0.8, rel=0.1)
+
+
+def test_only_components_that_stand_out_have_loadings():
+    text = page(components(DIRECTIONS, [3, 2, 1], clear=[0, 1, 0]))
+    assert "Loadings of component 2" in text
+    assert "Loadings of component 1" not in text
+    none = page(components(DIRECTIONS, [3, 2, 1], clear=[0, 0, 0]))
+    assert "No component stands out from the noise" in none
+    assert "Loadings of" not in none
+
+
+def test_at_most_six_components_of_twelve_columns():
+    text = page(components(np.eye(20)[:8], np.arange(8, 0, -1.0)))
+    assert text.count("<h3>Component") == 6
+    assert "The first 6 that stand out are drawn." in text
+    assert "The 12 largest of 20 loadings" in text
+    assert len(re.findall("<g><title>", drawing(text, "Loadings of component 6"))) == 12
+
+
+def cells(svg, d):
+    """The matrix that the map of correlations shows."""
+    shown = np.full((d, d), np.nan)
+    for path, look, opacity in re.findall(
+        r'<path d="([^"]*)" class="(paper|clear|minus)"(?: fill-opacity="([\d.]+)")?/>', svg
+    ):
+        for x, y, width, back in re.findall(r"M(\d+) (\d+)h(\d+)v1h-(\d+)z", path):
+            assert width == back
+            sign = {"paper": 0, "clear": 1, "minus": -1}[look]
+            value = sign * float(opacity or 0)
+            shown[int(y), int(x) : int(x) + int(width)] = value
+    return shown
+
+
+def test_the_map_shows_the_correlations():
+    factors = np.random.default_rng(5).standard_normal((30, 8))
+    release = covariance(factors @ factors.T)
+    svg = drawing(page(release), "Map of released correlations")
+    spread = np.sqrt(np.diag(factors @ factors.T))
+    expected = factors @ factors.T / np.outer(spread, spread)
+    assert np.abs(cells(svg, 30) - expected).max() <= 0.5 / 20 + 1e-9
+
+
+def test_small_maps_hold_numbers_and_every_map_its_strongest_pairs():
+    text = page(covariance(MATRIX, feature_names=["a-b", "c", "d"]))
+    svg = drawing(text, "Map of released correlations")
+    assert len(re.findall(">0.50<", svg)) == 2
+    assert len(re.findall(">−0.50<", svg)) == 2
+    assert '<th scope="row">a-b</th><td>c</td><td class="number">+0.50</td>' in text
+    assert '<td class="number">−0.50</td>' in text
+
+
+def test_what_a_map_cannot_show_is_said():
+    matrix = np.array([[1.0, 1.4, 0.1], [1.4, 1.0, 0.1], [0.1, 0.1, -0.2]])
+    text = page(covariance(matrix, noise_floor=10.0))
+    assert "not positive are blank" in text
+    assert "beyond ±1" in text
+    assert "what the map shows may be noise" in text
+    shown = cells(drawing(text, "Map of released correlations"), 3)
+    assert np.isnan(shown[2]).all()
+    assert shown[0, 1] == 1
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.1])
+def test_a_zero_matrix_has_no_map(floor):
+    text = page(covariance(np.zeros((3, 3)), noise_floor=floor, noisy=[0.05, 0, 0]))
+    assert "so no map is drawn" in text
+    assert "<dd>0 of 3</dd>" in text
+    assert ("The zero matrix, which holds nothing" in text) == (floor == 0)
+
+
+def test_columns_without_correlation_have_no_strongest_pair():
+    text = page(covariance(np.eye(2)))
+    assert "Strongest pairs" not in text
+    assert "Strongest: none." in text
+
+
+def test_a_wide_covariance_shows_sixty_columns_and_stays_small():
+    d = 500
+    factors = np.random.default_rng(2).standard_normal((d, 20)) * np.linspace(1, 2, d)[:, None]
+    names = [f"a rather long name of a column, number {i}" for i in range(d)]
+    text = page(covariance(factors @ factors.T, feature_names=names, noisy=np.ones(d)))
+    assert "The 60 columns with the largest released variance, of 500, are drawn." in text
+    assert len(text.encode()) < 300_000
+    assert cells(drawing(text, "Map of released correlations"), 60).shape == (60, 60)
+
+
+def test_ten_thousand_columns_stay_small():
+    d, k = 10_000, 50
+    rows = np.random.default_rng(3).standard_normal((k, d)) / 100
+    names = [f"a rather long name of a column, number {i}" for i in range(d)]
+    text = page(components(rows, np.arange(k, 0, -1.0), feature_names=names))
+    assert len(text.encode()) < 300_000
+
+
+def test_the_bar_of_the_budget_is_cut_where_it_was_spent():
+    balance = Balance("epsilon", 1.0, 1.5, 4.0, 1e-6)
+    text = page(covariance(MATRIX), balance=balance)
+    svg = drawing(text, "Budget of the ledger, epsilon = 4")
+    whole = bars(svg, "track")[0]
+    before, this = bars(svg, "faint")[0], bars(svg, "clear")[0]
+    assert before["width"] == pytest.approx(whole["width"] / 4, abs=0.1)
+    assert this["width"] == pytest.approx(whole["width"] / 8, abs=0.1)
+    assert this["x"] == pytest.approx(before["x"] + before["width"], abs=0.1)
+    assert "left 2.5" in svg
+    assert "epsilon = 1.5 of 4 at delta = 1e-06 was spent" in text
+    later = page(covariance(MATRIX), balance=balance, now=Balance("epsilon", 2.0, 3.0, 4.0, 1e-6))
+    svg = drawing(later, "Budget of the ledger")
+    assert "spent since 1.5" in svg
+    assert "left 1<" in svg
+    assert "When this page was written, epsilon = 3 of 4" in later
+
+
+def test_a_release_knows_what_its_ledger_had_spent(tmp_path):
+    rows = np.random.default_rng(4).standard_normal((50, 3))
+    ledger = Ledger.create(tmp_path / "l", rho=1.0)
+    asked = {"rho": 0.25, "row_norm": 3.0, "ledger": ledger}
+    PrivateCovariance(**asked).fit(rows)
+    release = PrivatePCA(2, **asked).fit(rows).release_
+    spent = {"spent_before": 0.25, "spent": 0.5, "granted": 1.0}
+    stated = release.settings["ledger"]
+    assert stated == {"notion": "rho", "delta": None} | {
+        name: pytest.approx(value) for name, value in spent.items()
+    }
+    folder = release.save(tmp_path / "release")
+    assert "rho = 0.5 of 1 was spent" in (folder / "report.html").read_text("utf-8")
+    assert Release.verify(folder).settings["ledger"] == stated
+
+
+def test_without_a_ledger_no_budget_is_drawn():
+    release = PrivateCovariance(rho=1.0, row_norm=1.0).fit(np.ones((9, 2))).release_
+    assert "ledger" not in release.settings
+    assert "What it cost" not in page(release)
+
+
+def test_why_a_mechanism_was_chosen_is_said_where_it_is_known():
+    assert "why this mechanism" not in page(covariance(MATRIX))
+    text = page(covariance(MATRIX, choice="least error <expected> of 3"))
+    assert ">why this mechanism</th><td>least error &lt;expected&gt; of 3</td>" in text
+
+
+def test_a_simulation_is_named_in_the_title_and_warned_of():
+    text = page(covariance(MATRIX, simulated=True))
+    assert "<title>Private covariance (simulation)</title>" in text
+    assert "Do not publish." in text
+    assert "Do not publish." not in page(covariance(MATRIX))
+
+
+def test_a_private_number_of_rows_is_not_shown():
+    assert "<dd>private × 3</dd>" in page(covariance(MATRIX, n_rows=None))
+
+
+def test_the_promise_is_a_part_of_the_page_word_for_word():
+    assert promise(guarantee()) in page(covariance(MATRIX))
