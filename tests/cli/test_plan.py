@@ -59,6 +59,15 @@ def test_the_plan_for_people():
     assert "next         eigenveil fit DATA --k 2 --epsilon 1 --delta 1e-06" in result.stdout
 
 
+def test_an_error_alone_asks_for_its_epsilon():
+    plan = told(*SIZE, "--k", 2, "--delta", 1e-6, "--error", 0.2)
+    needed = plan["needed_epsilon"]["value"]
+    assert f"--epsilon {needed:g} --delta 1e-06" in plan["next"]
+    assert plan["prediction"]["error"] < 0.21  # three digits of epsilon are shown
+    words = ["--of", "covariance", "--bounds", "0,1", "--error", 1e-12]
+    assert "larger --error" in fails(2, "plan", *SIZE, *words)
+
+
 def test_a_budget_of_a_file_gives_way(tmp_path):
     (tmp_path / "o.toml").write_text("epsilon = 1\ndelta = 1e-6")
     following = told(*SIZE, "--rho", 0.5, "--config", tmp_path / "o.toml")["next"]

@@ -25,11 +25,11 @@ __all__ = [
     "RELEASE",
     "ROW_NORM",
     "K",
-    "budget",
     "did_you_mean",
     "joined",
     "listed",
     "per_column",
+    "stated_budget",
     "with_options",
 ]
 
@@ -287,7 +287,7 @@ RELEASE = (
 )
 
 
-def budget(ctx: click.Context) -> dict[str, float]:
+def stated_budget(ctx: click.Context) -> dict[str, float]:
     """The budget as stated; one notion on the command line replaces another of a file."""
     given = {name: ctx.params[name] for name in ("epsilon", "delta", "rho")}
     typed = {

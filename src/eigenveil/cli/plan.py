@@ -2,7 +2,8 @@
 
 import json
 import shlex
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +18,8 @@ from eigenveil.cli.options import (
     NAMES,
     ROW_NORM,
     K,
-    budget,
     joined,
+    stated_budget,
     with_options,
 )
 from eigenveil.cli.wording import in_options
@@ -71,22 +72,25 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     from eigenveil.planner import needed_epsilon, needed_rows, recommend
 
     columns, situation = _situation(ctx, data, **options)
-    error = options["error"]
-    answer = None if error is None else needed_epsilon(situation, error)
-    rows = None if error is None else needed_rows(situation, error)
+    error, answers = options["error"], {}
+    if error is not None:
+        answers["needed_epsilon"] = needed_epsilon(situation, error)
+        if stated_budget(ctx).keys() & {"epsilon", "rho"}:
+            answers["needed_rows"] = needed_rows(situation, error)
+        else:
+            situation = _affording(situation, answers["needed_epsilon"])
     advice = recommend(situation)
-    following = _next(ctx, data, columns, advice.mechanism)
+    following = _next(ctx.params, data, columns, situation.budget.as_dict(), advice.mechanism)
     if options["as_json"]:
         document = {
             "situation": str(situation),
             **asdict(advice),
-            "needed_epsilon": None if answer is None else asdict(answer),
-            "needed_rows": None if rows is None else asdict(rows),
+            **{name: asdict(answer) for name, answer in answers.items()},
             "next": following,
         }
         click.echo(json.dumps(document, indent=2))
         return
-    _tell(situation, advice, [one for one in (answer, rows) if one is not None], error)
+    _tell(situation, advice, list(answers.values()), error)
     click.echo(f"next         {following}")
 
 
@@ -99,7 +103,9 @@ def _situation(
     from eigenveil.privacy.budget import Budget
 
     neighbours = Adjacency.parse(options["adjacency"] or Adjacency.REPLACE_ONE)
-    wanted = Budget(**budget(ctx))
+    wanted = stated_budget(ctx)
+    if options["error"] is not None and not wanted.keys() & {"epsilon", "rho"}:
+        wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
     bounded = options["bounds"] is not None
     if options["of"] == "covariance" and not (bounded or options["row_norm"]):
         raise BoundsRequiredError(
@@ -125,12 +131,21 @@ def _situation(
         n=rows,
         d=width,
         k=options["k"],
-        budget=wanted,
+        budget=Budget(**wanted),
         adjacency=neighbours,
         bounded=bounded,
         assume_centered=options["assume_centered"],
         **{name: value for name, value in optional.items() if value is not None},
     )
+
+
+def _affording(situation: "Situation", needed: "Needed") -> "Situation":
+    """The same with the budget that the wanted error takes."""
+    from eigenveil.privacy.budget import Budget
+
+    if needed.value is None:
+        raise InvalidParameterError(f"{needed.words}: ask for a larger --error")
+    return replace(situation, budget=Budget(epsilon=needed.value, delta=situation.budget.delta))
 
 
 def _size(
@@ -168,25 +183,29 @@ def _tell(
         click.echo(f"budget       {parts}")
 
 
-_PASSED_ON = ("k", "epsilon", "delta", "rho", "row_norm", "bounds", "adjacency")
-
-
 def _next(
-    ctx: click.Context, data: str | None, columns: tuple[str, ...] | None, mechanism: str
+    given: Mapping[str, Any],
+    data: str | None,
+    columns: Sequence[str] | None,
+    budget: Mapping[str, float],
+    mechanism: str,
 ) -> str:
     """The command that releases as planned."""
-    given = ctx.params
     words = ["eigenveil", "fit" if given["of"] == "components" else "covariance", data or "DATA"]
-    if columns is not None:
-        words += ["--columns", joined(columns)]
-    stated = {**{name: given[name] for name in _PASSED_ON}, "epsilon": None, "delta": None}
-    for name, value in {**stated, "rho": None, **budget(ctx)}.items():
+    stated = {
+        "--columns": None if columns is None else joined(columns),
+        "--k": given["k"],
+        **{f"--{name}": size for name, size in budget.items()},
+        "--row-norm": given["row_norm"],
+        "--bounds": given["bounds"],
+        "--adjacency": given["adjacency"],
+        "--mechanism": mechanism,
+    }
+    for option, value in stated.items():
         if value is not None:
-            words += [f"--{name.replace('_', '-')}", _written(value)]
-    if given["assume_centered"]:
-        words.append("--assume-centered")
-    words += ["--mechanism", mechanism, "-o", "FOLDER"]
-    return shlex.join(words)
+            words += [option, _written(value)]
+    centred = ["--assume-centered"] if given["assume_centered"] else []
+    return shlex.join([*words, *centred, "-o", "FOLDER"])
 
 
 def _written(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from eigenveil.cli.balance import balance, left
-from eigenveil.cli.options import budget, per_column
+from eigenveil.cli.options import per_column, stated_budget
 from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
 from eigenveil.cli.summary import headline, standing_out
@@ -40,7 +40,7 @@ def release(
     """Fit an estimator on a file, save the release and say what happened."""
     _require_new(output)
     account = None if ledger is None else Ledger(ledger)
-    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget(ctx))
+    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **stated_budget(ctx))
     given = {name: value for name, value in options.items() if value is not None}
     source = open_table(data, *(given.pop(name, None) for name in _ROWS))
     for name in ("bounds", "scale"):
