@@ -13,13 +13,13 @@ __all__ = ["command"]
 @click.argument("data")
 @with_options(
     K,
-    *RELEASE,
     click.option(
         "--centring",
         type=click.Choice(["mean", "located", "paired"]),
         help="How the centre is found.",
     ),
     click.option("--variances", is_flag=True, help="Buy variances in the units of the data."),
+    *RELEASE,
 )
 @click.pass_context
 def command(ctx: click.Context, /, data: str, k: int | str | None, **options: Any) -> None:

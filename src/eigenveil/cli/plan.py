@@ -18,10 +18,10 @@ from eigenveil.cli.options import (
     NAMES,
     ROW_NORM,
     K,
-    joined,
     stated_budget,
     with_options,
 )
+from eigenveil.cli.values import joined
 from eigenveil.cli.wording import in_options
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
 

@@ -11,10 +11,11 @@ from typing import Any
 import click
 
 from eigenveil.cli.balance import balance, left
-from eigenveil.cli.options import per_column, stated_budget
+from eigenveil.cli.options import stated_budget
 from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
 from eigenveil.cli.summary import headline, standing_out
+from eigenveil.cli.values import per_column
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidParameterError, NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency

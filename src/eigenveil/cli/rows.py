@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from eigenveil.cli.options import did_you_mean, joined, listed
+from eigenveil.cli.values import did_you_mean, joined, listed
 from eigenveil.data.source import CSVSource, RowSource, open_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
