@@ -1,7 +1,6 @@
 """Differentially private PCA and covariance estimation."""
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        from importlib.metadata import version  # half of the time that help takes
+
         return version("eigenveil")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)

@@ -3,18 +3,17 @@
 from datetime import datetime
 from pathlib import Path
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer, load_digits
 
-from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.numerics.metrics import captured_variance, relative_error
-from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import Release
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from eigenveil.estimators import PrivateCovariance, PrivatePCA
 
 __all__ = ["command"]
 
@@ -23,7 +22,7 @@ EPSILON, DELTA = 1.0, 1e-6
 
 class _Table(NamedTuple):
     name: str
-    rows: NDArray[np.float64]
+    rows: "NDArray[np.float64]"
     bounds: tuple[Any, Any]
     row_norm: float  # a public guess at how far rows lie from their centre
     n_components: int
@@ -31,6 +30,9 @@ class _Table(NamedTuple):
 
 def _tables() -> list[_Table]:
     """Pixels are 0 to 16; the tumour measurements are divided by ranges given beforehand."""
+    import numpy as np
+    from sklearn.datasets import load_breast_cancer, load_digits
+
     cancer = load_breast_cancer().data
     # Generous round numbers for mean, standard error and worst of ten measurements.
     mean = [40, 50, 250, 3000, 0.25, 0.5, 0.5, 0.25, 0.5, 0.2]
@@ -52,6 +54,10 @@ def _tables() -> list[_Table]:
 )
 def command(output: Path) -> None:
     """Release principal components and covariances of two public data sets."""
+    from eigenveil.estimators import PrivateCovariance, PrivatePCA
+    from eigenveil.privacy.ledger import Ledger
+    from eigenveil.release import Release
+
     folder = output / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     try:
         folder.mkdir(parents=True)
@@ -86,9 +92,13 @@ def command(output: Path) -> None:
 
 
 def _qualities(
-    table: _Table, pca: PrivatePCA, covariance: PrivateCovariance
+    table: _Table, pca: "PrivatePCA", covariance: "PrivateCovariance"
 ) -> list[tuple[str, str]]:
     """Compare with the exact answer, which public data allow."""
+    import numpy as np
+
+    from eigenveil.numerics.metrics import captured_variance, relative_error
+
     truth = np.cov(table.rows.T, bias=True)
     k = table.n_components
     share = captured_variance(pca.components_, truth)

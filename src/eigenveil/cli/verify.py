@@ -4,17 +4,21 @@ from pathlib import Path
 
 import click
 
-from eigenveil.release import Release
+from eigenveil.cli.options import KEY, PATH
 
 __all__ = ["command"]
 
 
 @click.command("verify")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--fingerprint", help="Compare with a fingerprint you noted.")
-def command(folder: Path, fingerprint: str | None) -> None:
+@KEY
+def command(folder: Path, fingerprint: str | None, key: Path | None) -> None:
     """Check that a release FOLDER is complete, unaltered and consistent."""
-    release = Release.verify(folder, fingerprint=fingerprint)
-    click.echo(f"{folder}: intact ({release.kind}, {release.mechanism})")
-    click.echo(f"fingerprint {Release.fingerprint(folder)}")
+    from eigenveil.release import Release
+
+    release = Release.verify(folder, fingerprint=fingerprint, key=key)
+    facts = Release.inspect(folder, key=key)
+    click.echo(f"{folder}: intact ({release.kind}, {release.mechanism}), {facts['signature']}")
+    click.echo(f"fingerprint {facts['fingerprint']}")
     click.echo(release.guarantee.sentence())

@@ -1,0 +1,145 @@
+"""``eigenveil audit MECHANISM``: the attack of `eigenveil.audit` on two built-in neighbours.
+
+Two small tables in the unit ball differ in one row; the rows that are exchanged are orthogonal,
+which moves the second moment as far as one row can.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from eigenveil.cli.options import BUDGET, JSON, with_options
+from eigenveil.exceptions import GapTooSmallError, InvalidParameterError, VerificationError
+
+__all__ = ["command"]
+
+_ALPHA = 1e-3  # probability of accusing a correct mechanism
+_DELTA = 1e-6  # at which a pure epsilon or a rho is compared
+_GAP = 1000  # rows
+# Two honest runs may agree: a refusal, or a matrix whose eigenvalues are all held at zero.
+_ATOMS = ("adaptive", "exponential", "gap-projector", "separate", "zero")
+_OF = ("components", "covariance")
+
+
+@click.command("audit")
+@click.argument("mechanism")
+@with_options(*BUDGET)
+@click.option("--of", type=click.Choice(_OF), help="Which release, where both have the mechanism.")
+@click.option("--trials", type=int, default=1000, show_default=True, help="Runs on each table.")
+@JSON
+def command(
+    mechanism: str, of: str | None, trials: int, as_json: bool, **budget: float | None
+) -> None:
+    """Attack MECHANISM on two neighbouring tables and compare with what it claims.
+
+    The lower bound on epsilon that the attack shows is printed beside the claim. Exit code 5 if
+    the claim is violated; a correct mechanism is accused with probability 0.001 at most. Silence
+    proves nothing.
+    """
+    from eigenveil.audit import audit
+
+    run, cost = _runs(mechanism, _kind(mechanism, of), budget)
+    with _bar(2 * trials) as step:
+        report = audit(
+            lambda: step(run(0)),
+            lambda: step(run(1)),
+            cost=cost,
+            trials=trials,
+            alpha=_ALPHA,
+            delta=budget["delta"] or _DELTA,
+            continuous=mechanism not in _ATOMS,
+        )
+    if as_json:
+        shown = report.epsilon_lower_bound
+        stated = {
+            "mechanism": mechanism,
+            "trials": trials,
+            "delta": report.delta,
+            "epsilon_claimed": report.claimed_epsilon,
+            "epsilon_shown": shown if math.isfinite(shown) else None,
+            "noise_reused": report.duplicates,
+            "violated": report.violated,
+        }
+        click.echo(json.dumps(stated, indent=2))
+    if report.violated:
+        raise VerificationError(f"{mechanism}: {report}; do not release with it, and report it")
+    if not as_json:
+        click.echo(f"{mechanism}: {report}")
+
+
+def _kind(mechanism: str, of: str | None) -> str:
+    from eigenveil.cli.mechanisms import MECHANISMS
+
+    if mechanism == "spiked":
+        raise InvalidParameterError("'spiked' promises nothing for these tables: audit another")
+    kinds = [entry.releases for entry in MECHANISMS if entry.name == mechanism]
+    if not kinds:
+        raise InvalidParameterError(f"no mechanism {mechanism!r}: see eigenveil mechanisms")
+    if of is None and len(kinds) > 1:
+        raise InvalidParameterError(
+            f"{mechanism!r} releases both: add --of {' or --of '.join(_OF)}"
+        )
+    if of is not None and of not in kinds:
+        raise InvalidParameterError(f"{mechanism!r} releases {kinds[0]}: leave --of out")
+    return of or kinds[0]
+
+
+def _runs(mechanism: str, kind: str, budget: dict[str, float | None]) -> tuple[Any, Any]:
+    """One run on the first or second table, as a flat array, and the cost that is claimed."""
+    import numpy as np
+
+    from eigenveil.estimators import PrivateCovariance, PrivatePCA
+
+    company = np.eye(4)[1:] / 2
+    if mechanism == "gap-projector":  # which asks for a gap: the exchanged rows turn one direction
+        company = np.tile(np.eye(4)[0], (_GAP, 1))
+    sides = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, -1.0, 0.0, 0.0]]) / math.sqrt(2)
+    tables = [np.vstack([row, company]) for row in sides]
+    upper = np.triu_indices(4)
+    asked: dict[str, Any] = {**budget, "mechanism": mechanism, "assume_centered": True}
+    fit: Callable[[Any], Any]
+    if kind == "components":
+        fit = PrivatePCA(1, **asked).fit
+    else:
+        fit = PrivateCovariance(**asked, row_norm=1.0).fit
+
+    def read(fitted: Any) -> Any:
+        """Everything that is released, but for signs."""
+        if kind == "covariance":
+            values = fitted.release_.arrays.get("noisy_eigenvalues", ())
+            return np.append(fitted.covariance_[upper], values)
+        (component,), (value,) = fitted.components_, fitted.explained_variance_
+        return (1 + value) * np.outer(component, component)[upper]
+
+    def run(side: int) -> Any:
+        try:
+            return read(fit(tables[side]))
+        except GapTooSmallError:  # a refusal is an outcome too
+            return np.zeros(len(upper[0]))
+
+    try:
+        return run, fit(tables[0]).privacy_.cost
+    except GapTooSmallError:
+        raise InvalidParameterError(
+            "at this budget every run on these tables is refused: give a larger --epsilon"
+        ) from None
+
+
+@contextmanager
+def _bar(length: int) -> Iterator[Callable[[Any], Any]]:
+    """Hands results on, and counts them on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda result: result
+        return
+    with click.progressbar(length=length, file=sys.stderr) as bar:
+
+        def step(result: Any) -> Any:
+            bar.update(1)
+            return result
+
+        yield step

@@ -1,0 +1,34 @@
+"""``eigenveil fit DATA -o FOLDER``."""
+
+from typing import Any
+
+import click
+
+from eigenveil.cli.options import RELEASE, K, with_options
+
+__all__ = ["command"]
+
+
+@click.command("fit")
+@click.argument("data")
+@with_options(
+    K,
+    click.option(
+        "--centring",
+        type=click.Choice(["mean", "located", "paired"]),
+        help="How the centre is found.",
+    ),
+    click.option("--variances", is_flag=True, help="Buy variances in the units of the data."),
+    *RELEASE,
+)
+@click.pass_context
+def command(ctx: click.Context, /, data: str, k: int | str | None, **options: Any) -> None:
+    """Release principal components of DATA: a CSV, parquet or .npy file, or - for a CSV table
+    on standard input (held in memory).
+
+    Needs a budget and a new folder, and no bound on the records.
+    """
+    from eigenveil.cli.releasing import release
+    from eigenveil.estimators import PrivatePCA
+
+    release(PrivatePCA, ctx, data, n_components=k, **options)

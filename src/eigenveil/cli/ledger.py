@@ -1,0 +1,120 @@
+"""``eigenveil ledger init|show|history|export FILE``."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from eigenveil.cli.options import ADJACENCY, BUDGET, JSON, PATH, with_options
+from eigenveil.exceptions import InvalidParameterError
+
+if TYPE_CHECKING:
+    from eigenveil.privacy.ledger import Ledger
+
+__all__ = ["command"]
+
+
+@click.group("ledger")
+def command() -> None:
+    """Create and read budget ledgers."""
+
+
+@command.command("init")
+@click.argument("file", type=PATH)
+@with_options(*BUDGET, ADJACENCY)
+def _init(file: Path, **terms: Any) -> None:
+    """Start a ledger FILE with a total budget for one table."""
+    from eigenveil.privacy.ledger import Ledger
+
+    given = {name: value for name, value in terms.items() if value is not None}
+    ledger = Ledger.create(file, **given)
+    click.echo(f"{file}: {ledger.summary()}, under {ledger.adjacency.value} neighbours")
+
+
+@command.command("show")
+@click.argument("file", type=PATH)
+@JSON
+def _show(file: Path, as_json: bool) -> None:
+    """What was spent of what, and what is left."""
+    from eigenveil.cli.balance import balance
+    from eigenveil.privacy.ledger import Ledger
+
+    state = balance(Ledger(file))
+    if as_json:
+        click.echo(json.dumps(state, indent=2))
+        return
+    ((notion, amount),) = state["left"].items()
+    click.echo(f"{file}: {state['summary']}, under {state['adjacency']} neighbours")
+    click.echo(f"left for another release: {notion} = {amount:g}")
+    click.echo(f"entries: {state['entries']}; newest hash {state['newest_hash'] or 'none'}")
+
+
+@command.command("history")
+@click.argument("file", type=PATH)
+@JSON
+def _history(file: Path, as_json: bool) -> None:
+    """Every charge, oldest first."""
+    from eigenveil.privacy.ledger import Ledger
+
+    entries = _entries(Ledger(file))
+    if as_json:
+        click.echo(json.dumps(entries, indent=2))
+        return
+    for entry in entries:
+        click.echo("{number:>4}  {time}  {label:<18} {spent}  {hash:.16}".format(**entry))
+
+
+@command.command("export")
+@click.argument("file", type=PATH)
+@click.option(
+    "-o", "--output", type=PATH, required=True, metavar="FILE.csv|.json", help="A new file."
+)
+def _export(file: Path, output: Path) -> None:
+    """Write every charge to a CSV or JSON file."""
+    from eigenveil.cli.balance import balance
+    from eigenveil.privacy.ledger import Ledger
+
+    ledger = Ledger(file)
+    entries = _entries(ledger)
+    match output.suffix.lower():
+        case ".json":
+            text = json.dumps({**balance(ledger), "history": entries}, indent=2) + "\n"
+        case ".csv":
+            text = _csv(entries)
+        case _:
+            raise InvalidParameterError(f"{output.name}: give -o a name in .csv or .json")
+    try:
+        with output.open("x", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise InvalidParameterError(f"{output} exists already: choose a new file") from None
+    except OSError:
+        raise InvalidParameterError(f"cannot write {output}: choose a writable place") from None
+    click.echo(f"{output}: {len(entries)} entries", err=True)
+
+
+def _entries(ledger: "Ledger") -> list[dict[str, Any]]:
+    from eigenveil.privacy.accounting import native
+
+    return [
+        {
+            "number": entry.number,
+            "time": entry.time,
+            "label": entry.label,
+            "spent": native(entry.cost),
+            "hash": entry.hash,
+        }
+        for entry in ledger.entries
+    ]
+
+
+def _csv(entries: list[dict[str, Any]]) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["number", "time", "label", "spent", "hash"])
+    writer.writeheader()
+    writer.writerows(entries)
+    return text.getvalue()

@@ -1,0 +1,107 @@
+"""``eigenveil mechanisms``."""
+
+import json
+from dataclasses import asdict, dataclass
+
+import click
+
+from eigenveil.cli.options import JSON
+
+__all__ = ["MECHANISMS", "command"]
+
+_GAUSSIAN, _PURE = "(epsilon, delta) or rho", "epsilon"
+_ANY = f"{_GAUSSIAN}, {_PURE}"
+_NONE, _NEEDED = "no", "yes"
+
+
+@dataclass(frozen=True, slots=True)
+class _Mechanism:
+    releases: str
+    name: str
+    guarantee: str
+    needs_bounds: str
+    numerics: str  # of the form the table gives on narrow tables
+    about: str
+
+
+# A row for each mechanism of the two estimators, the defaults first.
+MECHANISMS = [
+    _Mechanism("components", *row)
+    for row in (
+        ("tangent", _GAUSSIAN, _NONE, "exact", "unit rows, then a tangent step; the default"),
+        ("wishart", _PURE, _NONE, "idealised", "two-sided Wishart noise; the default, pure"),
+        ("spherical", _GAUSSIAN, _NONE, "exact", "the noisy second moment of unit rows"),
+        ("analyze-gauss", _GAUSSIAN, _NONE, "exact", "noisy covariance; default with --row-norm"),
+        (
+            "gap-projector",
+            "(epsilon, delta)",
+            _NONE,
+            "idealised",
+            "noise on the projector if a gap is found",
+        ),
+        ("exponential", _ANY, _NONE, "idealised", "one direction after the other, on the sphere"),
+        ("laplace", _PURE, _NONE, "exact", "a baseline with Laplace noise"),
+        (
+            "spiked",
+            _GAUSSIAN,
+            _NONE,
+            "idealised",
+            "model-based: for tables of a stated law; Python only",
+        ),
+    )
+] + [
+    _Mechanism("covariance", *row)
+    for row in (
+        (
+            "cleaned",
+            _GAUSSIAN,
+            _NEEDED,
+            "exact",
+            "Gaussian noise, eigenvalues cleaned; the default",
+        ),
+        ("wishart", _PURE, _NEEDED, "idealised", "two-sided Wishart noise; the default, pure"),
+        (
+            "adaptive-cleaned",
+            _GAUSSIAN,
+            _NEEDED,
+            "exact",
+            "cleaned, at a row norm lowered privately",
+        ),
+        ("gauss", _GAUSSIAN, _NEEDED, "exact", "Gaussian noise as it is; unbiased"),
+        (
+            "projection",
+            _GAUSSIAN,
+            _NEEDED,
+            "exact",
+            "projected to what rows within the bound allow",
+        ),
+        ("separate", _ANY, _NEEDED, "idealised", "eigenvalues and eigenvectors apart"),
+        (
+            "adaptive",
+            _ANY,
+            _NEEDED,
+            "idealised",
+            "gauss or separate, at a threshold found privately",
+        ),
+        ("laplace", _PURE, _NEEDED, "exact", "a baseline with Laplace noise"),
+        ("exponential", _ANY, _NEEDED, "idealised", "eigenvectors drawn from the sphere"),
+        ("coinpress", _GAUSSIAN, _NEEDED, "idealised", "bounds tightened step by step"),
+        ("zero", _ANY, _NEEDED, "exact", "the zero matrix: the baseline to beat"),
+    )
+]
+
+
+@click.command("mechanisms")
+@JSON
+def command(as_json: bool) -> None:
+    """List all mechanisms of fit (components) and covariance.
+
+    Exact numerics cover the computer's rounding; idealised ones are proved for real numbers.
+    """
+    if as_json:
+        click.echo(json.dumps([asdict(mechanism) for mechanism in MECHANISMS], indent=2))
+        return
+    form = "{:<11} {:<17} {:<32} {:<7} {:<10} {}"
+    click.echo(form.format("releases", "name", "guarantee", "bounds", "numerics", "about"))
+    for entry in MECHANISMS:
+        click.echo(form.format(*asdict(entry).values()))

@@ -1,0 +1,165 @@
+"""Options that several commands share."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from eigenveil.cli.values import Names, OrPrivate, PerColumn, did_you_mean
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+
+__all__ = [
+    "ADJACENCY",
+    "BOUNDS",
+    "BUDGET",
+    "CENTERED",
+    "CONFIG",
+    "JSON",
+    "KEY",
+    "LEDGER",
+    "NAMES",
+    "PATH",
+    "RELEASE",
+    "ROW_NORM",
+    "K",
+    "stated_budget",
+    "with_options",
+]
+
+PATH = click.Path(path_type=Path)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
+    """Options from a file become defaults, so that those on the command line win."""
+    if path is None:
+        return
+    try:
+        stored = tomllib.loads(path.read_text("utf-8"))
+    except OSError:
+        raise InvalidDataError(f"no readable file at {path}: check --config") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise InvalidParameterError(
+            f"{path.name} is not TOML: write one option per line, such as epsilon = 1"
+        ) from None
+    known = {
+        opt.removeprefix("--"): option.name
+        for option in ctx.command.params
+        for opt in option.opts
+        if opt.startswith("--") and opt not in ("--config", "--help")
+    }
+    for key in stored:
+        if key.replace("_", "-") not in known:
+            raise InvalidParameterError(
+                f"{path.name} holds the unknown option {key!r}: {did_you_mean(key, list(known))}"
+            )
+    ctx.default_map = {known[key.replace("_", "-")]: value for key, value in stored.items()}
+
+
+def with_options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Add options to a command, in their order."""
+
+    def decorate(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+BUDGET = (
+    click.option("--epsilon", type=float, help="Budget; alone, a pure guarantee."),
+    click.option("--delta", type=float, help="Failure probability, with --epsilon."),
+    click.option("--rho", type=float, help="Budget of zero-concentrated privacy instead."),
+)
+ADJACENCY = click.option(
+    "--adjacency",
+    type=click.Choice(["replace-one", "add-remove"]),
+    help="Which tables are neighbours; under add-remove the number of rows is private.",
+)
+NAMES = click.option(
+    "--columns", type=Names(), metavar="A,B,...", help="Columns of a CSV or parquet file."
+)
+K = click.option(
+    "--k",
+    type=OrPrivate(int),
+    metavar="INTEGER|private",
+    help="Number of components; all by default.",
+)
+LEDGER = click.option("--ledger", type=PATH, metavar="FILE", help="The ledger to charge.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+KEY = click.option(
+    "--key", type=PATH, metavar="PUB.pem", help="Ask for a signature by this public key."
+)
+CONFIG = click.option(
+    "--config",
+    type=PATH,
+    metavar="FILE.toml",
+    is_eager=True,
+    expose_value=False,
+    callback=_read_config,
+    help="Options by their names; the command line wins.",
+)
+ROW_NORM = click.option(
+    "--row-norm",
+    type=OrPrivate(float),
+    metavar="R|private",
+    help="Distance from the centre that rows are clipped to.",
+)
+BOUNDS = click.option(
+    "--bounds",
+    type=PerColumn(2, "LOW,HIGH or name=low:high,name=low:high"),
+    metavar="LOW,HIGH|name=low:high,...",
+    help="Public range of the entries.",
+)
+CENTERED = click.option("--assume-centered", is_flag=True, help="Take the origin as the centre.")
+RELEASE = (
+    NAMES,
+    *BUDGET,
+    ROW_NORM,
+    BOUNDS,
+    click.option(
+        "--scale",
+        type=PerColumn(1, "private, numbers or name=number,name=number", "private"),
+        metavar="private|NUMBERS|name=number,...",
+        help="What columns are divided by.",
+    ),
+    click.option("--mechanism", help="See: eigenveil mechanisms."),
+    ADJACENCY,
+    CENTERED,
+    click.option(
+        "--unit", metavar="COLUMN", help="Protect all rows with the same value here together."
+    ),
+    click.option(
+        "--on-invalid",
+        type=click.Choice(["raise", "zero"]),
+        help="Whether a row with a missing value stops the run or contributes nothing.",
+    ),
+    click.option(
+        "--on-missing",
+        type=click.Choice(["invalid", "centre"]),
+        help="Whether a missing value makes its row invalid or is put at the centre.",
+    ),
+    LEDGER,
+    click.option(
+        "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
+    ),
+    CONFIG,
+    JSON,
+)
+
+
+def stated_budget(ctx: click.Context) -> dict[str, float]:
+    """The budget as stated; one notion on the command line replaces another of a file."""
+    given = {name: ctx.params[name] for name in ("epsilon", "delta", "rho")}
+    typed = {
+        name for name in given if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    if typed == {"rho"}:
+        given = {"rho": given["rho"]}
+    elif typed and "rho" not in typed:
+        given["rho"] = None
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,217 @@
+"""``eigenveil plan [DATA]``: what to expect, before anything is spent."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from eigenveil.cli.options import (
+    ADJACENCY,
+    BOUNDS,
+    BUDGET,
+    CENTERED,
+    CONFIG,
+    JSON,
+    NAMES,
+    ROW_NORM,
+    K,
+    stated_budget,
+    with_options,
+)
+from eigenveil.cli.values import joined
+from eigenveil.cli.wording import in_options
+from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
+
+if TYPE_CHECKING:
+    from eigenveil.planner import Needed, Recommendation, Situation
+
+__all__ = ["command"]
+
+
+@click.command("plan")
+@click.argument("data", required=False)
+@with_options(
+    click.option(
+        "--of",
+        type=click.Choice(["components", "covariance"]),
+        default="components",
+        show_default=True,
+        help="What to release.",
+    ),
+    NAMES,
+    click.option("--rows", type=int, help="Number of rows, instead of that of DATA."),
+    click.option("--columns-count", type=int, help="Number of columns, without DATA."),
+    K,
+    *BUDGET,
+    ROW_NORM,
+    BOUNDS,
+    ADJACENCY,
+    CENTERED,
+    click.option(
+        "--spectrum",
+        type=click.Choice(["flat", "decaying", "steep"]),
+        help="Assumed eigenvalues: equal, 1/j (the default) or 1/j^2.",
+    ),
+    click.option(
+        "--spread", type=float, help="Assumed typical length of a row, as a share of the bound."
+    ),
+    click.option("--error", type=float, help="An error wanted: which epsilon, how many rows?"),
+    CONFIG,
+    JSON,
+)
+@click.pass_context
+def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
+    """Predict the error of every mechanism and recommend one, from public numbers.
+
+    Of DATA, only the number of rows and the columns are looked at; nothing is charged. Under
+    add-remove neighbours the number of rows is private: give --rows, a guess that is public.
+    """
+    from eigenveil.planner import needed_epsilon, needed_rows, recommend
+
+    columns, situation = _situation(ctx, data, **options)
+    error, answers = options["error"], {}
+    if error is not None:
+        answers["needed_epsilon"] = needed_epsilon(situation, error)
+        if stated_budget(ctx).keys() & {"epsilon", "rho"}:
+            answers["needed_rows"] = needed_rows(situation, error)
+        else:
+            situation = _affording(situation, answers["needed_epsilon"])
+    advice = recommend(situation)
+    following = _next(ctx.params, data, columns, situation.budget.as_dict(), advice.mechanism)
+    if options["as_json"]:
+        document = {
+            "situation": str(situation),
+            **asdict(advice),
+            **{name: asdict(answer) for name, answer in answers.items()},
+            "next": following,
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    _tell(situation, advice, list(answers.values()), error)
+    click.echo(f"next         {following}")
+
+
+def _situation(
+    ctx: click.Context, data: str | None, **options: Any
+) -> tuple[tuple[str, ...] | None, "Situation"]:
+    """Names of the columns, where there are any, and the public numbers."""
+    from eigenveil.planner import Situation
+    from eigenveil.privacy.adjacency import Adjacency
+    from eigenveil.privacy.budget import Budget
+
+    neighbours = Adjacency.parse(options["adjacency"] or Adjacency.REPLACE_ONE)
+    wanted = stated_budget(ctx)
+    if options["error"] is not None and not wanted.keys() & {"epsilon", "rho"}:
+        wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
+    bounded = options["bounds"] is not None
+    if options["of"] == "covariance" and not (bounded or options["row_norm"]):
+        raise BoundsRequiredError(
+            "a covariance needs a public bound: give --bounds LOW,HIGH for the entries, or "
+            "--row-norm R for the length of a row; never take it from the data"
+        )
+    for name in ("k", "row_norm"):
+        if options[name] == "private":
+            raise InvalidParameterError(
+                f"what is found privately cannot be planned with: guess a number for "
+                f"--{name.replace('_', '-')}"
+            )
+    rows, columns, width = options["rows"], None, options["columns_count"]
+    if data is not None:
+        rows, columns, width = _size(data, options["columns"], rows, neighbours)
+    if rows is None or width is None:
+        raise InvalidParameterError(
+            "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"
+        )
+    optional = {name: options[name] for name in ("spectrum", "spread", "row_norm")}
+    return columns, Situation(
+        task="pca" if options["of"] == "components" else "covariance",
+        n=rows,
+        d=width,
+        k=options["k"],
+        budget=Budget(**wanted),
+        adjacency=neighbours,
+        bounded=bounded,
+        assume_centered=options["assume_centered"],
+        **{name: value for name, value in optional.items() if value is not None},
+    )
+
+
+def _affording(situation: "Situation", needed: "Needed") -> "Situation":
+    """The same with the budget that the wanted error takes."""
+    from eigenveil.privacy.budget import Budget
+
+    if needed.value is None:
+        raise InvalidParameterError(f"{needed.words}: ask for a larger --error")
+    return replace(situation, budget=Budget(epsilon=needed.value, delta=situation.budget.delta))
+
+
+def _size(
+    data: str, chosen: tuple[str, ...] | None, rows: int | None, neighbours: Any
+) -> tuple[int | None, tuple[str, ...] | None, int]:
+    """Rows, where their number is public and was not given, and columns of a file."""
+    from eigenveil.cli.progress import watched
+    from eigenveil.cli.rows import open_table
+    from eigenveil.data.gram import public_rows
+
+    source = open_table(data, chosen)
+    if rows is None and neighbours.count_is_public:
+        with watched(source, count_is_public=True) as counted:
+            rows = public_rows(counted)
+    return rows, source.feature_names, source.n_columns
+
+
+def _tell(
+    situation: "Situation", advice: "Recommendation", answers: "list[Needed]", error: float | None
+) -> None:
+    click.echo(f"{situation}\n")
+    click.echo(f"{'mechanism':<18}{'error':>8}  {'8 of 10 releases':<24}how")
+    for one in advice.predictions:
+        if one.error is None:
+            click.echo(f"{one.mechanism:<18}{'-':>8}  {'':<24}{in_options(one.why)}")
+            continue
+        band = f"{one.low:.3g} to {one.high:.3g}"
+        click.echo(f"{one.mechanism:<18}{one.error:>8.3g}  {band:<24}{one.how}")
+    click.echo(f"\nerror        {advice.prediction.measure}, if the table is as assumed")
+    for answer in answers:
+        click.echo(f"for {error:<8g} {answer.words}")
+    click.echo(f"recommended  {advice.mechanism}: {advice.reason}")
+    if advice.prediction.shares:
+        parts = ", ".join(f"{name} {share:.3g}" for name, share in advice.prediction.shares)
+        click.echo(f"budget       {parts}")
+
+
+def _next(
+    given: Mapping[str, Any],
+    data: str | None,
+    columns: Sequence[str] | None,
+    budget: Mapping[str, float],
+    mechanism: str,
+) -> str:
+    """The command that releases as planned."""
+    words = ["eigenveil", "fit" if given["of"] == "components" else "covariance", data or "DATA"]
+    stated = {
+        "--columns": None if columns is None else joined(columns),
+        "--k": given["k"],
+        **{f"--{name}": size for name, size in budget.items()},
+        "--row-norm": given["row_norm"],
+        "--bounds": given["bounds"],
+        "--adjacency": given["adjacency"],
+        "--mechanism": mechanism,
+    }
+    for option, value in stated.items():
+        if value is not None:
+            words += [option, _written(value)]
+    centred = ["--assume-centered"] if given["assume_centered"] else []
+    return shlex.join([*words, *centred, "-o", "FOLDER"])
+
+
+def _written(value: Any) -> str:
+    """An option's value as it is typed."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={':'.join(map(_written, pair))}" for name, pair in value.items())
+    if isinstance(value, tuple):
+        return ",".join(map(_written, value))
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

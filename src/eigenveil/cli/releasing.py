@@ -1,0 +1,124 @@
+"""What `fit` and `covariance` share: everything is checked before anything is charged."""
+
+import json
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eigenveil.cli.balance import balance, left
+from eigenveil.cli.options import stated_budget
+from eigenveil.cli.progress import watched
+from eigenveil.cli.rows import open_table
+from eigenveil.cli.summary import headline, standing_out
+from eigenveil.cli.values import per_column
+from eigenveil.estimators import PrivateCovariance, PrivatePCA
+from eigenveil.exceptions import InvalidParameterError, NothingFoundError
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.release import Release
+
+__all__ = ["release"]
+
+_ROWS = ("columns", "unit")
+_NO_LEDGER = "no ledger recorded this run: a failed or interrupted release counts as spent"
+
+
+def release(
+    estimator: type[PrivatePCA] | type[PrivateCovariance],
+    ctx: click.Context,
+    data: str,
+    *,
+    output: Path,
+    ledger: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Fit an estimator on a file, save the release and say what happened."""
+    _require_new(output)
+    account = None if ledger is None else Ledger(ledger)
+    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **stated_budget(ctx))
+    given = {name: value for name, value in options.items() if value is not None}
+    source = open_table(data, *(given.pop(name, None) for name in _ROWS))
+    for name in ("bounds", "scale"):
+        if name in given:
+            given[name] = per_column(f"--{name}", given[name], source.feature_names)
+    private = estimator(**given, ledger=account)
+    with _accounted(account):
+        neighbours = Adjacency.parse(private.adjacency)
+        # How many rows a unit has is private under any neighbours.
+        public = neighbours.count_is_public and options["unit"] is None
+        with watched(source, count_is_public=public) as rows:
+            private.fit(rows)
+        private.release_.save(output)
+        _tell(private.release_, output, account, as_json=as_json)
+
+
+def _require_new(folder: Path) -> None:
+    """A place to write to, tried out before budget is spent on what goes there."""
+    if folder.exists():
+        raise InvalidParameterError(f"{folder} exists already: choose a new folder with -o")
+    if not folder.parent.is_dir():
+        raise InvalidParameterError(
+            f"no folder {folder.parent}: create it first, or choose another place with -o"
+        )
+    try:
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=".release-").cleanup()
+    except OSError:
+        raise InvalidParameterError(
+            f"cannot write to {folder.parent}: choose a writable place with -o"
+        ) from None
+
+
+@contextmanager
+def _accounted(account: Ledger | None) -> Iterator[None]:
+    """Whatever stops the run says whether it was charged."""
+    before = 0 if account is None else len(account.entries)
+    try:
+        yield
+    except KeyboardInterrupt:
+        told = _NO_LEDGER if account is None else _spent(account, before)
+        raise KeyboardInterrupt(told or "nothing was charged") from None
+    except NothingFoundError:
+        raise  # says so itself
+    except Exception as error:
+        if account is not None and (told := _spent(account, before)) is not None:
+            error.add_note(told)
+        raise
+
+
+def _spent(account: Ledger, before: int) -> str | None:
+    """What was charged since; None where nothing was."""
+    if len(account.entries) == before:
+        return None
+    asked = account.entries[-1]
+    return (
+        f"the ledger was charged for {asked.label} and now has {account.summary()}; a failed or "
+        "interrupted release counts as spent"
+    )
+
+
+def _tell(released: Release, folder: Path, account: Ledger | None, *, as_json: bool) -> None:
+    following = f"eigenveil verify {shlex.quote(str(folder))}"
+    if as_json:
+        document: Mapping[str, Any] = {
+            "folder": str(folder),
+            "next": following,
+            "stand_out": standing_out(released),
+            "balance": None if account is None else balance(account),
+            **Release.inspect(folder),
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    click.echo(f"released     {headline(released)}")
+    click.echo(f"guarantee    {released.guarantee.sentence()}")
+    click.echo(f"folder       {folder}")
+    click.echo(f"fingerprint  {Release.fingerprint(folder)}")
+    if account is not None:
+        notion, amount = left(account)
+        click.echo(f"ledger       {account.summary()}; left for another: {notion} = {amount:g}")
+    click.echo(f"next         {following}")

@@ -1,0 +1,37 @@
+"""``eigenveil report FOLDER``."""
+
+from pathlib import Path
+
+import click
+
+from eigenveil.cli.options import PATH
+from eigenveil.exceptions import InvalidParameterError
+
+__all__ = ["command"]
+
+
+@click.command("report")
+@click.argument("folder", type=PATH)
+@click.option("-o", "--output", type=PATH, metavar="PAGE.html", help="A new file for the page.")
+@click.option("--ledger", type=PATH, metavar="FILE", help="Show what was spent since, with -o.")
+@click.option("--figures", type=PATH, metavar="FOLDER", help="Write figures there.")
+def command(folder: Path, output: Path | None, ledger: Path | None, figures: Path | None) -> None:
+    """A page for people, and figures, from a release FOLDER; no record is read.
+
+    Without -o, where the page inside the folder is. Prints the paths of what is there to look at.
+    """
+    from eigenveil import report
+    from eigenveil.privacy.ledger import Ledger
+    from eigenveil.release import Release
+
+    release = Release.load(folder)
+    if output is None and (ledger is not None or not folder.is_dir()):
+        raise InvalidParameterError("this needs a new page: name it with -o PAGE.html")
+    page = folder / "report.html"
+    if output is not None:
+        if output.exists():
+            raise InvalidParameterError(f"{output} exists already: choose a new file with -o")
+        page = report.write(release, output, None if ledger is None else Ledger(ledger))
+    drawn = [] if figures is None else report.figures(release, figures)
+    for path in (page, *drawn):
+        click.echo(path)

@@ -1,0 +1,32 @@
+"""The facts of a release in a few words, from the release alone."""
+
+import numpy as np
+
+from eigenveil.release import Release
+
+__all__ = ["headline", "standing_out"]
+
+
+def standing_out(release: Release) -> int | None:
+    """How many components, or eigenvalues, stand out from the noise; None without a noise law."""
+    if "distinguishable" in release.arrays:
+        return int(np.sum(release.arrays["distinguishable"] > 0))
+    floor = release.settings["noise_floor"]
+    if not floor:
+        return None
+    noisy = release.arrays.get("noisy_eigenvalues")
+    values = np.linalg.eigvalsh(release.arrays["covariance"]) if noisy is None else noisy
+    return int(np.sum(values > floor))
+
+
+def headline(release: Release) -> str:
+    """What was released."""
+    columns = release.settings["n_features"]
+    clear = standing_out(release)
+    if release.kind == "pca":
+        what = f"{len(release.arrays['components'])} principal components of {columns} columns"
+        trust = "" if clear is None else f"; {clear} of them stand out from the noise"
+    else:
+        what = f"covariance matrix of {columns} columns"
+        trust = "" if clear is None else f"; {clear} of its eigenvalues stand out from the noise"
+    return f"{what}, by {release.mechanism}{trust}"

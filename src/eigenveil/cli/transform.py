@@ -1,0 +1,114 @@
+"""``eigenveil transform FOLDER DATA``."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from eigenveil.cli.options import PATH
+from eigenveil.exceptions import InvalidParameterError, MissingExtraError
+
+__all__ = ["command"]
+
+_NOTE = "note: scores are not private with respect to these rows; treat them like the rows"
+
+
+@click.command("transform")
+@click.argument("folder", type=PATH)
+@click.argument("data")
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="FILE",
+    help="A new .csv, .parquet or .npy file; without it, CSV on standard output.",
+)
+def command(folder: Path, data: str, output: Path | None) -> None:
+    """Scores of the rows of DATA under the components of a release FOLDER.
+
+    DATA is a CSV, parquet or .npy file, or - for a CSV table on standard input. Columns are found
+    by their names where the release has them. Scores are NOT private with respect to DATA.
+    """
+    from eigenveil.cli.rows import open_table
+    from eigenveil.data.source import tables
+    from eigenveil.release import Release
+
+    write = _writer(output)
+    release = Release.load(folder)
+    if release.kind != "pca":
+        raise InvalidParameterError("the release holds no components: give one made by fit")
+    names = release.settings["feature_names"]
+    by_name = names is not None and Path(data).suffix.lower() != ".npy"
+    source = open_table(data, names if by_name else None)
+    scores = (release.transform(chunk) for chunk in tables(source))
+    click.echo(_NOTE, err=True)
+    write([f"component_{j + 1}" for j in range(len(release.arrays["components"]))], scores)
+
+
+def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:
+    """How scores are written, chunk by chunk; refuses before anything is read."""
+    if output is None:
+        return lambda titles, scores: _csv(titles, scores, sys.stdout)
+    forms: dict[str, Callable[[list[str], Iterator[Any], Path], None]] = {
+        ".csv": _csv_file,
+        ".parquet": _parquet,
+        ".npy": _npy,
+    }
+    form = forms.get(output.suffix.lower())
+    if form is None:
+        raise InvalidParameterError(f"{output.name}: give -o a name in .csv, .parquet or .npy")
+    if output.exists():
+        raise InvalidParameterError(f"{output} exists already: choose a new file with -o")
+    return lambda titles, scores: form(titles, scores, output)
+
+
+@contextmanager
+def _new(output: Path) -> Iterator[IO[bytes]]:
+    """A file that is there only when it is complete."""
+    try:
+        stream = output.open("xb")
+    except OSError:
+        raise InvalidParameterError(f"cannot write {output}: choose a writable place") from None
+    try:
+        with stream:
+            yield stream
+    except BaseException:
+        output.unlink()
+        raise
+
+
+def _csv(titles: list[str], scores: Iterator[Any], stream: Any) -> None:
+    stream.write(",".join(titles) + "\n")
+    for chunk in scores:
+        stream.writelines(",".join(map(repr, row)) + "\n" for row in chunk.tolist())
+
+
+def _csv_file(titles: list[str], scores: Iterator[Any], output: Path) -> None:
+    import io
+
+    with _new(output) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
+        _csv(titles, scores, text)
+
+
+def _parquet(titles: list[str], scores: Iterator[Any], output: Path) -> None:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError(
+            "writing parquet needs pyarrow: pip install 'eigenveil[parquet]'"
+        ) from None
+    schema = pyarrow.schema([(title, pyarrow.float64()) for title in titles])
+    with _new(output) as stream, pyarrow.parquet.ParquetWriter(stream, schema) as file:
+        for chunk in scores:
+            file.write_table(pyarrow.table(list(chunk.T), schema=schema))
+
+
+def _npy(titles: list[str], scores: Iterator[Any], output: Path) -> None:
+    import numpy as np
+
+    with _new(output) as stream:
+        np.save(stream, np.concatenate([np.empty((0, len(titles))), *scores]))

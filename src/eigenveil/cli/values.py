@@ -1,0 +1,154 @@
+"""How the values of options are written: names, numbers, one for each column."""
+
+import csv
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+
+__all__ = [
+    "Names",
+    "OrPrivate",
+    "PerColumn",
+    "did_you_mean",
+    "joined",
+    "listed",
+    "per_column",
+]
+
+
+class Names(click.ParamType):  # type: ignore[type-arg]
+    """``a,b``, with quotes around a name that holds a comma; a list in TOML."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        """Read one value."""
+        if isinstance(value, str):
+            value = next(csv.reader([value], skipinitialspace=True), [])
+        named = isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
+        if not (named and value):
+            self.fail("give names separated by commas", param, ctx)
+        return tuple(value)
+
+
+class OrPrivate(click.ParamType):  # type: ignore[type-arg]
+    """A number, or the word ``private``."""
+
+    def __init__(self, kind: type[int] | type[float]) -> None:
+        self._kind = kind
+        self.name = "integer" if kind is int else "number"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | float | str:
+        """Read one value."""
+        if value == "private":
+            return "private"
+        number = _number(value)
+        if number is None or (self._kind is int and number != int(number)):
+            self.fail(f"give a{'n' * (self._kind is int)} {self.name} or 'private'", param, ctx)
+        return self._kind(number)
+
+
+class PerColumn(click.ParamType):  # type: ignore[type-arg]
+    """The same for all columns, or ``name=...`` for each; an array or a table in TOML.
+
+    ``parts`` is how many numbers belong to one column: two bounds, one scale.
+    """
+
+    name = "numbers"
+
+    def __init__(self, parts: int, form: str, word: str | None = None) -> None:
+        self._parts = parts
+        self._form = form
+        self._word = word
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Read one value."""
+        if self._word is not None and value == self._word:
+            return value
+        if isinstance(value, str):
+            cells = value.split(",")
+            value = cells if "=" not in value else dict(map(_named, cells))
+        if isinstance(value, dict):
+            columns = {name: _numbers(cells, self._parts) for name, cells in value.items()}
+            if columns and None not in columns.values():
+                return columns
+        # Scales may be one number for each column, in their order.
+        numbers = _numbers(value, self._parts if self._parts > 1 else None)
+        if numbers is None:
+            self.fail(f"write it as {self._form}", param, ctx)
+        return numbers
+
+
+def _named(cell: str) -> tuple[str, list[str]]:
+    name, _, numbers = cell.rpartition("=")
+    return name.strip(), numbers.split(":")
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if abs(number) < float("inf") else None
+
+
+def _numbers(value: Any, count: int | None) -> tuple[float, ...] | None:
+    cells = value if isinstance(value, (list, tuple)) else [value]
+    numbers = tuple(map(_number, cells))
+    if not numbers or (count is not None and len(numbers) != count):
+        return None
+    return None if None in numbers else tuple(n for n in numbers if n is not None)
+
+
+def per_column(option: str, value: Any, names: Sequence[str] | None) -> Any:
+    """The numbers of ``--bounds`` or ``--scale`` in the order of the columns."""
+    if isinstance(value, tuple) and len(value) == 1:
+        return value[0]
+    if not isinstance(value, dict):
+        return value
+    if names is None:
+        raise InvalidParameterError(
+            f"the columns of this table have no names: write {option} as numbers without names"
+        )
+    for name in value:
+        if name not in names:
+            raise InvalidDataError(f"{option} names {name!r}: {did_you_mean(name, names)}")
+    if missing := [name for name in names if name not in value]:
+        raise InvalidParameterError(
+            f"{option} leaves out {listed(missing)}: add them, or leave them out of --columns"
+        )
+    parts = tuple(zip(*(value[name] for name in names), strict=True))
+    return parts if len(parts) > 1 else parts[0]
+
+
+def joined(names: Sequence[str]) -> str:
+    """Names as ``--columns`` takes them."""
+    return ",".join(map(_quoted, names))
+
+
+def _quoted(name: str) -> str:
+    """A space before a name is no part of it, unless it is in quotes."""
+    if name == name.lstrip() and not set(name) & set(',"\n'):
+        return name
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Names as one line; no more than fit."""
+    more = len(names) - most
+    shown = ", ".join(name or "(no name)" for name in names[:most])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """The nearest of the names that exist, and all of them."""
+    close = difflib.get_close_matches(name, names, n=1)
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    return f"{guess}choose from {listed(names)}"

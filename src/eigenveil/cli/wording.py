@@ -1,0 +1,24 @@
+"""Messages of the library in the words of the command line."""
+
+import re
+
+__all__ = ["in_options"]
+
+_OPTIONS = "adjacency|centring|mechanism|on_invalid|on_missing|row_norm|scale"
+_WORDS = (
+    (r"open_rows\(path, columns=\[\.\.\.\]\)", "--columns a,b"),
+    (r"Ledger\.create\(path, \.\.\.\)", "eigenveil ledger init FILE --epsilon E --delta D"),
+    (r"open it with Ledger\(path\)", "choose another name, or go on with that one"),
+    (r"\bbounds=\(low, high\)", "--bounds LOW,HIGH"),
+    (r"\b(assume_centered|variances)=True\b", r"--\1"),
+    (rf"\b({_OPTIONS})='?([A-Za-z][\w-]*)'?", r"--\1 \2"),
+    (r"(?<!-)\b(row_norm|trace_bound|assume_centered|on_invalid|on_missing)\b", r"--\1"),
+    (r"(?:--)?\bn_components\b", "--k"),
+)
+
+
+def in_options(message: str) -> str:
+    """``row_norm=R`` as ``--row-norm R``, and so on."""
+    for pattern, words in _WORDS:
+        message = re.sub(pattern, words, message)
+    return re.sub(r"--[a-z]+(?:_[a-z]+)+", lambda found: found[0].replace("_", "-"), message)

@@ -1,0 +1,65 @@
+"""A small table of mixed columns, as files of every kind."""
+
+import csv
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from eigenveil.cli import main
+
+NUMBERS = ("age", "hours", "gain")
+ROWS = 400
+
+
+def invoke(*arguments, input=None):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=input)
+
+
+def fails(code, *arguments, **options):
+    """One line on standard error that starts with ``error: ``, and nothing else."""
+    result = invoke(*arguments, **options)
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.endswith("\n")
+    return result.stderr
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    """The same rows as CSV (with a text column), parquet (with it) and .npy (without)."""
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(0)
+    table = np.round(rng.standard_normal((ROWS, 3)) * [12, 6, 1] + [40, 38, 3], 3)
+    jobs = rng.choice(["clerk", "farmer", "secretive-job"], ROWS)
+    with (folder / "people.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow([*NUMBERS[:2], "job", NUMBERS[2]])
+        writer.writerows([*row[:2], job, row[2]] for row, job in zip(table, jobs, strict=True))
+    np.save(folder / "people.npy", table)
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        pass
+    else:
+        content = {name: table[:, j] for j, name in enumerate(NUMBERS)}
+        pyarrow.parquet.write_table(
+            pyarrow.table({**content, "job": jobs}), folder / "people.parquet"
+        )
+    return SimpleNamespace(
+        folder=folder,
+        csv=folder / "people.csv",
+        npy=folder / "people.npy",
+        parquet=folder / "people.parquet",
+        rows=table,
+    )
+
+
+@pytest.fixture
+def asked():
+    """Options of an ordinary release of components."""
+    return ["--columns", ",".join(NUMBERS), "--k", 2, "--epsilon", 1, "--delta", 1e-6]

@@ -1,0 +1,127 @@
+"""What is done with a release: scores, pages, figures, signatures."""
+
+import numpy as np
+import pytest
+
+import eigenveil.report
+from eigenveil import Ledger, Release
+from tests.cli.conftest import fails, invoke
+
+reports = pytest.mark.skipif(
+    not hasattr(eigenveil.report, "write"), reason="needs eigenveil.report.write"
+)
+
+
+@pytest.fixture(scope="module")
+def released(files, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("releases")
+    ledger = Ledger.create(folder / "a.ledger", epsilon=2, delta=1e-6)
+    words = ["--columns", "gain,age,hours", "--k", 2, "--epsilon", 1, "--delta", 1e-6]
+    result = invoke("fit", files.csv, *words, "--ledger", ledger.path, "-o", folder / "pca")
+    assert result.exit_code == 0, result.output
+    words = ["--columns", "gain,age", "--row-norm", 30, "--epsilon", 1]
+    invoke("covariance", files.csv, *words, "-o", folder / "covariance")
+    return folder
+
+
+@pytest.fixture
+def expected(files, released):
+    arrays = Release.load(released / "pca").arrays
+    return (files.rows[:, [2, 0, 1]] - arrays["mean"]) @ arrays["components"].T
+
+
+class TestTransform:
+    def test_standard_output(self, files, released, expected):
+        for data, text in ((files.csv, None), ("-", files.csv.read_bytes())):
+            result = invoke("transform", released / "pca", data, input=text)
+            assert result.exit_code == 0, result.output
+            header, *lines = result.stdout.splitlines()
+            assert header == "component_1,component_2"
+            scores = np.array([line.split(",") for line in lines], dtype=float)
+            np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-9)
+            assert "not private" in result.stderr
+
+    @pytest.mark.parametrize("form", ["csv", "npy", "parquet"])
+    def test_files(self, form, files, released, expected, tmp_path):
+        output = tmp_path / f"scores.{form}"
+        result = invoke("transform", released / "pca", files.csv, "-o", output)
+        assert result.exit_code == 0, result.output
+        assert result.stdout == ""
+        match form:
+            case "csv":
+                scores = np.loadtxt(output, delimiter=",", skiprows=1)
+            case "npy":
+                scores = np.load(output)
+            case "parquet":
+                parquet = pytest.importorskip("pyarrow.parquet")
+                scores = np.column_stack(parquet.read_table(output).columns)
+        np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-9)
+        fails(2, "transform", released / "pca", files.csv, "-o", output)
+
+    def test_mistakes(self, files, released, tmp_path):
+        (tmp_path / "other.csv").write_text("gain,age,hour\n1,2,3\n")
+        words = ["transform", released / "pca"]
+        assert "did you mean 'hour'" in fails(3, *words, tmp_path / "other.csv")
+        assert "in .csv" in fails(2, *words, files.csv, "-o", tmp_path / "x.txt")
+        message = fails(2, "transform", released / "covariance", files.csv)
+        assert "give one made by fit" in message
+        fails(5, "transform", tmp_path, files.csv)
+
+    def test_half_written_scores_do_not_stay(self, files, released, tmp_path, monkeypatch):
+        """A row that cannot be used stops the scores, and leaves no file that looks complete."""
+        lines = files.csv.read_text().splitlines()
+        (tmp_path / "bad.csv").write_text("\n".join([*lines, "x,x,x,x"]) + "\n")
+        result = invoke(
+            "transform", released / "pca", tmp_path / "bad.csv", "-o", tmp_path / "s.csv"
+        )
+        assert result.exit_code == 3, result.output
+        assert result.stderr.splitlines()[-1].startswith("error: ")
+        assert not (tmp_path / "s.csv").exists()
+
+
+class TestReport:
+    def test_the_page_inside(self, released):
+        result = invoke("report", released / "pca")
+        assert result.stdout == f"{released / 'pca' / 'report.html'}\n"
+
+    @reports
+    def test_a_new_page_with_figures(self, released, tmp_path):
+        page, figures = tmp_path / "page.html", tmp_path / "figures"
+        options = ["--ledger", released / "a.ledger", "-o", page, "--figures", figures]
+        result = invoke("report", released / "pca", *options)
+        assert result.exit_code == 0, result.output
+        sentence = dict(Release.load(released / "pca").guarantee.statements())
+        assert sentence["Spent"] in page.read_text("utf-8")
+        shown = result.stdout.splitlines()
+        assert shown[0] == str(page)
+        assert set(shown[1:]) == {str(path) for path in figures.iterdir()}
+        assert "exists already" in fails(2, "report", released / "pca", "-o", page)
+
+    def test_a_ledger_needs_a_new_page(self, released):
+        message = fails(2, "report", released / "pca", "--ledger", released / "a.ledger")
+        assert "-o PAGE.html" in message
+
+
+def test_verify_with_a_key(released, tmp_path):
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    from cryptography.hazmat.primitives import serialization
+
+    key = ed25519.Ed25519PrivateKey.generate()
+    Release.load(released / "pca").save(tmp_path / "signed", key=key)
+
+    def public(key, name):
+        content = key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+
+    right = public(key, "right.pem")
+    wrong = public(ed25519.Ed25519PrivateKey.generate(), "wrong.pem")
+    for command in ("verify", "inspect"):
+        result = invoke(command, tmp_path / "signed", "--key", right)
+        assert result.exit_code == 0, result.output
+        assert "the key you gave" in result.stdout
+        assert "not signed" in invoke(command, released / "pca").stdout
+    fails(5, "verify", tmp_path / "signed", "--key", wrong)
+    fails(5, "verify", released / "pca", "--key", right)

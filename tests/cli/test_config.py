@@ -1,0 +1,93 @@
+"""Options from a TOML file."""
+
+import pytest
+
+from eigenveil import Release
+from tests.cli.conftest import fails, invoke
+
+WHOLE = """
+columns = ["age", "gain"]
+k = 1
+epsilon = 1
+delta = 1e-6
+row-norm = 30.5
+assume_centered = true
+mechanism = "analyze-gauss"
+
+[bounds]
+age = [0, 100]
+gain = [0, 10]
+"""
+
+
+@pytest.fixture
+def configured(tmp_path):
+    def write(text):
+        (tmp_path / "options.toml").write_text(text)
+        return ["--config", tmp_path / "options.toml", "-o", tmp_path / "released"]
+
+    return write
+
+
+def settings(tmp_path):
+    release = Release.load(tmp_path / "released")
+    return release, release.settings
+
+
+def test_a_file_may_hold_every_option(files, configured, tmp_path):
+    result = invoke("fit", files.csv, *configured(WHOLE))
+    assert result.exit_code == 0, result.output
+    release, found = settings(tmp_path)
+    assert found["feature_names"] == ["age", "gain"]
+    assert found["row_norm"] == 30.5
+    assert found["bounds"] == {"low": [0, 0], "high": [100, 10]}
+    assert found["assume_centered"] is True
+    assert release.mechanism == "analyze-gauss"
+
+
+def test_the_command_line_wins(files, configured, tmp_path):
+    words = ["--epsilon", 2, "--row-norm", 40, "--bounds", "0,200"]
+    result = invoke("fit", files.csv, *words, *configured(WHOLE))
+    assert result.exit_code == 0, result.output
+    release, found = settings(tmp_path)
+    assert release.guarantee.budget.as_dict() == {"epsilon": 2.0, "delta": 1e-6}
+    assert found["row_norm"] == 40
+    assert found["bounds"]["high"] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("stored", "typed", "budget"),
+    [
+        ("epsilon = 1\ndelta = 1e-6", ["--rho", 0.5], {"rho": 0.5}),
+        ("rho = 1", ["--epsilon", 1, "--delta", 1e-6], {"epsilon": 1.0, "delta": 1e-6}),
+        ("epsilon = 1\ndelta = 1e-6", ["--delta", 1e-7], {"epsilon": 1.0, "delta": 1e-7}),
+    ],
+)
+def test_a_typed_notion_replaces_the_stored_one(stored, typed, budget, files, configured, tmp_path):
+    result = invoke("fit", files.npy, *typed, *configured(stored))
+    assert result.exit_code == 0, result.output
+    assert settings(tmp_path)[0].guarantee.budget.as_dict() == budget
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("epsilom = 1", "unknown option 'epsilom': did you mean 'epsilon'"),
+        ("config = 'x.toml'", "unknown option 'config'"),
+        ("[fit]\nepsilon = 1", "unknown option 'fit'"),
+        ("epsilon 1", "is not TOML"),
+        ("epsilon = 'one'", "not a valid float"),
+        ("k = true", "give an integer or 'private'"),
+        ("columns = 3", "give names"),
+        ("columns = []", "give names"),
+        ("epsilon = 1\nbounds = [1]", "write it as LOW,HIGH"),
+        ("epsilon = 1\n[bounds]\nage = 1", "write it as LOW,HIGH"),
+        ("epsilon = 0", "epsilon must be positive"),
+    ],
+)
+def test_mistakes_in_the_file(text, words, files, configured):
+    assert words in fails(2, "fit", files.npy, *configured(text))
+
+
+def test_options_of_another_command_are_unknown(files, configured):
+    assert "unknown option 'k'" in fails(2, "covariance", files.npy, *configured("k = 2"))

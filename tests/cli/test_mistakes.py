@@ -1,0 +1,154 @@
+"""Every mistake is one line that says what to do, charges nothing and shows no cell."""
+
+import numpy as np
+import pytest
+
+from eigenveil import Ledger
+from tests.cli.conftest import fails, invoke
+
+MISTAKES = {
+    # options after `fit people.csv`: exit code, words of the line
+    "--columns age,hours --epsilon 0 --delta 1e-6": (2, "epsilon must be positive"),
+    "--columns age,hours --epsilon one": (2, "not a valid float"),
+    "--columns age,hours": (2, "give a budget"),
+    "--columns age,hours --epsilon 1 --rho 1": (2, "not both"),
+    "--columns age,hours --epsilon 1 --delta 2": (2, "delta must lie between"),
+    "--columns age,hours --epsilon 1 --mechanism tangent": (2, "give delta as well"),
+    "--columns age,hours --epsilon 1 --mechanism nonsense": (2, "mechanism must be one of"),
+    "--columns age,hours --epsilon 1 --k 3": (2, "--k must be between 1 and"),
+    "--columns age,hours --epsilon 1 --k many": (2, "give an integer or 'private'"),
+    "--columns age,hours --epsilon 1 --k 1.5": (2, "give an integer or 'private'"),
+    "--columns age,hours --epsilon 1 --row-norm far": (2, "give a number or 'private'"),
+    "--columns age,hours --epsilon 1 --bounds 1": (2, "write it as LOW,HIGH"),
+    "--columns age,hours --epsilon 1 --bounds age=1:2": (2, "--bounds leaves out hours"),
+    "--columns age,hours --epsilon 1 --bounds age=1:2,hour=1:2": (3, "did you mean 'hours'"),
+    "--columns age,hours --epsilon 1 --bounds 2,1": (2, "low not above high"),
+    "--columns age,hours --epsilon 1 --scale some": (2, "write it as private"),
+    "--columns age,hours --epsilon 1 --adjacency other": (2, "replace-one"),
+    "--columns age,hours --epsilon 1 --ledger none.ledger": (3, "eigenveil ledger init"),
+    "--columns age,hours --epsilon 1 --config none.toml": (3, "check --config"),
+    "--columns agee,hours --epsilon 1": (3, "did you mean 'age'? choose from age, hours, job"),
+    "--columns age,job --epsilon 1": (3, "column 'job' holds text: choose from the others"),
+    "--epsilon 1": (3, "column 'job' holds text: choose from the others, --columns age,hours,gain"),
+}
+
+
+@pytest.mark.parametrize("options", MISTAKES)
+def test_mistakes_in_options(options, files, tmp_path):
+    code, words = MISTAKES[options]
+    message = fails(code, "fit", files.csv, *options.split(), "-o", tmp_path / "released")
+    assert words in message
+    assert "secretive-job" not in message
+    assert not (tmp_path / "released").exists()
+
+
+def test_the_same_columns_are_text_in_parquet(files, tmp_path):
+    pytest.importorskip("pyarrow")
+    words = [files.parquet, "--epsilon", 1, "-o", tmp_path / "released"]
+    assert "--columns age,hours,gain" in fails(3, "fit", *words)
+    assert "did you mean 'hours'" in fails(3, "fit", *words, "--columns", "hour")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("none.csv", None, "check the path"),
+        ("table.txt", b"a,b\n1,2\n", "give a .npy, .csv or .parquet file"),
+        ("empty.csv", b"", "needs a first line with the names"),
+        ("bare.csv", b"1,2\n3,4\n", "needs a first line with the names"),
+        ("binary.npy", b"nonsense", "not a readable .npy"),
+        ("binary.parquet", b"PAR1 nonsense", "not a readable parquet"),
+        ("header.csv", b"a,b\n", "the table has no rows"),
+        ("twice.csv", b"a,a\n1,2\n", "two columns have the same name"),
+        ("index.csv", b",a\n1,2\n3,4\n", "--columns"),
+    ],
+)
+def test_files_that_cannot_be_used(name, content, words, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    message = fails(3, "fit", tmp_path / name, "--epsilon", 1, "-o", tmp_path / "released")
+    assert words in message
+
+
+def test_a_first_record_is_not_taken_for_names(tmp_path):
+    """Without a header, the names that exist would be the first record."""
+    (tmp_path / "bare.csv").write_text("39,77516\n50,83311\n")
+    words = ["--columns", "age", "--epsilon", 1, "-o", tmp_path / "released"]
+    message = fails(3, "fit", tmp_path / "bare.csv", *words)
+    assert "77516" not in message
+
+
+def test_a_truncated_parquet_file(files, tmp_path):
+    pytest.importorskip("pyarrow")
+    whole = files.parquet.read_bytes()
+    for share in (0.3, 0.99):
+        (tmp_path / "cut.parquet").write_bytes(whole[: int(len(whole) * share)])
+        words = ["--columns", "age,hours", "--epsilon", 1, "-o", tmp_path / "released"]
+        assert "cut.parquet" in fails(3, "fit", tmp_path / "cut.parquet", *words)
+
+
+def test_parquet_damaged_inside_charges_nothing(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "damaged.parquet"
+    rows = np.random.default_rng(0).standard_normal((2000, 2))
+    parquet.write_table(pyarrow.table({"a": rows[:, 0], "b": rows[:, 1]}), path)
+    content = bytearray(path.read_bytes())
+    content[4:2000] = bytes(1996)
+    path.write_bytes(content)
+    ledger = Ledger.create(tmp_path / "a.ledger", epsilon=1, delta=1e-6)
+    words = [path, "--epsilon", 1, "--delta", 1e-6, "--ledger", ledger.path]
+    assert "damaged or truncated" in fails(3, "fit", *words, "-o", tmp_path / "released")
+    assert ledger.entries == ()
+
+
+def test_text_is_judged_by_whole_columns(tmp_path):
+    """One stray word among numbers is the affair of its row; an empty column is no text."""
+    lines = ["a,b,c", *(f"{i},{'unknown' if i == 3 else i},{''}" for i in range(150))]
+    (tmp_path / "stray.csv").write_text("\n".join(lines) + "\n")
+    words = ["--epsilon", 1, "--on-invalid", "zero", "-o", tmp_path / "released"]
+    assert invoke("fit", tmp_path / "stray.csv", *words).exit_code == 0
+    (tmp_path / "late.csv").write_text("a,b\n" + "1,x\n" * 100 + "1,2\n" * 100)
+    message = fails(3, "fit", tmp_path / "late.csv", *words[:-1], tmp_path / "other")
+    assert "column 'b' holds text: choose from the others, --columns a" in message
+
+
+def test_all_text(tmp_path):
+    (tmp_path / "words.csv").write_text("a,b\nx,y\n")
+    message = fails(3, "fit", tmp_path / "words.csv", "--epsilon", 1, "-o", tmp_path / "r")
+    assert "encode them as numbers first" in message
+
+
+def test_names_with_commas_and_spaces(tmp_path):
+    lines = ['"income, net", age,job']
+    lines += [f"{i % 7},{i % 5},x" for i in range(200)]
+    (tmp_path / "odd.csv").write_text("\n".join(lines) + "\n")
+    words = ["--epsilon", 1, "-o", tmp_path / "released"]
+    message = fails(3, "fit", tmp_path / "odd.csv", *words)
+    proposed = message.split("--columns ")[1].strip().strip("'")
+    assert proposed == '"income, net"," age"'
+    result = invoke("fit", tmp_path / "odd.csv", *words, "--columns", proposed)
+    assert result.exit_code == 0, result.output
+
+
+def test_standard_input_has_the_same_mistakes(tmp_path):
+    words = ["fit", "-", "--epsilon", 1, "-o", tmp_path / "released"]
+    assert "needs a first line" in fails(3, *words, input="")
+    assert "column 'b' holds text" in fails(3, *words, input="a,b\n1,x\n")
+    assert "save the table as CSV" in fails(2, *words, "--unit", "a", input="a,b\n1,x\n")
+
+
+def test_ledger_mistakes(tmp_path):
+    assert "give a budget" in fails(2, "ledger", "init", tmp_path / "a.ledger")
+    fails(2, "ledger", "init", tmp_path / "a.ledger", "--epsilon", 0)
+    fails(3, "ledger", "init", tmp_path / "none" / "a.ledger", "--epsilon", 1)
+    assert invoke("ledger", "init", tmp_path / "a.ledger", "--epsilon", 1).exit_code == 0
+    assert "exists already" in fails(3, "ledger", "init", tmp_path / "a.ledger", "--epsilon", 9)
+    (tmp_path / "b.ledger").write_text("nonsense")
+    for verb in ("show", "history"):
+        fails(3, "ledger", verb, tmp_path / "b.ledger")
+        fails(3, "ledger", verb, tmp_path / "none.ledger")
+    fails(2, "ledger", "export", tmp_path / "a.ledger", "-o", tmp_path / "x.xml")
+    fails(2, "ledger", "export", tmp_path / "a.ledger", "-o", tmp_path / "none" / "x.csv")

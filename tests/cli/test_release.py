@@ -1,0 +1,272 @@
+"""`fit` and `covariance`: what they release, say and charge, and in which order."""
+
+import inspect
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, open_rows
+from tests.cli.conftest import NUMBERS, ROWS, fails, invoke
+
+
+def takes(estimator, name):
+    return name in inspect.signature(estimator).parameters
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "people.ledger", epsilon=2, delta=1e-6)
+
+
+def test_fit_tells_everything_and_leaves_a_verified_release(files, asked, ledger, tmp_path):
+    folder = tmp_path / "released"
+    result = invoke("fit", files.csv, *asked, "--ledger", ledger.path, "-o", folder)
+    assert result.exit_code == 0, result.output
+    release = Release.verify(folder)
+    assert release.kind == "pca"
+    assert release.settings["feature_names"] == list(NUMBERS)
+    assert release.settings["n_rows"] == ROWS
+    clear = int(release.arrays["distinguishable"].sum())
+    assert f"2 principal components of 3 columns, by {release.mechanism}; {clear} of them" in (
+        result.stdout
+    )
+    assert release.guarantee.sentence() in result.stdout
+    assert Release.fingerprint(folder) in result.stdout
+    assert ledger.summary() in result.stdout
+    assert result.stdout.endswith(f"next         eigenveil verify {folder}\n")
+    assert result.stderr == ""  # no terminal, no progress
+    assert len(ledger.entries) == 1
+
+
+def test_every_interface_states_the_same_guarantee(files, asked, tmp_path):
+    folder = tmp_path / "released"
+    stated = invoke("fit", files.csv, *asked, "-o", folder)
+    sentence = Release.load(folder).guarantee.sentence()
+    for result in (stated, invoke("verify", folder), invoke("inspect", folder)):
+        assert sentence in result.stdout
+    facts = json.loads(invoke("inspect", folder, "--json").stdout)
+    assert facts["guarantee"]["sentence"] == sentence
+
+
+def test_json_is_all_that_standard_output_holds(files, asked, ledger, tmp_path):
+    folder = tmp_path / "released"
+    result = invoke("fit", files.csv, *asked, "--ledger", ledger.path, "-o", folder, "--json")
+    told = json.loads(result.stdout)
+    assert told["fingerprint"] == Release.fingerprint(folder)
+    assert {**told, **Release.load(folder).as_dict()} == told
+    assert told["stand_out"] == int(Release.load(folder).arrays["distinguishable"].sum())
+    assert told["balance"]["entries"] == 1
+    assert 1 < told["balance"]["left"]["epsilon"] < 2
+    assert told["next"] == f"eigenveil verify {folder}"
+
+
+def test_what_is_left_is_what_another_release_may_ask_for(files, asked, ledger, tmp_path):
+    options = [*asked, "--ledger", ledger.path, "--mechanism", "spherical", "--assume-centered"]
+    invoke("fit", files.csv, *options, "-o", tmp_path / "first")
+    left = json.loads(invoke("ledger", "show", ledger.path, "--json").stdout)["left"]["epsilon"]
+    options[options.index("--epsilon") + 1] = left * 1.001
+    fails(4, "fit", files.csv, *options, "-o", tmp_path / "second")
+    options[options.index("--epsilon") + 1] = left
+    assert invoke("fit", files.csv, *options, "-o", tmp_path / "second").exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npy", "stdin"])
+def test_inputs_of_every_kind_are_the_same_table(kind, files, asked, tmp_path, monkeypatch):
+    """Seen by what reaches the estimator: the same rows under the same names."""
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+    seen = {}
+    honest = PrivatePCA.fit
+
+    def fit(self, X, *arguments, **options):
+        seen["rows"] = np.concatenate(list(X.chunks()))
+        seen["names"] = X.feature_names
+        return honest(self, X, *arguments, **options)
+
+    monkeypatch.setattr(PrivatePCA, "fit", fit)
+    data = "-" if kind == "stdin" else getattr(files, kind)
+    text = files.csv.read_bytes() if kind == "stdin" else None
+    asked = asked[2:] if kind == "npy" else asked
+    result = invoke("fit", data, *asked, "-o", tmp_path / "released", input=text)
+    assert result.exit_code == 0, result.output
+    np.testing.assert_array_equal(seen["rows"], files.rows)
+    assert seen["names"] == (None if kind == "npy" else NUMBERS)
+
+
+def test_options_reach_the_estimator(files, tmp_path, monkeypatch):
+    seen = {}
+
+    def build(self, n_components=None, **options):
+        seen.update(options, n_components=n_components)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PrivatePCA, "__init__", build)
+    words = ["--k", "private", "--rho", 0.5, "--row-norm", "private", "--mechanism", "auto"]
+    words += ["--adjacency", "add-remove", "--assume-centered", "--on-invalid", "zero"]
+    words += ["--on-missing", "centre", "--columns", "hours,age", "--scale", "age=2,hours=4"]
+    words += ["--bounds", "age=17:90,hours=-1:99"]
+    result = invoke("fit", files.csv, *words, "-o", tmp_path / "released")
+    assert result.exit_code == 130
+    assert seen == {
+        "n_components": "private",
+        "rho": 0.5,
+        "row_norm": "private",
+        "mechanism": "auto",
+        "adjacency": "add-remove",
+        "assume_centered": True,
+        "on_invalid": "zero",
+        "on_missing": "centre",
+        "scale": (4.0, 2.0),
+        "bounds": ((-1.0, 17.0), (99.0, 90.0)),
+        "variances": False,
+        "ledger": None,
+    }
+
+
+def test_covariance_with_bounds(files, tmp_path):
+    folder = tmp_path / "released"
+    budget = ["--epsilon", 4, "--delta", 1e-6, "--columns", "age,gain"]
+    bounds = ["--bounds", "age=0:100,gain=0:10"]
+    result = invoke("covariance", files.csv, *budget, *bounds, "-o", folder)
+    assert result.exit_code == 0, result.output
+    release = Release.verify(folder)
+    assert release.settings["bounds"] == {"low": [0.0, 0.0], "high": [100.0, 10.0]}
+    assert "covariance matrix of 2 columns, by cleaned" in result.stdout
+    assert "of its eigenvalues stand out" in result.stdout
+    message = fails(3, "covariance", files.csv, *budget, "-o", tmp_path / "other")
+    assert "--bounds LOW,HIGH" in message
+    assert "--row-norm R" in message
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.skipif(not takes(PrivatePCA, "on_missing"), reason="needs on_missing")
+def test_missing_cells_at_the_centre(files, asked, tmp_path):
+    lines = files.csv.read_text().splitlines()
+    lines[5] = "," + lines[5].split(",", 1)[1]
+    (tmp_path / "gaps.csv").write_text("\n".join(lines) + "\n")
+    fails(3, "fit", tmp_path / "gaps.csv", *asked, "-o", tmp_path / "refused")
+    kept = [*asked, "--on-missing", "centre", "-o", tmp_path / "released"]
+    assert invoke("fit", tmp_path / "gaps.csv", *kept).exit_code == 0
+
+
+@pytest.mark.skipif(not takes(PrivateCovariance, "scale"), reason="needs scale")
+def test_covariance_of_scaled_columns(files, tmp_path):
+    options = ["--columns", "age,gain", "--scale", "age=10,gain=1", "--row-norm", 8]
+    options += ["--epsilon", 4, "--delta", 1e-6, "-o", tmp_path / "released"]
+    result = invoke("covariance", files.csv, *options)
+    assert result.exit_code == 0, result.output
+    words = Release.load(tmp_path / "released").guarantee.sentence()
+    assert "scales stated by the caller" in words
+
+
+@pytest.mark.skipif(not takes(open_rows, "unit"), reason="needs unit")
+def test_a_unit_of_many_rows(files, tmp_path):
+    options = ["--columns", "age,gain", "--unit", "job", "--k", 1, "--rho", 2]
+    result = invoke("fit", files.csv, *options, "-o", tmp_path / "released")
+    assert result.exit_code == 0, result.output
+    assert "one row, whichever it is" not in result.stdout
+    assert "secretive-job" not in result.output
+    message = fails(3, "fit", files.csv, *options, "--unit", "jobs", "-o", tmp_path / "other")
+    assert "did you mean 'job'" in message
+
+
+@pytest.mark.skipif(
+    "private" not in (PrivateCovariance.__doc__ or "").split("row_norm :")[-1][:200],
+    reason="needs row_norm='private'",
+)
+def test_a_private_row_norm(files, tmp_path):
+    options = ["--columns", "age,gain", "--row-norm", "private", "--epsilon", 8, "--delta", 1e-6]
+    result = invoke("covariance", files.csv, *options, "-o", tmp_path / "released")
+    assert result.exit_code == 0, result.output
+
+
+class TestOrder:
+    """Whatever can be refused is refused before the ledger is charged."""
+
+    def refused(self, code, files, ledger, *options):
+        fails(code, "fit", files.csv, *options, "--ledger", ledger.path)
+        assert ledger.entries == ()
+
+    def test_an_output_folder_that_exists(self, files, asked, ledger, tmp_path):
+        self.refused(2, files, ledger, *asked, "-o", tmp_path)
+
+    def test_an_output_folder_without_a_parent(self, files, asked, ledger, tmp_path):
+        self.refused(2, files, ledger, *asked, "-o", tmp_path / "none" / "released")
+        assert not (tmp_path / "none").exists()
+
+    def test_an_output_folder_inside_a_file(self, files, asked, ledger):
+        self.refused(2, files, ledger, *asked, "-o", files.csv / "released")
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+    def test_an_output_folder_that_may_not_be_written(self, files, asked, ledger, tmp_path):
+        (tmp_path / "locked").mkdir(mode=0o500)
+        self.refused(2, files, ledger, *asked, "-o", tmp_path / "locked" / "released")
+
+    def test_an_output_folder_is_tried_out(self, files, asked, ledger, tmp_path, monkeypatch):
+        def refuse(*arguments, **options):
+            raise PermissionError
+
+        monkeypatch.setattr("eigenveil.cli.releasing.tempfile.TemporaryDirectory", refuse)
+        self.refused(2, files, ledger, *asked, "-o", tmp_path / "released")
+
+    def test_no_output_folder(self, files, asked, ledger):
+        self.refused(2, files, ledger, *asked)
+
+    def test_a_row_that_cannot_be_used(self, files, asked, ledger, tmp_path):
+        lines = files.csv.read_text().splitlines()
+        lines[200] = "x,x,x,x"
+        (tmp_path / "text.csv").write_text("\n".join(lines))
+        words = ["fit", tmp_path / "text.csv", *asked, "-o", tmp_path / "r"]
+        fails(3, *words, "--ledger", ledger.path)
+        assert ledger.entries == ()
+
+    def test_a_failure_after_the_charge_says_so(self, files, asked, ledger, tmp_path, monkeypatch):
+        from eigenveil.exceptions import InvalidParameterError
+
+        def full(*arguments, **options):
+            raise InvalidParameterError("cannot write released: choose a writable place")
+
+        monkeypatch.setattr(Release, "save", full)
+        words = ["fit", files.csv, *asked, "--ledger", ledger.path, "-o", tmp_path / "r"]
+        message = fails(2, *words)
+        assert "the ledger was charged" in message
+        assert "spent epsilon = 1 of 2" in message
+        assert len(ledger.entries) == 1
+
+    @pytest.mark.parametrize(("fault", "code"), [(KeyboardInterrupt, 130), (ZeroDivisionError, 1)])
+    def test_whatever_stops_it_after_the_charge(
+        self, fault, code, files, asked, ledger, tmp_path, monkeypatch
+    ):
+        def stop(*arguments, **options):
+            raise fault
+
+        monkeypatch.setattr("eigenveil.cli.releasing._tell", stop)
+        words = ["fit", files.csv, *asked, "--ledger", ledger.path, "-o", tmp_path / "r"]
+        result = invoke(*words)
+        assert result.exit_code == code
+        assert result.stderr.count("\n") == 1
+        assert "the ledger was charged" in result.stderr
+
+    def test_an_exhausted_ledger(self, files, asked, ledger, tmp_path):
+        words = ["fit", files.csv, *asked, "--ledger", ledger.path, "-o"]
+        words[words.index("--epsilon") + 1] = 1.9
+        assert invoke(*words, tmp_path / "first").exit_code == 0
+        message = fails(4, *words, tmp_path / "second")
+        assert "ask for less" in message
+        assert len(ledger.entries) == 1
+        assert not (tmp_path / "second").exists()
+
+
+def test_a_tampered_release(files, asked, tmp_path):
+    folder = tmp_path / "released"
+    invoke("fit", files.csv, *asked, "-o", folder)
+    shutil.copytree(folder, tmp_path / "altered")
+    page = tmp_path / "altered" / "release.json"
+    page.write_text(page.read_text().replace('"epsilon": 1.0', '"epsilon": 0.5', 1))
+    for command in ("verify", "inspect", "report"):
+        fails(5, command, tmp_path / "altered")
+        assert invoke(command, folder).exit_code == 0
+    fails(5, "verify", tmp_path / "nothing-here")

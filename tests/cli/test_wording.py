@@ -1,0 +1,29 @@
+import pytest
+
+from eigenveil.cli.wording import in_options
+
+
+@pytest.mark.parametrize(
+    ("library", "command_line"),
+    [
+        (
+            "give bounds=(low, high) for the entries, or row_norm=R for the length",
+            "give --bounds LOW,HIGH for the entries, or --row-norm R for the length",
+        ),
+        (
+            "or mechanism='spherical' with assume_centered=True",
+            "or --mechanism spherical with --assume-centered",
+        ),
+        (
+            "choose adjacency='replace-one', or state n_components",
+            "choose --adjacency replace-one, or state --k",
+        ),
+        ("leave row_norm out", "leave --row-norm out"),
+        ("choose others with open_rows(path, columns=[...])", "choose others with --columns a,b"),
+        ("epsilon must be positive and finite", "epsilon must be positive and finite"),
+        ("spent epsilon = 1 of 2 at delta = 1e-06", "spent epsilon = 1 of 2 at delta = 1e-06"),
+        ("pass model=SpikedModel(...)", "pass model=SpikedModel(...)"),
+    ],
+)
+def test_arguments_become_options(library, command_line):
+    assert in_options(library) == command_line
