@@ -37,6 +37,7 @@ from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.numerics.spiked_model import SpikedModel
+from eigenveil.planner import Choice, Situation, choose
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
@@ -117,6 +118,7 @@ class Outcome(Generic[Result]):
     result: CentredResult[Result]
     n_rows: int | None  # or persons: where their number is public
     mechanism: str
+    reason: str  # why the planner chose it; empty where the caller did
     stated: StatedBounds
     guarantee: Guarantee
     balance: Balance | None  # of the ledger that was charged
@@ -132,7 +134,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Constructor arguments and the road from rows to a release."""
 
     mechanisms: ClassVar[Mapping[str, Family[Any]]]
-    default: ClassVar[str]
     pure_default: ClassVar[str]  # where a pure guarantee is asked for
     one_pass: ClassVar[str]  # a mechanism that reads centred rows once
     shrink: ClassVar[float]  # where rows are clipped, as a share of the reach of the stated box
@@ -140,7 +141,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon: float | None
     delta: float | None
     rho: float | None
-    mechanism: str | None
+    mechanism: str
     row_norm: float | None
     bounds: Any
     assume_centered: bool
@@ -153,11 +154,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         try:
             return self.mechanisms[name]
         except (KeyError, TypeError):
-            known = ", ".join(map(repr, self.mechanisms))
+            known = ", ".join(map(repr, ("auto", *self.mechanisms)))
             raise InvalidParameterError(f"mechanism must be one of: {known}") from None
 
-    def _default(self, budget: Budget) -> str:
-        return self.pure_default if budget.is_pure else self.default
+    def _situation(self, budget: Budget, adjacency: Adjacency, source: RowSource) -> Situation:
+        """What the planner may know: public numbers."""
+        raise NotImplementedError
 
     def _bounds(self, name: str, n_columns: int, trace_bound: float | None) -> StatedBounds:
         return StatedBounds.resolve(
@@ -188,10 +190,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Check everything public, read the rows, charge, add noise."""
         budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         adjacency = Adjacency.parse(self.adjacency)
-        name = self.mechanism or self._default(budget)
-        family = self._family(name)
+        automatic = isinstance(self.mechanism, str) and self.mechanism == "auto"
+        choice = None if automatic else Choice(mechanism=self.mechanism, reason="")
+        if choice is not None:
+            self._family(choice.mechanism)  # a mistyped name is found before the rows are
         noise, ledger = self._noise_and_ledger()
         source = self._open(X, groups)
+        if choice is None:
+            choice = choose(self._situation(budget, adjacency, source))
+        name, family = choice.mechanism, self._family(choice.mechanism)
         pure = budget.is_pure or family.gaussian is None
         if pure and family.pure is None:
             raise self._not_pure(name)
@@ -240,7 +247,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             assumption=assumption,
             protects=protects,
         )
-        return Outcome(result, rows, name, stated, guarantee, gate.balance)
+        return Outcome(result, rows, name, choice.reason, stated, guarantee, gate.balance)
 
     def _consider(self, asked: Asked) -> Asked:
         """Look at what was asked as a whole, before anything is charged."""
@@ -385,6 +392,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         ``unit`` turns the mechanism's matrix into what is released, ``error`` is the expected
         squared error of the centre in the same units.
         """
+        self.mechanism_, self.choice_ = outcome.mechanism, outcome.reason
         self.noise_scale_ = noise_scale * unit
         self.noise_floor_ = 0.0 if law is None else law.scaled(unit).floor(error)
         names = getattr(self, "feature_names_in_", None)
@@ -396,6 +404,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "on_invalid": self.on_invalid,
             "noise_scale": self.noise_scale_,
             "noise_floor": self.noise_floor_,
+            "choice": outcome.reason or None,
             "feature_names": None if names is None else [str(name) for name in names],
             **({} if outcome.balance is None else {"ledger": asdict(outcome.balance)}),
         }

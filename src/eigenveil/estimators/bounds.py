@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import Clip
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
 
-__all__ = ["StatedBounds"]
+__all__ = ["StatedBounds", "by_column"]
 
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
 _LARGEST = 1e50  # squares of bounds must not overflow
@@ -99,6 +99,14 @@ class StatedBounds:
             "row_norm": self.clip.row_norm if self.stated else None,
             "bounds": None if box is None else {"low": box[0].tolist(), "high": box[1].tolist()},
         }
+
+
+def by_column(bounds: Any) -> bool:
+    """Whether ranges are stated one for each column; what is no range is refused elsewhere."""
+    try:
+        return any(np.ndim(bound) > 0 for bound in bounds)
+    except TypeError:
+        return False
 
 
 def _number(name: str, value: Any) -> float:

@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from eigenveil.data.gram import public_rows
+from eigenveil.data.source import RowSource
 from eigenveil.estimators.base import Family, Outcome, PrivateEstimator, mean_score
+from eigenveil.estimators.bounds import by_column
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.covariance.adaptive import AdaptiveCov
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
@@ -24,6 +27,9 @@ from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.covariance.zero import ZeroCov
 from eigenveil.mechanisms.lifted import Lifted
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
+from eigenveil.planner import Situation
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
@@ -43,10 +49,12 @@ class PrivateCovariance(PrivateEstimator):
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for a
         pure guarantee.
-    mechanism : str, optional
-        By default ``"cleaned"``, which takes the known noise off the eigenvalues, and for a pure
-        epsilon ``"wishart"``. ``"adaptive-cleaned"`` first lowers the bound on rows privately:
-        better where the stated bound is generous, worse where variances rest on a few far rows.
+    mechanism : str
+        ``"auto"`` lets the planner choose from public numbers and records why:
+        ``"adaptive-cleaned"`` as a rule, ``"wishart"`` for a pure epsilon. ``"cleaned"`` takes the
+        known noise off the eigenvalues; ``"adaptive-cleaned"`` first lowers the bound on rows
+        privately, which is better where the stated bound is generous, and worse where variances
+        rest on a few far rows.
         To compare: ``"projection"``, ``"gauss"``, ``"separate"``, ``"adaptive"``,
         ``"exponential"``, ``"coinpress"``, ``"laplace"``, ``"zero"``; see the README.
     trace_bound : float, optional
@@ -64,6 +72,8 @@ class PrivateCovariance(PrivateEstimator):
         and ``"coinpress"``.
     precision_ : array of shape (n_features, n_features)
         The inverse of ``covariance_``, only where that is positive definite.
+    mechanism_, choice_ : str
+        The mechanism, and why ``"auto"`` chose it.
     location_ : array of shape (n_features,)
         The released centre; zero if ``assume_centered``.
     n_samples_ : int
@@ -133,7 +143,6 @@ class PrivateCovariance(PrivateEstimator):
             semidefinite=True,
         ),
     }
-    default = "cleaned"
     pure_default = "wishart"
     one_pass = "cleaned"
 
@@ -146,7 +155,7 @@ class PrivateCovariance(PrivateEstimator):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str | None = None,
+        mechanism: str = "auto",
         row_norm: float | None = None,
         bounds: Any = None,
         trace_bound: float | None = None,
@@ -168,6 +177,27 @@ class PrivateCovariance(PrivateEstimator):
         self.on_invalid = on_invalid
         self.ledger = ledger
         self.random_state = random_state
+
+    def _situation(self, budget: Budget, adjacency: Adjacency, source: RowSource) -> Situation:
+        both = self.row_norm is not None and self.bounds is not None
+        reach = n = None
+        if both:  # only then does the number of rows decide
+            reach = self._bounds("auto", source.n_columns, None).start.row_norm
+            counted = adjacency.count_is_public and source.rereadable
+            n = public_rows(source) if counted else None
+        return Situation(
+            task="covariance",
+            n=n,
+            d=source.n_columns,
+            budget=budget,
+            adjacency=adjacency,
+            row_norm=self.row_norm,
+            bounded=self.bounds is not None,
+            per_column=by_column(self.bounds),
+            reach=reach,
+            assume_centered=bool(self.assume_centered),
+            one_pass=not source.rereadable,
+        )
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release the covariance of ``X``: an array, a data frame, a path, or chunks.

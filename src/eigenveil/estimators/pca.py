@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows
-from eigenveil.data.source import RowSource, ScaledSource, is_streamed, open_rows
+from eigenveil.data.source import RowSource, ScaledSource, is_streamed, open_rows, protected
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
-from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.estimators.bounds import StatedBounds, by_column
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidDataError,
@@ -37,7 +37,9 @@ from eigenveil.mechanisms.pca.staged import StagedComponents
 from eigenveil.mechanisms.pca.tangent import TangentPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.numerics.spiked_model import SpikedModel
+from eigenveil.planner import Situation
 from eigenveil.planner.stages import Centring, Plan, free_centring
+from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian, Pure
@@ -107,11 +109,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for
         a pure guarantee.
-    mechanism : {"tangent", "spherical", "analyze-gauss", "gap-projector", "wishart", \
-"exponential", "laplace", "spiked"}, optional
-        How noise is added. By default ``"tangent"``; with ``row_norm`` ``"analyze-gauss"``; for a
-        pure guarantee ``"wishart"``. ``"exponential"`` and ``"laplace"`` are pure too.
-        ``"spiked"`` protects tables of a ``model`` only.
+    mechanism : {"auto", "tangent", "spherical", "analyze-gauss", "gap-projector", "wishart", \
+"exponential", "laplace", "spiked"}
+        How noise is added. ``"auto"`` lets the planner choose from public numbers and records why:
+        ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where stated ``bounds``
+        promise less error, ``"wishart"`` for a pure guarantee. ``"exponential"`` and ``"laplace"``
+        are pure too. ``"spiked"`` protects tables of a ``model`` only and is never chosen.
     row_norm : float, optional
         Public clipping distance of a row from the centre; rows are clipped instead of normalised.
     bounds : (low, high), optional
@@ -177,6 +180,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         are, and `inverse_transform` does not restore the mean.
     scale_ : array of shape (n_features,)
         What columns are divided by, infinite for a column that is left out; ones by default.
+    mechanism_, choice_ : str
+        The mechanism, and why ``"auto"`` chose it.
     n_components_, n_samples_ : int
         ``n_samples_`` is None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
@@ -247,7 +252,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         ),
         "spiked": Family(gaussian=_spiked, one_pass=False),
     }
-    default = "tangent"
     pure_default = "wishart"
     one_pass = "spherical"
 
@@ -262,7 +266,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str | None = None,
+        mechanism: str = "auto",
         row_norm: float | None = None,
         bounds: Any = None,
         assume_centered: bool = False,
@@ -296,10 +300,24 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     # From the arguments to a procedure: public numbers only.
 
-    def _default(self, budget: Budget) -> str:
-        if budget.is_pure:
-            return self.pure_default
-        return self.default if self.row_norm is None else "analyze-gauss"
+    def _situation(self, budget: Budget, adjacency: Adjacency, source: RowSource) -> Situation:
+        n = self._public_rows(adjacency, source)
+        k = self._most_rank(source) if isinstance(self.n_components, str) else None
+        # Directions are what these ways to a centre are for.
+        clips = self.bounds is not None and self.centring not in ("located", "paired")
+        return Situation(
+            task="pca",
+            n=n,
+            d=source.n_columns,
+            k=max(1, k) if k is not None else self._wanted(source, n),
+            budget=budget,
+            adjacency=adjacency,
+            row_norm=self.row_norm,
+            bounded=clips,
+            per_column=clips and by_column(self.bounds),
+            assume_centered=bool(self.assume_centered),
+            one_pass=not source.rereadable,
+        )
 
     def _normalises(self, name: str) -> bool:
         """Whether rows are scaled to unit length."""
@@ -355,14 +373,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self._check_model(asked)
         if isinstance(self.scale, str):
             self._check_private_scale(asked)
-        if self.variances and not self._normalises(name):
+        if self.variances and not self._normalises(name) and self.mechanism != "auto":
             raise InvalidParameterError(
                 "explained_variance_ is in the units of the data already: leave variances out"
             )
-        if asked.adjacency.count_is_public and asked.source.rereadable:
-            asked = replace(asked, n_rows=public_rows(asked.source))
+        asked = replace(asked, n_rows=self._public_rows(asked.adjacency, asked.source))
         private = isinstance(self.n_components, str)
-        k = min(_MOST_RANK, d - 1) if private else self._wanted(asked)
+        k = self._most_rank(asked.source) if private else self._wanted(asked.source, asked.n_rows)
         if name == "gap-projector" and k == d:
             raise InvalidParameterError(
                 "a gap needs fewer components than columns: state n_components"
@@ -372,7 +389,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InvalidParameterError(f"{name!r} needs the whole matrix: leave lazy out")
         if private:
             self._check_private_rank(asked, k, lazy)
-        if lazy and self.mechanism is None and name == "tangent":
+        if lazy and self.mechanism == "auto" and name == "tangent":
             # Without a matrix to average, a first release that is not followed up is lost.
             asked = replace(asked, mechanism="spherical", family=self._family("spherical"))
         asked = replace(asked, n_components=k, lazy=lazy, model=self.model)
@@ -380,9 +397,18 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise self._read_once()
         return asked
 
-    def _wanted(self, asked: Asked) -> int:
-        # One person's rows may have as many directions as there are columns.
-        d, n = asked.n_columns, None if asked.protects.owns_many else asked.n_rows
+    def _public_rows(self, adjacency: Adjacency, source: RowSource) -> int | None:
+        """Number of rows, or of groups, where it is public and reading it uses nothing up."""
+        public = adjacency.count_is_public and source.rereadable
+        return public_rows(source) if public else None
+
+    def _most_rank(self, source: RowSource) -> int:
+        return min(_MOST_RANK, source.n_columns - 1)
+
+    def _wanted(self, source: RowSource, n: int | None) -> int:
+        d = source.n_columns
+        if protected(source).owns_many:
+            n = None  # one person's rows may have as many directions as there are columns
         wanted: Any = self.n_components
         if wanted is None:
             wanted = min(d, d if n is None else n) if self.model is None else self.model.rank
@@ -502,7 +528,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def _plan(self, asked: Asked) -> Plan:
         normalise = self._normalises(asked.mechanism)
-        counted = asked.adjacency.count_is_public or (normalise and not self.variances)
+        variances = bool(self.variances) and normalise
+        counted = asked.adjacency.count_is_public or (normalise and not variances)
         return Plan(
             pure=asked.pure,
             centring=self._centring(asked),
@@ -513,7 +540,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             n_columns=asked.n_columns,
             max_rank=asked.n_components if isinstance(self.n_components, str) else None,
             scale=isinstance(self.scale, str),
-            variances=bool(self.variances),
+            variances=variances,
             count=self.assume_centered and not counted,
             lazy=asked.lazy,
         )
