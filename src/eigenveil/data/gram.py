@@ -117,9 +117,10 @@ def integer_blocks(
             rows = chunk[start : start + size]
             units = None if owners is None else owners[start : start + size]
             integers = buffer[: len(rows)]
-            if sizes is None or units is None:
+            if sizes is None:
                 each = np.ones(len(rows), dtype=np.int64)
             else:
+                assert units is not None  # of a source of units
                 each = sizes[units]
             yield Block(integers, clip.to_shares(rows, integers, each, linear=linear), units)
 
