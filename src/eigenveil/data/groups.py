@@ -92,6 +92,23 @@ class LabelledRows(RowSource, Protocol):
         ...
 
 
+class _Numbers(dict[Hashable, int]):
+    """Numbers of persons in the order in which they first appear, by every spelling of an id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._persons: dict[Hashable, int] = {}
+
+    def __missing__(self, label: Hashable) -> int:
+        number = self._persons.setdefault(_label(label), len(self._persons))
+        self[label] = number
+        return number
+
+    def of(self, labels: Iterable[Hashable]) -> NDArray[np.intp]:
+        """One for each label."""
+        return np.array([self[label] for label in labels], dtype=np.intp)
+
+
 class LabelledSource(UnitSource):
     """Rows of a file, one column of which says whose they are.
 
@@ -110,19 +127,14 @@ class LabelledSource(UnitSource):
         self.rows = source
         self.unit = Unit("person", column)
         self._source = source
-
-    @cached_property
-    def _numbers(self) -> dict[Hashable, int]:
-        """Persons as they first appear; filled by `unit_sizes`."""
-        return {}
+        self._numbers = _Numbers()
 
     @cached_property
     def unit_sizes(self) -> NDArray[np.int64]:
         """Number of rows of each person. Private."""
-        numbers, sizes = self._numbers, np.zeros(0, dtype=np.int64)
+        sizes = np.zeros(0, dtype=np.int64)
         for labels in self._source.labels():
-            units = [numbers.setdefault(label, len(numbers)) for label in map(_label, labels)]
-            more = np.bincount(np.array(units, dtype=np.intp), minlength=len(numbers))
+            more = np.bincount(self._numbers.of(labels), minlength=len(sizes))
             more[: len(sizes)] += sizes
             sizes = more.astype(np.int64)
         return sizes
@@ -134,9 +146,10 @@ class LabelledSource(UnitSource):
         """
         left = self.unit_sizes.copy()
         for chunk, labels in self._source.labelled_chunks():
-            units = np.array([self._numbers.get(_label(label), -1) for label in labels], np.intp)
-            np.subtract.at(left, units[units >= 0], 1)
-            if (units < 0).any() or (left < 0).any():
+            units = self._numbers.of(labels)
+            known = units < len(left)
+            np.subtract.at(left, units[known], 1)
+            if not known.all() or (left < 0).any():
                 raise InvalidDataError("the file changed while it was read: read it again")
             yield chunk, units
 
@@ -242,9 +255,10 @@ def _numbered(ids: Any) -> NDArray[np.intp]:
         places = np.empty(len(first), dtype=np.intp)
         places[np.argsort(first)] = np.arange(len(first))
         return np.asarray(places[inverse])
-    numbers: dict[Hashable, int] = {}
-    labels = map(_label, array.tolist())
-    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.intp)
+    try:
+        return _Numbers().of(array.tolist())
+    except TypeError:  # an id that is no value, such as a list
+        raise _missing() from None
 
 
 def _label(label: Any) -> Hashable:
