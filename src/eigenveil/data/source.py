@@ -254,6 +254,11 @@ class PairedSource:
             with np.errstate(all="ignore"):  # a warning would depend on the records
                 difference = np.multiply(self._rows[first], 0.5, dtype=np.float64)
                 difference -= np.multiply(self._rows[second], 0.5, dtype=np.float64)
+            # A cell is missing where it is in either row, but not where one is infinite.
+            lost = np.isnan(difference)
+            if lost.any():
+                lost &= np.isinf(self._rows[first]) | np.isinf(self._rows[second])
+                difference[lost] = np.inf
             yield difference if self._scaled is None else self._scaled(difference)
 
 

@@ -11,8 +11,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, validate_data
 
-from eigenveil.data.source import ArraySource, RowSource, as_table, is_streamed, open_rows
-from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.data.source import (
+    ArraySource,
+    RowSource,
+    ScaledSource,
+    as_table,
+    is_streamed,
+    open_rows,
+)
+from eigenveil.estimators.bounds import RowNorm, StatedBounds
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -123,11 +130,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     delta: float | None
     rho: float | None
     mechanism: str | None
-    row_norm: float | None
+    row_norm: RowNorm | None
     bounds: Any
     assume_centered: bool
+    scale: Any
     adjacency: str
     on_invalid: Literal["raise", "zero"]
+    on_missing: Literal["invalid", "centre"]
     ledger: Ledger | str | Path | None
     random_state: int | None
 
@@ -146,8 +155,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self.row_norm,
             self.bounds,
             n_columns=n_columns,
+            scale=self._public_scale(n_columns),
             assume_centered=self.assume_centered,
             on_invalid=self.on_invalid,
+            on_missing=self.on_missing,
             mechanism=name,
             shrink=self.shrink,
             trace_bound=trace_bound,
@@ -183,7 +194,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         gate = Gate(procedure.cost(), label=name, adjacency=adjacency, ledger=ledger, noise=noise)
         result = procedure.run(source, asked.stated.start, gate)
         rows = gate.rows
-        stated = replace(asked.stated, words=self._words(asked.stated, result))
+        stated = asked.stated.chosen(getattr(result.inner, "row_norm", None))
+        stated = replace(stated, words=(*self._words(stated, result), *self._missing_words()))
         del X, source, asked  # post-processing only from here
         kind, assumption = self._model()
         guarantee = Guarantee(
@@ -205,6 +217,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
         return stated.words_with(getattr(result.inner, "row_norm", None))
+
+    def _missing_words(self) -> tuple[str, ...]:
+        return ("empty cells taken as the centre's",) if self.on_missing == "centre" else ()
 
     def _model(self) -> tuple[Kind, str | None]:
         """Which tables the promise holds for."""
@@ -257,6 +272,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             f"well, or rho{choice}"
         )
 
+    def _too_few(self) -> InvalidParameterError:
+        return InvalidParameterError(
+            "too few rows for a private radius at this budget: state row_norm or bounds, or give a "
+            "larger budget"
+        )
+
     def _noise_and_ledger(self) -> tuple[NoiseSource, Ledger | None]:
         ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, Path)) else self.ledger
         if not (ledger is None or isinstance(ledger, Ledger)):
@@ -271,6 +292,52 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return SimulationSource(self.random_state), None
 
     def _open(self, X: Any) -> RowSource:
+        """The rows, with columns divided by the scales that were stated."""
+        source = self._as_it_is(X)
+        scale = self._public_scale(source.n_columns)
+        return source if scale is None else ScaledSource(source, scale)
+
+    def _public_scale(self, n_columns: int) -> NDArray[np.float64] | None:
+        """One positive number per column, where the caller stated any."""
+        if self.scale is None or (isinstance(self.scale, str) and self.scale == "private"):
+            return None
+        wrong = InvalidParameterError(
+            "scale must be 'private' or one positive number per column; never take it from the data"
+        )
+        try:
+            scale = np.array(np.broadcast_to(self.scale, (n_columns,)), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise wrong from None
+        if not ((scale > 0) & np.isfinite(scale)).all():
+            raise wrong
+        return scale
+
+    def _scales(self, result: CentredResult[Any]) -> NDArray[np.float64]:
+        """What columns were divided by: stated, released or one; infinite for one left out."""
+        if result.scale is not None:
+            return result.scale
+        stated = self._public_scale(self.n_features_in_)
+        return np.ones(self.n_features_in_) if stated is None else stated
+
+    def _scale_words(self, result: CentredResult[Any]) -> tuple[str, ...]:
+        if result.scale is not None:
+            left = int(np.sum(np.isinf(result.scale)))
+            out = f"; {left} left out, as theirs did not stand out" if left else ""
+            return (f"columns divided by private scales{out}",)
+        if self.scale is not None:
+            return ("columns divided by scales stated by the caller",)
+        return ()
+
+    def _check_private_scale(self, adjacency: Adjacency) -> None:
+        if self.bounds is not None:
+            raise InvalidParameterError("private scales need no bounds: leave one of them out")
+        if not adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "private scales need a public number of rows: give the scales, or choose "
+                "adjacency='replace-one'"
+            )
+
+    def _as_it_is(self, X: Any) -> RowSource:
         """Files, sources and iterators chunk by chunk; anything else as an array."""
         if not is_streamed(X):
             return ArraySource(self._check_table(X, reset=True))
@@ -329,6 +396,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             **outcome.stated.as_dict(),
             "assume_centered": bool(self.assume_centered),
             "on_invalid": self.on_invalid,
+            "on_missing": self.on_missing,
             "noise_scale": self.noise_scale_,
             "noise_floor": self.noise_floor_,
             "feature_names": None if names is None else [str(name) for name in names],
@@ -336,5 +404,5 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.on_invalid == "zero"
+        tags.input_tags.allow_nan = self.on_invalid == "zero" or self.on_missing == "centre"
         return tags

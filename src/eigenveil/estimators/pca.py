@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows
-from eigenveil.data.source import RowSource, ScaledSource, as_table, is_streamed, open_rows, tables
+from eigenveil.data.source import as_table, is_streamed, open_rows, tables
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator
-from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.estimators.bounds import RowNorm, StatedBounds
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidDataError,
@@ -85,13 +85,15 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         How noise is added. By default ``"tangent"``; with ``row_norm`` ``"analyze-gauss"``; for a
         pure guarantee ``"wishart"``. ``"exponential"`` and ``"laplace"`` are pure too.
         ``"spiked"`` protects tables of a ``model`` only.
-    row_norm : float, optional
+    row_norm : float or "private", optional
         Public clipping distance of a row from the centre; rows are clipped instead of normalised.
+        ``"private"`` finds one with a tenth of the budget at most. With ``scale`` it is a distance
+        of scaled rows.
     bounds : (low, high), optional
-        Public range of the entries: two numbers, or two arrays with one number per column. A
-        better centre where they are known. ``"analyze-gauss"``, ``"gap-projector"``,
-        ``"exponential"`` and ``"laplace"`` then clip rows at 1/sqrt(3) of the way to the farthest
-        corner.
+        Public range of the entries: two numbers, or two arrays with one number per column, as they
+        are before a ``scale`` divides them. A better centre where they are known.
+        ``"analyze-gauss"``, ``"gap-projector"``, ``"exponential"`` and ``"laplace"`` then clip rows
+        at 1/sqrt(3) of the way to the farthest corner.
     assume_centered : bool
         Take the origin as the centre.
     centring : {"mean", "located", "paired"}, optional
@@ -120,6 +122,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private.
     on_invalid : {"raise", "zero"}
         Whether a row with a missing or infinite value stops the fit or contributes nothing.
+    on_missing : {"invalid", "centre"}
+        Whether an empty cell (NaN) makes its row invalid or is taken as the centre's, which is zero
+        for differences of pairs. `transform` fills such cells with ``mean_``.
     ledger : Ledger or path, optional
         Charged before any noise is drawn; refuses what it cannot cover.
     random_state : int, optional
@@ -148,6 +153,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         are, and `inverse_transform` does not restore the mean.
     scale_ : array of shape (n_features,)
         What columns are divided by, infinite for a column that is left out; ones by default.
+    row_norm_ : float
+        Where rows were clipped, if that was chosen privately.
     n_components_, n_samples_ : int
         ``n_samples_`` is None where the number of rows is private.
     noise_scale_ : float
@@ -157,8 +164,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         1 %); public. One component between the two may be the error of the centre.
     plan_, shares_ : Plan, dict
         The stages of the release (``plan_.centring`` among them), and how the budget was split
-        among scale, centre, rank, components and variances: shares of mu^2, or of a pure epsilon.
-        Searches for a distance come on top.
+        among scale, centre, radius, rank, components and variances: shares of mu^2, or of a pure
+        epsilon. Searches for a centre, and for the distance of variances, come on top.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -226,7 +233,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         delta: float | None = None,
         rho: float | None = None,
         mechanism: str | None = None,
-        row_norm: float | None = None,
+        row_norm: RowNorm | None = None,
         bounds: Any = None,
         assume_centered: bool = False,
         centring: Literal["mean", "located", "paired"] | None = None,
@@ -236,6 +243,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         lazy: bool | None = None,
         adjacency: str = "replace-one",
         on_invalid: Literal["raise", "zero"] = "raise",
+        on_missing: Literal["invalid", "centre"] = "invalid",
         ledger: Ledger | str | Path | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -253,6 +261,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.lazy = lazy
         self.adjacency = adjacency
         self.on_invalid = on_invalid
+        self.on_missing = on_missing
         self.ledger = ledger
         self.random_state = random_state
         self.n_components = n_components
@@ -284,40 +293,21 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             return super()._bounds(name, n_columns, trace_bound)
         direction = "every row scaled to unit length about the centre, whatever its length"
         if self.bounds is None:
-            clip = Clip(row_norm=1.0, on_invalid=self.on_invalid)
+            clip = Clip(row_norm=1.0, on_invalid=self.on_invalid, on_missing=self.on_missing)
             return StatedBounds(clip, clip, (f"none needed: {direction}",), stated=False)
         boxed = super()._bounds(name, n_columns, trace_bound)
         return replace(boxed, words=(boxed.words[0], direction), stated=False)
-
-    def _open(self, X: Any) -> RowSource:
-        source = super()._open(X)
-        if self.scale is None or (isinstance(self.scale, str) and self.scale == "private"):
-            return source
-        return ScaledSource(source, self._public_scale(source.n_columns))
-
-    def _public_scale(self, n_columns: int) -> NDArray[np.float64]:
-        wrong = InvalidParameterError(
-            "scale must be 'private' or one positive number per column; never take it from the data"
-        )
-        try:
-            scale = np.array(np.broadcast_to(self.scale, (n_columns,)), dtype=np.float64)
-        except (TypeError, ValueError):
-            raise wrong from None
-        if not ((scale > 0) & np.isfinite(scale)).all():
-            raise wrong
-        if self.bounds is not None:
-            raise InvalidParameterError(
-                "bounds are those of the columns as they are: divide the columns yourself and "
-                "state the bounds of the result, or leave one of scale and bounds out"
-            )
-        return scale
 
     def _consider(self, asked: Asked) -> Asked:
         """The number of components, the form of the noise, and what goes together."""
         d, name = asked.n_columns, asked.mechanism
         self._check_model(asked)
         if isinstance(self.scale, str):
-            self._check_private_scale(asked)
+            self._check_private_scale(asked.adjacency)
+            if name == "gap-projector":
+                raise InvalidParameterError(
+                    "'gap-projector' needs to know its columns beforehand: give the scales"
+                )
         if self.variances and not self._normalises(name):
             raise InvalidParameterError(
                 "explained_variance_ is in the units of the data already: leave variances out"
@@ -380,19 +370,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 "or leave the mechanism out"
             )
 
-    def _check_private_scale(self, asked: Asked) -> None:
-        if self.bounds is not None:
-            raise InvalidParameterError("private scales need no bounds: leave one of them out")
-        if asked.mechanism == "gap-projector":
-            raise InvalidParameterError(
-                "'gap-projector' needs to know its columns beforehand: give the scales"
-            )
-        if not asked.adjacency.count_is_public:
-            raise UnsupportedNotionError(
-                "private scales need a public number of rows: give the scales, or choose "
-                "adjacency='replace-one'"
-            )
-
     def _check_model(self, asked: Asked) -> None:
         if asked.mechanism != "spiked":
             if self.model is not None:
@@ -411,6 +388,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InvalidParameterError(
                 "the model of 'spiked' bounds rows as they are: leave row_norm, bounds and scale "
                 "out"
+            )
+        if self.on_missing == "centre":
+            raise InvalidParameterError(
+                "the model of 'spiked' is one of complete rows: leave on_missing out"
             )
         if not asked.adjacency.count_is_public:
             raise UnsupportedNotionError(
@@ -433,8 +414,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 raise InvalidParameterError("leave centring out where the rows are centred")
             return "none"
         clips = not self._normalises(asked.mechanism)
+        free = asked.stated.private and self.bounds is None
         if self.centring is None and clips:
-            return "mean"
+            return "located" if free else "mean"
         if self.centring is None:
             return free_centring(
                 asked.budget,
@@ -445,11 +427,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             )
         if self.centring not in ("mean", "located", "paired"):
             raise InvalidParameterError("centring must be 'mean', 'located' or 'paired'")
-        if self.centring == "mean" and self.bounds is None and self.row_norm is None:
+        if self.centring == "mean" and self.bounds is None and (free or self.row_norm is None):
             raise BoundsRequiredError(
                 "centring='mean' needs bounds=(low, high) or row_norm: state one, or leave "
                 "centring out"
             )
+        if asked.stated.private and self.centring == "located":
+            return self.centring
         if (self.centring == "mean") != clips:
             raise InvalidParameterError(
                 "centring='mean' is for rows that are clipped, 'located' and 'paired' are for "
@@ -472,6 +456,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             variances=bool(self.variances),
             count=self.assume_centered and not counted,
             lazy=asked.lazy,
+            radius=asked.stated.private,
+            n_columns=asked.n_columns,
         )
 
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
@@ -481,6 +467,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InvalidParameterError(
                 "too few rows for variances at this budget: leave variances out, or state row_norm"
             )
+        if plan.radius and plan.too_few(Allowance(whole, asked.pure)):
+            raise self._too_few()
 
         def build(parameter: float) -> Procedure[CentredResult[Any]]:
             whole = Allowance(parameter, asked.pure)
@@ -493,7 +481,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return alone and asked.family.one_pass
 
     def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
-        words = list(stated.words)
+        words = list(stated.words_with(result.inner.row_norm) if stated.private else stated.words)
         match self._planned.centring:
             case "none":
                 words.append("the origin is taken as the centre")
@@ -506,13 +494,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 words = ["none needed: differences of pairs of rows, each scaled to unit length"]
                 if self._planned.bounded:
                     words.append("the stated range is not used")
-        if result.scale is not None:
-            left = int(np.sum(np.isinf(result.scale)))
-            out = f"; {left} left out, as theirs did not stand out" if left else ""
-            words.append(f"columns divided by private scales{out}")
-        elif self.scale is not None:
-            words.append("columns divided by scales stated by the caller")
-        if result.inner.row_norm is not None:
+        words += self._scale_words(result)
+        if result.inner.row_norm is not None and not stated.private:
             words.append(
                 f"rows pulled in to {result.inner.row_norm * self._pair:.6g} for the variances "
                 "(chosen privately)"
@@ -526,6 +509,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the components of ``X``: an array, a data frame, a path, or chunks."""
+        self.__dict__.pop("row_norm_", None)  # of an earlier fit
         outcome = self._release(X)
         del X
         self.plan_ = self._planned
@@ -549,6 +533,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.reliability_ = noisy.reliability
         self.privacy_ = outcome.guarantee
         settings = self._trust(outcome, noisy, unit)
+        if outcome.stated.private:
+            self.row_norm_ = settings["chosen_row_norm"] = outcome.stated.clip.row_norm
         self.release_ = Release(
             kind="pca",
             mechanism=outcome.mechanism,
@@ -570,11 +556,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def _place(self, outcome: Outcome[Any], components: NDArray[np.float64]) -> None:
         """Components, centre and scale for all columns, in the units of the data."""
         d = self.n_features_in_
-        if isinstance(self.scale, str):
-            assert outcome.result.scale is not None  # released first
-            self.scale_ = outcome.result.scale
-        else:
-            self.scale_ = np.ones(d) if self.scale is None else self._public_scale(d)
+        self.scale_ = self._scales(outcome.result)
         kept = np.flatnonzero(np.isfinite(self.scale_))
         self.components_ = np.zeros((len(components), d))
         self.components_[:, kept] = components
@@ -639,7 +621,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Scores of the rows of ``X``. They are NOT private with respect to ``X``.
 
-        With ``on_invalid="zero"`` a row with a missing or infinite value has NaN scores.
+        With ``on_invalid="zero"`` a row with a missing or infinite value has NaN scores; with
+        ``on_missing="centre"`` missing ones are taken as ``mean_``.
         """
         check_is_fitted(self)
         if not is_streamed(X):
@@ -651,6 +634,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def _scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         rows = rows.astype(np.float64, copy=False)
+        if self.on_missing == "centre":
+            rows = np.where(np.isnan(rows), self.mean_, rows)
         if self.on_invalid == "raise" and not np.isfinite(rows).all():
             raise InvalidDataError("a row to transform holds NaN or inf: fill it or drop the row")
         with np.errstate(invalid="ignore", over="ignore"):

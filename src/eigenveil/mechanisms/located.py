@@ -47,7 +47,8 @@ class Located(Generic[Result]):
     """First the centre, then ``inner`` about it. Fields are public, never data.
 
     ``bounded``: the row norm of the start is a bound on rows about it, so that the first step need
-    not search for a distance.
+    not search for a distance. ``directions``: ``inner`` sees directions of rows, of which the error
+    of the centre is a share; otherwise it is in their squared units.
     """
 
     name: ClassVar[str] = "located"
@@ -55,6 +56,7 @@ class Located(Generic[Result]):
     means: tuple[PrivateMean, ...]
     inner: Procedure[Result]
     bounded: bool = False
+    directions: bool = True
 
     @classmethod
     def build(
@@ -64,6 +66,7 @@ class Located(Generic[Result]):
         inner: Procedure[Result],
         *,
         bounded: bool = False,
+        directions: bool = True,
     ) -> Self:
         """Means at their shares; ``rows`` where their number is public."""
         return cls(
@@ -73,6 +76,7 @@ class Located(Generic[Result]):
             ),
             inner=inner,
             bounded=bounded,
+            directions=directions,
         )
 
     def cost(self) -> Cost:
@@ -85,7 +89,11 @@ class Located(Generic[Result]):
         """Read the rows four or five times; ``start`` says how they are read about the centre."""
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
         about = Clip(
-            row_norm=start.row_norm, centre=centre, box=start.box, on_invalid=start.on_invalid
+            row_norm=start.row_norm,
+            centre=centre,
+            box=start.box,
+            on_invalid=start.on_invalid,
+            on_missing=start.on_missing,
         )
         if not self.bounded:
             about = near(source, about, self.distance, gate)
@@ -103,6 +111,8 @@ class Located(Generic[Result]):
         error = min(1.0, 2 * rough.squared_error / about.row_norm**2)
         if about.row_norm in (SMALLEST_NORM, LARGEST_NORM):
             error = 1.0
+        if not self.directions:
+            error = rough.squared_error
         spike = error * (rough.count or 1.0)
         inner = self.inner.run(source, replace(start, centre=centre, spike=spike), gate)
         return CentredResult(centre, error, rough.count, inner)
