@@ -494,7 +494,7 @@ def _ranged_about_a_centre(mu, d, k):
     whole = Allowance(mu, pure=False)
 
     def build(rest):
-        inner = Ranged.build(whole, 400, d, GaussCov(mu=rest) if rest else ZeroCov())
+        inner = Ranged.build(whole, 400, GaussCov(mu=rest) if rest else ZeroCov(), columns=d)
         return Located.build(whole, 400, inner, directions=False)
 
     return build(math.sqrt(mu * mu - 2 * rho_of(build(0.0).cost())))

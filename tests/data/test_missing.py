@@ -58,7 +58,9 @@ def test_filling_is_putting_the_cell_at_the_centre(clip, query, adjacency):
     rows = holes()
     known = replace(clip, centre=None, box=None, on_missing="invalid")
     filled = query(open_rows(rows), clip, adjacency).value.units
-    assert np.array_equal(filled, query(open_rows(by_hand(rows, clip)), known, adjacency).value.units)
+    assert np.array_equal(
+        filled, query(open_rows(by_hand(rows, clip)), known, adjacency).value.units
+    )
     dropped = replace(clip, on_missing="invalid", on_invalid="zero")
     assert (filled != query(open_rows(rows), dropped, adjacency).value.units).any()
 

@@ -244,7 +244,7 @@ class PrivateCovariance(PrivateEstimator):
             whole = Allowance(parameter, asked.pure)
             inner = self._inner(asked, whole.part(shares["matrix"]))
             if asked.stated.private:
-                inner = Ranged.build(whole, asked.n_rows, asked.n_columns, inner)
+                inner = Ranged.build(whole, asked.n_rows, inner, columns=asked.n_columns)
             centred = self._centred(asked, whole, shares, inner)
             if "scale" not in shares:
                 return centred

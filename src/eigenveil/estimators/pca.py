@@ -457,7 +457,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             count=self.assume_centered and not counted,
             lazy=asked.lazy,
             radius=asked.stated.private,
-            n_columns=asked.n_columns,
         )
 
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:

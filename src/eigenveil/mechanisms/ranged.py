@@ -44,25 +44,32 @@ class Ranged:
     factor: float = 1.0
 
     @classmethod
-    def build(cls, whole: Allowance, rows: int | None, columns: int, inner: Procedure[Any]) -> Self:
+    def build(
+        cls,
+        whole: Allowance,
+        rows: int | None,
+        inner: Procedure[Any],
+        *,
+        columns: int | None = None,
+    ) -> Self:
         """At its share of ``whole``; ``rows`` where their number is public.
 
-        The level is the highest, up to 0.75, that the share finds reliably. The noise of the matrix
-        grows with R^2: about R^2 d/(n mu), or R^2 d^1.5/(n epsilon), beside a covariance of R^2/
-        sqrt(d) at least. Where that leaves room, R reaches farther, as far rows carry much of the
-        variance of heavy tails.
+        The level is the highest, up to 0.75, that the share finds reliably. ``columns`` is given
+        where variances count, which may rest on a few far rows: R then reaches farther, as far as
+        noise allows. That of the matrix is about R^2 d/(n mu), or R^2 d^1.5/(n epsilon), beside a
+        covariance of R^2/sqrt(d) at least.
         """
         epsilon = whole.part(RADIUS_SHARE).strength
         if rows is None:
             return cls(distance=PrivateQuantile(epsilon=epsilon, level=_LEVEL), inner=inner)
         level = min(_LEVEL, max(0.5, 1 - 2 * _SCALES / (rows * epsilon)))
         epsilon = min(epsilon, 2 * _SCALES / (rows * (1 - level)))
+        distance = PrivateQuantile(epsilon=epsilon, level=level)
+        if columns is None:
+            return cls(distance=distance, inner=inner)
         room = _NOISE * rows * whole.strength / columns ** (2 if whole.pure else 1.5)
-        return cls(
-            distance=PrivateQuantile(epsilon=epsilon, level=level),
-            inner=inner,
-            factor=min(_MOST, math.sqrt(max(1.0, room))),
-        )
+        factor = min(_MOST, math.sqrt(max(1.0, room)))
+        return cls(distance=distance, inner=inner, factor=factor)
 
     def cost(self) -> Cost:
         """Both steps, composed."""

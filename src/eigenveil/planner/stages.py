@@ -84,8 +84,6 @@ class Plan:
         Whether noise is drawn for products.
     radius : bool
         Whether a radius is bought that rows are clipped at.
-    n_columns : int
-        Number of columns.
 
     """
 
@@ -101,7 +99,6 @@ class Plan:
     count: bool
     lazy: bool
     radius: bool = False
-    n_columns: int = 1
 
     @property
     def n_differences(self) -> int | None:
@@ -141,7 +138,7 @@ class Plan:
         """All stages around ``inner``, which releases the components."""
         staged: Procedure[Any] = self._staged(whole, inner)
         if self.radius:
-            staged = Ranged.build(whole, self.n_rows, self.n_columns, staged)
+            staged = Ranged.build(whole, self.n_rows, staged)
         centred = self._centred(whole, staged)
         if not self.scale:
             return centred
