@@ -85,4 +85,4 @@ class Ranged:
             )
         radius = min(clip.row_norm, self.factor * found)
         released = self.inner.run(source, replace(clip, row_norm=radius), gate)
-        return released if released.row_norm else replace(released, row_norm=radius)
+        return replace(released, row_norm=radius) if released.row_norm is None else released
