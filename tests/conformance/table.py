@@ -65,6 +65,7 @@ from eigenveil.mechanisms import (
     PrivateVariances,
     ProductNoise,
     ProjectedCov,
+    Ranged,
     Scaled,
     SeparateCov,
     SparseVector,
@@ -91,6 +92,7 @@ from eigenveil.privacy.cost import Cost
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
 DIRECTIONS = replace(CLIP, normalise=True)
+FILLED = replace(CLIP, on_missing="centre")
 ROWS = 20  # a public number of them, where a mechanism asks for one
 
 
@@ -300,6 +302,28 @@ def _scaled(mechanism, rows, adjacency, gate):
     return np.append(1 / released.scale, _matrix(released.inner))
 
 
+def _with_distances(rows):
+    """The same rows in fixed company that has distances."""
+    return np.vstack([np.random.default_rng(4).standard_normal((400, rows.shape[1])), rows])
+
+
+def _ranged(clip, read):
+    """A refusal is an outcome like any other."""
+
+    def run(mechanism, rows, adjacency, gate):
+        rows = _with_distances(rows)
+        try:
+            return read(mechanism.run(open_rows(rows), clip, gate))
+        except NothingFoundError:
+            return np.zeros(1)
+
+    return run
+
+
+def _within_radius(released):
+    return np.append(_matrix(released), released.row_norm)
+
+
 def _tested(mechanism, rows, adjacency, gate):
     """A refusal is an outcome like any other."""
     rows = _with_a_gap(rows)
@@ -465,6 +489,17 @@ def _located_pure(epsilon, d, k):
     return Located.build(Allowance(epsilon, pure=True), ROWS, LapCov(epsilon=epsilon - spent))
 
 
+def _ranged_about_a_centre(mu, d, k):
+    """A centre, a radius and a matrix, as they are built for rows without any bound."""
+    whole = Allowance(mu, pure=False)
+
+    def build(rest):
+        inner = Ranged.build(whole, 400, GaussCov(mu=rest) if rest else ZeroCov(), columns=d)
+        return Located.build(whole, 400, inner, directions=False)
+
+    return build(math.sqrt(mu * mu - 2 * rho_of(build(0.0).cost())))
+
+
 def _threshold(mu, d, k):
     """Three equal shares of rho."""
     each = mu / math.sqrt(3)
@@ -563,6 +598,15 @@ LOCATED = {
     "trials": 1000,
     "shows": False,
 }
+RANGED = {
+    "query": lambda rows, adjacency: _distances(_with_distances(rows), adjacency),
+    "read": lambda released: released,
+    "norm": "linf",
+    "sensitivity": ONE,
+    "worst_pair": _long_and_short,
+    "trials": 1000,
+    "shows": False,
+}
 OCTAVES = {
     "query": _octaves,
     "run": _one_step(_octaves),
@@ -589,6 +633,13 @@ TABLE = [
         "covariance.gauss",
         lambda mu, d, k: GaussCov(mu=mu),
         deviation=_symmetric_sigma,
+    ),
+    _case(
+        "gauss of filled rows",
+        "covariance.gauss",
+        lambda mu, d, k: GaussCov(mu=mu),
+        query=lambda rows, adjacency: second_moment(open_rows(rows), FILLED, adjacency),
+        run=lambda step, rows, adjacency, gate: step.run(open_rows(rows), FILLED, gate),
     ),
     _case(
         "gauss on directions",
@@ -951,6 +1002,50 @@ TABLE = [
     ),
     _case("located", "located", _located, **LOCATED),
     _case("located pure", "located", _located_pure, **(LOCATED | PURE)),
+    _case(
+        "located of filled rows",
+        "located",
+        _located,
+        **(
+            LOCATED
+            | {
+                "run": lambda step, rows, adjacency, gate: step.run(
+                    open_rows(rows), replace(FILLED, normalise=True), gate
+                )
+            }
+        ),
+    ),
+    _case(
+        "ranged",
+        "ranged",
+        lambda mu, d, k: Ranged(
+            distance=PrivateQuantile(epsilon=math.sqrt(0.2) * mu, level=0.5),
+            inner=GaussCov(mu=math.sqrt(0.8) * mu * (1 - 2**-40)),
+            factor=2.0,
+        ),
+        run=_ranged(replace(CLIP, row_norm=LARGEST_NORM), _within_radius),
+        **RANGED,
+    ),
+    _case(
+        "ranged pure",
+        "ranged",
+        lambda epsilon, d, k: Ranged(
+            distance=PrivateQuantile(epsilon=0.4 * epsilon, level=0.5),
+            inner=LapCov(epsilon=0.6 * epsilon),
+        ),
+        run=_ranged(replace(CLIP, row_norm=LARGEST_NORM), _within_radius),
+        **(RANGED | PURE),
+    ),
+    _case(
+        "ranged about a private centre",
+        "ranged",
+        _ranged_about_a_centre,
+        run=_ranged(
+            replace(FILLED, row_norm=LARGEST_NORM),
+            lambda released: _centred_entries(released, _within_radius),
+        ),
+        **RANGED,
+    ),
     _case(
         "paired",
         "paired",

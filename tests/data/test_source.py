@@ -345,7 +345,8 @@ def test_differences_of_other_dtypes_are_those_of_floats(dtype):
 @pytest.mark.filterwarnings("error")
 def test_differences_neither_overflow_nor_warn():
     assert np.abs(differences([[1.7e308], [-1.7e308]])).item() == 1.7e308
-    assert np.isnan(differences([[np.inf], [np.inf]])).all()
+    assert np.isinf(differences([[np.inf], [np.inf]])).all()
+    assert np.isinf(differences([[np.nan], [-np.inf]])).all()  # invalid, not missing
     assert np.isinf(differences([[np.inf], [1.0]])).all()
     assert np.isnan(differences([[np.nan], [1.0]])).all()
     scale = np.array([1e-50, np.inf])

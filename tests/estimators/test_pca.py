@@ -433,7 +433,6 @@ MISTAKES = [
     ({"scale": "auto"}, InvalidParameterError, "one positive number per column"),
     ({"scale": [1.0, 0.0, 1.0, 1.0]}, InvalidParameterError, "one positive number per column"),
     ({"scale": [1.0, 2.0]}, InvalidParameterError, "one positive number per column"),
-    ({"scale": 2.0, "bounds": (0, 1)}, InvalidParameterError, "divide the columns yourself"),
     ({"scale": "private", "bounds": (0, 1)}, InvalidParameterError, "leave one of them out"),
     ({"scale": "private", "adjacency": "add-remove"}, UnsupportedNotionError, "number of rows"),
     ({"variances": True, "row_norm": 1.0}, InvalidParameterError, "leave variances out"),

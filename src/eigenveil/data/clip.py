@@ -10,6 +10,9 @@ A normalised row is scaled to the unit sphere whatever its length, so that its d
 counts and no bound R is needed; a row at the centre, or within 1e-145 of it, has no direction and
 stays there. It is the limit of clipping at a radius of zero.
 
+An empty entry makes its row invalid, or lies at the centre: then it is zero in the row about the
+centre, whatever happens to that row next. Proof: docs/proofs/missing.md.
+
 A lifted row has one more coordinate, the constant :math:`\gamma R`, and the ball the radius
 :math:`R\sqrt{1 + \gamma^2}`: the second moment then holds the sum and the count as well.
 """
@@ -57,6 +60,9 @@ class Clip:
         Lowest and highest value of each column; entries outside are clamped.
     on_invalid : {"raise", "zero"}
         Whether a row with a non-finite entry stops the run or contributes nothing.
+    on_missing : {"invalid", "centre"}
+        Whether an empty entry (NaN) makes its row invalid or is taken as the centre's; an infinite
+        one is invalid in either case.
     lift : float
         The constant coordinate of every valid row as a share of ``row_norm``; none if zero.
     spike : float
@@ -76,6 +82,7 @@ class Clip:
     centre: NDArray[np.float64] | None = None
     box: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     on_invalid: Literal["raise", "zero"] = "raise"
+    on_missing: Literal["invalid", "centre"] = "invalid"
     lift: float = 0.0
     spike: float = 0.0
     transform: NDArray[np.float64] | None = None
@@ -87,6 +94,8 @@ class Clip:
             raise InvalidParameterError("row_norm must be positive (between 1e-50 and 1e50)")
         if self.on_invalid not in ("raise", "zero"):
             raise InvalidParameterError("on_invalid must be 'raise' or 'zero'")
+        if self.on_missing not in ("invalid", "centre"):
+            raise InvalidParameterError("on_missing must be 'invalid' or 'centre'")
 
     @property
     def radius(self) -> float:
@@ -175,6 +184,7 @@ class Clip:
             np.clip(moved, *self.box, out=moved)
             if self.centre is not None:
                 moved -= self.centre
+            self._fill(rows, moved)
             moved[invalid] = 0.0
             squares = _squared_norms(moved)
         else:
@@ -182,6 +192,7 @@ class Clip:
                 moved[...] = rows
             else:
                 np.subtract(rows, self.centre, out=moved)
+            self._fill(rows, moved)
             squares = _squared_norms(moved)
             invalid = self._invalid(rows, squares)
             moved[invalid] = 0.0
@@ -193,6 +204,11 @@ class Clip:
         if self.transform is not None or self.stretch is not None:
             squares = _squared_norms(moved)
         return invalid, squares
+
+    def _fill(self, rows: NDArray[Any], moved: NDArray[np.float64]) -> None:
+        """Empty entries of rows lie at the centre, which is zero in ``moved``."""
+        if self.on_missing == "centre":
+            moved[np.isnan(rows)] = 0.0
 
     def check(self, rows: NDArray[Any]) -> None:
         """Stop at a row that stops a run, before anything is charged."""
@@ -241,11 +257,20 @@ class Clip:
     def _invalid(self, rows: NDArray[Any], sums: NDArray[np.float64]) -> NDArray[np.intp]:
         """Rows with a non-finite entry, which are among those with a non-finite sum."""
         suspects = np.flatnonzero(~np.isfinite(sums))
-        invalid = suspects[~np.isfinite(rows[suspects]).all(axis=1)]
+        entries = rows[suspects]
+        fills = self.on_missing == "centre"
+        broken = np.isinf(entries) if fills else ~np.isfinite(entries)
+        invalid = suspects[broken.any(axis=1)]
         if len(invalid) and self.on_invalid == "raise":
+            if fills:
+                raise InvalidDataError(
+                    "a row holds an infinite value, which on_missing does not fill: clean the "
+                    "data, or pass on_invalid='zero' to let such rows contribute nothing"
+                )
             raise InvalidDataError(
                 "a row holds a missing or infinite value, or text: clean the data, choose numeric "
-                "columns, or pass on_invalid='zero' to let such rows contribute nothing"
+                "columns, pass on_missing='centre' to take empty cells as the centre's, or "
+                "on_invalid='zero' to let such rows contribute nothing"
             )
         return np.asarray(invalid)
 

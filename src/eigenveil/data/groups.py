@@ -23,6 +23,7 @@ from eigenveil.data.source import (
     RowSource,
     ScaledSource,
     UnitSource,
+    half_differences,
     tables,
     unit_tables,
 )
@@ -215,9 +216,7 @@ class PairedUnits(UnitSource):
             pairs = np.searchsorted(ends, places, side="right")
             within = places - (ends - self._lengths)[pairs]
             first, second = self._owned[self._starts[:, pairs] + within % self._sizes[:, pairs]]
-            with np.errstate(all="ignore"):  # a warning would depend on the records
-                difference = np.multiply(self._table[first], 0.5, dtype=np.float64)
-                difference -= np.multiply(self._table[second], 0.5, dtype=np.float64)
+            difference = half_differences(self._table[first], self._table[second])
             yield difference if self._scaled is None else self._scaled(difference), pairs
 
 

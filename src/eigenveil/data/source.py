@@ -35,6 +35,7 @@ __all__ = [
     "ScaledSource",
     "UnitSource",
     "as_table",
+    "half_differences",
     "is_streamed",
     "open_rows",
     "protected",
@@ -392,10 +393,22 @@ class PairedSource:
         size = max(1, _CHUNK_BYTES // (8 * self._rows.shape[1]))
         for start in range(0, len(self._pairs), size):
             first, second = self._pairs[start : start + size].T
-            with np.errstate(all="ignore"):  # a warning would depend on the records
-                difference = np.multiply(self._rows[first], 0.5, dtype=np.float64)
-                difference -= np.multiply(self._rows[second], 0.5, dtype=np.float64)
+            difference = half_differences(self._rows[first], self._rows[second])
             yield difference if self._scaled is None else self._scaled(difference)
+
+
+def half_differences(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
+    """(x - y)/2 of rows, each halved before, so that none overflows.
+
+    A cell is missing where it is in either row, but not where one is infinite.
+    """
+    with np.errstate(all="ignore"):  # a warning would depend on the records
+        difference = np.multiply(first, 0.5, dtype=np.float64)
+        difference -= np.multiply(second, 0.5, dtype=np.float64)
+    lost = np.isnan(difference)
+    if lost.any():
+        difference[lost & (np.isinf(first) | np.isinf(second))] = np.inf
+    return np.asarray(difference)
 
 
 class ScaledSource:

@@ -17,6 +17,7 @@ from eigenveil.data.groups import GroupedSource
 from eigenveil.data.source import (
     ArraySource,
     RowSource,
+    ScaledSource,
     UnitSource,
     as_table,
     is_streamed,
@@ -24,7 +25,7 @@ from eigenveil.data.source import (
     protected,
     tables,
 )
-from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.estimators.bounds import RowNorm, StatedBounds
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -142,11 +143,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     delta: float | None
     rho: float | None
     mechanism: str
-    row_norm: float | None
+    row_norm: RowNorm | None
     bounds: Any
     assume_centered: bool
+    scale: Any
     adjacency: str
     on_invalid: Literal["raise", "zero"]
+    on_missing: Literal["invalid", "centre"]
     ledger: Ledger | str | Path | None
     random_state: int | None
 
@@ -166,8 +169,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self.row_norm,
             self.bounds,
             n_columns=n_columns,
+            scale=self._public_scale(n_columns),
             assume_centered=self.assume_centered,
             on_invalid=self.on_invalid,
+            on_missing=self.on_missing,
             mechanism=name,
             shrink=self.shrink,
             trace_bound=trace_bound,
@@ -229,10 +234,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         )
         result = procedure.run(source, asked.stated.start, gate)
         rows = gate.rows
-        words = self._words(asked.stated, result)
+        stated = asked.stated.chosen(getattr(result.inner, "row_norm", None))
+        words = (*self._words(stated, result), *self._missing_words())
         if protects.owns_many:
             words = (*words, f"all rows of one {protects.name} together weigh as one row")
-        stated = replace(asked.stated, words=words)
+        stated = replace(stated, words=words)
         del X, groups, source, asked  # post-processing only from here
         kind, assumption = self._model()
         guarantee = Guarantee(
@@ -255,6 +261,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
         return stated.words_with(getattr(result.inner, "row_norm", None))
+
+    def _missing_words(self) -> tuple[str, ...]:
+        return ("empty cells taken as the centre's",) if self.on_missing == "centre" else ()
 
     def _model(self) -> tuple[Kind, str | None]:
         """Which tables the promise holds for."""
@@ -307,6 +316,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             f"well, or rho{choice}"
         )
 
+    def _too_few(self) -> InvalidParameterError:
+        return InvalidParameterError(
+            "too few rows for a private radius at this budget: state row_norm or bounds, or give a "
+            "larger budget"
+        )
+
     def _noise_and_ledger(self) -> tuple[NoiseSource, Ledger | None]:
         ledger = Ledger(self.ledger) if isinstance(self.ledger, (str, Path)) else self.ledger
         if not (ledger is None or isinstance(ledger, Ledger)):
@@ -321,11 +336,54 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return SimulationSource(self.random_state), None
 
     def _open(self, X: Any, groups: Any) -> RowSource:
-        """Rows, and where ``groups`` says so whose they are."""
-        source = self._open_rows(X)
-        return source if groups is None else GroupedSource(source, groups)
+        """Rows, whose they are, and columns divided by the scales that were stated."""
+        source = self._as_it_is(X)
+        if groups is not None:
+            source = GroupedSource(source, groups)
+        scale = self._public_scale(source.n_columns)
+        return source if scale is None else ScaledSource(source, scale)
 
-    def _open_rows(self, X: Any) -> RowSource:
+    def _public_scale(self, n_columns: int) -> NDArray[np.float64] | None:
+        """One positive number per column, where the caller stated any."""
+        if self.scale is None or (isinstance(self.scale, str) and self.scale == "private"):
+            return None
+        wrong = InvalidParameterError(
+            "scale must be 'private' or one positive number per column; never take it from the data"
+        )
+        try:
+            scale = np.array(np.broadcast_to(self.scale, (n_columns,)), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise wrong from None
+        if not ((scale > 0) & np.isfinite(scale)).all():
+            raise wrong
+        return scale
+
+    def _scales(self, result: CentredResult[Any]) -> NDArray[np.float64]:
+        """What columns were divided by: stated, released or one; infinite for one left out."""
+        if result.scale is not None:
+            return result.scale
+        stated = self._public_scale(self.n_features_in_)
+        return np.ones(self.n_features_in_) if stated is None else stated
+
+    def _scale_words(self, result: CentredResult[Any]) -> tuple[str, ...]:
+        if result.scale is not None:
+            left = int(np.sum(np.isinf(result.scale)))
+            out = f"; {left} left out, as theirs did not stand out" if left else ""
+            return (f"columns divided by private scales{out}",)
+        if self.scale is not None:
+            return ("columns divided by scales stated by the caller",)
+        return ()
+
+    def _check_private_scale(self, adjacency: Adjacency) -> None:
+        if self.bounds is not None:
+            raise InvalidParameterError("private scales need no bounds: leave one of them out")
+        if not adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "private scales need a public number of rows: give the scales, or choose "
+                "adjacency='replace-one'"
+            )
+
+    def _as_it_is(self, X: Any) -> RowSource:
         """Files, sources and iterators chunk by chunk; anything else as an array."""
         if not is_streamed(X):
             return ArraySource(self._check_table(X, reset=True))
@@ -372,8 +430,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         none = of_rows(np.empty((0, source.n_columns)))
         return np.concatenate([none, *map(of_rows, tables(rows))])
 
-    def _floats(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def _floats(self, rows: NDArray[Any], centre: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Empty cells as the fit was told; the others numbers, if they must be."""
         rows = rows.astype(np.float64, copy=False)
+        if self.on_missing == "centre":
+            rows = np.where(np.isnan(rows), centre, rows)
         if self.on_invalid == "raise" and not np.isfinite(rows).all():
             raise InvalidDataError("a row holds NaN or inf: fill it or drop the row")
         return rows
@@ -402,6 +463,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             **outcome.stated.as_dict(),
             "assume_centered": bool(self.assume_centered),
             "on_invalid": self.on_invalid,
+            "on_missing": self.on_missing,
             "noise_scale": self.noise_scale_,
             "noise_floor": self.noise_floor_,
             "choice": outcome.reason or None,
@@ -411,7 +473,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.on_invalid == "zero"
+        tags.input_tags.allow_nan = self.on_invalid == "zero" or self.on_missing == "centre"
         return tags
 
 

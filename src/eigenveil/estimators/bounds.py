@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
+from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
 
-__all__ = ["StatedBounds", "by_column"]
+__all__ = ["RowNorm", "StatedBounds", "by_column"]
 
+RowNorm = float | Literal["private"]
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
 _LARGEST = 1e50  # squares of bounds must not overflow
 _MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
@@ -32,6 +33,10 @@ class StatedBounds:
         The bounds and their origin, for the guarantee.
     stated : bool
         Whether ``clip`` has a length that rows are clipped at.
+    private : bool
+        Whether that length is chosen privately.
+    box : pair of arrays, optional
+        The stated range in the units of the columns; that of ``clip`` is in scaled ones.
 
     """
 
@@ -39,62 +44,81 @@ class StatedBounds:
     clip: Clip
     words: tuple[str, ...]
     stated: bool = True
+    private: bool = False
+    box: Box | None = None
 
     @classmethod
     def resolve(
         cls,
-        row_norm: float | None,
+        row_norm: RowNorm | None,
         bounds: Any,
         *,
         n_columns: int,
+        scale: NDArray[np.float64] | None,
         assume_centered: bool,
         on_invalid: Literal["raise", "zero"],
+        on_missing: Literal["invalid", "centre"],
         mechanism: str,
         shrink: float,
         trace_bound: float | None = None,
     ) -> "StatedBounds":
         """Validate what the caller gave; refuse where nothing bounds a row.
 
-        Without ``row_norm``, rows are clipped at ``shrink`` times the reach of the box.
+        Without ``row_norm``, rows are clipped at ``shrink`` times the reach of the box. ``scale``
+        divides columns, and with them the box.
         """
         if row_norm is None and bounds is None:
             raise BoundsRequiredError(
-                f"{mechanism!r} needs a public bound: give bounds=(low, high) for the entries, "
-                "or row_norm=R for the length of a row; never take it from the data"
+                f"{mechanism!r} needs a bound: give bounds=(low, high) for the entries or "
+                "row_norm=R for the length of a row, never taken from the data, or "
+                "row_norm='private' to pay for one"
             )
-        box = None if bounds is None else _box(bounds, n_columns)
+        stated = box = None if bounds is None else _box(bounds, n_columns)
         centre = None
         words = []
-        if box is not None:
-            words.append(f"entries clamped to {_intervals(box)} (stated by the caller)")
+        if stated is not None:
+            words.append(f"entries clamped to {_intervals(stated)} (stated by the caller)")
+            box = stated if scale is None else _divided(stated, scale)
             centre = None if assume_centered else (box[0] + box[1]) / 2
-        if row_norm is not None:
-            norm, origin = _number("row_norm", row_norm), "stated by the caller"
+        private = isinstance(row_norm, str)
+        if private:
+            if row_norm != "private":
+                raise InvalidParameterError("row_norm must be a positive number or 'private'")
+            norm = LARGEST_NORM if box is None else _reach(box, centre)
+        elif row_norm is not None:
+            norm = _number("row_norm", row_norm)
+            words.append(_pulled(norm, "stated by the caller"))
         else:
-            norm, origin = shrink * _reach(box, centre), "a public rule from the stated range"
-        words.append(
-            f"rows farther than {norm:.6g} from the centre pulled in to that distance, which "
-            f"shrinks their variance ({origin})"
-        )
+            norm = shrink * _reach(box, centre)
+            words.append(_pulled(norm, "a public rule from the stated range"))
         if trace_bound is not None:
             most = _trace(trace_bound, norm)
             words.append(
                 f"total variance held at {most:.6g} after the noise (stated by the caller)"
             )
-        clip = Clip(row_norm=norm, box=box, on_invalid=on_invalid)
+        clip = Clip(row_norm=norm, box=box, on_invalid=on_invalid, on_missing=on_missing)
         # Before the centre is known, a row is bounded by the box or else by the same norm.
         reach = norm if box is None else _reach(box, centre)
-        return cls(replace(clip, row_norm=reach, centre=centre), clip, tuple(words))
+        start = replace(clip, row_norm=reach, centre=centre)
+        return cls(start, clip, tuple(words), not private, private, stated)
+
+    def chosen(self, radius: float | None) -> "StatedBounds":
+        """With the length that was chosen privately, where it was to be."""
+        if not self.private or radius is None:
+            return self
+        return replace(self, clip=replace(self.clip, row_norm=radius), stated=True)
 
     def words_with(self, chosen: float | None) -> tuple[str, ...]:
-        """The words, and the bound that a mechanism chose privately within the stated one."""
+        """The words, and the bound that was chosen privately, within the stated one if any."""
         if chosen is None:
             return self.words
+        if self.private:
+            return (*self.words, _pulled(chosen, "chosen privately"))
         return (*self.words, f"rows then pulled in to {chosen:.6g} (chosen privately)")
 
     def as_dict(self) -> dict[str, Any]:
         """For the settings of a release."""
-        box = self.clip.box
+        box = self.box
         return {
             "row_norm": self.clip.row_norm if self.stated else None,
             "bounds": None if box is None else {"low": box[0].tolist(), "high": box[1].tolist()},
@@ -107,6 +131,23 @@ def by_column(bounds: Any) -> bool:
         return any(np.ndim(bound) > 0 for bound in bounds)
     except TypeError:
         return False
+
+
+def _pulled(norm: float, origin: str) -> str:
+    return (
+        f"rows farther than {norm:.6g} from the centre pulled in to that distance, which shrinks "
+        f"their variance ({origin})"
+    )
+
+
+def _divided(box: Box, scale: NDArray[np.float64]) -> Box:
+    with np.errstate(over="ignore"):
+        low, high = box[0] / scale, box[1] / scale
+    if not max(np.abs(low).max(), np.abs(high).max()) <= _LARGEST:
+        raise InvalidParameterError(f"bounds divided by the scales must lie within {_LARGEST:g}")
+    if not (high - low).max() > 1 / _LARGEST:
+        raise InvalidParameterError("bounds divided by the scales leave no room")
+    return low, high
 
 
 def _number(name: str, value: Any) -> float:

@@ -1,6 +1,8 @@
 """A covariance matrix under differential privacy."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,9 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.source import RowSource
-from eigenveil.estimators.base import Family, Outcome, PrivateEstimator, mean_score
-from eigenveil.estimators.bounds import by_column
+from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
+from eigenveil.estimators.bounds import RowNorm, StatedBounds, by_column
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.base import Procedure
+from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
 from eigenveil.mechanisms.covariance.adaptive import AdaptiveCov
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov
@@ -26,10 +31,18 @@ from eigenveil.mechanisms.covariance.separate import SeparateCov
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.covariance.zero import ZeroCov
 from eigenveil.mechanisms.lifted import Lifted
+from eigenveil.mechanisms.located import SHARES, Located, enough_rows
+from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.ranged import RADIUS_SHARE, Ranged
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale
+from eigenveil.mechanisms.scaled import SCALE_SHARE, Scaled
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.planner import Situation
+from eigenveil.planner.stages import Centring, too_few
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
@@ -59,17 +72,35 @@ class PrivateCovariance(PrivateEstimator):
         ``"exponential"``, ``"coinpress"``, ``"laplace"``, ``"zero"``; see the README.
     trace_bound : float, optional
         Public bound on the total variance, if a smaller one than ``row_norm`` squared is known. It
-        is enforced after the noise, whichever the mechanism.
-    row_norm, bounds, assume_centered, adjacency, on_invalid, ledger, random_state
+        is enforced after the noise, whichever the mechanism. Of scaled columns, with ``scale``.
+    row_norm : float or "private", optional
+        Clipping distance of a row from the centre. A smaller one means less noise, and smaller
+        variances if rows lie beyond it. ``"private"`` needs no bound: without ``bounds`` the centre
+        is found by 0.15 of the budget (0.25 of a pure epsilon) and up to three searches, and a
+        tenth at most buys the radius, from the 75 % quantile of distances up to 8 times that, the
+        more rows the farther. With ``bounds`` it is bought within them.
+    scale : array of shape (n_features,) or "private", optional
+        What columns are divided by before rows are clipped and noise is added, for columns of
+        different units; ``covariance_`` is in the units of the data. ``"private"`` finds scales
+        with a tenth of the budget, for replace-one neighbours. ``row_norm`` is a distance of scaled
+        rows, ``bounds`` are those of the columns as they are.
+    bounds, assume_centered, adjacency, on_invalid, on_missing, ledger, random_state
         As in `PrivatePCA`, except that ``bounds`` alone clip at the distance from the start (the
-        middle of the box, or the origin if centred) to its farthest corner. A smaller
-        ``row_norm`` means less noise, and smaller variances if rows lie beyond it.
+        middle of the box, or the origin if centred) to its farthest corner.
 
     Attributes
     ----------
     covariance_ : array of shape (n_features, n_features)
         Symmetric; positive semi-definite except under ``"gauss"``, ``"laplace"``, ``"adaptive"``
-        and ``"coinpress"``.
+        and ``"coinpress"``. A column whose private scale did not stand out has zeros.
+    correlation_ : array of shape (n_features, n_features)
+        Of ``covariance_``: positive semi-definite with ones on the diagonal, NaN in rows and
+        columns of a column whose released variance is not positive.
+    scale_ : array of shape (n_features,)
+        What columns were divided by, infinite for a column that was left out; ones by default.
+    shares_ : dict
+        With ``row_norm="private"`` or ``scale="private"``: how the budget was split, in shares of
+        mu^2, or of a pure epsilon. Searches for a centre come on top.
     precision_ : array of shape (n_features, n_features)
         The inverse of ``covariance_``, only where that is positive definite.
     mechanism_, choice_ : str
@@ -80,10 +111,10 @@ class PrivateCovariance(PrivateEstimator):
         None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry, on an eigenvalue under ``"separate"``
-        and ``"exponential"``; public.
+        and ``"exponential"``; public. This and the next two are those of scaled columns.
     noisy_eigenvalues_ : array
-        Descending eigenvalues before the mechanism changed them, where it did: to be compared with
-        ``noise_floor_``.
+        Descending eigenvalues before the mechanism changed them, where it did, or of scaled rows:
+        to be compared with ``noise_floor_``.
     row_norm_ : float
         The bound on rows, where the mechanism chose it privately.
     noise_floor_ : float
@@ -156,12 +187,14 @@ class PrivateCovariance(PrivateEstimator):
         delta: float | None = None,
         rho: float | None = None,
         mechanism: str = "auto",
-        row_norm: float | None = None,
+        row_norm: RowNorm | None = None,
         bounds: Any = None,
         trace_bound: float | None = None,
         assume_centered: bool = False,
+        scale: Any = None,
         adjacency: str = "replace-one",
         on_invalid: Literal["raise", "zero"] = "raise",
+        on_missing: Literal["invalid", "centre"] = "invalid",
         ledger: Ledger | str | Path | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -173,13 +206,17 @@ class PrivateCovariance(PrivateEstimator):
         self.bounds = bounds
         self.trace_bound = trace_bound
         self.assume_centered = assume_centered
+        self.scale = scale
         self.adjacency = adjacency
         self.on_invalid = on_invalid
+        self.on_missing = on_missing
         self.ledger = ledger
         self.random_state = random_state
 
+    # From the arguments to a procedure: public numbers only.
+
     def _situation(self, budget: Budget, adjacency: Adjacency, source: RowSource) -> Situation:
-        both = self.row_norm is not None and self.bounds is not None
+        both = not (self.row_norm is None or self.bounds is None or isinstance(self.row_norm, str))
         reach = n = None
         if both:  # only then does the number of rows decide
             reach = self._bounds("auto", source.n_columns, None).start.row_norm
@@ -191,13 +228,94 @@ class PrivateCovariance(PrivateEstimator):
             d=source.n_columns,
             budget=budget,
             adjacency=adjacency,
-            row_norm=self.row_norm,
+            row_norm=None if isinstance(self.row_norm, str) else self.row_norm,
+            private_radius=isinstance(self.row_norm, str),
             bounded=self.bounds is not None,
             per_column=by_column(self.bounds),
             reach=reach,
             assume_centered=bool(self.assume_centered),
             one_pass=not source.rereadable,
         )
+
+    def _consider(self, asked: Asked) -> Asked:
+        if isinstance(self.scale, str):
+            self._check_private_scale(asked.adjacency)
+        if not (self._bought(asked) and asked.adjacency.count_is_public):
+            return asked
+        if not asked.source.rereadable:
+            raise self._read_once()
+        return replace(asked, n_rows=public_rows(asked.source))
+
+    def _bought(self, asked: Asked) -> bool:
+        """Whether a radius or scales are bought, so that the release has stages."""
+        return asked.stated.private or isinstance(self.scale, str)
+
+    def _shares_of(self, asked: Asked) -> dict[str, float]:
+        """Of the budget, by stage."""
+        shares = {}
+        if isinstance(self.scale, str):
+            shares["scale"] = SCALE_SHARE
+        if self._centring() == "located":
+            shares["centre"] = sum(SHARES[asked.pure])
+        elif not (self.assume_centered and asked.adjacency.count_is_public):
+            shares["centre"] = CENTRE_SHARE
+        if asked.stated.private:
+            shares["radius"] = RADIUS_SHARE
+        shares["matrix"] = 1 - sum(shares.values())
+        return shares
+
+    def _centring(self) -> Centring:
+        """How the centre is found: by a mean within a stated bound, or without any."""
+        if self.assume_centered:
+            return "none"
+        return "located" if isinstance(self.row_norm, str) and self.bounds is None else "mean"
+
+    def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
+        self._shares: dict[str, float] | None = None
+        if not self._bought(asked):
+            return super()._about(asked)
+        budget = strength(asked.budget, Pure if asked.pure else Gaussian, asked.mechanism)
+        if asked.stated.private and too_few(Allowance(budget, asked.pure), asked.n_rows):
+            raise self._too_few()
+        self._shares = shares = self._shares_of(asked)
+
+        def build(parameter: float) -> Procedure[CentredResult[Any]]:
+            whole = Allowance(parameter, asked.pure)
+            inner = self._inner(asked, whole.part(shares["matrix"]))
+            if asked.stated.private:
+                inner = Ranged.build(whole, asked.n_rows, inner, columns=asked.n_columns)
+            centred = self._centred(asked, whole, shares, inner)
+            if "scale" not in shares:
+                return centred
+            scale = ColumnScale(noise=whole.part(shares["scale"]).noise())
+            return Scaled(scale=scale, inner=centred)
+
+        return build
+
+    def _centred(
+        self, asked: Asked, whole: Allowance, shares: dict[str, float], inner: Procedure[Any]
+    ) -> Procedure[CentredResult[Any]]:
+        row_norm = asked.stated.clip.row_norm
+        if self._centring() == "located":
+            share = enough_rows(whole, asked.n_rows, asked.n_columns)
+            return Located.build(whole, asked.n_rows, inner, share=share, directions=False)
+        if "centre" not in shares:
+            return Uncentred(inner=inner, row_norm=row_norm)
+        return Centred(
+            mean=PrivateMean(noise=whole.part(shares["centre"]).noise()),
+            inner=inner,
+            row_norm=row_norm,
+            fixed_centre=self.assume_centered,
+        )
+
+    def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
+        return not self._bought(asked) and super()._reads_once(asked, procedure)
+
+    def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
+        words = super()._words(stated, result)
+        if self._centring() == "located":
+            words = (*words, "the centre is private, found without a bound")
+        return (*words, *self._scale_words(result))
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release the covariance of ``X``: an array, a data frame, a path, or chunks.
@@ -208,11 +326,12 @@ class PrivateCovariance(PrivateEstimator):
             outcome = self._release(X, groups, trace_bound=self.trace_bound)
         del X, groups
         noisy: NoisyMatrix = outcome.result.inner
-        self.covariance_ = self._held(noisy.matrix * outcome.per_row, outcome)
-        self.location_ = outcome.result.centre
+        self._place(outcome, self._held(noisy.matrix * outcome.per_row, outcome))
         self.n_samples_ = outcome.n_rows
         self.privacy_ = outcome.guarantee
         arrays = {"covariance": self.covariance_, "location": self.location_}
+        if self.scale is not None:
+            arrays["scale"] = self.scale_
         settings = self._settings(
             outcome,
             noisy.noise_scale,
@@ -220,12 +339,18 @@ class PrivateCovariance(PrivateEstimator):
             unit=outcome.per_row,
             error=outcome.result.centre_error,
         )
+        if self._shares is not None:
+            self.shares_ = {stage: round(share, 12) for stage, share in self._shares.items()}
+            settings |= {"centring": self._centring(), "shares": self.shares_}
         if self.trace_bound is not None:
             settings["trace_bound"] = float(self.trace_bound)
         if noisy.row_norm is not None:
             self.row_norm_ = settings["chosen_row_norm"] = noisy.row_norm
-        if noisy.noisy_eigenvalues is not None:
-            self.noisy_eigenvalues_ = noisy.noisy_eigenvalues[::-1] * outcome.per_row
+        values = noisy.noisy_eigenvalues
+        if values is None and self.scale is not None:  # those of covariance_ are in other units
+            values = np.asarray(np.linalg.eigvalsh(noisy.matrix), dtype=np.float64)
+        if values is not None:
+            self.noisy_eigenvalues_ = values[::-1] * outcome.per_row
             arrays["noisy_eigenvalues"] = self.noisy_eigenvalues_
         self.release_ = Release(
             kind="covariance",
@@ -236,6 +361,16 @@ class PrivateCovariance(PrivateEstimator):
         )
         return self
 
+    def _place(self, outcome: Outcome[Any], matrix: NDArray[np.float64]) -> None:
+        """Matrix and centre for all columns, in the units of the data."""
+        self.scale_ = self._scales(outcome.result)
+        kept = np.flatnonzero(np.isfinite(self.scale_))
+        scale = self.scale_[kept]
+        self.covariance_ = np.zeros((self.n_features_in_, self.n_features_in_))
+        self.covariance_[np.ix_(kept, kept)] = matrix * np.outer(scale, scale)
+        self.location_ = np.zeros(self.n_features_in_)
+        self.location_[kept] = outcome.result.centre * scale
+
     def _held(self, matrix: NDArray[np.float64], outcome: Outcome[Any]) -> NDArray[np.float64]:
         """The matrix with at most the trace that was stated, or that the bound on rows allows."""
         bound = math.inf if self.trace_bound is None else float(self.trace_bound)
@@ -245,6 +380,27 @@ class PrivateCovariance(PrivateEstimator):
             return matrix
         held, _ = map_eigenvalues(matrix, lambda values: project_to_simplex(values, bound))
         return held
+
+    @property
+    def correlation_(self) -> NDArray[np.float64]:
+        """Correlations of ``covariance_``; NaN for columns without a positive variance.
+
+        Of an indefinite matrix the nearest positive semi-definite one is taken, once its diagonal
+        is 1 so that units do not matter; that raises the diagonal, which is brought back to 1.
+        """
+        check_is_fitted(self)
+        variances = self.covariance_.diagonal()
+        kept = np.flatnonzero(variances > 0)
+        correlation = np.full(self.covariance_.shape, np.nan)
+        if kept.size:
+            deviations = np.sqrt(variances[kept])
+            among = self.covariance_[np.ix_(kept, kept)] / deviations / deviations[:, None]
+            positive, _ = map_eigenvalues(among, lambda values: np.maximum(values, 0.0))
+            length = np.sqrt(positive.diagonal())
+            among = np.clip(positive / length / length[:, None], -1.0, 1.0)
+            np.fill_diagonal(among, 1.0)
+            correlation[np.ix_(kept, kept)] = (among + among.T) / 2
+        return correlation
 
     @property
     def precision_(self) -> NDArray[np.float64]:
@@ -270,7 +426,7 @@ class PrivateCovariance(PrivateEstimator):
 
         def distances(rows: NDArray[Any]) -> NDArray[np.float64]:
             with np.errstate(invalid="ignore", over="ignore"):
-                centred = self._floats(rows) - self.location_
+                centred = self._floats(rows, self.location_) - self.location_
                 squares: NDArray[np.float64] = np.sum(centred @ precision * centred, axis=1)
             return squares
 

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows
-from eigenveil.data.source import RowSource, ScaledSource, is_streamed, open_rows, protected
+from eigenveil.data.source import RowSource, is_streamed, open_rows, protected
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
-from eigenveil.estimators.bounds import StatedBounds, by_column
+from eigenveil.estimators.bounds import RowNorm, StatedBounds, by_column
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidDataError,
@@ -115,13 +115,15 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where stated ``bounds``
         promise less error, ``"wishart"`` for a pure guarantee. ``"exponential"`` and ``"laplace"``
         are pure too. ``"spiked"`` protects tables of a ``model`` only and is never chosen.
-    row_norm : float, optional
+    row_norm : float or "private", optional
         Public clipping distance of a row from the centre; rows are clipped instead of normalised.
+        ``"private"`` finds one with a tenth of the budget at most. With ``scale`` it is a distance
+        of scaled rows.
     bounds : (low, high), optional
-        Public range of the entries: two numbers, or two arrays with one number per column. A
-        better centre where they are known. ``"analyze-gauss"``, ``"gap-projector"``,
-        ``"exponential"`` and ``"laplace"`` then clip rows at 1/sqrt(3) of the way to the farthest
-        corner.
+        Public range of the entries: two numbers, or two arrays with one number per column, as they
+        are before a ``scale`` divides them. A better centre where they are known.
+        ``"analyze-gauss"``, ``"gap-projector"``, ``"exponential"`` and ``"laplace"`` then clip rows
+        at 1/sqrt(3) of the way to the farthest corner.
     assume_centered : bool
         Take the origin as the centre.
     centring : {"mean", "located", "paired"}, optional
@@ -150,6 +152,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private.
     on_invalid : {"raise", "zero"}
         Whether a row with a missing or infinite value stops the fit or contributes nothing.
+    on_missing : {"invalid", "centre"}
+        Whether an empty cell (NaN) makes its row invalid or is taken as the centre's, which is zero
+        for differences of pairs. `transform` fills such cells with ``mean_``.
     ledger : Ledger or path, optional
         Charged before any noise is drawn; refuses what it cannot cover.
     random_state : int, optional
@@ -182,6 +187,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         What columns are divided by, infinite for a column that is left out; ones by default.
     mechanism_, choice_ : str
         The mechanism, and why ``"auto"`` chose it.
+    row_norm_ : float
+        Where rows were clipped, if that was chosen privately.
     n_components_, n_samples_ : int
         ``n_samples_`` is None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
@@ -191,8 +198,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         1 %); public. One component between the two may be the error of the centre.
     plan_, shares_ : Plan, dict
         The stages of the release (``plan_.centring`` among them), and how the budget was split
-        among scale, centre, rank, components and variances: shares of mu^2, or of a pure epsilon.
-        Searches for a distance come on top.
+        among scale, centre, radius, rank, components and variances: shares of mu^2, or of a pure
+        epsilon. Searches for a centre, and for the distance of variances, come on top.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -267,7 +274,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         delta: float | None = None,
         rho: float | None = None,
         mechanism: str = "auto",
-        row_norm: float | None = None,
+        row_norm: RowNorm | None = None,
         bounds: Any = None,
         assume_centered: bool = False,
         centring: Literal["mean", "located", "paired"] | None = None,
@@ -277,6 +284,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         lazy: bool | None = None,
         adjacency: str = "replace-one",
         on_invalid: Literal["raise", "zero"] = "raise",
+        on_missing: Literal["invalid", "centre"] = "invalid",
         ledger: Ledger | str | Path | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -294,6 +302,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.lazy = lazy
         self.adjacency = adjacency
         self.on_invalid = on_invalid
+        self.on_missing = on_missing
         self.ledger = ledger
         self.random_state = random_state
         self.n_components = n_components
@@ -312,7 +321,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             k=max(1, k) if k is not None else self._wanted(source, n),
             budget=budget,
             adjacency=adjacency,
-            row_norm=self.row_norm,
+            row_norm=None if isinstance(self.row_norm, str) else self.row_norm,
+            private_radius=isinstance(self.row_norm, str),
             bounded=clips,
             per_column=clips and by_column(self.bounds),
             assume_centered=bool(self.assume_centered),
@@ -339,41 +349,23 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             return super()._bounds(name, n_columns, trace_bound)
         direction = "every row scaled to unit length about the centre, whatever its length"
         if self.bounds is None:
-            clip = Clip(row_norm=1.0, on_invalid=self.on_invalid)
+            clip = Clip(row_norm=1.0, on_invalid=self.on_invalid, on_missing=self.on_missing)
             return StatedBounds(clip, clip, (f"none needed: {direction}",), stated=False)
         boxed = super()._bounds(name, n_columns, trace_bound)
         return replace(boxed, words=(boxed.words[0], direction), stated=False)
-
-    def _open(self, X: Any, groups: Any) -> RowSource:
-        source = super()._open(X, groups)
-        if self.scale is None or (isinstance(self.scale, str) and self.scale == "private"):
-            return source
-        return ScaledSource(source, self._public_scale(source.n_columns))
-
-    def _public_scale(self, n_columns: int) -> NDArray[np.float64]:
-        wrong = InvalidParameterError(
-            "scale must be 'private' or one positive number per column; never take it from the data"
-        )
-        try:
-            scale = np.array(np.broadcast_to(self.scale, (n_columns,)), dtype=np.float64)
-        except (TypeError, ValueError):
-            raise wrong from None
-        if not ((scale > 0) & np.isfinite(scale)).all():
-            raise wrong
-        if self.bounds is not None:
-            raise InvalidParameterError(
-                "bounds are those of the columns as they are: divide the columns yourself and "
-                "state the bounds of the result, or leave one of scale and bounds out"
-            )
-        return scale
 
     def _consider(self, asked: Asked) -> Asked:
         """The number of components, the form of the noise, and what goes together."""
         d, name = asked.n_columns, asked.mechanism
         self._check_model(asked)
         if isinstance(self.scale, str):
-            self._check_private_scale(asked)
-        if self.variances and not self._normalises(name) and self.mechanism != "auto":
+            self._check_private_scale(asked.adjacency)
+            if name == "gap-projector":
+                raise InvalidParameterError(
+                    "'gap-projector' needs to know its columns beforehand: give the scales"
+                )
+        chosen = self.mechanism == "auto" and self.row_norm is None
+        if self.variances and not (self._normalises(name) or chosen):
             raise InvalidParameterError(
                 "explained_variance_ is in the units of the data already: leave variances out"
             )
@@ -444,19 +436,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 "or leave the mechanism out"
             )
 
-    def _check_private_scale(self, asked: Asked) -> None:
-        if self.bounds is not None:
-            raise InvalidParameterError("private scales need no bounds: leave one of them out")
-        if asked.mechanism == "gap-projector":
-            raise InvalidParameterError(
-                "'gap-projector' needs to know its columns beforehand: give the scales"
-            )
-        if not asked.adjacency.count_is_public:
-            raise UnsupportedNotionError(
-                "private scales need a public number of rows: give the scales, or choose "
-                "adjacency='replace-one'"
-            )
-
     def _check_model(self, asked: Asked) -> None:
         if asked.mechanism != "spiked":
             if self.model is not None:
@@ -481,6 +460,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 "the model of 'spiked' bounds rows as they are: leave row_norm, bounds and scale "
                 "out"
             )
+        if self.on_missing == "centre":
+            raise InvalidParameterError(
+                "the model of 'spiked' is one of complete rows: leave on_missing out"
+            )
         if not asked.adjacency.count_is_public:
             raise UnsupportedNotionError(
                 "'spiked' needs a public number of rows: use adjacency='replace-one'"
@@ -502,8 +485,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 raise InvalidParameterError("leave centring out where the rows are centred")
             return "none"
         clips = not self._normalises(asked.mechanism)
+        free = asked.stated.private and self.bounds is None
         if self.centring is None and clips:
-            return "mean"
+            return "located" if free else "mean"
         if self.centring is None:
             return free_centring(
                 asked.budget,
@@ -514,11 +498,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             )
         if self.centring not in ("mean", "located", "paired"):
             raise InvalidParameterError("centring must be 'mean', 'located' or 'paired'")
-        if self.centring == "mean" and self.bounds is None and self.row_norm is None:
+        if self.centring == "mean" and self.bounds is None and (free or self.row_norm is None):
             raise BoundsRequiredError(
                 "centring='mean' needs bounds=(low, high) or row_norm: state one, or leave "
                 "centring out"
             )
+        if asked.stated.private and self.centring == "located":
+            return self.centring
         if (self.centring == "mean") != clips:
             raise InvalidParameterError(
                 "centring='mean' is for rows that are clipped, 'located' and 'paired' are for "
@@ -543,6 +529,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             variances=variances,
             count=self.assume_centered and not counted,
             lazy=asked.lazy,
+            radius=asked.stated.private,
         )
 
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
@@ -552,6 +539,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InvalidParameterError(
                 "too few rows for variances at this budget: leave variances out, or state row_norm"
             )
+        if plan.radius and plan.too_few(Allowance(whole, asked.pure)):
+            raise self._too_few()
 
         def build(parameter: float) -> Procedure[CentredResult[Any]]:
             whole = Allowance(parameter, asked.pure)
@@ -564,7 +553,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return alone and asked.family.one_pass
 
     def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
-        words = list(stated.words)
+        words = list(stated.words_with(result.inner.row_norm) if stated.private else stated.words)
         match self._planned.centring:
             case "none":
                 words.append("the origin is taken as the centre")
@@ -577,13 +566,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 words = ["none needed: differences of pairs of rows, each scaled to unit length"]
                 if self._planned.bounded:
                     words.append("the stated range is not used")
-        if result.scale is not None:
-            left = int(np.sum(np.isinf(result.scale)))
-            out = f"; {left} left out, as theirs did not stand out" if left else ""
-            words.append(f"columns divided by private scales{out}")
-        elif self.scale is not None:
-            words.append("columns divided by scales stated by the caller")
-        if result.inner.row_norm is not None:
+        words += self._scale_words(result)
+        if result.inner.row_norm is not None and not stated.private:
             words.append(
                 f"rows pulled in to {result.inner.row_norm * self._pair:.6g} for the variances "
                 "(chosen privately)"
@@ -624,6 +608,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.reliability_ = noisy.reliability
         self.privacy_ = outcome.guarantee
         settings = self._trust(outcome, noisy, unit)
+        if outcome.stated.private:
+            self.row_norm_ = settings["chosen_row_norm"] = outcome.stated.clip.row_norm
         self.release_ = Release(
             kind="pca",
             mechanism=outcome.mechanism,
@@ -645,11 +631,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def _place(self, outcome: Outcome[Any], components: NDArray[np.float64]) -> None:
         """Components, centre and scale for all columns, in the units of the data."""
         d = self.n_features_in_
-        if isinstance(self.scale, str):
-            assert outcome.result.scale is not None  # released first
-            self.scale_ = outcome.result.scale
-        else:
-            self.scale_ = np.ones(d) if self.scale is None else self._public_scale(d)
+        self.scale_ = self._scales(outcome.result)
         kept = np.flatnonzero(np.isfinite(self.scale_))
         self.components_ = np.zeros((len(components), d))
         self.components_[:, kept] = components
@@ -725,7 +707,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Scores of the rows of ``X``. They are NOT private with respect to ``X``.
 
-        With ``on_invalid="zero"`` a row with a missing or infinite value has NaN scores.
+        With ``on_invalid="zero"`` a row with a missing or infinite value has NaN scores; with
+        ``on_missing="centre"`` missing ones are taken as ``mean_``.
         """
         return self._per_row(X, self._scores)
 
@@ -743,6 +726,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             mean=self.mean_,
             scale=self.scale_,
             on_invalid=self.on_invalid,
+            on_missing=self.on_missing,
         )
 
     @available_if(_has_density)  # type: ignore[untyped-decorator]
@@ -759,7 +743,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         kept = np.isfinite(self.scale_)
         loadings, noise = self.components_[:, kept], self.noise_variance_
         others = int(kept.sum()) - self.n_components_
-        rows = self._floats(rows)
+        rows = self._floats(rows, self.mean_)
         scores = self._scores(rows)
         with np.errstate(invalid="ignore", over="ignore"):
             scaled = (rows[:, kept] - self.mean_[kept]) / self.scale_[kept]

@@ -27,6 +27,7 @@ from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.staged import Staged, Variances
 from eigenveil.mechanisms.pca.tangent import ProductNoise, TangentPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
+from eigenveil.mechanisms.ranged import Ranged
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
@@ -76,6 +77,7 @@ __all__ = [
     "Procedure",
     "ProductNoise",
     "ProjectedCov",
+    "Ranged",
     "Scaled",
     "SeparateCov",
     "SparseVector",

@@ -99,7 +99,11 @@ class Uncentred(Generic[Result]):
 def near(source: RowSource, about: Clip, step: PrivateQuantile, gate: Gate) -> Clip:
     """Rows as they are, clipped at a private quantile of their distance from the centre."""
     raw = Clip(
-        row_norm=LARGEST_NORM, centre=about.centre, box=about.box, on_invalid=about.on_invalid
+        row_norm=LARGEST_NORM,
+        centre=about.centre,
+        box=about.box,
+        on_invalid=about.on_invalid,
+        on_missing=about.on_missing,
     )
     j = gate.draw(step, norm_counts(source, raw, gate.adjacency))
     return replace(raw, row_norm=max(SMALLEST_NORM, LARGEST_NORM * 2.0 ** (-j / 2)))

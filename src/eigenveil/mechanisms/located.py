@@ -67,6 +67,8 @@ class Located(Generic[Result]):
 
     ``bounded``: the row norm of the start is a bound on rows about it, so that the first step need
     not search for a distance. ``share``: of the rows, that the centre is found from.
+    ``directions``: ``inner`` sees directions of rows, of which the error of the centre is a share;
+    otherwise it is in their squared units.
     """
 
     name: ClassVar[str] = "located"
@@ -75,6 +77,7 @@ class Located(Generic[Result]):
     inner: Procedure[Result]
     bounded: bool = False
     share: float = 1.0
+    directions: bool = True
 
     @classmethod
     def build(
@@ -85,6 +88,7 @@ class Located(Generic[Result]):
         *,
         bounded: bool = False,
         share: float = 1.0,
+        directions: bool = True,
     ) -> Self:
         """Means at their shares; ``rows`` where their number is public."""
         seen = None if rows is None else math.ceil(share * rows)
@@ -96,6 +100,7 @@ class Located(Generic[Result]):
             inner=inner,
             bounded=bounded,
             share=share,
+            directions=directions,
         )
 
     def cost(self) -> Cost:
@@ -109,7 +114,11 @@ class Located(Generic[Result]):
         some = thinned(source, self.share, gate.adjacency, start.check)
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
         about = Clip(
-            row_norm=start.row_norm, centre=centre, box=start.box, on_invalid=start.on_invalid
+            row_norm=start.row_norm,
+            centre=centre,
+            box=start.box,
+            on_invalid=start.on_invalid,
+            on_missing=start.on_missing,
         )
         if not self.bounded:
             about = near(some, about, self.distance, gate)
@@ -127,6 +136,8 @@ class Located(Generic[Result]):
         error = min(1.0, 2 * rough.squared_error / about.row_norm**2)
         if about.row_norm in (SMALLEST_NORM, LARGEST_NORM):
             error = 1.0
+        if not self.directions:
+            error = rough.squared_error
         spike = error * (rough.count or 1.0)
         inner = self.inner.run(source, replace(start, centre=centre, spike=spike), gate)
         return CentredResult(centre, error, rough.count, inner)

@@ -44,7 +44,7 @@ class Scaled(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows once more than ``inner``; its centre is in scaled units."""
-        raw = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid)
+        raw = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing)
         counts = column_counts(drawn_pairs(source, raw, gate), raw, gate.adjacency)
         scale = gate.draw(self.scale, counts)
         if not np.isfinite(scale).any():

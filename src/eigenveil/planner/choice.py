@@ -55,7 +55,7 @@ def choose(situation: Situation) -> Choice:
 
 
 def _components(situation: Situation) -> Choice:
-    if situation.row_norm is not None:
+    if situation.row_norm is not None or situation.private_radius:
         return Choice(
             mechanism="analyze-gauss",
             reason="row_norm is stated, so rows are clipped and not normalised",
@@ -107,6 +107,11 @@ def _loss(table: AssumedTable, scale: float) -> float:
 def _matrix(situation: Situation) -> Choice:
     if situation.one_pass:
         return Choice(mechanism="cleaned", reason="the rows can be read once only")
+    if situation.private_radius:
+        return Choice(
+            mechanism="cleaned",
+            reason="the bound on rows is found privately, so nothing is gained by lowering it again",
+        )
     if situation.n is not None and situation.start > 1 and not situation.assume_centered:
         mu = strength(situation.budget, Gaussian, "auto")
         n, d = situation.n, situation.d

@@ -63,6 +63,8 @@ class Situation:
         Which tables count as neighbours.
     row_norm : float, optional
         Public bound on the distance of a row from the centre.
+    private_radius : bool
+        Whether that bound is to be found privately.
     bounded, per_column : bool
         Whether public ranges of the columns are stated, and whether column by column.
     reach : float, optional
@@ -90,6 +92,7 @@ class Situation:
     k: int | None = None
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     row_norm: float | None = None
+    private_radius: bool = False
     bounded: bool = False
     per_column: bool = False
     reach: float | None = None

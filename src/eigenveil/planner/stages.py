@@ -1,9 +1,10 @@
 """How a release of components goes about it, decided from public numbers before anything is read.
 
 Stages and their default shares of the budget (of mu^2, or of a pure epsilon): scales of columns
-0.1; a centre 0.15, pure 0.25, or a mean of clipped rows 0.1, pure 0.2; the rank 0.1; variances
-0.05; the components what is left. Searches for a distance come on top, each at most mu/3, or a
-tenth of a pure epsilon, and 64/n where n is public.
+0.1; a centre 0.15, pure 0.25, or a mean of clipped rows 0.1, pure 0.2; a private radius 0.1 at
+most; the rank 0.1; variances 0.05; the components what is left. Searches for a centre and for the
+distance of variances come on top, each at most mu/3, or a tenth of a pure epsilon, and 64/n where n
+is public.
 """
 
 import math
@@ -17,6 +18,7 @@ from eigenveil.mechanisms.located import SHARES, Located, distance_epsilon, enou
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, Staged, Variances
+from eigenveil.mechanisms.ranged import RADIUS_SHARE, Ranged
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.mechanisms.scalars.rank import PrivateRank
@@ -26,7 +28,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian, Pure
 
-__all__ = ["Centring", "Plan", "free_centring"]
+__all__ = ["Centring", "Plan", "free_centring", "too_few"]
 
 Centring = Literal["none", "mean", "located", "paired"]
 
@@ -49,6 +51,11 @@ def free_centring(
     else:
         few = n_rows * strength(budget, Gaussian, "mean") < max(192.0, 20 * math.sqrt(n_columns))
     return "paired" if few else "located"
+
+
+def too_few(whole: Allowance, rows: int | None) -> bool:
+    """Whether a search for a distance would mostly fail, as far as public numbers tell."""
+    return rows is not None and distance_epsilon(whole, rows) * rows < _SEARCHABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +84,8 @@ class Plan:
         Whether scales, variances, or a count about a known centre are bought.
     lazy : bool
         Whether noise is drawn for products.
+    radius : bool
+        Whether a radius is bought that rows are clipped at.
 
     """
 
@@ -92,6 +101,7 @@ class Plan:
     variances: bool
     count: bool
     lazy: bool
+    radius: bool = False
 
     @property
     def n_differences(self) -> int | None:
@@ -102,8 +112,7 @@ class Plan:
 
     def too_few(self, whole: Allowance) -> bool:
         """Whether a search for a distance would mostly fail, as far as public numbers tell."""
-        rows = self.n_differences
-        return rows is not None and distance_epsilon(whole, rows) * rows < _SEARCHABLE
+        return too_few(whole, self.n_differences)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -115,6 +124,8 @@ class Plan:
             shares["centre"] = sum(SHARES[self.pure])
         elif self.centring == "mean" or self.count:
             shares["centre"] = _MEAN_SHARES[self.pure]
+        if self.radius:
+            shares["radius"] = RADIUS_SHARE
         if self.max_rank is not None:
             shares["rank"] = RANK_SHARE
         if self.variances:
@@ -128,7 +139,10 @@ class Plan:
 
     def build(self, whole: Allowance, inner: Any) -> Procedure[CentredResult[Any]]:
         """All stages around ``inner``, which releases the components."""
-        centred = self._centred(whole, self._staged(whole, inner))
+        staged: Procedure[Any] = self._staged(whole, inner)
+        if self.radius:
+            staged = Ranged.build(whole, self.n_rows, staged)
+        centred = self._centred(whole, staged)
         if not self.scale:
             return centred
         scale = ColumnScale(noise=whole.part(self.shares["scale"]).noise())
@@ -153,12 +167,19 @@ class Plan:
             lazy=self.lazy,
         )
 
-    def _centred(self, whole: Allowance, inner: Staged) -> Procedure[CentredResult[Any]]:
+    def _centred(self, whole: Allowance, inner: Procedure[Any]) -> Procedure[CentredResult[Any]]:
         if self.centring == "paired":
             return Paired(inner=inner)
         share = enough_rows(whole, self.n_rows, self.n_columns)
         if self.centring == "located":
-            return Located.build(whole, self.n_rows, inner, bounded=self.bounded, share=share)
+            return Located.build(
+                whole,
+                self.n_rows,
+                inner,
+                bounded=self.bounded,
+                share=share,
+                directions=self.normalise,
+            )
         if "centre" not in self.shares:
             return Uncentred(inner=inner, row_norm=self.row_norm)
         return Centred(

@@ -122,5 +122,6 @@ class ExponentialCov:
         """The second moment in the caller's units."""
         moment = second_moment(source, clip, gate.adjacency)
         values = gate.draw(self.values, eigenvalues(moment))
-        directions = draw_directions(moment, self.direction, self.n_columns, gate)
+        count = min(self.n_columns, source.n_columns)  # some may have been left out
+        directions = draw_directions(moment, self.direction, count, gate)
         return on_basis(directions[:, ::-1], values, moment.trace_bound)
