@@ -480,7 +480,7 @@ def test_likelihoods_agree_with_the_released_covariance(options, many):
 def test_where_there_is_no_density_one_line_says_what_to_do(many):
     for options, advice in (
         ({}, "shares of variance make no density: state row_norm, or pass variances=True"),
-        ({"bounds": (-30, 30)}, "state row_norm, or pass variances=True"),
+        ({"bounds": (-30, 30), "mechanism": "tangent"}, "state row_norm, or pass variances=True"),
         ({"variances": True, "centring": "paired"}, "state row_norm, or pass centring='located'"),
         ({"row_norm": 1e3, "mechanism": "analyze-gauss"}, "ask for fewer components"),
     ):

@@ -202,6 +202,7 @@ def test_every_kind_of_table_gives_the_same_release(estimator, rows, tmp_path):
     frame = pd.DataFrame(rows, columns=list("abcde"))
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = {**BUDGET, "row_norm": 5.0, "assume_centered": True, "random_state": 3}
+    options["mechanism"] = estimator.one_pass if estimator is PrivateCovariance else "analyze-gauss"
     expected = estimator(**options).fit(rows).release_.arrays
     tables = [
         rows.tolist(),
@@ -296,9 +297,9 @@ def test_fit_transform_never_fails_after_the_charge(rows, tmp_path):
         ({"epsilon": -1.0}, InvalidBudgetError, "positive"),
         ({"delta": 1.0}, InvalidBudgetError, "between 0 and 1"),
         ({"rho": 0.1}, InvalidBudgetError, "not both"),
-        ({"row_norm": 0.0}, InvalidParameterError, "row_norm must be positive"),
+        ({"row_norm": 0.0}, InvalidParameterError, "row_norm must be a positive number"),
         ({"row_norm": "wide"}, InvalidParameterError, "row_norm"),
-        ({"row_norm": -1.0}, InvalidParameterError, "row_norm must be positive"),
+        ({"row_norm": -1.0}, InvalidParameterError, "row_norm must be a positive number"),
         ({"delta": 0.0}, InvalidBudgetError, "leave it out for a pure guarantee"),
         ({"epsilon": None, "delta": None, "rho": 0.0}, InvalidBudgetError, "rho must be positive"),
         ({"epsilon": None, "delta": None, "rho": -1.0}, InvalidBudgetError, "rho must be positive"),
@@ -487,7 +488,7 @@ def test_the_public_rule_about_the_origin():
     """assume_centered with a box: the rule measures from the origin, not the middle."""
     options = {"rho": 1.0, "bounds": (0, 3), "assume_centered": True}
     for estimator, mechanism, norm in (
-        (PrivateCovariance, None, 6.0),
+        (PrivateCovariance, "cleaned", 6.0),
         (PrivatePCA, "analyze-gauss", 6.0 / 3**0.5),
     ):
         fitted = estimator(**options, mechanism=mechanism).fit(np.ones((5, 4)))
@@ -703,7 +704,11 @@ def test_unusable_tables_cost_nothing(mechanism, budget, table, error, tmp_path)
 
 
 def test_the_default_suits_the_budget(rows):
-    assert PrivateCovariance(**BUDGET, row_norm=5.0).fit(rows).release_.mechanism == "cleaned"
+    fitted = PrivateCovariance(**BUDGET, row_norm=5.0).fit(rows)
+    assert fitted.release_.mechanism == fitted.mechanism_ == "adaptive-cleaned"
+    assert fitted.release_.settings["choice"] == fitted.choice_ != ""
+    named = PrivateCovariance(**BUDGET, row_norm=5.0, mechanism="cleaned").fit(rows)
+    assert named.release_.settings["choice"] is None
     pure = PrivateCovariance(**PURE, row_norm=5.0).fit(rows)
     assert pure.release_.mechanism == "wishart"
     assert "epsilon = 2 (pure)" in pure.privacy_.sentence()

@@ -89,7 +89,7 @@ def test_about_a_known_centre_no_centre_is_bought():
 
 
 @pytest.mark.parametrize(
-    "mechanism", ["analyze-gauss", "gap-projector", "exponential", "wishart", "laplace", None]
+    "mechanism", ["analyze-gauss", "gap-projector", "exponential", "wishart", "laplace", "auto"]
 )
 @pytest.mark.parametrize("bounds", [None, (50, 150)])
 def test_components_of_rows_clipped_at_a_private_radius(mechanism, bounds):

@@ -24,7 +24,9 @@ def test_census_columns_from_parquet():
     chosen = ["age", "education_num", "hours_per_week"]
     source = open_rows(path, columns=chosen)
     bounds = ([0, 0, 0], [120, 20, 100])
-    fitted = PrivateCovariance(epsilon=1.0, delta=1e-6, bounds=bounds, random_state=0).fit(source)
+    fitted = PrivateCovariance(
+        epsilon=1.0, delta=1e-6, mechanism="cleaned", bounds=bounds, random_state=0
+    ).fit(source)
     rows = np.concatenate(list(open_rows(path, columns=chosen).chunks()))
     spread = np.sqrt(np.diag(np.cov(rows.T, bias=True)))
     # 32,561 rows: the noise on a variance is 1.2, the variances are 6.6 to 186.

@@ -454,4 +454,4 @@ def test_another_unit_than_was_promised_is_noticed(tmp_path, change):
 def test_the_name_of_a_unit_is_escaped(tmp_path):
     folder = of_persons(tmp_path, "<script>x</script>").save(tmp_path / "r")
     assert "<script" not in (folder / "report.html").read_text("utf-8")
-    assert "persons of the table" in (folder / "report.html").read_text("utf-8")
+    assert "persons × columns" in (folder / "report.html").read_text("utf-8")

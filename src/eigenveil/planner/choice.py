@@ -110,7 +110,7 @@ def _matrix(situation: Situation) -> Choice:
     if situation.private_radius:
         return Choice(
             mechanism="cleaned",
-            reason="the bound on rows is found privately, so nothing is gained by lowering it again",
+            reason="the bound on rows is found privately, and need not be lowered again",
         )
     if situation.n is not None and situation.start > 1 and not situation.assume_centered:
         mu = strength(situation.budget, Gaussian, "auto")
