@@ -63,6 +63,11 @@ def test_expected_losses_follow_the_noise():
     """To first order a loss is proportional to the variance of the noise."""
     few, many = (_losses(situation(n=n, bounded=True, epsilon=5.0)) for n in (10_000, 20_000))
     assert few[0] / many[0] == pytest.approx(4, rel=0.05)
-    # Clipped at 1/sqrt(3) of a reach that rows have half of: noise larger by 4/3.
-    assert few[1] / few[0] == pytest.approx((4 / 3) ** 2, rel=0.05)
-    assert max(_losses(situation(n=5, bounded=True))) <= 1
+    # Clipped at 1/sqrt(3) of a reach that rows have 0.4 of: noise larger by 25/12.
+    assert few[1] / few[0] == pytest.approx((25 / 12) ** 2, rel=0.05)
+
+
+def test_a_drowned_table_is_no_reason_to_clip():
+    drowned = situation(n=100, d=1000, bounded=True)
+    assert min(_losses(drowned)) > 1
+    assert choose(drowned).mechanism == "tangent"

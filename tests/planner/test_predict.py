@@ -129,6 +129,12 @@ def test_every_mechanism_but_the_model_based_one_is_listed(situation):
     assert all((one.error is None) == bool(one.why) for one in found)
 
 
+def test_wide_tables_at_small_budgets_are_drowned():
+    """Thresholds far below the length of rows leave the simulated directions a trace."""
+    wide = matrix(n=1000, d=200, budget=Budget(epsilon=0.5), spectrum="flat")
+    assert all(one.error is None or one.error > 0.5 for one in predictions(wide))
+
+
 def why(situation, mechanism):
     found = predict(situation, mechanism)
     assert found.error is found.low is found.high is None

@@ -73,8 +73,9 @@ def _components(situation: Situation) -> Choice:
         unit, clipped = _losses(situation)
         numbers = (
             f"for {situation.n} rows, {situation.d} columns, {situation.k} components and "
-            f"{situation.budget} noise is expected to lose {clipped:.2g} of the variance of "
-            f"clipped rows and {unit:.2g} of that of unit rows, which miss about {_TARGET:g} more"
+            f"{situation.budget} noise is expected to lose {min(1.0, clipped):.2g} of the variance "
+            f"of clipped rows and {min(1.0, unit):.2g} of that of unit rows, which miss about "
+            f"{_TARGET:g} more"
         )
         if clipped < unit + _TARGET:
             return Choice(mechanism="analyze-gauss", reason=numbers)
@@ -101,7 +102,7 @@ def _loss(table: AssumedTable, scale: float) -> float:
     gaps = np.subtract.outer(inside, outside)
     # gap * min(1/2, scale^2/(2 gap^2)), where a gap may be zero
     lost = np.minimum(gaps, scale**2 / np.maximum(gaps, scale)) / 2
-    return min(1.0, float(lost.sum() / inside.sum()))
+    return float(lost.sum() / inside.sum())  # beyond 1 where noise drowns everything
 
 
 def _matrix(situation: Situation) -> Choice:

@@ -235,7 +235,7 @@ class Matrices:
         """What the simulated directions may have of the squared bound."""
         if not self.situation.adjacency.count_is_public:
             return math.inf
-        return max(0.0, tau**2 - self.spread**2 * self.table.rest)
+        return tau**2 * (1 - self.table.rest)
 
     def cleaned(self, noisy: Matrix, law: NoiseLaw, tau: float) -> Matrix:
         """With eigenvalues cleaned as mechanisms do it."""

@@ -17,10 +17,10 @@ __all__ = ["Situation", "Spiked", "spiked"]
 
 _POWERS = {"flat": 0.0, "decaying": 1.0, "steep": 2.0}
 
-# Where nothing is said. One range for all columns (pixels, answers, genotypes) is one that values
-# fill; ranges stated column by column have to hold the outliers of each; a length stated as such is
-# chosen a little above the typical one.
-_SPREAD_IN_RANGE, _SPREAD_IN_RANGES, _SPREAD_IN_BALL = 0.5, 0.2, 0.7
+# Where nothing is said. One range for all columns (pixels, answers, genotypes) is mostly one that
+# values fill, which would be 0.5, but may be generous; ranges stated column by column have to hold
+# the outliers of each; a length stated as such is chosen a little above the typical one.
+_SPREAD_IN_RANGE, _SPREAD_IN_RANGES, _SPREAD_IN_BALL = 0.4, 0.2, 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Situation:
         to their corners.
     spread : float, optional
         Assumed root mean square distance of a row from the centre as a share of the bound:
-        ``row_norm``, or else the reach of the ranges. By default 0.7 of the first, 0.5 of the
+        ``row_norm``, or else the reach of the ranges. By default 0.7 of the first, 0.4 of the
         reach of one range for all columns, and 0.2 of that of ranges column by column. Above 1,
         rows are clipped.
     assume_centered : bool
