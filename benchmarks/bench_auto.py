@@ -187,7 +187,7 @@ def real_cells():
 
 
 def generous_cells():
-    """One range for all columns that few values come near: nothing public tells it from a tight one."""
+    """One range for all columns that few values come near; nothing public tells it from others."""
     cancer = load_breast_cancer().data
     rows = (cancer - cancer.mean(axis=0)) / cancer.std(axis=0) + 3.0
     wide = {"bounds": (-2, 12)}, "bounds (-2, 12)"
