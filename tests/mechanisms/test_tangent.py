@@ -331,7 +331,7 @@ def step(turn=None, factor=0.3, noise=1e-12):
     stretch = np.eye(d) + (factor - 1) * basis @ basis.T
     seen = stretch @ matrix @ stretch
     product = NoisyProduct(seen @ basis, float(np.trace(seen)), noise)
-    return tangent._turn(rough, product, factor), rough, axes[:, :k].T
+    return tangent.turn(rough, product, factor), rough, axes[:, :k].T
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 4.0])
@@ -366,7 +366,7 @@ def test_a_second_release_that_shows_nothing_leaves_nothing_to_rely_on():
     _, rough, _ = step()
     basis = rough.components.T
     for columns, trace in ((0 * basis, 0.0), (-basis, -3.0), (0 * basis, 1.0), (1e-4 * basis, 0.1)):
-        turned = tangent._turn(rough, NoisyProduct(columns, trace, 1e-2), 0.5)
+        turned = tangent.turn(rough, NoisyProduct(columns, trace, 1e-2), 0.5)
         assert (turned.reliability == 0).all()
         assert np.isfinite(turned.components).all()
         assert (turned.eigenvalues >= 0).all()
@@ -430,7 +430,7 @@ def test_components_inside_the_bulk_are_not_stretched_along():
     rows = spectrum(3000, 6, d=60)
     rough, _ = run(SphericalPCA(mu=MU, n_components=1), rows, 0)
     assert (
-        TangentPCA(mu=MU, n_components=1)._stretch(
+        TangentPCA(mu=MU, n_components=1).stretching(
             replace(rough, reliability=np.zeros(1)), MU, REPLACE
         )
         is None

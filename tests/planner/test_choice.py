@@ -32,6 +32,10 @@ def situation(task="pca", n=1797, d=64, epsilon=1.0, delta=1e-6, **others):
         (situation("covariance", bounded=True), "adaptive-cleaned"),
         (situation("covariance", row_norm=1.0), "adaptive-cleaned"),
         (situation("covariance", row_norm=1.0, one_pass=True), "cleaned"),
+        (situation("covariance", row_norm=1.0, n=30_000, d=6), "cleaned"),  # noise is faint
+        (situation("covariance", row_norm=1.0, n=10_000, d=6), "adaptive-cleaned"),
+        (situation("covariance", private_radius=True), "cleaned"),
+        (situation(private_radius=True), "analyze-gauss"),
         (situation("covariance", row_norm=1.0, n=None, adjacency="add-remove"), "adaptive-cleaned"),
         (situation("covariance", bounded=True, delta=None), "wishart"),
         (situation("covariance", bounded=True, row_norm=1.0, reach=1.5), "adaptive-cleaned"),

@@ -25,6 +25,7 @@ from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
 from eigenveil.data.source import (
     ArraySource,
+    CSVSource,
     ParquetSource,
     RowSource,
     ScaledSource,
@@ -270,7 +271,7 @@ def public_rows(source: RowSource) -> int:
     if sizes is not None:
         return require_rows(limit_rows(len(sizes)))
     source = source.base if isinstance(source, ScaledSource) else source
-    if isinstance(source, (ArraySource, ParquetSource)):
+    if isinstance(source, (ArraySource, CSVSource, ParquetSource)):
         return require_rows(limit_rows(source.n_rows))
     return require_rows(limit_rows(sum(chunk.shape[0] for chunk in tables(source))))
 

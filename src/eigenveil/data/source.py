@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TextIO, runtime_checkable
 
@@ -472,6 +473,11 @@ class CSVSource:
     def n_columns(self) -> int:
         """Number of selected columns."""
         return len(self.feature_names)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of records, counted once without parsing their cells."""
+        return sum(map(len, self._batches()))
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Parse a fixed number of lines at a time."""

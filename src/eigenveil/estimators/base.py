@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from eigenveil.data.frames import is_frame, native
+from eigenveil.data.gram import public_rows
 from eigenveil.data.groups import GroupedSource
 from eigenveil.data.source import (
     ArraySource,
@@ -177,6 +178,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             shrink=self.shrink,
             trace_bound=trace_bound,
         )
+
+    def _public_rows(self, adjacency: Adjacency, source: RowSource) -> int | None:
+        """Number of rows, or of groups, where it is public and reading it uses nothing up."""
+        public = adjacency.count_is_public and source.rereadable
+        return public_rows(source) if public else None
 
     @contextmanager
     def _renewed(self) -> Iterator[None]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.gram import public_rows
 from eigenveil.data.source import RowSource
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
 from eigenveil.estimators.bounds import RowNorm, StatedBounds, by_column
@@ -217,14 +216,10 @@ class PrivateCovariance(PrivateEstimator):
 
     def _situation(self, budget: Budget, adjacency: Adjacency, source: RowSource) -> Situation:
         both = not (self.row_norm is None or self.bounds is None or isinstance(self.row_norm, str))
-        reach = n = None
-        if both:  # only then does the number of rows decide
-            reach = self._bounds("auto", source.n_columns, None).start.row_norm
-            counted = adjacency.count_is_public and source.rereadable
-            n = public_rows(source) if counted else None
+        reach = self._bounds("auto", source.n_columns, None).start.row_norm if both else None
         return Situation(
             task="covariance",
-            n=n,
+            n=self._public_rows(adjacency, source),
             d=source.n_columns,
             budget=budget,
             adjacency=adjacency,
@@ -244,7 +239,7 @@ class PrivateCovariance(PrivateEstimator):
             return asked
         if not asked.source.rereadable:
             raise self._read_once()
-        return replace(asked, n_rows=public_rows(asked.source))
+        return replace(asked, n_rows=self._public_rows(asked.adjacency, asked.source))
 
     def _bought(self, asked: Asked) -> bool:
         """Whether a radius or scales are bought, so that the release has stages."""

@@ -13,7 +13,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import public_rows
 from eigenveil.data.source import RowSource, is_streamed, open_rows, protected
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
 from eigenveil.estimators.bounds import RowNorm, StatedBounds, by_column
@@ -388,11 +387,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if not asked.source.rereadable and self._centring(replace(asked, n_rows=1)) != "none":
             raise self._read_once()
         return asked
-
-    def _public_rows(self, adjacency: Adjacency, source: RowSource) -> int | None:
-        """Number of rows, or of groups, where it is public and reading it uses nothing up."""
-        public = adjacency.count_is_public and source.rereadable
-        return public_rows(source) if public else None
 
     def _most_rank(self, source: RowSource) -> int:
         return min(_MOST_RANK, source.n_columns - 1)

@@ -31,6 +31,7 @@ __all__ = ["Choice", "choose"]
 _CAP = 256  # directions that a loss is summed over
 _TARGET = 0.005  # of the variance that unit rows miss even without noise, as real tables go
 _CLIP = 1 / math.sqrt(3)  # of the reach of stated ranges, where `analyze-gauss` clips
+_SHORT, _FAINT = 0.1, 0.3  # length of rows over the bound, and noise over signal, not to bother
 _SPIKE = 8.0  # error of the centre over the edge of the noise, beyond which it is all that shows
 
 
@@ -113,17 +114,24 @@ def _matrix(situation: Situation) -> Choice:
             mechanism="cleaned",
             reason="the bound on rows is found privately, and need not be lowered again",
         )
-    if situation.n is not None and situation.start > 1 and not situation.assume_centered:
+    if situation.n is not None:
         mu = strength(situation.budget, Gaussian, "auto")
         n, d = situation.n, situation.d
-        spike = d * (2 * situation.start / (n * mu)) ** 2 / CENTRE_SHARE
         bound = moment_sensitivities(d, situation.adjacency)["frobenius"]
-        edge = GaussianLaw(d, bound / (n * mu)).edge
-        if spike > _SPIKE * edge:
+        law = GaussianLaw(d, bound / (n * mu))
+        spike = d * (2 * situation.start / (n * mu)) ** 2 / CENTRE_SHARE
+        if situation.start > 1 and not situation.assume_centered and spike > _SPIKE * law.edge:
             return Choice(
                 mechanism="wishart",
                 reason=f"the stated ranges reach {situation.start:.3g} times as far as row_norm: "
                 f"of {n} rows a mean within them would have an error that hides the covariance",
+            )
+        # The smallest Frobenius norm that rows of this length can have.
+        if math.sqrt(law.energy) < _FAINT * _SHORT**2 / math.sqrt(d):
+            return Choice(
+                mechanism="cleaned",
+                reason=f"of {n} rows and {d} columns noise would stay below {_FAINT:.0%} even if "
+                f"rows were {1 / _SHORT:.0f} times shorter than the bound: none need be pulled in",
             )
     return Choice(
         mechanism="adaptive-cleaned",

@@ -21,7 +21,7 @@ from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
-from eigenveil.mechanisms.pca.tangent import ROUGH_SHARE, NoisyProduct, TangentPCA, _turn
+from eigenveil.mechanisms.pca.tangent import ROUGH_SHARE, NoisyProduct, TangentPCA, turn
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.numerics.bingham import draw_bingham
 from eigenveil.numerics.metrics import subspace_distance
@@ -318,7 +318,9 @@ def _tangent(release: Components, rows: Rows, error: Matrix, source: NoiseSource
     wide = math.sqrt(table.stretch)
     law = GaussianLaw(table.d, release.scale(first) * wide)
     rough = leading(NoisyMatrix(one, law.scale, law), k)
-    factor = step._stretch(_as_wide(rough, one, release, first), first, release.situation.adjacency)
+    factor = step.stretching(
+        _as_wide(rough, one, release, first), first, release.situation.adjacency
+    )
     if factor is None:
         other = release.noisy(moment, second, source)
         if not release.plan.lazy:  # else there are no matrices to average
@@ -337,7 +339,7 @@ def _tangent(release: Components, rows: Rows, error: Matrix, source: NoiseSource
     other = release.noisy(seen, second, source)
     scale = release.scale(second) * wide
     product = NoisyProduct(other @ basis.T, float(np.trace(other)), scale)
-    return _turn(rough, product, factor).components
+    return turn(rough, product, factor).components
 
 
 def _unit_moment(covariance: Matrix, rest: float) -> Matrix:

@@ -18,7 +18,7 @@ from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, Uncentred
 from eigenveil.mechanisms.covariance.adaptive import AdaptiveCov
-from eigenveil.mechanisms.covariance.adaptive_cleaned import KAPPA, AdaptiveCleanedCov
+from eigenveil.mechanisms.covariance.adaptive_cleaned import KAPPA, PATIENCE, AdaptiveCleanedCov
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov
 from eigenveil.mechanisms.covariance.coinpress import BETA, CoinPressCov
 from eigenveil.mechanisms.covariance.exponential import ExponentialCov
@@ -56,7 +56,6 @@ from eigenveil.privacy.calibrate import strength
 __all__ = ["MECHANISMS", "Matrices"]
 
 _CAP, _SLOW_CAP = 80, 24  # directions that are simulated, and where each is drawn by itself
-_PATIENCE = 24  # rows that the search of `adaptive-cleaned` takes for noise, times epsilon
 _SEARCHED = 2000  # queries of a private radius, for its slack
 _STEPS = 40
 _SAMPLES = 4  # of rows, for the bias of clipping
@@ -271,7 +270,7 @@ def _adaptive_cleaned(release: Matrices, rows: Rows, error: Matrix, source: Nois
     n, d = release.rows, release.situation.d
     law = GaussianLaw(d, release.bound("frobenius") * n / inner.matrix.mu)  # on the sum
     worth = KAPPA * min(math.sqrt(law.energy), 2 * math.sqrt(n * law.edge))
-    limit = min(max(worth, _PATIENCE / inner.search.epsilon), max(1, n // 2))
+    limit = min(max(worth, PATIENCE / inner.search.epsilon), max(1, n // 2))
     steps = _first_above(release, rows, limit, inner.search.epsilon, source)
     spike = d * release.centre_deviation**2 * n
     tau = max(2.0 ** (-steps / 2), min(1.0, math.sqrt(spike / law.edge)))

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.random import SimulationSource

@@ -45,7 +45,7 @@ __all__ = ["AdaptiveCleanedCov"]
 
 SHARES = (1 / 64, 7 / 64, 7 / 8)  # of rho: the number of rows where it is private, search, matrix
 KAPPA = 0.4  # `cleaned` has far less error than its noise, and clipped rows point everywhere
-_PATIENCE = 24  # in units of 1/epsilon: how many rows the search takes for noise
+PATIENCE = 24  # in units of 1/epsilon: how many rows the search takes for noise
 assert sum(SHARES) == 1
 
 
@@ -101,6 +101,6 @@ class AdaptiveCleanedCov:
         beyond = rows_beyond(norms)
         law = self._law(d, norms.adjacency)
         worth = KAPPA * min(math.sqrt(law.energy), 2 * math.sqrt(rows * law.edge))
-        limit = math.ceil(max(worth, _PATIENCE / self.search.epsilon))
+        limit = math.ceil(max(worth, PATIENCE / self.search.epsilon))
         limit = min(limit, max(1, rows // 2))  # beyond it nothing but noise would end the search
         return replace(beyond, value=FixedPoint(beyond.value.units - limit, 0))

@@ -50,34 +50,49 @@ class NoisyComponents:
 def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
     """Of a released matrix as it is: post-processing."""
     assert noisy.law is not None  # there is noise
-    values, vectors = top_eigenpairs(noisy.matrix, k, negligible(noisy.law))
+    # One more than is released tells how far the last one stands from the rest.
+    values, vectors = top_eigenpairs(noisy.matrix, min(k + 1, noisy.law.d), negligible(noisy.law))
+    following = float(values[k]) if k < noisy.law.d else 0.0
+    values = values[:k]
     trace = float(np.trace(noisy.matrix))
     energy = float(np.sum(noisy.matrix**2))
     return NoisyComponents(
-        components=vectors,
+        components=vectors[:k],
         eigenvalues=values,
         trace=trace,
         noise_scale=noisy.noise_scale,
         law=noisy.law,
-        reliability=reliability(values, trace, noisy.law, energy),
+        reliability=reliability(values, trace, noisy.law, energy, following),
         energy=energy,
     )
 
 
 def reliability(
-    values: NDArray[np.float64], trace: float, law: NoiseLaw, energy: float
+    values: NDArray[np.float64],
+    trace: float,
+    law: NoiseLaw,
+    energy: float,
+    following: float | None = None,
 ) -> NDArray[np.float64]:
     """Squared cosines that noise of this law leaves to eigenvectors of these noisy eigenvalues.
 
     Zero inside the bulk of the others, of table and noise together: there a direction is one of
-    many. ``energy`` is the squared Frobenius norm.
+    many, unless it stands further from all of them than noise reaches. Noise then turns it by a
+    sine of edge/(2 gap) at most. ``energy`` is the squared Frobenius norm, ``following`` the
+    largest eigenvalue of the others where it is known, zero where there are none.
     """
     level = law.level(values, trace)
     others = law.d - values.size
     beside = energy_beside(values, energy, level, law.d)
     bulk = math.sqrt(max(0.0, beside / others)) if others else 0.0
     edge = level + bulk * (2 + 2.02 * law.d ** (-2 / 3))  # of a semicircle, as `floor` has it
-    return np.array([law.signal(value - level)[1] if value > edge else 0.0 for value in values])
+    overlaps = np.array([law.signal(value - level)[1] for value in values])
+    apart = np.zeros(values.size)
+    if following is not None:
+        gaps = values - following
+        apart = 1 - (law.edge / 2 / np.maximum(gaps, law.edge)) ** 2
+        apart[gaps <= law.edge] = 0.0
+    return np.maximum(np.where(values > edge, overlaps, 0.0), apart)
 
 
 def energy_beside(values: NDArray[np.float64], energy: float, level: float, d: int) -> float:

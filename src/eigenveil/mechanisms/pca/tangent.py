@@ -44,7 +44,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["NoisyProduct", "ProductNoise", "TangentPCA"]
+__all__ = ["NoisyProduct", "ProductNoise", "TangentPCA", "turn"]
 
 ROUGH_SHARE = 0.15  # of mu^2
 
@@ -115,7 +115,7 @@ class TangentPCA:
         query = second_moment(source, clip, gate.adjacency)
         one = gate.draw(GaussCov(mu=first), query)
         rough = leading(one, self.n_components)
-        factor = self._stretch(rough, first, gate.adjacency)
+        factor = self.stretching(rough, first, gate.adjacency)
         if factor is None:
             other = gate.draw(GaussCov(mu=second), query)
             return leading(_average(one, other), self.n_components)
@@ -123,7 +123,7 @@ class TangentPCA:
         product = NoisyProduct(
             other.matrix @ rough.components.T, float(np.trace(other.matrix)), other.noise_scale
         )
-        return _turn(rough, product, factor)
+        return turn(rough, product, factor)
 
     def _lazily(
         self, source: RowSource, clip: Clip, gate: Gate, first: float, second: float
@@ -131,14 +131,14 @@ class TangentPCA:
         """The same, but for the average: matrices that were not formed have none."""
         step = AnalyzeGauss(mu=first, n_components=self.n_components, lazy=True)
         rough = step.run(source, clip, gate)
-        factor = self._stretch(rough, first, gate.adjacency)
+        factor = self.stretching(rough, first, gate.adjacency)
         if factor is None:
             return replace(step, mu=second).run(source, clip, gate)
         query = moment_products(source, _stretched(clip, rough, factor), gate.adjacency)
         columns = np.ascontiguousarray(rough.components.T)
-        return _turn(rough, gate.draw(ProductNoise(mu=second, columns=columns), query), factor)
+        return turn(rough, gate.draw(ProductNoise(mu=second, columns=columns), query), factor)
 
-    def _stretch(self, rough: NoisyComponents, mu: float, adjacency: Adjacency) -> float | None:
+    def stretching(self, rough: NoisyComponents, mu: float, adjacency: Adjacency) -> float | None:
         """The factor t, from the first release and public numbers; None leaves rows as they are."""
         law, k = rough.law, self.n_components
         assert law is not None  # both ways to the rough components state it
@@ -182,7 +182,7 @@ def _average(one: NoisyMatrix, other: NoisyMatrix) -> NoisyMatrix:
     return NoisyMatrix(matrix, scale, GaussianLaw(len(matrix), scale))
 
 
-def _turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> NoisyComponents:
+def turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> NoisyComponents:
     """One Newton step from a rough basis, on the scale of rows before they were stretched."""
     basis = rough.components.T
     d, k = basis.shape
