@@ -134,7 +134,7 @@ def test_covariance_with_bounds(files, tmp_path):
     assert result.exit_code == 0, result.output
     release = Release.verify(folder)
     assert release.settings["bounds"] == {"low": [0.0, 0.0], "high": [100.0, 10.0]}
-    assert "covariance matrix of 2 columns, by cleaned" in result.stdout
+    assert "covariance matrix of 2 columns, by adaptive-cleaned" in result.stdout
     assert "of its eigenvalues stand out" in result.stdout
     message = fails(3, "covariance", files.csv, *budget, "-o", tmp_path / "other")
     assert "--bounds LOW,HIGH" in message
