@@ -32,6 +32,7 @@ from eigenveil.data.source import (
     ScaledSource,
     protected,
     tables,
+    thinned,
     unit_tables,
 )
 from eigenveil.exceptions import (
@@ -526,7 +527,7 @@ IDS = {
     "series": pd.Series(["x", "y", "x", "z"], index=[9, 8, 7, 6]),
     "categories": pd.Series(["x", "y", "x", "z"], dtype="category"),
     "nullable": pd.Series([3, 1, 3, 2], dtype="Int64"),
-    "objects": np.array([3, "y", 3.0, True], dtype=object),
+    "objects": np.array([3, 7, 3.0, True], dtype=object),
     "generator": None,
 }
 
@@ -556,7 +557,7 @@ def test_ids_of_every_kind(kind):
         [Unhashable(), 1, 2, 3],
     ],
 )
-def test_a_missing_id_is_an_error_that_shows_none(ids):
+def test_a_missing_id_is_an_error_that_shows_none(ids):  # whatever it is written as
     with pytest.raises(InvalidDataError, match="no id") as caught:
         GroupedSource(ArraySource(np.zeros((4, 1))), ids)
     assert "secret" not in str(caught.value)
@@ -664,3 +665,45 @@ def test_a_file_that_changes_between_reads_is_refused(table, tmp_path, change):
     write(pd.concat([table, more]), path)
     with pytest.raises(InvalidDataError, match="changed while"):
         second_moment(source, CLIP, REPLACE)
+
+
+@pytest.mark.parametrize("word", ["", " ", "NA", "n/a", "None", "NULL", "<NA>", "NaT", "nan"])
+def test_words_for_no_id(word):
+    for ids in (["a", word], [b"a", word.encode()]):
+        with pytest.raises(InvalidDataError, match="no id"):
+            GroupedSource(ArraySource(np.zeros((2, 1))), ids)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [7, "7", 8],
+        np.array([7, "7", 8.0], object),
+        pd.Series(["7", 7, 7], dtype=object),
+        ["7", b"7", "8"],
+    ],
+    ids=range(4),
+)
+def test_an_id_is_of_one_type(ids):
+    """A column that was read in parts may hold one person as 7 and as "7"."""
+    with pytest.raises(InvalidDataError, match="store them as one type"):
+        GroupedSource(ArraySource(np.zeros((3, 1))), ids)
+    numbers = GroupedSource(ArraySource(np.zeros((3, 1))), [7, 7.0, np.int8(7)])
+    assert numbers.unit_sizes.tolist() == [3]
+
+
+def test_a_file_that_shrank_is_refused(table, tmp_path):
+    """Pairs would take the rows of one person for those of another."""
+    path = write(table, tmp_path / "t.csv")
+    source = open_rows(path, unit="patient")
+    assert source.unit_sizes.sum() == len(table)
+    write(table[:-3], path)
+    with pytest.raises(InvalidDataError, match="changed while it was read"):
+        list(source.unit_chunks())
+
+
+def test_persons_are_never_sampled_by_position():
+    rows = ArraySource(np.zeros((100, 1)))
+    grouped = GroupedSource(rows, np.arange(100) // 2)
+    for source in (grouped, ScaledSource(grouped, np.ones(1))):
+        assert thinned(source, 0.1, Adjacency.REPLACE_ONE, lambda rows: None) is source

@@ -399,6 +399,12 @@ def test_a_sample_is_one_of_positions():
     # The same positions of any other table, however it comes in chunks.
     other = np.random.default_rng(0).standard_normal(table.shape)
     places = (rows[:, 0] / 3).astype(int)
+    # Whatever entries are, and whatever a row of its type does when it is read.
+    strange = np.full((len(table), 3), 1.0, dtype=np.longdouble)
+    strange[places[::2]] = np.longdouble("1e400")  # infinite where it is a double
+    strange[places[1::4]] = np.nan
+    strange[places[3::4]] = -1e308
+    assert len(kept(strange, 0.1)) == len(places)
     assert np.array_equal(kept(other, 0.1), other[places])
     pieces = IterableSource(np.array_split(other, 7))
     assert np.array_equal(kept(None, 0.1, pieces), other[places])

@@ -18,7 +18,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.decomposition import PCA
 from sklearn.exceptions import FitFailedWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -564,3 +564,14 @@ def test_distances_need_a_precision(rows):
     assert singular.error_norm(np.eye(5)) == pytest.approx(1.0)
     with pytest.raises(NotFittedError):
         PrivateCovariance(**EXACT).mahalanobis(rows)
+
+
+def test_groups_of_a_splitter_do_not_protect_persons(many):
+    """scikit-learn hands ``groups`` to the splitter; ``params`` hands them to the fit."""
+    ids = np.arange(len(many)) // 2
+    pca = PrivatePCA(1, rho=1.0, row_norm=20.0, random_state=0)
+    options = {"cv": GroupKFold(2), "return_estimator": True, "error_score": "raise"}
+    alone = cross_validate(pca, many, groups=ids, **options)["estimator"]
+    assert {fitted.privacy_.unit for fitted in alone} == {"one row"}
+    both = cross_validate(pca, many, groups=ids, params={"groups": ids}, **options)["estimator"]
+    assert {fitted.privacy_.unit for fitted in both} == {"all rows of one group"}

@@ -503,3 +503,23 @@ def test_data_outside_the_stated_bounds_are_clamped():
     fitted = PrivatePCA(1, **BUDGET, bounds=(0, 100), random_state=0).fit(wild)
     assert inside(fitted, 1) > 0.98
     assert (fitted.mean_ <= 100).all()
+
+
+def test_one_row_or_one_group_is_too_few_for_variances():
+    rows = spikes(60, 3, 1)
+    options = {**BUDGET, "variances": True, "random_state": 0}
+    for table, groups in ((rows[:1], None), (rows, np.zeros(60, dtype=int))):
+        with pytest.raises(InvalidParameterError, match="too few rows for variances"):
+            PrivatePCA(1, **options).fit(table, groups=groups)
+
+
+@pytest.mark.parametrize("options", [{"centring": "paired"}, {"scale": "private"}, {}], ids=str)
+def test_a_row_that_becomes_infinite_as_it_is_read_stops_before_the_charge(options, tmp_path):
+    if np.finfo(np.longdouble).maxexp <= 1024:
+        pytest.skip("long doubles are doubles here")
+    rows = spikes(100_000, 2, 1).astype(np.longdouble)
+    rows[70_001, 1] = np.longdouble("1e400")
+    ledger = Ledger.create(tmp_path / "l", **BUDGET)
+    with pytest.raises(InvalidDataError, match="infinite"):
+        PrivatePCA(1, **BUDGET, **options, ledger=ledger).fit(rows)
+    assert ledger.entries == ()

@@ -42,7 +42,7 @@ def test_directions_that_noise_mixes_with_others_are_not_relied_on(k):
     assert said.mean() < 0.1 < left.mean()
 
 
-def test_all_directions_may_be_told_from_nothing():
+def test_all_directions_are_told_from_each_other():
     said, _ = releases(1e-3, 6)
     assert said.min() > 0.9
     assert releases(0.05, 6)[0].mean() < 0.1

@@ -269,14 +269,24 @@ PATIENTS = Unit("person", "patient")
 
 
 def test_a_ledger_of_persons_pays_for_persons_and_says_which(tmp_path):
-    ledger = Ledger.create(tmp_path / "l", rho=0.5, unit="person")
     cost = Gaussian(0.1)
     for unit in (GROUP, PATIENTS):
+        ledger = Ledger.create(tmp_path / unit.name, rho=0.5, unit="person")
         assert ledger.charge(cost, label="x", adjacency=REPLACE, unit=unit).unit == unit
-    with pytest.raises(InvalidParameterError, match="pass groups to fit"):
-        ledger.charge(cost, label="x", adjacency=REPLACE)
-    assert [entry.unit for entry in Ledger(ledger.path).entries] == [GROUP, PATIENTS]
-    assert ledger.unit == "person"
+        with pytest.raises(InvalidParameterError, match="pass groups to fit"):
+            ledger.charge(cost, label="x", adjacency=REPLACE)
+        assert [entry.unit for entry in Ledger(ledger.path).entries] == [unit]
+        assert ledger.unit == "person"
+
+
+def test_costs_under_other_ids_do_not_add_up(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", rho=0.5, unit="person")
+    for _ in range(2):
+        ledger.charge(Gaussian(0.1), label="x", adjacency=REPLACE, unit=PATIENTS)
+    for other in (GROUP, Unit("person", "visit")):
+        with pytest.raises(InvalidParameterError, match=r"the column 'patient'.*the same ids"):
+            ledger.charge(Gaussian(0.1), label="x", adjacency=REPLACE, unit=other)
+    assert len(ledger.entries) == 2
 
 
 def test_a_ledger_of_rows_does_not_pay_for_persons(ledger):

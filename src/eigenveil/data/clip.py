@@ -213,6 +213,7 @@ class Clip:
     def check(self, rows: NDArray[Any]) -> None:
         """Stop at a row that stops a run, before anything is charged."""
         with np.errstate(all="ignore"):
+            rows = rows.astype(np.float64) if rows.dtype.itemsize > 8 else rows  # as they are read
             self._invalid(rows, rows.sum(axis=1, dtype=np.float64))
 
     def about_centre(self, rows: NDArray[Any]) -> NDArray[np.float64]:

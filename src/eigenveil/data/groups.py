@@ -11,6 +11,7 @@ rows a person has is as private as the rows.
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,6 +38,7 @@ from eigenveil.privacy.adjacency import GROUP, Adjacency, Unit
 __all__ = ["GroupedSource", "LabelledSource", "PairedUnits", "paired"]
 
 _CHUNK_BYTES = 1 << 24
+_MISSING = ("", "nan", "na", "n/a", "none", "null", "<na>", "nat")  # as programs write it
 
 
 class GroupedSource(UnitSource):
@@ -143,7 +145,7 @@ class LabelledSource(UnitSource):
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Chunks of rows, and for each row the number of its person.
 
-        Sums rest on the sizes: more rows than were counted are refused.
+        Sums rest on the sizes: more rows than were counted are refused, and so are fewer.
         """
         left = self.unit_sizes.copy()
         for chunk, labels in self._source.labelled_chunks():
@@ -151,8 +153,10 @@ class LabelledSource(UnitSource):
             known = units < len(left)
             np.subtract.at(left, units[known], 1)
             if not known.all() or (left < 0).any():
-                raise InvalidDataError("the file changed while it was read: read it again")
+                raise _changed()
             yield chunk, units
+        if left.any():
+            raise _changed()
 
 
 class PairedUnits(UnitSource):
@@ -186,9 +190,7 @@ class PairedUnits(UnitSource):
         sizes = base.unit_sizes
         self.unpaired = len(sizes)
         if self.unpaired < 2:
-            raise InvalidDataError(
-                "pairs need two persons at least, not one: choose another centring"
-            )
+            raise InvalidDataError("pairs need two persons at least, not one: give more of them")
         self._owned = np.argsort(units, kind="stable")  # rows, person by person in their order
         starts = np.cumsum(sizes) - sizes
         half = self.unpaired // 2
@@ -254,10 +256,23 @@ def _numbered(ids: Any) -> NDArray[np.intp]:
         places = np.empty(len(first), dtype=np.intp)
         places[np.argsort(first)] = np.arange(len(first))
         return np.asarray(places[inverse])
+    labels = array.tolist()
     try:
-        return _Numbers().of(array.tolist())
+        units = _Numbers().of(labels)
     except TypeError:  # an id that is no value, such as a list
         raise _missing() from None
+    if len(set(map(_kind, labels))) > 1:
+        # Read in parts, a column may hold the same id as 7 here and as "7" there.
+        raise InvalidDataError(
+            "ids mix text and numbers, so that one person could have two: store them as one type"
+        )
+    return units
+
+
+def _kind(label: Any) -> type:
+    """What a label is among."""
+    kinds: tuple[type, ...] = (str, bytes, Real)
+    return next((kind for kind in kinds if isinstance(label, kind)), type(label))
 
 
 def _label(label: Any) -> Hashable:
@@ -265,7 +280,8 @@ def _label(label: Any) -> Hashable:
     try:
         if isinstance(label, (str, bytes)):
             label = label.strip()
-            known = label.lower() not in ("", "nan", b"", b"nan")
+            text = label.decode("latin-1") if isinstance(label, bytes) else label
+            known = text.lower() not in _MISSING
         else:
             known = label is not None and bool(label == label)
         hash(label)
@@ -281,6 +297,10 @@ def _missing() -> InvalidDataError:
     return InvalidDataError(
         "a row has no id that says whose it is: fill it in or drop the row; ids are text or numbers"
     )
+
+
+def _changed() -> InvalidDataError:
+    return InvalidDataError("the file changed while it was read: read it again")
 
 
 def _wrong_length() -> InvalidDataError:

@@ -292,7 +292,8 @@ def thinned(
         rows = chunk[places < np.uint64(share * 2.0**64)]
         while len(kept) < filled + len(rows):
             kept.resize((2 * len(kept), source.n_columns), refcheck=False)  # in place, mostly
-        kept[filled : filled + len(rows)] = rows
+        with np.errstate(all="ignore"):  # a warning would depend on the records
+            kept[filled : filled + len(rows)] = rows
         filled += len(rows)
         seen += len(chunk)
     return ArraySource(kept[:filled])
@@ -378,7 +379,7 @@ class PairedSource:
         self.unpaired = base.n_rows
         if self.unpaired < 2:
             raise InvalidDataError(
-                "pairs of rows need two rows at least, not one sample: choose another centring"
+                "pairs of rows need two rows at least, not one sample: give more rows"
             )
         half = self.unpaired // 2
         self._pairs = np.sort(order(self.unpaired)[: 2 * half].reshape(2, half), axis=0).T
@@ -429,8 +430,8 @@ class ScaledSource:
     def scaled(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Rows of ``base``, with the columns that are kept divided by their scales."""
         kept = chunk if self.n_columns == chunk.shape[1] else chunk[:, self._kept]
-        rows = kept.astype(np.float64)
         with np.errstate(all="ignore"):  # a warning would depend on the records
+            rows = kept.astype(np.float64)
             scaled = rows / self._scale
         # Only what was not finite before may be so now: a row of numbers stops no run.
         np.clip(scaled, -_MOST, _MOST, out=scaled, where=np.isfinite(rows))

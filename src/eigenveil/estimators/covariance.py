@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.source import RowSource
+from eigenveil.data.source import RowSource, protected
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
 from eigenveil.estimators.bounds import RowNorm, StatedBounds, by_column
 from eigenveil.exceptions import InvalidParameterError
@@ -230,6 +230,7 @@ class PrivateCovariance(PrivateEstimator):
             reach=reach,
             assume_centered=bool(self.assume_centered),
             one_pass=not source.rereadable,
+            unit=protected(source).name,
         )
 
     def _consider(self, asked: Asked) -> Asked:
@@ -292,7 +293,8 @@ class PrivateCovariance(PrivateEstimator):
     ) -> Procedure[CentredResult[Any]]:
         row_norm = asked.stated.clip.row_norm
         if self._centring() == "located":
-            share = enough_rows(whole, asked.n_rows, asked.n_columns)
+            persons = asked.protects.owns_many  # of whom there is no sample by position
+            share = 1.0 if persons else enough_rows(whole, asked.n_rows, asked.n_columns)
             return Located.build(whole, asked.n_rows, inner, share=share, directions=False)
         if "centre" not in shares:
             return Uncentred(inner=inner, row_norm=row_norm)

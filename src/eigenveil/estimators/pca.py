@@ -217,6 +217,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     them, which ``privacy_`` says. scikit-learn turns a refusal of the ledger into a score of NaN
     and a ``FitFailedWarning`` that quotes it, unless ``error_score="raise"``. The scores, and what
     is chosen by them, are not private: compare candidates on public or simulated rows.
+    ``groups`` of a splitter are not those of a fit: pass ``params={"groups": ids}`` as well.
 
     """
 
@@ -326,6 +327,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             per_column=clips and by_column(self.bounds),
             assume_centered=bool(self.assume_centered),
             one_pass=not source.rereadable,
+            unit=protected(source).name,
         )
 
     def _normalises(self, name: str) -> bool:
@@ -524,6 +526,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             count=self.assume_centered and not counted,
             lazy=asked.lazy,
             radius=asked.stated.private,
+            persons=asked.protects.owns_many,
         )
 
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:

@@ -73,10 +73,10 @@ def _components(situation: Situation) -> Choice:
     if situation.bounded and situation.n is not None:
         unit, clipped = _losses(situation)
         numbers = (
-            f"for {situation.n} rows, {situation.d} columns, {situation.k} components and "
-            f"{situation.budget} noise is expected to lose {min(1.0, clipped):.2g} of the variance "
-            f"of clipped rows and {min(1.0, unit):.2g} of that of unit rows, which miss about "
-            f"{_TARGET:g} more"
+            f"for {situation.n} {situation.unit}s, {situation.d} columns, {situation.k} components "
+            f"and {situation.budget} noise is expected to lose {min(1.0, clipped):.2g} of the "
+            f"variance of clipped rows and {min(1.0, unit):.2g} of that of unit rows, which "
+            f"miss about {_TARGET:g} more"
         )
         if clipped < unit + _TARGET:
             return Choice(mechanism="analyze-gauss", reason=numbers)
@@ -124,14 +124,16 @@ def _matrix(situation: Situation) -> Choice:
             return Choice(
                 mechanism="wishart",
                 reason=f"the stated ranges reach {situation.start:.3g} times as far as row_norm: "
-                f"of {n} rows a mean within them would have an error that hides the covariance",
+                f"of {n} {situation.unit}s a mean within them would have an error that hides the "
+                "covariance",
             )
         # The smallest Frobenius norm that rows of this length can have.
         if math.sqrt(law.energy) < _FAINT * _SHORT**2 / math.sqrt(d):
             return Choice(
                 mechanism="cleaned",
-                reason=f"of {n} rows and {d} columns noise would stay below {_FAINT:.0%} even if "
-                f"rows were {1 / _SHORT:.0f} times shorter than the bound: none need be pulled in",
+                reason=f"of {n} {situation.unit}s and {d} columns noise would stay below "
+                f"{_FAINT:.0%} even if rows were {1 / _SHORT:.0f} times shorter than the bound: "
+                "none need be pulled in",
             )
     return Choice(
         mechanism="adaptive-cleaned",

@@ -79,6 +79,8 @@ class Situation:
         Whether the origin is the centre.
     one_pass : bool
         Whether the rows can be read once only.
+    unit : {"row", "group", "person"}
+        What ``n`` counts.
     spectrum : str, Spiked or sequence of float
         Assumed eigenvalues of the covariance, on any scale: ``"flat"``, ``"decaying"`` (1/j),
         ``"steep"`` (1/j^2), ``spiked(k, ratio)``, or ``d`` numbers.
@@ -99,6 +101,7 @@ class Situation:
     spread: float | None = None
     assume_centered: bool = False
     one_pass: bool = False
+    unit: Literal["row", "group", "person"] = "row"
     spectrum: "str | Spiked | Sequence[float] | NDArray[np.float64]" = "decaying"
 
     def __post_init__(self) -> None:

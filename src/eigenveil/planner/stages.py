@@ -55,7 +55,9 @@ def free_centring(
 
 def too_few(whole: Allowance, rows: int | None) -> bool:
     """Whether a search for a distance would mostly fail, as far as public numbers tell."""
-    return rows is not None and distance_epsilon(whole, rows) * rows < _SEARCHABLE
+    if rows is None:
+        return False
+    return rows == 0 or distance_epsilon(whole, rows) * rows < _SEARCHABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,8 @@ class Plan:
         Whether noise is drawn for products.
     radius : bool
         Whether a radius is bought that rows are clipped at.
+    persons : bool
+        Whether ``n_rows`` counts persons, who may own several.
 
     """
 
@@ -102,6 +106,7 @@ class Plan:
     count: bool
     lazy: bool
     radius: bool = False
+    persons: bool = False
 
     @property
     def n_differences(self) -> int | None:
@@ -170,7 +175,8 @@ class Plan:
     def _centred(self, whole: Allowance, inner: Procedure[Any]) -> Procedure[CentredResult[Any]]:
         if self.centring == "paired":
             return Paired(inner=inner)
-        share = enough_rows(whole, self.n_rows, self.n_columns)
+        # Which rows a person owns is private: there is no sample of persons by position.
+        share = 1.0 if self.persons else enough_rows(whole, self.n_rows, self.n_columns)
         if self.centring == "located":
             return Located.build(
                 whole,

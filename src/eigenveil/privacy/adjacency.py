@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from eigenveil.exceptions import InvalidParameterError
 
@@ -47,7 +48,7 @@ class Unit:
 
     """
 
-    name: str = "row"
+    name: Literal["row", "group", "person"] = "row"
     column: str | None = None
 
     def __post_init__(self) -> None:

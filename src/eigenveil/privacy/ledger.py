@@ -165,6 +165,8 @@ class Ledger:
                 )
             if unit.owns_many != (book.unit == "person"):
                 raise InvalidParameterError(_other_unit(book.unit))
+            if book.entries and unit != book.entries[0].unit:
+                raise InvalidParameterError(_other_ids(book.entries[0].unit))
             spent = Composed(tuple(entry.cost for entry in book.entries))
             if not fits(Composed((spent, cost)), book.budget):
                 raise BudgetExceededError(_refusal(spent, cost, book.budget))
@@ -311,6 +313,14 @@ def _other_unit(unit: str) -> str:
     return (
         "this ledger protects all rows of one id and the release single rows: pass groups to fit, "
         "or unit to open_rows"
+    )
+
+
+def _other_ids(unit: Unit) -> str:
+    ids = "groups" if unit.column is None else f"the column {unit.column!r}"
+    return (
+        f"this ledger counts releases that protect all rows of one id of {ids}, and costs under "
+        "other ids do not add up with them: use the same ids, or another ledger"
     )
 
 

@@ -52,7 +52,7 @@ def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
     assert noisy.law is not None  # there is noise
     # One more than is released tells how far the last one stands from the rest.
     values, vectors = top_eigenpairs(noisy.matrix, min(k + 1, noisy.law.d), negligible(noisy.law))
-    following = float(values[k]) if k < noisy.law.d else 0.0
+    following = float(values[k]) if k < noisy.law.d else None
     values = values[:k]
     trace = float(np.trace(noisy.matrix))
     energy = float(np.sum(noisy.matrix**2))
@@ -62,7 +62,7 @@ def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
         trace=trace,
         noise_scale=noisy.noise_scale,
         law=noisy.law,
-        reliability=reliability(values, trace, noisy.law, energy, following),
+        reliability=reliability(values, trace, noisy.law, energy, _gaps(values, following)),
         energy=energy,
     )
 
@@ -72,14 +72,14 @@ def reliability(
     trace: float,
     law: NoiseLaw,
     energy: float,
-    following: float | None = None,
+    gaps: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Squared cosines that noise of this law leaves to eigenvectors of these noisy eigenvalues.
 
     Zero inside the bulk of the others, of table and noise together: there a direction is one of
     many, unless it stands further from all of them than noise reaches. Noise then turns it by a
-    sine of edge/(2 gap) at most. ``energy`` is the squared Frobenius norm, ``following`` the
-    largest eigenvalue of the others where it is known, zero where there are none.
+    sine of edge/(2 gap) at most. ``energy`` is the squared Frobenius norm, ``gaps`` are how far
+    eigenvalues stand from the others, where that is known.
     """
     level = law.level(values, trace)
     others = law.d - values.size
@@ -88,11 +88,18 @@ def reliability(
     edge = level + bulk * (2 + 2.02 * law.d ** (-2 / 3))  # of a semicircle, as `floor` has it
     overlaps = np.array([law.signal(value - level)[1] for value in values])
     apart = np.zeros(values.size)
-    if following is not None:
-        gaps = values - following
+    if gaps is not None:
         apart = 1 - (law.edge / 2 / np.maximum(gaps, law.edge)) ** 2
         apart[gaps <= law.edge] = 0.0
     return np.maximum(np.where(values > edge, overlaps, 0.0), apart)
+
+
+def _gaps(values: NDArray[np.float64], following: float | None) -> NDArray[np.float64]:
+    """From the largest of the others; where there are none, from each other."""
+    if following is not None:
+        return values - following
+    between = np.append(np.append(np.inf, -np.diff(values)), np.inf)
+    return np.asarray(np.minimum(between[:-1], between[1:]))
 
 
 def energy_beside(values: NDArray[np.float64], energy: float, level: float, d: int) -> float:
