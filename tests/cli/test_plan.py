@@ -102,6 +102,12 @@ def test_which_rate_dominates(rows, said):
     assert "rates  " not in invoke("plan", *of).stdout
 
 
+def test_a_covariance_that_noise_would_drown():
+    words = ["plan", "--of", "covariance", "--bounds", "0,1", *BUDGET, "--columns-count", 20]
+    assert "beware" in invoke(*words, "--rows", 30).stdout
+    assert "beware" not in invoke(*words, "--rows", 10**6).stdout
+
+
 def test_all_components_have_no_error():
     assert "error        none: all components" in invoke("plan", *SIZE, *BUDGET).stdout
 
@@ -197,6 +203,9 @@ def test_mistakes(files):
     assert "guess a number for --k" in fails(2, "plan", *SIZE, *BUDGET, "--k", "private")
     fails(2, "plan", *SIZE, *BUDGET, "--k", 9)
     fails(2, "plan", *SIZE, *BUDGET, "--bounds", "2,1")
+    assert "make them agree" in fails(2, "plan", *SIZE, *BUDGET, "--bounds", "a=0:1")
+    words = ["plan", "--columns-count", 5, *BUDGET, "--rows", 0]
+    assert "--rows must be" in fails(2, *words)
     words = [files.csv, "--columns", "age,hours", *BUDGET, "--bounds", "age=0:1,hour=0:1"]
     assert "did you mean 'hours'" in fails(3, "plan", *words)
     fails(2, "plan", *SIZE, *BUDGET, "--error", 0)

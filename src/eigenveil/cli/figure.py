@@ -51,7 +51,9 @@ def draw(situation: Situation, advice: Recommendation, path: Path) -> None:
     ax.set_ylim(bottom=_ROOM * np.nanmin([low for table in tables for _, _, low, _ in table]))
     ax.axvline(list(places)[_STEPS.index(1.0)], color=GREY, linestyle="--", linewidth=1)
     ax.set_ylabel(situation.measure)
-    ax.set_title(f"{_title(situation)}\nband: 8 of 10 releases by {banded}", fontsize="medium")
+    ax.set_title(
+        f"{_title(situation)}\nband: 8 of 10 releases by {advice.mechanism}", fontsize="medium"
+    )
     if rates:  # the shapes of table that can be planned for have no lower bound of the same form
         ax.get_legend().get_texts()[-1].set_text(f"slope of {rates[0].source}")
     try:

@@ -34,6 +34,7 @@ __all__ = ["command"]
 
 _NOISE = 1e-12  # an error below is that of arithmetic
 _APART = 3.0  # rates have unknown constants: a smaller factor between them says little
+_DROWNED = 0.9  # relative error; that of the zero matrix is 1
 _UNITS = (
     "hint: columns in different units drown one another: --scale private finds scales with a tenth "
     "of the budget"
@@ -130,7 +131,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
 def _require_picture(figure: Path) -> None:
     """Before a minute of predictions."""
     if figure.suffix.lower() not in (".png", ".svg"):
-        raise InvalidParameterError(f"{figure.name}: give --figure a name in .png or .svg")
+        raise InvalidParameterError(f"{figure}: give --figure a name in .png or .svg")
     if figure.exists():
         raise InvalidParameterError(f"{figure} exists already: choose a new file with --figure")
     if not figure.parent.is_dir():
@@ -194,6 +195,10 @@ def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]
         return None
     if columns is not None or not isinstance(bounds, dict):
         bounds = per_column("--bounds", bounds, columns)
+    elif len(bounds) != width:
+        raise InvalidParameterError(
+            f"--bounds names {len(bounds)} and --columns-count says {width}: make them agree"
+        )
     else:
         bounds = tuple(zip(*bounds.values(), strict=True))
     stated = StatedBounds.resolve(
@@ -252,6 +257,8 @@ def _tell(
         click.echo(f"\nerror        {advice.prediction.measure}, if the table is as assumed")
     for answer in answers:
         click.echo(f"for {error:<8g} {answer.words}")
+    if situation.task == "covariance" and (advice.prediction.error or 0.0) > _DROWNED:
+        click.echo("beware       hardly better than the zero matrix: noise would drown the table")
     if (rates := _rates(situation)) is not None:
         click.echo(f"rates        {rates}")
     click.echo(f"recommended  {advice.mechanism}: {advice.reason}")
