@@ -135,7 +135,7 @@ def test_covariance_with_bounds(files, tmp_path):
     assert result.exit_code == 0, result.output
     release = Release.verify(folder)
     assert release.settings["bounds"] == {"low": [0.0, 0.0], "high": [100.0, 10.0]}
-    assert f"covariance matrix of 2 columns, by {release.mechanism}" in result.stdout
+    assert "covariance matrix of 2 columns, by adaptive-cleaned" in result.stdout
     assert "of its eigenvalues stand out" in result.stdout
     message = fails(3, "covariance", files.csv, *budget, "-o", tmp_path / "other")
     assert "--bounds LOW,HIGH" in message
@@ -301,7 +301,7 @@ class TestOrder:
         words[words.index("--epsilon") + 1] = 1.9
         assert invoke(*words, tmp_path / "first").exit_code == 0
         with monkeypatch.context() as patched:
-            patched.setattr("eigenveil.data.source.CSVSource.chunks", _unread)
+            patched.setattr("eigenveil.data.files.CSVSource.chunks", _unread)
             message = fails(4, *words, tmp_path / "second")
         assert "ask for less" in message
         assert len(ledger.entries) == 1

@@ -602,7 +602,7 @@ def write(frame, path):
 def test_files_say_whose_rows_they_hold(table, tmp_path, monkeypatch, suffix, numbers):
     if numbers:
         table["patient"] = table["patient"].str[2:].astype(int)
-    monkeypatch.setattr("eigenveil.data.source._CSV_LINES", 7)
+    monkeypatch.setattr("eigenveil.data.files._CSV_LINES", 7)
     source = open_rows(write(table, tmp_path / f"t{suffix}"), unit="patient")
     assert isinstance(source, LabelledSource)
     assert (source.feature_names, source.n_columns) == (("a", "b", "c"), 3)
@@ -637,7 +637,7 @@ def test_an_uneven_line_has_no_owner(tmp_path):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_the_column_of_the_unit(table, tmp_path, suffix):
     path = write(table, tmp_path / f"t{suffix}")
-    with pytest.raises(InvalidParameterError, match="no column 'person'"):
+    with pytest.raises(InvalidDataError, match="no column 'person'"):
         open_rows(path, unit="person")
     with pytest.raises(InvalidParameterError, match="no feature"):
         open_rows(path, columns=["a", "patient"], unit="patient")

@@ -89,7 +89,7 @@ def test_csv_in_another_encoding_says_what_to_do(tmp_path):
 
 
 def test_csv_in_many_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenveil.data.source._CSV_LINES", 7)
+    monkeypatch.setattr("eigenveil.data.files._CSV_LINES", 7)
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "\n" * 15 + "".join(f"{i},{-i}\n" for i in range(50)))
     assert np.array_equal(read(path), [[i, -i] for i in range(50)])
@@ -262,7 +262,7 @@ def test_unusable_rows_are_refused_in_one_line(data):
 
 
 def test_columns_must_exist(csv, tmp_path):
-    with pytest.raises(InvalidParameterError, match="no column 'weight': choose from age, name"):
+    with pytest.raises(InvalidDataError, match="no column 'weight': choose from age, name"):
         open_rows(csv, columns=["weight"])
     with pytest.raises(InvalidParameterError, match="empty"):
         open_rows(csv, columns=[])

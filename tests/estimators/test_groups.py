@@ -108,7 +108,7 @@ def test_a_mean_of_persons_not_of_rows():
     assert fitted.n_samples_ == 21
     assert fitted.location_ == pytest.approx([1.0, 1.0], abs=0.02)
     assert fitted.covariance_ == pytest.approx(np.full((2, 2), 20.0), rel=0.02)
-    add = PrivateCovariance(rho=1e7, row_norm=100.0, adjacency="add-remove")
+    add = PrivateCovariance(rho=1e7, mechanism="cleaned", row_norm=100.0, adjacency="add-remove")
     assert add.fit(rows, groups=ids).n_samples_ is None
     assert add.location_ == pytest.approx([1.0, 1.0], abs=0.02)
     assert add.covariance_ == pytest.approx(np.full((2, 2), 20.0), rel=0.02)
