@@ -1,10 +1,15 @@
 """What is done with a release: scores, pages, figures, signatures."""
 
+import csv
+import shutil
+
 import numpy as np
 import pytest
 
 import eigenveil.report
 from eigenveil import Ledger, Release
+from eigenveil.cli import export
+from eigenveil.release import export as library
 from tests.cli.conftest import fails, invoke
 
 reports = pytest.mark.skipif(
@@ -125,3 +130,60 @@ def test_verify_with_a_key(released, tmp_path):
         assert "not signed" in invoke(command, released / "pca").stdout
     fails(5, "verify", tmp_path / "signed", "--key", wrong)
     fails(5, "verify", released / "pca", "--key", right)
+
+
+class TestSign:
+    def test_sign_and_verify(self, released, tmp_path):
+        pytest.importorskip("cryptography")
+        shutil.copytree(released / "pca", tmp_path / "copy")
+        keys = [tmp_path / "one.pem", tmp_path / "two.pem"]
+        for key in keys:
+            assert "keep it secret" in invoke("keygen", key).stdout
+            assert key.stat().st_mode & 0o077 == 0
+        assert "signed by" in invoke("sign", tmp_path / "copy", "--key", keys[0]).stdout
+        assert invoke("verify", tmp_path / "copy", "--key", f"{keys[0]}.pub").exit_code == 0
+        fails(5, "verify", tmp_path / "copy", "--key", f"{keys[1]}.pub")
+        assert "signed already" in fails(2, "sign", tmp_path / "copy", "--key", keys[1])
+
+    def test_mistakes(self, released, tmp_path):
+        pytest.importorskip("cryptography")
+        from eigenveil.release import generate_key
+
+        generate_key(tmp_path / "locked.pem", password="x")
+        words = ["sign", released / "pca", "--key"]
+        assert "protected by a password" in fails(2, *words, tmp_path / "locked.pem")
+        fails(3, *words, tmp_path / "locked.pem.pub")
+        fails(3, *words, tmp_path / "none.pem")
+        assert "exists already" in fails(2, "keygen", tmp_path / "locked.pem")
+        fails(2, "keygen", tmp_path / "none" / "key.pem")
+        assert not (released / "pca" / "SIGNATURE").exists()
+
+
+class TestExport:
+    def test_formats_are_those_of_the_library(self):
+        assert set(export.FORMATS) == set(library.FORMATS)
+
+    @pytest.mark.parametrize("form", export.FORMATS)
+    def test_files(self, form, released, tmp_path):
+        pytest.importorskip({"parquet": "pyarrow"}.get(form, form if form == "onnx" else "csv"))
+        written = invoke("export", released / "pca", tmp_path / "x", "--format", form)
+        assert written.exit_code == 0, written.output
+        assert set(written.stdout.splitlines()) == {str(path) for path in tmp_path.iterdir()}
+        assert str(tmp_path / "x") in written.stdout.splitlines()
+
+    def test_the_ending_says_the_format(self, released, tmp_path):
+        invoke("export", released / "covariance", tmp_path / "x.csv")
+        with (tmp_path / "x.csv").open(newline="") as stream:
+            assert next(csv.reader(stream)) == ["feature", "gain", "age"]
+
+    def test_mistakes(self, released, tmp_path):
+        words = ["export", released / "pca"]
+        assert "--format must be one of" in fails(2, *words, tmp_path / "x.xml")
+        fails(2, *words, tmp_path / "x", "--format", "xml")
+        assert "spoil" in fails(2, *words, released / "pca" / "x.csv")
+        assert "made by fit" in fails(
+            2, "export", released / "covariance", tmp_path / "x", "--format", "plink"
+        )
+        fails(5, "export", tmp_path, tmp_path / "x.csv")
+        assert list(tmp_path.iterdir()) == []
+        Release.verify(released / "pca")

@@ -24,16 +24,19 @@ def ledger(tmp_path):
 
 
 def test_init_states_all_terms(tmp_path):
-    words = ["--rho", 0.5, "--adjacency", "add-remove"]
+    words = ["--rho", 0.5, "--adjacency", "add-remove", "--unit", "person"]
     invoke("ledger", "init", tmp_path / "b.ledger", *words)
     ledger = Ledger(tmp_path / "b.ledger")
     assert ledger.budget.as_dict() == {"rho": 0.5}
     assert ledger.adjacency is Adjacency.ADD_REMOVE
+    assert ledger.unit == "person"
+    assert json.loads(invoke("ledger", "show", ledger.path, "--json").stdout)["unit"] == "person"
 
 
 def test_show_and_history(ledger):
     shown = invoke("ledger", "show", ledger.path).stdout
     assert ledger.summary() in shown
+    assert "protecting one row under replace-one" in shown
     assert ledger.entries[-1].hash in shown
     lines = invoke("ledger", "history", ledger.path).stdout.splitlines()
     assert len(lines) == 2

@@ -8,6 +8,8 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.cli.mechanisms import MECHANISMS
 from eigenveil.exceptions import BoundsRequiredError, UnsupportedNotionError
+from eigenveil.planner import Situation, choose
+from eigenveil.privacy.budget import Budget
 from tests.cli.conftest import invoke
 
 ESTIMATORS = {"components": PrivatePCA, "covariance": PrivateCovariance}
@@ -36,6 +38,22 @@ def named(entry):
 def test_all_mechanisms_are_listed(kind):
     listed = {entry.name for entry in MECHANISMS if entry.releases == kind}
     assert listed == set(ESTIMATORS[kind].mechanisms) - {"auto"}
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_what_auto_may_choose_is_marked(kind):
+    task = {"components": "pca"}.get(kind, kind)
+    gauss, pure = Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=1.0)
+    chosen = {
+        choose(
+            Situation(task=task, n=n, d=5, budget=budget, one_pass=once, row_norm=norm)
+        ).mechanism
+        for n in (50, 10**6)
+        for budget in (gauss, pure)
+        for once in (False, True)
+        for norm in (None, 1.0)
+    }
+    assert chosen == {entry.name for entry in MECHANISMS if entry.releases == kind and entry.auto}
 
 
 @pytest.mark.parametrize("entry", FITTED, ids=named)

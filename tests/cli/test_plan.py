@@ -3,9 +3,11 @@
 import json
 import shlex
 
+import numpy as np
 import pytest
 
 import eigenveil.planner
+from eigenveil import Release
 from tests.cli.conftest import ROWS, fails, invoke
 
 pytestmark = pytest.mark.skipif(
@@ -42,11 +44,129 @@ def test_no_row_is_read_where_the_number_of_rows_is_given(files, monkeypatch):
 
 def test_the_next_command_works(files, tmp_path):
     words = [files.csv, "--columns", "gain,age", "--k", 1, *BUDGET, "--bounds", "gain=0:9,age=0:99"]
-    following = shlex.split(told(*words)["next"])
+    plan = told(*words)
+    following = shlex.split(plan["next"])
     assert following[:2] == ["eigenveil", "fit"]
+    assert "--mechanism" not in following
     following[following.index("FOLDER")] = str(tmp_path / "released")
     result = invoke(*following[1:])
     assert result.exit_code == 0, result.output
+    assert Release.load(tmp_path / "released").mechanism == plan["mechanism"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--bounds", "0,100"],
+        ["--bounds", "age=0:100,hours=0:100"],
+        ["--bounds", "0,1e6", "--row-norm", 30],
+        ["--row-norm", 30],
+        ["--bounds", "0,100", "--adjacency", "add-remove", "--rows", ROWS],
+    ],
+)
+@pytest.mark.parametrize("of", ["components", "covariance"])
+def test_a_release_chooses_what_was_recommended(of, words, files, tmp_path):
+    """Under add-remove it knows less than the plan, and may have to be told."""
+    plan = told(files.csv, "--columns", "age,hours", "--of", of, *BUDGET, *words)
+    following = shlex.split(plan["next"])
+    following[following.index("FOLDER")] = str(tmp_path / "released")
+    result = invoke(*following[1:])
+    assert result.exit_code == 0, result.output
+    assert Release.load(tmp_path / "released").mechanism == plan["mechanism"]
+
+
+def test_a_guess_that_tips_the_scales_is_handed_on():
+    size = ["--rows", 3000, "--columns-count", 20, "--k", 5, "--bounds", "0,1", *BUDGET]
+    plans = [told(*size, "--spread", spread) for spread in (0.05, 0.5)]
+    assert plans[0]["mechanism"] != plans[1]["mechanism"]
+    assert sum("--mechanism" in plan["next"] for plan in plans) == 1
+
+
+def test_units_of_columns_are_hinted_at_where_nothing_bounds_them(files):
+    words = ["plan", files.csv, "--k", 1, *BUDGET, "--columns"]
+    assert "--scale private" in invoke(*words, "age,hours").stderr
+    for others in (["age"], ["age,hours", "--bounds", "0,9"], ["age,hours", "--row-norm", 9]):
+        assert invoke(*words, *others).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [(10, "privacy costs more"), (1000, "cost about the same"), (10**6, "sampling costs more")],
+)
+def test_which_rate_dominates(rows, said):
+    """Epsilon against sqrt(d k / n), whatever the spectrum."""
+    size = ["--columns-count", 100, "--k", 10, "--rows", rows, *BUDGET]
+    shown = invoke("plan", *size).stdout
+    assert said in shown
+    of = ["--of", "covariance", "--bounds", "0,1", "--rows", rows, "--columns-count", 5, *BUDGET]
+    assert "rates  " not in invoke("plan", *of).stdout
+
+
+def test_a_covariance_that_noise_would_drown():
+    words = ["plan", "--of", "covariance", "--bounds", "0,1", *BUDGET, "--columns-count", 20]
+    assert "beware" in invoke(*words, "--rows", 30).stdout
+    assert "beware" not in invoke(*words, "--rows", 10**6).stdout
+
+
+def test_all_components_have_no_error():
+    assert "error        none: all components" in invoke("plan", *SIZE, *BUDGET).stdout
+
+
+class TestFigure:
+    @pytest.mark.parametrize("form", ["png", "svg"])
+    def test_it_is_drawn(self, form, tmp_path):
+        pytest.importorskip("matplotlib")
+        place = tmp_path / f"plan.{form}"
+        result = invoke("plan", *SIZE, "--k", 2, *BUDGET, "--figure", place)
+        assert result.exit_code == 0, result.output
+        assert f"figure       {place}" in result.stdout
+        start = {"png": b"\x89PNG", "svg": b"<?xml"}[form]
+        assert place.read_bytes().startswith(start)
+
+    def test_what_it_shows(self, tmp_path, monkeypatch):
+        """The best mechanisms at budgets about the one asked for, and what privacy costs alone."""
+        pytest.importorskip("matplotlib")
+        from eigenveil.cli import figure
+        from eigenveil.planner import Situation, predict, recommend
+        from eigenveil.privacy.budget import Budget
+
+        seen = {}
+        honest = figure.PlanDisplay.from_predictions.__func__
+
+        def keep(cls, *arguments, **options):
+            seen["display"] = honest(cls, *arguments, **options)
+            return seen["display"]
+
+        monkeypatch.setattr(figure.PlanDisplay, "from_predictions", classmethod(keep))
+        asked = Situation(task="pca", n=1000, d=5, k=2, budget=Budget(rho=0.2))
+        advice = recommend(asked)
+        figure.draw(asked, advice, tmp_path / "plan.svg")
+        display = seen["display"]
+        assert display.x.tolist() == [0.063, 0.11, 0.2, 0.36, 0.63]
+        at = Situation(task="pca", n=1000, d=5, k=2, budget=Budget(rho=0.63))
+        curve = display.curves[advice.mechanism]
+        expected = predict(at, advice.mechanism)
+        assert curve[:, -1].tolist() == [expected.error, expected.low, expected.high]
+        assert curve[0, 2] == advice.prediction.error
+        # Lost variance goes as 1/epsilon^2, that is as 1/rho: sampling is not in predictions.
+        np.testing.assert_allclose(
+            display.reference * display.x, display.reference[0] * display.x[0], rtol=1e-6
+        )
+
+    def test_mistakes_come_before_the_predictions(self, tmp_path, monkeypatch):
+        def refuse(*arguments):
+            raise AssertionError("predicted")
+
+        monkeypatch.setattr(eigenveil.planner, "recommend", refuse)
+        words = ["plan", *SIZE, "--k", 2, *BUDGET, "--figure"]
+        assert "in .png or .svg" in fails(2, *words, tmp_path / "plan.pdf")
+        (tmp_path / "plan.png").touch()
+        assert "exists already" in fails(2, *words, tmp_path / "plan.png")
+        assert "no folder" in fails(2, *words, tmp_path / "none" / "plan.png")
+
+    def test_nothing_to_draw(self, tmp_path):
+        assert "give --k" in fails(2, "plan", *SIZE, *BUDGET, "--figure", tmp_path / "x.png")
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_the_plan_for_people():
@@ -82,4 +202,10 @@ def test_mistakes(files):
     assert "holds text" in fails(3, "plan", files.csv, *BUDGET)
     assert "guess a number for --k" in fails(2, "plan", *SIZE, *BUDGET, "--k", "private")
     fails(2, "plan", *SIZE, *BUDGET, "--k", 9)
+    fails(2, "plan", *SIZE, *BUDGET, "--bounds", "2,1")
+    assert "make them agree" in fails(2, "plan", *SIZE, *BUDGET, "--bounds", "a=0:1")
+    words = ["plan", "--columns-count", 5, *BUDGET, "--rows", 0]
+    assert "--rows must be" in fails(2, *words)
+    words = [files.csv, "--columns", "age,hours", *BUDGET, "--bounds", "age=0:1,hour=0:1"]
+    assert "did you mean 'hours'" in fails(3, "plan", *words)
     fails(2, "plan", *SIZE, *BUDGET, "--error", 0)

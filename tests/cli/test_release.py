@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import shlex
 import shutil
 
 import numpy as np
@@ -183,6 +184,41 @@ def test_a_private_row_norm(files, tmp_path):
     assert result.exit_code == 0, result.output
 
 
+def test_a_unit_needs_a_ledger_of_units(files, ledger, tmp_path):
+    options = ["--columns", "age,gain", "--unit", "job", "--k", 1, "--epsilon", 1, "--delta", 1e-6]
+    words = ["fit", files.csv, *options, "-o", tmp_path / "released", "--ledger"]
+    assert "eigenveil ledger init FILE --unit person" in fails(2, *words, ledger.path)
+    assert ledger.entries == ()
+    terms = ["--unit", "person", "--epsilon", 2, "--delta", 1e-6]
+    made = invoke("ledger", "init", tmp_path / "persons.ledger", *terms)
+    assert "protecting all rows of one id" in made.stdout
+    assert invoke(*words, tmp_path / "persons.ledger").exit_code == 0
+    del words[words.index("--unit") : words.index("--unit") + 2]
+    words[words.index("-o") + 1] = tmp_path / "other"
+    assert "give --unit COLUMN" in fails(2, *words, tmp_path / "persons.ledger")
+    (entry,) = json.loads(invoke("ledger", "history", tmp_path / "persons.ledger", "--json").stdout)
+    assert entry["unit"] == "person by job"
+
+
+def test_a_release_signed_as_it_is_saved(files, asked, tmp_path):
+    pytest.importorskip("cryptography")
+    key, folder = tmp_path / "key.pem", tmp_path / "released"
+    made = invoke("keygen", key)
+    result = invoke("fit", files.csv, *asked, "--sign", key, "-o", folder)
+    assert result.exit_code == 0, result.output
+    following = shlex.split(result.stdout.splitlines()[-1])[1:]
+    assert following == ["eigenveil", "verify", str(folder), "--key", f"{key}.pub"]
+    checked = invoke(*following[1:])
+    assert checked.exit_code == 0
+    fingerprint = made.stdout.split()[-1]
+    assert f"signed by {fingerprint}, the key you gave" in checked.stdout
+    assert f"signature    by {fingerprint}" in result.stdout
+
+
+def _unread(*arguments):
+    raise AssertionError("a row was read")
+
+
 class TestOrder:
     """Whatever can be refused is refused before the ledger is charged."""
 
@@ -250,11 +286,23 @@ class TestOrder:
         assert result.stderr.count("\n") == 1
         assert "the ledger was charged" in result.stderr
 
-    def test_an_exhausted_ledger(self, files, asked, ledger, tmp_path):
+    def test_a_key_that_cannot_sign(self, files, asked, ledger, tmp_path):
+        pytest.importorskip("cryptography")
+        from eigenveil.release import generate_key
+
+        generate_key(tmp_path / "locked.pem", password="x")
+        (tmp_path / "broken.pem").write_text("nonsense")
+        words = [*asked, "-o", tmp_path / "r", "--sign"]
+        for name, code in {"locked.pem": 2, "broken.pem": 3, "locked.pem.pub": 3}.items():
+            self.refused(code, files, ledger, *words, tmp_path / name)
+
+    def test_an_exhausted_ledger(self, files, asked, ledger, tmp_path, monkeypatch):
         words = ["fit", files.csv, *asked, "--ledger", ledger.path, "-o"]
         words[words.index("--epsilon") + 1] = 1.9
         assert invoke(*words, tmp_path / "first").exit_code == 0
-        message = fails(4, *words, tmp_path / "second")
+        with monkeypatch.context() as patched:
+            patched.setattr("eigenveil.data.files.CSVSource.chunks", _unread)
+            message = fails(4, *words, tmp_path / "second")
         assert "ask for less" in message
         assert len(ledger.entries) == 1
         assert not (tmp_path / "second").exists()

@@ -25,6 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import eigenveil
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
+from eigenveil.data.source import ArraySource
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
 from eigenveil.numerics.spiked_model import SpikedModel
 
@@ -122,6 +123,19 @@ def test_a_text_column_is_refused_by_name_before_the_charge(estimator, kind, row
         estimator(**BUDGET, row_norm=9.0, ledger=ledger).fit(table)
     assert "secret98765" not in "".join(traceback.format_exception(caught.value))
     assert ledger.entries == ()
+
+
+@BOTH
+def test_an_exhausted_ledger_is_noticed_before_a_row_is_read(estimator, rows, tmp_path):
+    class Unread(ArraySource):
+        def chunks(self):
+            raise AssertionError("a row was read")
+
+    ledger = Ledger.create(tmp_path / "l", **BUDGET)
+    private = estimator(**BUDGET, row_norm=9.0, ledger=ledger).fit(rows)
+    with pytest.raises(BudgetExceededError, match="ask for less"):
+        private.fit(Unread(rows))
+    assert len(ledger.entries) == 1
 
 
 def test_census_frames():

@@ -65,6 +65,21 @@ def test_a_pure_ledger_sums_epsilon_and_refuses_gaussian_noise(tmp_path):
     assert ledger.summary() == "spent epsilon = 1 of 1"
 
 
+@pytest.mark.parametrize(
+    ("mu", "adjacency", "unit"),
+    [(1.1, REPLACE, ROW), (0.1, Adjacency.ADD_REMOVE, ROW), (0.1, REPLACE, GROUP)],
+)
+def test_a_check_refuses_in_the_words_of_a_charge_and_spends_nothing(ledger, mu, adjacency, unit):
+    cost, terms = Gaussian(mu), {"adjacency": adjacency, "unit": unit}
+    with pytest.raises((BudgetExceededError, InvalidParameterError)) as charged:
+        ledger.charge(cost, label="test", **terms)
+    with pytest.raises(type(charged.value)) as checked:
+        ledger.check(cost, **terms)
+    assert str(checked.value) == str(charged.value)
+    ledger.check(Gaussian(1.0), adjacency=REPLACE)
+    assert ledger.entries == ()
+
+
 def test_no_two_ledgers_share_a_hash(tmp_path):
     first, second = (Ledger.create(tmp_path / name, rho=1.0) for name in "ab")
     assert charge(first).hash != charge(second).hash

@@ -6,9 +6,7 @@ which moves the second moment as far as one row can.
 
 import json
 import math
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -42,9 +40,10 @@ def command(
     proves nothing.
     """
     from eigenveil.audit import audit
+    from eigenveil.cli.progress import counting
 
     run, cost = _runs(mechanism, _kind(mechanism, of), budget)
-    with _bar(2 * trials) as step:
+    with counting(2 * trials, "attacking") as step:
         report = audit(
             lambda: step(run(0)),
             lambda: step(run(1)),
@@ -75,6 +74,8 @@ def command(
 def _kind(mechanism: str, of: str | None) -> str:
     from eigenveil.cli.mechanisms import MECHANISMS
 
+    if mechanism == "auto":
+        raise InvalidParameterError("'auto' is one of the others: audit that")
     if mechanism == "spiked":
         raise InvalidParameterError("'spiked' promises nothing for these tables: audit another")
     kinds = [entry.releases for entry in MECHANISMS if entry.name == mechanism]
@@ -128,18 +129,3 @@ def _runs(mechanism: str, kind: str, budget: dict[str, float | None]) -> tuple[A
         raise InvalidParameterError(
             "at this budget every run on these tables is refused: give a larger --epsilon"
         ) from None
-
-
-@contextmanager
-def _bar(length: int) -> Iterator[Callable[[Any], Any]]:
-    """Hands results on, and counts them on a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda result: result
-        return
-    with click.progressbar(length=length, file=sys.stderr) as bar:
-
-        def step(result: Any) -> Any:
-            bar.update(1)
-            return result
-
-        yield step

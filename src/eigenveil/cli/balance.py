@@ -51,6 +51,7 @@ def balance(ledger: Ledger) -> dict[str, Any]:
     return {
         "file": str(ledger.path),
         "adjacency": ledger.adjacency.value,
+        "unit": ledger.unit,
         "budget": ledger.budget.as_dict(),
         "summary": ledger.summary(),
         "left": {notion: amount},

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
+_PROTECTED = {"row": "one row", "person": "all rows of one id"}
+
+
 @click.group("ledger")
 def command() -> None:
     """Create and read budget ledgers."""
@@ -22,14 +25,22 @@ def command() -> None:
 
 @command.command("init")
 @click.argument("file", type=PATH)
-@with_options(*BUDGET, ADJACENCY)
+@with_options(
+    *BUDGET,
+    ADJACENCY,
+    click.option(
+        "--unit",
+        type=click.Choice(list(_PROTECTED)),
+        help="What the budget protects: single rows, the default, or all rows of one id.",
+    ),
+)
 def _init(file: Path, **terms: Any) -> None:
     """Start a ledger FILE with a total budget for one table."""
     from eigenveil.privacy.ledger import Ledger
 
     given = {name: value for name, value in terms.items() if value is not None}
     ledger = Ledger.create(file, **given)
-    click.echo(f"{file}: {ledger.summary()}, under {ledger.adjacency.value} neighbours")
+    click.echo(f"{file}: {ledger.summary()}, {_promise(ledger.unit, ledger.adjacency.value)}")
 
 
 @command.command("show")
@@ -45,7 +56,7 @@ def _show(file: Path, as_json: bool) -> None:
         click.echo(json.dumps(state, indent=2))
         return
     ((notion, amount),) = state["left"].items()
-    click.echo(f"{file}: {state['summary']}, under {state['adjacency']} neighbours")
+    click.echo(f"{file}: {state['summary']}, {_promise(state['unit'], state['adjacency'])}")
     click.echo(f"left for another release: {notion} = {amount:g}")
     click.echo(f"entries: {state['entries']}; newest hash {state['newest_hash'] or 'none'}")
 
@@ -91,7 +102,11 @@ def _export(file: Path, output: Path) -> None:
         raise InvalidParameterError(f"{output} exists already: choose a new file") from None
     except OSError:
         raise InvalidParameterError(f"cannot write {output}: choose a writable place") from None
-    click.echo(f"{output}: {len(entries)} entries", err=True)
+    click.echo(f"{output}: {len(entries)} entr{'y' if len(entries) == 1 else 'ies'}", err=True)
+
+
+def _promise(unit: str, adjacency: str) -> str:
+    return f"protecting {_PROTECTED[unit]} under {adjacency} neighbours"
 
 
 def _entries(ledger: "Ledger") -> list[dict[str, Any]]:
@@ -103,6 +118,7 @@ def _entries(ledger: "Ledger") -> list[dict[str, Any]]:
             "time": entry.time,
             "label": entry.label,
             "spent": native(entry.cost),
+            "unit": " by ".join(filter(None, (entry.unit.name, entry.unit.column))),
             "hash": entry.hash,
         }
         for entry in ledger.entries
@@ -114,7 +130,7 @@ def _csv(entries: list[dict[str, Any]]) -> str:
     import io
 
     text = io.StringIO()
-    writer = csv.DictWriter(text, ["number", "time", "label", "spent", "hash"])
+    writer = csv.DictWriter(text, ["number", "time", "label", "spent", "unit", "hash"])
     writer.writeheader()
     writer.writerows(entries)
     return text.getvalue()

@@ -1,7 +1,7 @@
 """``eigenveil mechanisms``."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import click
 
@@ -22,16 +22,17 @@ class _Mechanism:
     needs_bounds: str
     numerics: str  # of the form the table gives on narrow tables
     about: str
+    auto: bool = False  # whether the default may choose it
 
 
-# A row for each mechanism of the two estimators, the defaults first.
+# A row for each mechanism of the two estimators.
 MECHANISMS = [
     _Mechanism("components", *row)
     for row in (
-        ("tangent", _GAUSSIAN, _NONE, "exact", "unit rows, then a tangent step; the default"),
-        ("wishart", _PURE, _NONE, "idealised", "two-sided Wishart noise; the default, pure"),
-        ("spherical", _GAUSSIAN, _NONE, "exact", "the noisy second moment of unit rows"),
-        ("analyze-gauss", _GAUSSIAN, _NONE, "exact", "noisy covariance; default with --row-norm"),
+        ("tangent", _GAUSSIAN, _NONE, "exact", "unit rows, then a tangent step", True),
+        ("wishart", _PURE, _NONE, "idealised", "two-sided Wishart noise", True),
+        ("spherical", _GAUSSIAN, _NONE, "exact", "the noisy second moment of unit rows", True),
+        ("analyze-gauss", _GAUSSIAN, _NONE, "exact", "the noisy covariance", True),
         (
             "gap-projector",
             "(epsilon, delta)",
@@ -57,15 +58,17 @@ MECHANISMS = [
             _GAUSSIAN,
             _NEEDED,
             "exact",
-            "Gaussian noise, eigenvalues cleaned; the default",
+            "Gaussian noise, eigenvalues cleaned",
+            True,
         ),
-        ("wishart", _PURE, _NEEDED, "idealised", "two-sided Wishart noise; the default, pure"),
+        ("wishart", _PURE, _NEEDED, "idealised", "two-sided Wishart noise", True),
         (
             "adaptive-cleaned",
             _GAUSSIAN,
             _NEEDED,
             "exact",
             "cleaned, at a row norm lowered privately",
+            True,
         ),
         ("gauss", _GAUSSIAN, _NEEDED, "exact", "Gaussian noise as it is; unbiased"),
         (
@@ -96,12 +99,15 @@ MECHANISMS = [
 def command(as_json: bool) -> None:
     """List all mechanisms of fit (components) and covariance.
 
-    Exact numerics cover the computer's rounding; idealised ones are proved for real numbers.
+    The default, auto, chooses among those "in auto" by public numbers: eigenveil plan says which.
+        Exact numerics cover the computer's rounding; idealised ones are proved for real numbers.
     """
     if as_json:
         click.echo(json.dumps([asdict(mechanism) for mechanism in MECHANISMS], indent=2))
         return
-    form = "{:<11} {:<17} {:<32} {:<7} {:<10} {}"
+    form = "{:<11} {:<18} {:<32} {:<7} {:<10} {}"
     click.echo(form.format("releases", "name", "guarantee", "bounds", "numerics", "about"))
     for entry in MECHANISMS:
-        click.echo(form.format(*asdict(entry).values()))
+        marked = replace(entry, name=f"{entry.name} *") if entry.auto else entry
+        click.echo(form.format(*asdict(marked).values()))
+    click.echo("* may be chosen by auto, the default: eigenveil plan says which and why", err=True)

@@ -127,7 +127,12 @@ RELEASE = (
         metavar="private|NUMBERS|name=number,...",
         help="What columns are divided by.",
     ),
-    click.option("--mechanism", help="See: eigenveil mechanisms."),
+    click.option(
+        "--mechanism",
+        default="auto",
+        show_default=True,
+        help="One of: eigenveil mechanisms; auto is the one that eigenveil plan recommends.",
+    ),
     ADJACENCY,
     CENTERED,
     click.option(
@@ -144,6 +149,9 @@ RELEASE = (
         help="Whether a missing value makes its row invalid or is put at the centre.",
     ),
     LEDGER,
+    click.option(
+        "--sign", type=PATH, metavar="KEY.pem", help="Sign the folder with this private key."
+    ),
     click.option(
         "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
     ),

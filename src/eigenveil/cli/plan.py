@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,12 +17,13 @@ from eigenveil.cli.options import (
     CONFIG,
     JSON,
     NAMES,
+    PATH,
     ROW_NORM,
     K,
     stated_budget,
     with_options,
 )
-from eigenveil.cli.values import joined
+from eigenveil.cli.values import joined, per_column
 from eigenveil.cli.wording import in_options
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
 
@@ -29,6 +31,14 @@ if TYPE_CHECKING:
     from eigenveil.planner import Needed, Recommendation, Situation
 
 __all__ = ["command"]
+
+_NOISE = 1e-12  # an error below is that of arithmetic
+_APART = 3.0  # rates have unknown constants: a smaller factor between them says little
+_DROWNED = 0.9  # relative error; that of the zero matrix is 1
+_UNITS = (
+    "hint: columns in different units drown one another: --scale private finds scales with a tenth "
+    "of the budget"
+)
 
 
 @click.command("plan")
@@ -59,6 +69,12 @@ __all__ = ["command"]
         "--spread", type=float, help="Assumed typical length of a row, as a share of the bound."
     ),
     click.option("--error", type=float, help="An error wanted: which epsilon, how many rows?"),
+    click.option(
+        "--figure",
+        type=PATH,
+        metavar="FILE.png|svg",
+        help="Draw errors over a decade of budgets into a new file.",
+    ),
     CONFIG,
     JSON,
 )
@@ -69,8 +85,11 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     Of DATA, only the number of rows and the columns are looked at; nothing is charged. Under
     add-remove neighbours the number of rows is private: give --rows, a guess that is public.
     """
-    from eigenveil.planner import needed_epsilon, needed_rows, recommend
+    from eigenveil.planner import needed_epsilon, needed_rows, recommend, reference
 
+    figure = options["figure"]
+    if figure is not None:
+        _require_picture(figure)
     columns, situation = _situation(ctx, data, **options)
     error, answers = options["error"], {}
     if error is not None:
@@ -80,18 +99,43 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
         else:
             situation = _affording(situation, answers["needed_epsilon"])
     advice = recommend(situation)
-    following = _next(ctx.params, data, columns, situation.budget.as_dict(), advice.mechanism)
+    following = _next(ctx.params, data, columns, situation, advice.mechanism)
+    if figure is not None:
+        from eigenveil.cli.figure import draw
+
+        if _exact(advice):
+            raise InvalidParameterError(
+                "there is no error to draw, as all components keep all variance: give --k"
+            )
+        draw(situation, advice, figure)
     if options["as_json"]:
         document = {
             "situation": str(situation),
             **asdict(advice),
             **{name: asdict(answer) for name, answer in answers.items()},
+            "rates": [asdict(rate) for rate in reference(situation)],
+            "figure": None if figure is None else str(figure),
             "next": following,
         }
         click.echo(json.dumps(document, indent=2))
         return
     _tell(situation, advice, list(answers.values()), error)
+    if figure is not None:
+        click.echo(f"figure       {figure}")
     click.echo(f"next         {following}")
+    bounded = options["bounds"] is not None or options["row_norm"] is not None
+    if data is not None and situation.d > 1 and not bounded:
+        click.echo(_UNITS, err=True)
+
+
+def _require_picture(figure: Path) -> None:
+    """Before a minute of predictions."""
+    if figure.suffix.lower() not in (".png", ".svg"):
+        raise InvalidParameterError(f"{figure}: give --figure a name in .png or .svg")
+    if figure.exists():
+        raise InvalidParameterError(f"{figure} exists already: choose a new file with --figure")
+    if not figure.parent.is_dir():
+        raise InvalidParameterError(f"no folder {figure.parent}: create it first")
 
 
 def _situation(
@@ -125,6 +169,7 @@ def _situation(
         raise InvalidParameterError(
             "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"
         )
+    reach = _reach(columns, width, options)
     optional = {name: options[name] for name in ("spectrum", "spread", "row_norm")}
     return columns, Situation(
         task="pca" if options["of"] == "components" else "covariance",
@@ -134,9 +179,41 @@ def _situation(
         budget=Budget(**wanted),
         adjacency=neighbours,
         bounded=bounded,
+        per_column=isinstance(options["bounds"], dict),
+        reach=reach,
         assume_centered=options["assume_centered"],
         **{name: value for name, value in optional.items() if value is not None},
     )
+
+
+def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]) -> float | None:
+    """What a covariance must know of ranges beside a row norm; any bounds are checked as in fit."""
+    from eigenveil.estimators.bounds import StatedBounds
+
+    bounds, row_norm = options["bounds"], options["row_norm"]
+    if bounds is None and row_norm is None:
+        return None
+    if columns is not None or not isinstance(bounds, dict):
+        bounds = per_column("--bounds", bounds, columns)
+    elif len(bounds) != width:
+        raise InvalidParameterError(
+            f"--bounds names {len(bounds)} and --columns-count says {width}: make them agree"
+        )
+    else:
+        bounds = tuple(zip(*bounds.values(), strict=True))
+    stated = StatedBounds.resolve(
+        row_norm,
+        bounds,
+        n_columns=width,
+        scale=None,
+        assume_centered=options["assume_centered"],
+        on_invalid="raise",
+        on_missing="invalid",
+        mechanism="auto",
+        shrink=1.0,
+    )
+    both = bounds is not None and row_norm is not None and options["of"] == "covariance"
+    return stated.start.row_norm if both else None
 
 
 def _affording(situation: "Situation", needed: "Needed") -> "Situation":
@@ -174,32 +251,71 @@ def _tell(
             continue
         band = f"{one.low:.3g} to {one.high:.3g}"
         click.echo(f"{one.mechanism:<18}{one.error:>8.3g}  {band:<24}{one.how}")
-    click.echo(f"\nerror        {advice.prediction.measure}, if the table is as assumed")
+    if _exact(advice):
+        click.echo("\nerror        none: all components keep all variance; give --k for fewer")
+    else:
+        click.echo(f"\nerror        {advice.prediction.measure}, if the table is as assumed")
     for answer in answers:
         click.echo(f"for {error:<8g} {answer.words}")
+    if situation.task == "covariance" and (advice.prediction.error or 0.0) > _DROWNED:
+        click.echo("beware       hardly better than the zero matrix: noise would drown the table")
+    if (rates := _rates(situation)) is not None:
+        click.echo(f"rates        {rates}")
     click.echo(f"recommended  {advice.mechanism}: {advice.reason}")
     if advice.prediction.shares:
         parts = ", ".join(f"{name} {share:.3g}" for name, share in advice.prediction.shares)
         click.echo(f"budget       {parts}")
 
 
+def _exact(advice: "Recommendation") -> bool:
+    error = advice.prediction.error
+    return error is not None and error < _NOISE
+
+
+def _rates(situation: "Situation") -> str | None:
+    """What the papers' rates say without their constants; None where sampling is not in them."""
+    from eigenveil.planner import reference
+
+    for rate in reference(situation):
+        if not rate.sampling:
+            continue
+        share = rate.privacy / rate.sampling  # the same in all rates of components
+        if share > _APART:
+            return (
+                "about the population behind the table, privacy costs more than sampling does: a "
+                "larger budget would gain as much as more rows"
+            )
+        if share < 1 / _APART:
+            return (
+                "about the population behind the table, sampling costs more than privacy does: "
+                "more rows would gain more than a larger budget"
+            )
+        return "about the population behind the table, sampling and privacy cost about the same"
+    return None
+
+
 def _next(
     given: Mapping[str, Any],
     data: str | None,
     columns: Sequence[str] | None,
-    budget: Mapping[str, float],
+    situation: "Situation",
     mechanism: str,
 ) -> str:
     """The command that releases as planned."""
+    from eigenveil.planner import choose
+
+    # A release knows no more than this; a guess at the table may have tipped the scales.
+    known = situation.n if situation.adjacency.count_is_public else None
+    automatic = choose(replace(situation, n=known, spread=None, spectrum="decaying")).mechanism
     words = ["eigenveil", "fit" if given["of"] == "components" else "covariance", data or "DATA"]
     stated = {
         "--columns": None if columns is None else joined(columns),
         "--k": given["k"],
-        **{f"--{name}": size for name, size in budget.items()},
+        **{f"--{name}": size for name, size in situation.budget.as_dict().items()},
         "--row-norm": given["row_norm"],
         "--bounds": given["bounds"],
         "--adjacency": given["adjacency"],
-        "--mechanism": mechanism,
+        "--mechanism": None if mechanism == automatic else mechanism,
     }
     for option, value in stated.items():
         if value is not None:

@@ -1,21 +1,24 @@
-"""How far the reading of rows is: on standard error, and on a terminal only.
+"""How far reading or computing is: on standard error, and on a terminal only.
 
 Under add/remove the number of rows is private and no count is shown.
 """
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+import click
 
 from eigenveil.data.source import ArraySource, ParquetSource, RowSource
 
-__all__ = ["watched"]
+__all__ = ["counting", "watched"]
 
 _WIDTH = 30
 _EVERY = 0.1  # seconds
 _CLEAR = "\r\x1b[K"
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -52,6 +55,21 @@ def watched(source: RowSource, *, count_is_public: bool) -> Iterator[RowSource]:
         yield source
     finally:
         _show(_CLEAR)
+
+
+@contextmanager
+def counting(length: int, label: str) -> Iterator[Callable[[Result], Result]]:
+    """Hands results on, and counts them."""
+    if not sys.stderr.isatty():
+        yield lambda result: result
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+
+        def step(result: Result) -> Result:
+            bar.update(1)
+            return result
+
+        yield step
 
 
 def _state(rows: int, length: int | None) -> str:

@@ -20,7 +20,7 @@ from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidParameterError, NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import Release
+from eigenveil.release import Release, private_key
 
 __all__ = ["release"]
 
@@ -35,11 +35,13 @@ def release(
     *,
     output: Path,
     ledger: Path | None,
+    sign: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Fit an estimator on a file, save the release and say what happened."""
     _require_new(output)
+    key = None if sign is None else private_key(sign)
     account = None if ledger is None else Ledger(ledger)
     options.update(dict.fromkeys(("epsilon", "delta", "rho")), **stated_budget(ctx))
     given = {name: value for name, value in options.items() if value is not None}
@@ -54,8 +56,8 @@ def release(
         public = neighbours.count_is_public and options["unit"] is None
         with watched(source, count_is_public=public) as rows:
             private.fit(rows)
-        private.release_.save(output)
-        _tell(private.release_, output, account, as_json=as_json)
+        private.release_.save(output, key=key)
+        _tell(private.release_, output, account, sign, as_json=as_json)
 
 
 def _require_new(folder: Path) -> None:
@@ -102,22 +104,30 @@ def _spent(account: Ledger, before: int) -> str | None:
     )
 
 
-def _tell(released: Release, folder: Path, account: Ledger | None, *, as_json: bool) -> None:
-    following = f"eigenveil verify {shlex.quote(str(folder))}"
+def _tell(
+    released: Release, folder: Path, account: Ledger | None, sign: Path | None, *, as_json: bool
+) -> None:
+    facts = Release.inspect(folder)
+    words = ["eigenveil", "verify", str(folder)]
+    if sign is not None and (public := Path(f"{sign}.pub")).is_file():  # as `keygen` leaves it
+        words += ["--key", str(public)]
+    following = shlex.join(words)
     if as_json:
         document: Mapping[str, Any] = {
             "folder": str(folder),
             "next": following,
             "stand_out": standing_out(released),
             "balance": None if account is None else balance(account),
-            **Release.inspect(folder),
+            **facts,
         }
         click.echo(json.dumps(document, indent=2))
         return
     click.echo(f"released     {headline(released)}")
     click.echo(f"guarantee    {released.guarantee.sentence()}")
     click.echo(f"folder       {folder}")
-    click.echo(f"fingerprint  {Release.fingerprint(folder)}")
+    click.echo(f"fingerprint  {facts['fingerprint']}")
+    if sign is not None:
+        click.echo(f"signature    by {facts['signer']}")
     if account is not None:
         notion, amount = left(account)
         click.echo(f"ledger       {account.summary()}; left for another: {notion} = {amount:g}")

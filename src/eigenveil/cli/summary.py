@@ -21,12 +21,16 @@ def standing_out(release: Release) -> int | None:
 
 def headline(release: Release) -> str:
     """What was released."""
-    columns = release.settings["n_features"]
+    wide = _counted(release.settings["n_features"], "column")
     clear = standing_out(release)
     if release.kind == "pca":
-        what = f"{len(release.arrays['components'])} principal components of {columns} columns"
+        what = f"{_counted(len(release.arrays['components']), 'principal component')} of {wide}"
         trust = "" if clear is None else f"; {clear} of them stand out from the noise"
     else:
-        what = f"covariance matrix of {columns} columns"
+        what = f"covariance matrix of {wide}"
         trust = "" if clear is None else f"; {clear} of its eigenvalues stand out from the noise"
     return f"{what}, by {release.mechanism}{trust}"
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}{'s' * (number != 1)}"

@@ -7,7 +7,17 @@ __all__ = ["in_options"]
 _OPTIONS = "adjacency|centring|mechanism|on_invalid|on_missing|row_norm|scale"
 _WORDS = (
     (r"open_rows\(path, columns=\[\.\.\.\]\)", "--columns a,b"),
+    (
+        r"Ledger\.create\(path, \.\.\., unit='person'\)",
+        "eigenveil ledger init FILE --unit person --epsilon E --delta D",
+    ),
+    (r"pass groups to fit, or unit to open_rows", "give --unit COLUMN"),
     (r"Ledger\.create\(path, \.\.\.\)", "eigenveil ledger init FILE --epsilon E --delta D"),
+    (r"transform with one made by PrivatePCA", "give one made by fit"),
+    (r"^n must be", "--rows must be"),
+    (r"^d must be", "--columns-count must be"),
+    (r"^k must be", "--k must be"),
+    (r"^format must be one of", "--format must be one of"),
     (r"open it with Ledger\(path\)", "choose another name, or go on with that one"),
     (r"\bbounds=\(low, high\)", "--bounds LOW,HIGH"),
     (r"\b(assume_centered|variances)=True\b", r"--\1"),

@@ -230,8 +230,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise self._read_once()
         name = asked.mechanism
         protects = asked.protects
+        cost = procedure.cost()
+        if ledger is not None:
+            ledger.check(cost, adjacency=adjacency, unit=protects)
         gate = Gate(
-            procedure.cost(),
+            cost,
             label=name,
             adjacency=adjacency,
             ledger=ledger,

@@ -158,18 +158,7 @@ class Ledger:
         with _connect(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
             book = _load(connection)
-            if adjacency is not book.adjacency:
-                raise InvalidParameterError(
-                    f"this ledger protects under {book.adjacency.value} neighbours and the "
-                    f"release under {adjacency.value}: use the same adjacency for both"
-                )
-            if unit.owns_many != (book.unit == "person"):
-                raise InvalidParameterError(_other_unit(book.unit))
-            if book.entries and unit != book.entries[0].unit:
-                raise InvalidParameterError(_other_ids(book.entries[0].unit))
-            spent = Composed(tuple(entry.cost for entry in book.entries))
-            if not fits(Composed((spent, cost)), book.budget):
-                raise BudgetExceededError(_refusal(spent, cost, book.budget))
+            _require(book, cost, adjacency, unit)
             number = len(book.entries) + 1
             time = datetime.now(UTC).isoformat(timespec="seconds")
             fields = {"cost": cost_to_dict(cost), "label": label, "number": number, "time": time}
@@ -180,6 +169,10 @@ class Ledger:
             connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (number, record, digest))
             connection.execute("COMMIT")
         return Entry(number, time, label, cost, digest, unit)
+
+    def check(self, cost: Cost, *, adjacency: Adjacency, unit: Unit = ROW) -> None:
+        """Refuse what `charge` would refuse at present, before rows are read for it."""
+        _require(self._read(), cost, adjacency, unit)
 
     @property
     def budget(self) -> Budget:
@@ -302,6 +295,22 @@ def _load(connection: sqlite3.Connection) -> _Book:
     neighbours = Adjacency(terms["adjacency"])
     unit_name = terms.get("unit", "row")
     return _Book(Budget(**terms["budget"]), neighbours, unit_name, tuple(entries), head)
+
+
+def _require(book: _Book, cost: Cost, adjacency: Adjacency, unit: Unit) -> None:
+    """The same neighbours, the same unit, and enough left."""
+    if adjacency is not book.adjacency:
+        raise InvalidParameterError(
+            f"this ledger protects under {book.adjacency.value} neighbours and the release under "
+            f"{adjacency.value}: use the same adjacency for both"
+        )
+    if unit.owns_many != (book.unit == "person"):
+        raise InvalidParameterError(_other_unit(book.unit))
+    if book.entries and unit != book.entries[0].unit:
+        raise InvalidParameterError(_other_ids(book.entries[0].unit))
+    spent = Composed(tuple(entry.cost for entry in book.entries))
+    if not fits(Composed((spent, cost)), book.budget):
+        raise BudgetExceededError(_refusal(spent, cost, book.budget))
 
 
 def _other_unit(unit: str) -> str:

@@ -1,0 +1,35 @@
+"""``eigenveil export FOLDER FILE``."""
+
+from pathlib import Path
+
+import click
+
+from eigenveil.cli.options import PATH
+from eigenveil.exceptions import InvalidParameterError
+
+__all__ = ["FORMATS", "command"]
+
+FORMATS = ("csv", "parquet", "onnx", "plink")
+
+
+@click.command("export")
+@click.argument("folder", type=PATH)
+@click.argument("file", type=PATH)
+@click.option("--format", type=click.Choice(FORMATS), help="By default what FILE ends in.")
+def command(folder: Path, file: Path, format: str | None) -> None:
+    """Write a release FOLDER to a new FILE for other tools; prints what was written.
+
+    Tables (csv, parquet) hold mean, scale and loadings of each column, or the covariance; onnx the
+    map from rows to scores; plink weights for plink2 --score. The promise goes with each: inside,
+    or in FILE.statement.txt. An export cannot be verified: hand out the release too.
+    """
+    from eigenveil.release import Release
+    from eigenveil.release.export import export
+
+    release = Release.load(folder)
+    if (file.parent / "SHA256SUMS").exists():
+        raise InvalidParameterError(
+            f"{file.parent} is a release folder, which another file would spoil: write elsewhere"
+        )
+    for path in export(release, file, format):
+        click.echo(path)

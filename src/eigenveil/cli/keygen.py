@@ -1,0 +1,25 @@
+"""``eigenveil keygen FILE``."""
+
+from pathlib import Path
+
+import click
+
+from eigenveil.cli.options import PATH
+
+__all__ = ["command"]
+
+
+@click.command("keygen")
+@click.argument("file", type=PATH)
+def command(file: Path) -> None:
+    """Write a new private key to FILE, and its public key to FILE.pub.
+
+    Sign with the first and keep it secret: whoever has it can sign in your name. Hand out the
+    second, and its fingerprint by another way.
+    """
+    from eigenveil.release import generate_key
+
+    fingerprint = generate_key(file)
+    click.echo(f"private key  {file} (keep it secret)")
+    click.echo(f"public key   {file}.pub (hand it out)")
+    click.echo(f"fingerprint  {fingerprint}")

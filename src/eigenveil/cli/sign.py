@@ -1,0 +1,19 @@
+"""``eigenveil sign FOLDER --key FILE``."""
+
+from pathlib import Path
+
+import click
+
+from eigenveil.cli.options import PATH
+
+__all__ = ["command"]
+
+
+@click.command("sign")
+@click.argument("folder", type=PATH)
+@click.option("--key", type=PATH, metavar="KEY.pem", required=True, help="A private key.")
+def command(folder: Path, key: Path) -> None:
+    """Sign a release FOLDER that is intact and has no signature yet."""
+    from eigenveil.release import Release
+
+    click.echo(f"{folder}: signed by {Release.sign(folder, key)}")
