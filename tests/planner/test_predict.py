@@ -191,3 +191,9 @@ def test_what_no_budget_can_buy_is_called_impossible():
         needed_rows(clipped, 0.0)
     with pytest.raises(InvalidParameterError, match="bounds"):
         needed_rows(replace(clipped, row_norm=None), 0.1)
+
+
+def test_no_more_than_everything_is_lost():
+    drowned = Situation(task="pca", n=50, d=30, k=2, budget=Budget(epsilon=0.1, delta=1e-6))
+    for one in predictions(drowned):
+        assert one.error is None or one.error <= one.high <= 1

@@ -244,7 +244,9 @@ def _of_components(release: Components, empty: Prediction) -> Prediction:
     simulated = [release.simulate(SimulationSource(seed)) for seed in _seeds(release)]
     distance = float(np.mean([distance for _, distance in simulated]))
     banded = _banded(empty, [lost for lost, _ in simulated])
-    return replace(banded, distance=distance, shares=tuple(release.shares.items()))
+    assert banded.high is not None  # simulated
+    high = min(1.0, banded.high)  # no more than all can be lost
+    return replace(banded, high=high, distance=distance, shares=tuple(release.shares.items()))
 
 
 def _of_matrix(release: Matrices, empty: Prediction) -> Prediction:
