@@ -258,9 +258,9 @@ def test_bounds_for_each_column_of_mixed_units():
 
 
 def test_scales_that_leave_no_finite_box_are_refused():
-    for scale in (1e-60, 1e120):
+    for high, scale in ((1e40, 1e-20), (1e-20, 1e40)):
         with pytest.raises(InvalidParameterError, match="bounds divided by the scales"):
-            PrivateCovariance(**BUDGET, bounds=(0, 1), scale=scale).fit(table())
+            PrivateCovariance(**BUDGET, bounds=(0, high), scale=scale).fit(table())
 
 
 def test_census_columns_without_any_bound():
@@ -321,3 +321,17 @@ def test_correlations_of_a_definite_matrix_are_the_usual_ones():
     expected = fitted.covariance_ / np.outer(deviations, deviations)
     assert fitted.correlation_ == pytest.approx(expected, abs=1e-12)
     assert "correlation" not in fitted.release_.arrays
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e51, 1e155, 0.0, np.inf])
+def test_scales_within_reason(scale):
+    for estimator in (PrivatePCA, PrivateCovariance):
+        with pytest.raises(InvalidParameterError, match="between 1e-50 and 1e50"):
+            estimator(rho=1.0, row_norm=3.0, scale=scale).fit(np.ones((9, 2)))
+
+
+def test_a_column_beyond_all_scales_is_left_out():
+    rows = np.random.default_rng(0).standard_normal((4000, 2)) * [1e55, 1.0]
+    fitted = PrivatePCA(1, epsilon=4.0, delta=1e-6, scale="private", random_state=0).fit(rows)
+    assert np.isinf(fitted.scale_[0])
+    assert np.abs(fitted.components_) == pytest.approx(np.array([[0.0, 1.0]]))

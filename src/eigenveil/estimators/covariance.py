@@ -240,6 +240,8 @@ class PrivateCovariance(PrivateEstimator):
             return asked
         if not asked.source.rereadable:
             raise self._read_once()
+        if asked.n_rows is not None:
+            return asked
         return replace(asked, n_rows=self._public_rows(asked.adjacency, asked.source))
 
     def _bought(self, asked: Asked) -> bool:

@@ -370,7 +370,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InvalidParameterError(
                 "explained_variance_ is in the units of the data already: leave variances out"
             )
-        asked = replace(asked, n_rows=self._public_rows(asked.adjacency, asked.source))
+        if asked.n_rows is None:
+            asked = replace(asked, n_rows=self._public_rows(asked.adjacency, asked.source))
         private = isinstance(self.n_components, str)
         k = self._most_rank(asked.source) if private else self._wanted(asked.source, asked.n_rows)
         if name == "gap-projector" and k == d:
