@@ -131,7 +131,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         searches for a distance), or
         ``"paired"``: differences of pairs of rows have no centre, at twice the noise. By default
         ``"paired"`` for private scales and for small tables, of fewer than max(192, 20 sqrt(d))/mu
-        rows (64 d/epsilon for a pure budget), ``"located"`` for others.
+        rows ((700 + 64 d)/epsilon for a pure budget), ``"located"`` for others.
     scale : array of shape (n_features,) or "private", optional
         Public scales that columns are divided by. ``"private"`` finds them with a tenth of the
         budget, about one standard deviation each, and leaves out columns whose scale does not
