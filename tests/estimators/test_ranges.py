@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
@@ -335,3 +336,39 @@ def test_a_column_beyond_all_scales_is_left_out():
     fitted = PrivatePCA(1, epsilon=4.0, delta=1e-6, scale="private", random_state=0).fit(rows)
     assert np.isinf(fitted.scale_[0])
     assert np.abs(fitted.components_) == pytest.approx(np.array([[0.0, 1.0]]))
+
+
+def test_a_wide_column_does_not_drown_the_others():
+    """Ranges stated one by one: columns are divided by half of them, at no cost."""
+    rng = np.random.default_rng(0)
+    narrow = rng.uniform(0, 1, (20_000, 2)) @ np.array([[1.0, 0.5], [0.0, 0.5]])
+    rows = np.column_stack([narrow, rng.uniform(0, 1e5, 20_000)])
+    bounds = {"a": (0, 1), "b": (0, 1), "wide": (0, 1e5)}
+    options = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
+    frame = pd.DataFrame(rows, columns=list(bounds))
+    fitted = PrivateCovariance(**options, bounds=bounds).fit(frame)
+    assert fitted.correlation_ == pytest.approx(np.corrcoef(rows.T), abs=0.05)
+    assert fitted.scale_ == pytest.approx([0.5, 0.5, 5e4])
+    assert "columns divided by half their stated ranges" in fitted.privacy_.sentence()
+    assert fitted.release_.arrays["scale"] == pytest.approx(fitted.scale_)
+    arrays = ([0, 0, 0], [1, 1, 1e5])
+    same = PrivateCovariance(**options, bounds=arrays).fit(rows)
+    assert np.array_equal(same.covariance_, fitted.covariance_)
+    # A length in the units of the data leaves them as they are.
+    stated = PrivateCovariance(**options, bounds=arrays, row_norm=1e5).fit(rows)
+    assert (stated.scale_ == 1).all()
+
+
+def test_bounds_by_name():
+    frame = pd.DataFrame(np.ones((9, 2)), columns=["a", "b"])
+    covariance = PrivateCovariance(rho=1.0)
+    for bounds, error, words in (
+        ({"a": (0, 1)}, InvalidDataError, "no range for the column 'b'"),
+        ({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, InvalidDataError, "not there: 'c'"),
+        ({"a": (0, 1), "b": 3}, InvalidParameterError, "by name are {name"),
+        ([(0, 50), (20, 100)], InvalidParameterError, "write bounds as a tuple"),
+    ):
+        with pytest.raises(error, match=words):
+            covariance.set_params(bounds=bounds).fit(frame)
+    with pytest.raises(InvalidParameterError, match="need a table with names"):
+        covariance.set_params(bounds={"a": (0, 1), "b": (0, 1)}).fit(np.ones((9, 2)))

@@ -209,7 +209,7 @@ def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]
         assume_centered=options["assume_centered"],
         on_invalid="raise",
         on_missing="invalid",
-        mechanism="auto",
+        subject="a covariance",
         shrink=1.0,
     )
     both = bounds is not None and row_norm is not None and options["of"] == "covariance"

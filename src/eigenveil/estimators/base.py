@@ -27,7 +27,7 @@ from eigenveil.data.source import (
     protected,
     tables,
 )
-from eigenveil.estimators.bounds import RowNorm, StatedBounds
+from eigenveil.estimators.bounds import RowNorm, StatedBounds, ranges_by_name
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -138,6 +138,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     mechanisms: ClassVar[Mapping[str, Family[Any]]]
     pure_default: ClassVar[str]  # where a pure guarantee is asked for
+    subject: ClassVar[str]  # what needs a bound
     one_pass: ClassVar[str]  # a mechanism that reads centred rows once
     shrink: ClassVar[float]  # where rows are clipped, as a share of the reach of the stated box
 
@@ -169,16 +170,22 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _bounds(self, name: str, n_columns: int, trace_bound: float | None) -> StatedBounds:
         return StatedBounds.resolve(
             self.row_norm,
-            self.bounds,
+            self._ranges(),
             n_columns=n_columns,
             scale=self._public_scale(n_columns),
             assume_centered=self.assume_centered,
             on_invalid=self.on_invalid,
             on_missing=self.on_missing,
-            mechanism=name,
+            subject=self.subject,
             shrink=self.shrink,
             trace_bound=trace_bound,
         )
+
+    def _ranges(self) -> Any:
+        """The stated bounds; those of a mapping in the order of the columns."""
+        if not isinstance(self.bounds, Mapping):
+            return self.bounds
+        return ranges_by_name(self.bounds, getattr(self, "feature_names_in_", None))
 
     def _public_rows(self, adjacency: Adjacency, source: RowSource) -> int | None:
         """Number of rows, or of groups, where it is public and reading it uses nothing up."""

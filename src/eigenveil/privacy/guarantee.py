@@ -58,10 +58,9 @@ _NUMERICS = {
     ),
 }
 _NOT_PROTECTED = (
-    "what the whole table shows about a population; "
-    "the settings of the release and how long it took; that a run stopped at a row it could not "
-    "use; anything learnt from the records before this step, such as a scaling, or computed from "
-    "them afterwards, such as scores"
+    "what the whole table shows about a population; the settings of the release and how long it "
+    "took; whether a run failed because of a bad row; anything learnt from the records before this "
+    "step, such as a scaling, or computed from them afterwards, such as scores"
 )
 SIMULATION = (
     "Simulation, not private: the noise came from a seed and can be removed. With the operating "
@@ -105,7 +104,7 @@ class Guarantee:
                 f"{self._protected()} makes no outcome more likely by more than "
                 f"{self._strength()}; {self._count()}",
             ),
-            ("Spent", native(self.cost)),
+            ("Spent", f"{self.budget} at most, made of {native(self.cost)}"),
             ("Holds for", f"{self._tables()}; {_NUMERICS[self.numerics]}"),
             ("Bounds, enforced", "; ".join(self.bounds)),
             (
