@@ -91,7 +91,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
         _require_picture(figure)
     columns, situation = _situation(ctx, data, **options)
     error, answers = options["error"], {}
-    if _exact(situation) and not (error is figure is None):
+    if _exact(situation) and (error is not None or figure is not None):
         raise InvalidParameterError(
             "there is no error to plan for, as all components keep all variance: give --k"
         )

@@ -140,10 +140,10 @@ class Components:
             found = strength(situation.budget, lambda s: procedure(s).cost(), name)
         except EigenveilError as error:
             raise Refused(str(error)) from None
-        if (missing := unpredicted(situation)) is not None:
-            raise missing
         whole = Allowance(found, pure)
         inner = build(plan.components(whole), situation)
+        if (missing := unpredicted(situation)) is not None:
+            raise missing
         cap = _SLOW_CAP if name == "exponential" else _CAP
         return cls(name, situation, plan, whole, inner, AssumedTable.of(situation, cap))
 
