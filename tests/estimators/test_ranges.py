@@ -235,7 +235,7 @@ def test_bounds_of_the_columns_as_they_are_go_with_scales(estimator, extra):
     options = BUDGET | extra | {"random_state": 0}
     options |= {"mechanism": "analyze-gauss"} if estimator is PrivatePCA else {}
     scaled = estimator(**options, bounds=(low * units, high * units), scale=units).fit(rows)
-    by_hand = estimator(**options, bounds=(low, high)).fit(rows / units)
+    by_hand = estimator(**options, bounds=(low, high), scale=1.0).fit(rows / units)
     if estimator is PrivatePCA:
         assert np.array_equal(scaled.components_, by_hand.components_)
         assert np.array_equal(scaled.mean_, by_hand.mean_ * units)
@@ -249,7 +249,7 @@ def test_bounds_for_each_column_of_mixed_units():
     """The widest column rules the noise, unless scales do."""
     rows = table() * UNITS
     bounds = (80 * UNITS, 120 * UNITS)
-    plain = PrivateCovariance(**BUDGET, bounds=bounds, random_state=0).fit(rows)
+    plain = PrivateCovariance(**BUDGET, bounds=bounds, scale=1.0, random_state=0).fit(rows)
     scaled = PrivateCovariance(**BUDGET, bounds=bounds, scale=UNITS, random_state=0).fit(rows)
     truth = np.diag(np.cov(rows.T, bias=True))
     assert np.diag(plain.covariance_)[3] == pytest.approx(truth[3], rel=0.3)
