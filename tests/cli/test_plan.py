@@ -110,6 +110,9 @@ def test_a_covariance_that_noise_would_drown():
 
 def test_all_components_have_no_error():
     assert "error        none: all components" in invoke("plan", *SIZE, *BUDGET).stdout
+    wide = ["plan", "--rows", 1000, "--columns-count", 100, *BUDGET]
+    assert "error        none: all components" in invoke(*wide).stdout
+    assert "give --k" in fails(2, "plan", *SIZE, *BUDGET, "--error", 0.1)
 
 
 class TestFigure:
@@ -144,6 +147,7 @@ class TestFigure:
         display = seen["display"]
         assert display.x.tolist() == [0.063, 0.11, 0.2, 0.36, 0.63]
         at = Situation(task="pca", n=1000, d=5, k=2, budget=Budget(rho=0.63))
+        assert display.reference_label.startswith("slope of D")  # Düngler and Sanyal
         curve = display.curves[advice.mechanism]
         expected = predict(at, advice.mechanism)
         assert curve[:, -1].tolist() == [expected.error, expected.low, expected.high]
@@ -195,6 +199,16 @@ def test_a_budget_of_a_file_gives_way(tmp_path):
     assert "--epsilon" not in following
 
 
+@pytest.mark.parametrize(
+    "words", [["--k", 5000], ["--of", "covariance", "--row-norm", 1]], ids=["components", "matrix"]
+)
+def test_where_nothing_serves_there_is_no_next_command(words):
+    size = ["--rows", 1000, "--columns-count", 100_000]
+    said = fails(2, "plan", *size, *BUDGET, *words)
+    assert "fewer columns" in said
+    assert "next " not in said
+
+
 def test_mistakes(files):
     assert "give a budget" in fails(2, "plan", *SIZE)
     assert "--columns-count" in fails(2, "plan", *BUDGET)
@@ -206,6 +220,7 @@ def test_mistakes(files):
     assert "make them agree" in fails(2, "plan", *SIZE, *BUDGET, "--bounds", "a=0:1")
     words = ["plan", "--columns-count", 5, *BUDGET, "--rows", 0]
     assert "--rows must be" in fails(2, *words)
+    assert "--rows must be at most" in fails(2, *words[:-1], 2**27 + 1)
     words = [files.csv, "--columns", "age,hours", *BUDGET, "--bounds", "age=0:1,hour=0:1"]
     assert "did you mean 'hours'" in fails(3, "plan", *words)
     fails(2, "plan", *SIZE, *BUDGET, "--error", 0)

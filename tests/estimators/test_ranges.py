@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
@@ -234,7 +235,7 @@ def test_bounds_of_the_columns_as_they_are_go_with_scales(estimator, extra):
     options = BUDGET | extra | {"random_state": 0}
     options |= {"mechanism": "analyze-gauss"} if estimator is PrivatePCA else {}
     scaled = estimator(**options, bounds=(low * units, high * units), scale=units).fit(rows)
-    by_hand = estimator(**options, bounds=(low, high)).fit(rows / units)
+    by_hand = estimator(**options, bounds=(low, high), scale=1.0).fit(rows / units)
     if estimator is PrivatePCA:
         assert np.array_equal(scaled.components_, by_hand.components_)
         assert np.array_equal(scaled.mean_, by_hand.mean_ * units)
@@ -248,7 +249,7 @@ def test_bounds_for_each_column_of_mixed_units():
     """The widest column rules the noise, unless scales do."""
     rows = table() * UNITS
     bounds = (80 * UNITS, 120 * UNITS)
-    plain = PrivateCovariance(**BUDGET, bounds=bounds, random_state=0).fit(rows)
+    plain = PrivateCovariance(**BUDGET, bounds=bounds, scale=1.0, random_state=0).fit(rows)
     scaled = PrivateCovariance(**BUDGET, bounds=bounds, scale=UNITS, random_state=0).fit(rows)
     truth = np.diag(np.cov(rows.T, bias=True))
     assert np.diag(plain.covariance_)[3] == pytest.approx(truth[3], rel=0.3)
@@ -258,9 +259,9 @@ def test_bounds_for_each_column_of_mixed_units():
 
 
 def test_scales_that_leave_no_finite_box_are_refused():
-    for scale in (1e-60, 1e120):
+    for high, scale in ((1e40, 1e-20), (1e-20, 1e40)):
         with pytest.raises(InvalidParameterError, match="bounds divided by the scales"):
-            PrivateCovariance(**BUDGET, bounds=(0, 1), scale=scale).fit(table())
+            PrivateCovariance(**BUDGET, bounds=(0, high), scale=scale).fit(table())
 
 
 def test_census_columns_without_any_bound():
@@ -321,3 +322,53 @@ def test_correlations_of_a_definite_matrix_are_the_usual_ones():
     expected = fitted.covariance_ / np.outer(deviations, deviations)
     assert fitted.correlation_ == pytest.approx(expected, abs=1e-12)
     assert "correlation" not in fitted.release_.arrays
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e51, 1e155, 0.0, np.inf])
+def test_scales_within_reason(scale):
+    for estimator in (PrivatePCA, PrivateCovariance):
+        with pytest.raises(InvalidParameterError, match="between 1e-50 and 1e50"):
+            estimator(rho=1.0, row_norm=3.0, scale=scale).fit(np.ones((9, 2)))
+
+
+def test_a_column_beyond_all_scales_is_left_out():
+    rows = np.random.default_rng(0).standard_normal((4000, 2)) * [1e55, 1.0]
+    fitted = PrivatePCA(1, epsilon=4.0, delta=1e-6, scale="private", random_state=0).fit(rows)
+    assert np.isinf(fitted.scale_[0])
+    assert np.abs(fitted.components_) == pytest.approx(np.array([[0.0, 1.0]]))
+
+
+def test_a_wide_column_does_not_drown_the_others():
+    """Ranges stated one by one: columns are divided by half of them, at no cost."""
+    rng = np.random.default_rng(0)
+    narrow = rng.uniform(0, 1, (20_000, 2)) @ np.array([[1.0, 0.5], [0.0, 0.5]])
+    rows = np.column_stack([narrow, rng.uniform(0, 1e5, 20_000)])
+    bounds = {"a": (0, 1), "b": (0, 1), "wide": (0, 1e5)}
+    options = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
+    frame = pd.DataFrame(rows, columns=list(bounds))
+    fitted = PrivateCovariance(**options, bounds=bounds).fit(frame)
+    assert fitted.correlation_ == pytest.approx(np.corrcoef(rows.T), abs=0.05)
+    assert fitted.scale_ == pytest.approx([0.5, 0.5, 5e4])
+    assert "columns divided by half their stated ranges" in fitted.privacy_.sentence()
+    assert fitted.release_.arrays["scale"] == pytest.approx(fitted.scale_)
+    arrays = ([0, 0, 0], [1, 1, 1e5])
+    same = PrivateCovariance(**options, bounds=arrays).fit(rows)
+    assert np.array_equal(same.covariance_, fitted.covariance_)
+    # A length in the units of the data leaves them as they are.
+    stated = PrivateCovariance(**options, bounds=arrays, row_norm=1e5).fit(rows)
+    assert (stated.scale_ == 1).all()
+
+
+def test_bounds_by_name():
+    frame = pd.DataFrame(np.ones((9, 2)), columns=["a", "b"])
+    covariance = PrivateCovariance(rho=1.0)
+    for bounds, error, words in (
+        ({"a": (0, 1)}, InvalidDataError, "no range for the column 'b'"),
+        ({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, InvalidDataError, "not there: 'c'"),
+        ({"a": (0, 1), "b": 3}, InvalidParameterError, "by name are {name"),
+        ([(0, 50), (20, 100)], InvalidParameterError, "write bounds as a tuple"),
+    ):
+        with pytest.raises(error, match=words):
+            covariance.set_params(bounds=bounds).fit(frame)
+    with pytest.raises(InvalidParameterError, match="need a table with names"):
+        covariance.set_params(bounds={"a": (0, 1), "b": (0, 1)}).fit(np.ones((9, 2)))

@@ -25,7 +25,7 @@ def test_census_columns_from_parquet():
     source = open_rows(path, columns=chosen)
     bounds = ([0, 0, 0], [120, 20, 100])
     fitted = PrivateCovariance(
-        epsilon=1.0, delta=1e-6, mechanism="cleaned", bounds=bounds, random_state=0
+        epsilon=1.0, delta=1e-6, mechanism="cleaned", bounds=bounds, scale=1.0, random_state=0
     ).fit(source)
     rows = np.concatenate(list(open_rows(path, columns=chosen).chunks()))
     spread = np.sqrt(np.diag(np.cov(rows.T, bias=True)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eigenveil.numerics import spectral
-from eigenveil.numerics.spectral import block_krylov, top_eigenpairs
+from eigenveil.numerics.spectral import block_krylov, project_to_simplex, top_eigenpairs
 
 
 def spiked(d, spikes, seed=0):
@@ -138,3 +138,11 @@ class Counting:
     def __call__(self, matrix, **options):
         self.sizes.append(len(matrix))
         return self.function(matrix, **options)
+
+
+@pytest.mark.parametrize("total", [1e-300, 1e-20, 1e-17])
+def test_a_total_far_below_rounding_leaves_nothing(total):
+    for values in ([1.0], [3.0, 1.0, -2.0], [1.0, 1.0]):
+        held = project_to_simplex(np.array(values), total)
+        assert (held >= 0).all()
+        assert held.sum() <= total

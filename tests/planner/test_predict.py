@@ -1,6 +1,7 @@
 """Predictions against the estimators on tables as assumed, and against closed forms."""
 
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,10 @@ from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.metrics import captured_variance, relative_error
 from eigenveil.planner import (
+    Choice,
     Situation,
     choose,
+    matrices,
     needed_epsilon,
     needed_rows,
     predict,
@@ -19,6 +22,7 @@ from eigenveil.planner import (
     recommend,
     spiked,
 )
+from eigenveil.planner.predict import _rounded_up
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
@@ -191,6 +195,99 @@ def test_what_no_budget_can_buy_is_called_impossible():
         needed_rows(clipped, 0.0)
     with pytest.raises(InvalidParameterError, match="bounds"):
         needed_rows(replace(clipped, row_norm=None), 0.1)
+
+
+@pytest.mark.parametrize("budget", [APPROXIMATE, PURE], ids=str)
+@pytest.mark.parametrize("d", [15, 100, 20_000])
+def test_all_directions_lose_nothing(d, budget):
+    every = components(d=d, k=d, budget=budget)
+    found = recommend(every).prediction
+    assert found.error == found.low == found.high == found.distance == 0
+    assert found.how == "closed form"
+    for answer in (needed_epsilon(every, 0.1), needed_rows(every, 0.1)):
+        assert answer.words.endswith("up: all directions are released: nothing can be lost")
+
+
+@pytest.mark.parametrize("mechanism", ["tangent", "spherical", "gap-projector"])
+def test_all_directions_but_one_lose_something(mechanism):
+    """Of 80 that are simulated, 79 are components, although 79.6 would be rounded up."""
+    found = predict(components(d=200, k=199), mechanism)
+    assert "gap" in found.why if mechanism == "gap-projector" else found.error > 0
+
+
+def test_an_error_that_the_least_reaches():
+    easy = components()
+    epsilon, rows = needed_epsilon(easy, 0.95), needed_rows(easy, 0.95)
+    assert epsilon.value == 1e-4
+    assert epsilon.words.startswith("any epsilon from 0.0001 up")
+    assert rows.value == 2
+    assert rows.words.startswith("any number of rows from 2 up")
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [(1e-4, 1e-4), (0.3, 0.3), (0.3001, 0.301), (0.99951, 1.0), (123.4, 124.0), (1e4, 1e4)],
+)
+def test_three_digits_up(value, wanted):
+    assert _rounded_up(value) == wanted
+
+
+@pytest.mark.parametrize("task", ["pca", "covariance"])
+def test_a_private_radius_is_chosen_for_but_not_predicted(task):
+    bought = Situation(
+        task=task,
+        n=2000,
+        d=15,
+        k=2 if task == "pca" else None,
+        budget=APPROXIMATE,
+        private_radius=True,
+    )
+    found = recommend(bought)
+    assert found.mechanism == choose(bought).mechanism
+    assert "private radius" in found.prediction.why
+    assert found.prediction.serves
+    assert all(one.error is None for one in found.predictions)
+    with pytest.raises(InvalidParameterError, match="private radius"):
+        needed_rows(bought, 0.1)
+    if task == "pca":
+        assert not predict(bought, "tangent").serves
+
+
+def test_a_private_number_of_rows_leaves_a_choice():
+    found = recommend(components(n=None, adjacency="add-remove"))
+    assert found.mechanism == "tangent"
+    assert "number of rows" in found.prediction.why
+    assert found.prediction.serves
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        components(d=100_000, budget=PURE),
+        components(d=100_000, k=5000),
+        matrix(d=100_000),
+        matrix(d=100_000, budget=PURE),
+    ],
+    ids=str,
+)
+def test_where_nothing_serves_nothing_is_recommended(asked):
+    for question in (recommend, lambda s: needed_epsilon(s, 0.1), lambda s: needed_rows(s, 0.1)):
+        with pytest.raises(InvalidParameterError, match=r"no mechanism .* fewer columns"):
+            question(asked)
+
+
+def test_what_is_recommended_serves(monkeypatch):
+    """Where the rule's choice does not, the best that does; never the zero matrix."""
+    for chosen, asked in (("tangent", components(row_norm=1.0)), ("cleaned", matrix(budget=PURE))):
+        choice = Choice(mechanism=chosen, reason="")
+        monkeypatch.setattr(sys.modules[recommend.__module__], "choose", lambda s, c=choice: c)
+        found = recommend(asked)
+        assert found.prediction.serves
+        assert found.mechanism == found.prediction.mechanism
+        assert repr(chosen) in found.reason
+    monkeypatch.setattr(matrices, "MECHANISMS", ("cleaned", "zero"))
+    with pytest.raises(InvalidParameterError, match="no mechanism"):
+        recommend(matrix(budget=PURE))
 
 
 def test_no_more_than_everything_is_lost():

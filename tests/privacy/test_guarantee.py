@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.adjacency import GROUP, Adjacency, Unit
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.budget import Budget, stated
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
 
@@ -132,3 +132,18 @@ def test_a_promise_to_groups():
 def test_impossible_units(fields):
     with pytest.raises(InvalidParameterError):
         Unit(*fields)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(1.0, "1"), (1e-6, "1e-06"), (1.0000004, "1.00001"), (25.0000004, "25.0001"), (0.1, "0.1")],
+)
+def test_numbers_are_rounded_up(value, words):
+    assert stated(value) == words
+    assert float(stated(value)) >= value
+
+
+def test_the_smallest_promises_are_not_said_to_be_nothing():
+    for epsilon in (1e-16, 1e-90):
+        said = guarantee(budget=Budget(epsilon=epsilon), cost=Pure(epsilon)).sentence()
+        assert f"by more than e^{epsilon:g} (epsilon = {epsilon:g})" in said

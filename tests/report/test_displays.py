@@ -255,6 +255,8 @@ def test_the_plan_draws_predictions_with_bands(kind):
     assert shown.ax_.get_xscale() == shown.ax_.get_yscale() == "log"
     assert shown.ax_.get_xlabel() == "epsilon"
     assert "minimax rate (slope only)" in words(shown.ax_)
+    named = PlanDisplay.from_predictions(x, tables, reference=x, reference_label="slope of 1/n")
+    assert "slope of 1/n" in words(drawn(named).ax_)
 
 
 def test_plans_against_rows_and_with_many_mechanisms():
@@ -265,6 +267,7 @@ def test_plans_against_rows_and_with_many_mechanisms():
     assert shown.ax_.get_xlabel() == "number of rows"
     looks = {(line.get_color(), line.get_linestyle()) for line in shown.lines_.values()}
     assert len(looks) == 11
+    assert len({line.get_marker() for line in shown.lines_.values()}) == 11
 
 
 @pytest.mark.parametrize(

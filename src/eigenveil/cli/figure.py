@@ -38,11 +38,14 @@ def draw(situation: Situation, advice: Recommendation, path: Path) -> None:
             for place in places.values()
         ]
     rates = [rate for place in places.values() for rate in reference(place)[-1:]]
+    # The shapes of table that can be planned for have no lower bound of the same form.
+    label = {"reference_label": f"slope of {rates[0].source}"} if rates else {}
     shown = PlanDisplay.from_predictions(
         list(places),
         tables,
         against=notion,
         reference=[_privacy(rate, situation) for rate in rates] or None,
+        **label,
         ax=drawing.subplots(),
     )
     drawing.set_size_inches(_SIZE)
@@ -54,8 +57,6 @@ def draw(situation: Situation, advice: Recommendation, path: Path) -> None:
     ax.set_title(
         f"{_title(situation)}\nband: 8 of 10 releases by {advice.mechanism}", fontsize="medium"
     )
-    if rates:  # the shapes of table that can be planned for have no lower bound of the same form
-        ax.get_legend().get_texts()[-1].set_text(f"slope of {rates[0].source}")
     try:
         drawing.savefig(path, dpi=_DPI)
     except OSError:

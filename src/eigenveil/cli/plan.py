@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_NOISE = 1e-12  # an error below is that of arithmetic
 _APART = 3.0  # rates have unknown constants: a smaller factor between them says little
 _DROWNED = 0.9  # relative error; that of the zero matrix is 1
 _UNITS = (
@@ -94,6 +93,10 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
         _require_picture(figure)
     columns, situation = _situation(ctx, data, **options)
     error, answers = options["error"], {}
+    if _exact(situation) and (error is not None or figure is not None):
+        raise InvalidParameterError(
+            "there is no error to plan for, as all components keep all variance: give --k"
+        )
     if error is not None:
         answers["needed_epsilon"] = needed_epsilon(situation, error)
         if stated_budget(ctx).keys() & {"epsilon", "rho"}:
@@ -105,10 +108,6 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     if figure is not None:
         from eigenveil.cli.figure import draw
 
-        if _exact(advice):
-            raise InvalidParameterError(
-                "there is no error to draw, as all components keep all variance: give --k"
-            )
         draw(situation, advice, figure)
     if options["as_json"]:
         document = {
@@ -212,7 +211,7 @@ def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]
         assume_centered=options["assume_centered"],
         on_invalid="raise",
         on_missing="invalid",
-        mechanism="auto",
+        subject="a covariance",
         shrink=1.0,
     )
     both = bounds is not None and row_norm is not None and options["of"] == "covariance"
@@ -254,7 +253,7 @@ def _tell(
             continue
         band = f"{one.low:.3g} to {one.high:.3g}"
         click.echo(f"{one.mechanism:<18}{one.error:>8.3g}  {band:<24}{one.how}")
-    if _exact(advice):
+    if _exact(situation):
         click.echo("\nerror        none: all components keep all variance; give --k for fewer")
     else:
         click.echo(f"\nerror        {advice.prediction.measure}, if the table is as assumed")
@@ -270,9 +269,8 @@ def _tell(
         click.echo(f"budget       {parts}")
 
 
-def _exact(advice: "Recommendation") -> bool:
-    error = advice.prediction.error
-    return error is not None and error < _NOISE
+def _exact(situation: "Situation") -> bool:
+    return situation.k == situation.d
 
 
 def _rates(situation: "Situation") -> str | None:

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
 from eigenveil.data.frames import is_frame, native
 from eigenveil.data.gram import public_rows
 from eigenveil.data.groups import GroupedSource
@@ -26,7 +27,7 @@ from eigenveil.data.source import (
     protected,
     tables,
 )
-from eigenveil.estimators.bounds import RowNorm, StatedBounds
+from eigenveil.estimators.bounds import RowNorm, StatedBounds, ranges_by_name
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -137,6 +138,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     mechanisms: ClassVar[Mapping[str, Family[Any]]]
     pure_default: ClassVar[str]  # where a pure guarantee is asked for
+    subject: ClassVar[str]  # what needs a bound
     one_pass: ClassVar[str]  # a mechanism that reads centred rows once
     shrink: ClassVar[float]  # where rows are clipped, as a share of the reach of the stated box
 
@@ -168,16 +170,22 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _bounds(self, name: str, n_columns: int, trace_bound: float | None) -> StatedBounds:
         return StatedBounds.resolve(
             self.row_norm,
-            self.bounds,
+            self._ranges(),
             n_columns=n_columns,
             scale=self._public_scale(n_columns),
             assume_centered=self.assume_centered,
             on_invalid=self.on_invalid,
             on_missing=self.on_missing,
-            mechanism=name,
+            subject=self.subject,
             shrink=self.shrink,
             trace_bound=trace_bound,
         )
+
+    def _ranges(self) -> Any:
+        """The stated bounds; those of a mapping in the order of the columns."""
+        if not isinstance(self.bounds, Mapping):
+            return self.bounds
+        return ranges_by_name(self.bounds, getattr(self, "feature_names_in_", None))
 
     def _public_rows(self, adjacency: Adjacency, source: RowSource) -> int | None:
         """Number of rows, or of groups, where it is public and reading it uses nothing up."""
@@ -207,8 +215,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self._family(choice.mechanism)  # a mistyped name is found before the rows are
         noise, ledger = self._noise_and_ledger()
         source = self._open(X, groups)
+        n_rows = None
         if choice is None:
-            choice = choose(self._situation(budget, adjacency, source))
+            situation = self._situation(budget, adjacency, source)
+            choice, n_rows = choose(situation), situation.n
         name, family = choice.mechanism, self._family(choice.mechanism)
         pure = budget.is_pure or family.gaussian is None
         if pure and family.pure is None:
@@ -222,6 +232,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 pure=pure,
                 stated=self._bounds(name, source.n_columns, trace_bound),
                 source=source,
+                n_rows=n_rows,
             )
         )
         about = self._about(asked)
@@ -272,7 +283,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return stated.words_with(getattr(result.inner, "row_norm", None))
 
     def _missing_words(self) -> tuple[str, ...]:
-        return ("empty cells taken as the centre's",) if self.on_missing == "centre" else ()
+        filled = ("empty cells taken as the centre's",) if self.on_missing == "centre" else ()
+        invalid = ("rows that hold other things than numbers contribute nothing",)
+        return (*filled, *(invalid if self.on_invalid == "zero" else ()))
 
     def _model(self) -> tuple[Kind, str | None]:
         """Which tables the promise holds for."""
@@ -357,13 +370,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self.scale is None or (isinstance(self.scale, str) and self.scale == "private"):
             return None
         wrong = InvalidParameterError(
-            "scale must be 'private' or one positive number per column; never take it from the data"
+            "scale must be 'private' or one positive number per column (between 1e-50 and 1e50); "
+            "never take it from the data"
         )
         try:
             scale = np.array(np.broadcast_to(self.scale, (n_columns,)), dtype=np.float64)
         except (TypeError, ValueError):
             raise wrong from None
-        if not ((scale > 0) & np.isfinite(scale)).all():
+        if not ((scale >= SMALLEST_NORM) & (scale <= LARGEST_NORM)).all():
             raise wrong
         return scale
 

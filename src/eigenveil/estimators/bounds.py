@@ -1,6 +1,7 @@
 """Turn the bounds a caller states into clips, and into words."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal
@@ -9,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
+from eigenveil.exceptions import BoundsRequiredError, InvalidDataError, InvalidParameterError
 
-__all__ = ["RowNorm", "StatedBounds", "by_column"]
+__all__ = ["RowNorm", "StatedBounds", "box_of", "by_column", "ranges_by_name"]
 
 RowNorm = float | Literal["private"]
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -58,7 +59,7 @@ class StatedBounds:
         assume_centered: bool,
         on_invalid: Literal["raise", "zero"],
         on_missing: Literal["invalid", "centre"],
-        mechanism: str,
+        subject: str,
         shrink: float,
         trace_bound: float | None = None,
     ) -> "StatedBounds":
@@ -69,11 +70,11 @@ class StatedBounds:
         """
         if row_norm is None and bounds is None:
             raise BoundsRequiredError(
-                f"{mechanism!r} needs a bound: give bounds=(low, high) for the entries or "
+                f"{subject} needs a bound: give bounds=(low, high) for the entries or "
                 "row_norm=R for the length of a row, never taken from the data, or "
                 "row_norm='private' to pay for one"
             )
-        stated = box = None if bounds is None else _box(bounds, n_columns)
+        stated = box = None if bounds is None else box_of(bounds, n_columns)
         centre = None
         words = []
         if stated is not None:
@@ -125,6 +126,25 @@ class StatedBounds:
         }
 
 
+def ranges_by_name(
+    bounds: Mapping[Any, Any], names: Sequence[str] | NDArray[Any] | None
+) -> tuple[list[Any], list[Any]]:
+    """Lows and highs in the order of the columns, from ``{name: (low, high)}``."""
+    if names is None:
+        raise InvalidParameterError(
+            "bounds by name need a table with names: pass a frame or a file, or give two arrays"
+        )
+    if unknown := [name for name in bounds if name not in names]:
+        raise InvalidDataError(f"bounds name a column that is not there: {unknown[0]!r}")
+    if missing := [name for name in names if name not in bounds]:
+        raise InvalidDataError(f"bounds have no range for the column {missing[0]!r}: add one")
+    try:
+        low, high = zip(*(bounds[name] for name in names), strict=True)
+    except (TypeError, ValueError):
+        raise InvalidParameterError("bounds by name are {name: (low, high), ...}") from None
+    return list(low), list(high)
+
+
 def by_column(bounds: Any) -> bool:
     """Whether ranges are stated one for each column; what is no range is refused elsewhere."""
     try:
@@ -169,12 +189,18 @@ def _trace(trace_bound: Any, row_norm: float) -> float:
     return number
 
 
-def _box(bounds: Any, n_columns: int) -> Box:
+def box_of(bounds: Any, n_columns: int) -> Box:
+    """Lowest and highest values, one for each column."""
+    if isinstance(bounds, list) and any(np.ndim(bound) > 0 for bound in bounds):
+        raise InvalidParameterError(  # of two columns, pairs would be taken for lows and highs
+            "write bounds as a tuple, ([low, ...], [high, ...]), or by name, {name: (low, high)}"
+        )
     try:
         low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (n_columns,)) for b in bounds)
     except (TypeError, ValueError):
         raise InvalidParameterError(
-            "bounds must be (low, high), each one number or one number per column"
+            "bounds must be (low, high), each one number or one number per column, or "
+            "{name: (low, high)}"
         ) from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low <= high).all()):
         raise InvalidParameterError("bounds must be finite, with low not above high")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from eigenveil.data.clip import SMALLEST_NORM
 from eigenveil.data.source import RowSource, protected
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
-from eigenveil.estimators.bounds import RowNorm, StatedBounds, by_column
+from eigenveil.estimators.bounds import RowNorm, StatedBounds, box_of, by_column
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Procedure
@@ -85,7 +87,9 @@ class PrivateCovariance(PrivateEstimator):
         rows, ``bounds`` are those of the columns as they are.
     bounds, assume_centered, adjacency, on_invalid, on_missing, ledger, random_state
         As in `PrivatePCA`, except that ``bounds`` alone clip at the distance from the start (the
-        middle of the box, or the origin if centred) to its farthest corner.
+        middle of the box, or the origin if centred) to its farthest corner, and that columns are
+        divided by half their ranges where these are stated one by one, so that a wide column does
+        not drown the others; not with a ``row_norm`` or ``trace_bound`` in the units of the data.
 
     Attributes
     ----------
@@ -175,6 +179,7 @@ class PrivateCovariance(PrivateEstimator):
     }
     pure_default = "wishart"
     one_pass = "cleaned"
+    subject = "a covariance"
 
     # The mean squared distance of rows in the box from their mean is at most its reach squared.
     shrink = 1.0
@@ -214,6 +219,27 @@ class PrivateCovariance(PrivateEstimator):
 
     # From the arguments to a procedure: public numbers only.
 
+    @property
+    def _by_range(self) -> bool:
+        """Whether columns are divided by half their ranges, so that a wide one drowns no other.
+
+        A stated length or trace is one of columns as they are.
+        """
+        as_they_are = self.trace_bound is not None or isinstance(self.row_norm, Real)
+        return self.scale is None and not as_they_are and by_column(self._ranges())
+
+    def _public_scale(self, n_columns: int) -> NDArray[np.float64] | None:
+        if not self._by_range:
+            return super()._public_scale(n_columns)
+        low, high = box_of(self._ranges(), n_columns)
+        half = (high - low) / 2
+        return np.where(half > SMALLEST_NORM, half, 1.0)
+
+    def _scale_words(self, result: CentredResult[Any]) -> tuple[str, ...]:
+        if self._by_range:
+            return ("columns divided by half their stated ranges",)
+        return super()._scale_words(result)
+
     def _situation(self, budget: Budget, adjacency: Adjacency, source: RowSource) -> Situation:
         both = not (self.row_norm is None or self.bounds is None or isinstance(self.row_norm, str))
         reach = self._bounds("auto", source.n_columns, None).start.row_norm if both else None
@@ -226,7 +252,7 @@ class PrivateCovariance(PrivateEstimator):
             row_norm=None if isinstance(self.row_norm, str) else self.row_norm,
             private_radius=isinstance(self.row_norm, str),
             bounded=self.bounds is not None,
-            per_column=by_column(self.bounds),
+            per_column=by_column(self._ranges()),
             reach=reach,
             assume_centered=bool(self.assume_centered),
             one_pass=not source.rereadable,
@@ -240,6 +266,8 @@ class PrivateCovariance(PrivateEstimator):
             return asked
         if not asked.source.rereadable:
             raise self._read_once()
+        if asked.n_rows is not None:
+            return asked
         return replace(asked, n_rows=self._public_rows(asked.adjacency, asked.source))
 
     def _bought(self, asked: Asked) -> bool:
@@ -327,7 +355,8 @@ class PrivateCovariance(PrivateEstimator):
         self.n_samples_ = outcome.n_rows
         self.privacy_ = outcome.guarantee
         arrays = {"covariance": self.covariance_, "location": self.location_}
-        if self.scale is not None:
+        scaled = bool((self.scale_ != 1).any())
+        if scaled:
             arrays["scale"] = self.scale_
         settings = self._settings(
             outcome,
@@ -344,7 +373,7 @@ class PrivateCovariance(PrivateEstimator):
         if noisy.row_norm is not None:
             self.row_norm_ = settings["chosen_row_norm"] = noisy.row_norm
         values = noisy.noisy_eigenvalues
-        if values is None and self.scale is not None:  # those of covariance_ are in other units
+        if values is None and scaled:  # those of covariance_ are in other units
             values = np.asarray(np.linalg.eigvalsh(noisy.matrix), dtype=np.float64)
         if values is not None:
             self.noisy_eigenvalues_ = values[::-1] * outcome.per_row

@@ -118,11 +118,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Public clipping distance of a row from the centre; rows are clipped instead of normalised.
         ``"private"`` finds one with a tenth of the budget at most. With ``scale`` it is a distance
         of scaled rows.
-    bounds : (low, high), optional
-        Public range of the entries: two numbers, or two arrays with one number per column, as they
-        are before a ``scale`` divides them. A better centre where they are known.
-        ``"analyze-gauss"``, ``"gap-projector"``, ``"exponential"`` and ``"laplace"`` then clip rows
-        at 1/sqrt(3) of the way to the farthest corner.
+    bounds : (low, high) or {name: (low, high)}, optional
+        Public range of the entries: two numbers, two arrays with one number per column, or a range
+        for each column by name, as they are before a ``scale`` divides them. A better centre where
+        they are known. ``"analyze-gauss"``, ``"gap-projector"``, ``"exponential"`` and
+        ``"laplace"`` then clip rows at 1/sqrt(3) of the way to the farthest corner.
     assume_centered : bool
         Take the origin as the centre.
     centring : {"mean", "located", "paired"}, optional
@@ -131,7 +131,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         searches for a distance), or
         ``"paired"``: differences of pairs of rows have no centre, at twice the noise. By default
         ``"paired"`` for private scales and for small tables, of fewer than max(192, 20 sqrt(d))/mu
-        rows (64 d/epsilon for a pure budget), ``"located"`` for others.
+        rows ((700 + 64 d)/epsilon for a pure budget), ``"located"`` for others.
     scale : array of shape (n_features,) or "private", optional
         Public scales that columns are divided by. ``"private"`` finds them with a tenth of the
         budget, about one standard deviation each, and leaves out columns whose scale does not
@@ -261,6 +261,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     }
     pure_default = "wishart"
     one_pass = "spherical"
+    subject = "clipping"
 
     # Clip at the root mean square distance of a point uniform on the box: directions gain more
     # from the smaller noise, which grows with the square of the bound, than clipping costs them.
@@ -324,7 +325,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             row_norm=None if isinstance(self.row_norm, str) else self.row_norm,
             private_radius=isinstance(self.row_norm, str),
             bounded=clips,
-            per_column=clips and by_column(self.bounds),
+            per_column=clips and by_column(self._ranges()),
             assume_centered=bool(self.assume_centered),
             one_pass=not source.rereadable,
             unit=protected(source).name,
@@ -370,7 +371,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InvalidParameterError(
                 "explained_variance_ is in the units of the data already: leave variances out"
             )
-        asked = replace(asked, n_rows=self._public_rows(asked.adjacency, asked.source))
+        if asked.n_rows is None:
+            asked = replace(asked, n_rows=self._public_rows(asked.adjacency, asked.source))
         private = isinstance(self.n_components, str)
         k = self._most_rank(asked.source) if private else self._wanted(asked.source, asked.n_rows)
         if name == "gap-projector" and k == d:

@@ -127,5 +127,7 @@ def project_to_simplex(values: NDArray[np.float64], total: float) -> NDArray[np.
         return positive
     descending = np.sort(positive)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
-    threshold = excess[np.flatnonzero(descending > excess)[-1]]
+    kept = np.flatnonzero(descending > excess)
+    # A total far below the rounding of the largest entry leaves nothing of it.
+    threshold = excess[kept[-1]] if kept.size else descending[0]
     return np.asarray(np.maximum(positive - threshold, 0.0))

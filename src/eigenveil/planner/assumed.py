@@ -114,7 +114,8 @@ class AssumedTable:
             leading = 0
             where = (np.arange(cap) + 0.5) * d / cap - 0.5
             values = np.interp(where, np.arange(d), values)
-            k = max(1, round(k * cap / d))
+            share = max(1, round(k * cap / d))
+            k = min(share, cap - 1) if k < d else cap  # what is left out stays so
         rest = max(0.0, 1 - float(values.sum()))
         return cls(values, rest, leading, k, d / cap, situation.eigenvalues)
 

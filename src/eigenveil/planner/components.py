@@ -31,7 +31,14 @@ from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.variates import normals
 from eigenveil.numerics.wishart import two_sided_wishart
 from eigenveil.planner.assumed import AssumedTable, Rows, isotropic, unit_shares
-from eigenveil.planner.noise import WIDEST, Refused, held, mean_deviation, symmetric_laplace
+from eigenveil.planner.noise import (
+    WIDEST,
+    Refused,
+    held,
+    mean_deviation,
+    symmetric_laplace,
+    unpredicted,
+)
 from eigenveil.planner.situation import Situation
 from eigenveil.planner.stages import Plan, free_centring
 from eigenveil.privacy.accounting import split
@@ -93,6 +100,8 @@ class Components:
     ------
     Refused
         Where the mechanism cannot serve it.
+    Unpredicted
+        Where it can, but nothing is predicted.
 
     """
 
@@ -109,18 +118,23 @@ class Components:
         pure = situation.budget.is_pure or name not in _GAUSSIAN
         if pure and name not in _PURE:
             raise Refused("adds Gaussian noise and cannot give a pure guarantee: give delta")
-        if situation.row_norm is not None and name in _DIRECTIONS:
+        clips = situation.row_norm is not None or situation.private_radius
+        if clips and name in _DIRECTIONS:
             raise Refused("uses directions of rows and no length: leave row_norm out")
-        if situation.n is None:
-            raise Refused("the number of rows is private: assume one to predict an error")
         plan = _plan(name, situation, pure)
         if situation.d > WIDEST and not plan.lazy:
-            raise Refused(f"needs a matrix of {situation.d:,} x {situation.d:,} entries")
+            fewer = "columns or components" if name in _LAZY else "columns"
+            raise Refused(
+                f"needs a matrix of {situation.d:,} x {situation.d:,} entries: ask for fewer "
+                f"{fewer}"
+            )
         build = (_PURE if pure else _GAUSSIAN)[name]
+        # The cost is the same, however many directions share it.
+        few = replace(situation, k=min(_wanted(situation), _SLOW_CAP))
 
         def procedure(parameter: float) -> Any:
             whole = Allowance(parameter, pure)
-            return plan.build(whole, build(plan.components(whole), situation))
+            return plan.build(whole, build(plan.components(whole), few))
 
         try:
             found = strength(situation.budget, lambda s: procedure(s).cost(), name)
@@ -128,6 +142,8 @@ class Components:
             raise Refused(str(error)) from None
         whole = Allowance(found, pure)
         inner = build(plan.components(whole), situation)
+        if (missing := unpredicted(situation)) is not None:
+            raise missing
         cap = _SLOW_CAP if name == "exponential" else _CAP
         return cls(name, situation, plan, whole, inner, AssumedTable.of(situation, cap))
 
@@ -214,12 +230,14 @@ class Components:
 def _plan(name: str, situation: Situation, pure: bool) -> Plan:
     """The stages, as `PrivatePCA` has them."""
     public = situation.adjacency.count_is_public
-    normalise = situation.row_norm is None and (name in _NORMALISING or not situation.bounded)
+    clips = situation.row_norm is not None or situation.private_radius
+    normalise = not clips and (name in _NORMALISING or not situation.bounded)
     rows = situation.n if public else None
     if situation.assume_centered:
         centring: Any = "none"
     elif not normalise:
-        centring = "mean"
+        free = situation.private_radius and not situation.bounded
+        centring = "located" if free else "mean"
     else:
         centring = free_centring(
             situation.budget,
@@ -241,6 +259,7 @@ def _plan(name: str, situation: Situation, pure: bool) -> Plan:
         variances=False,
         count=situation.assume_centered and not (public or normalise),
         lazy=name in _LAZY and wide(situation.d, _wanted(situation)),
+        radius=situation.private_radius,
     )
 
 

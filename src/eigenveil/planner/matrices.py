@@ -49,6 +49,7 @@ from eigenveil.planner.noise import (
     laplaces,
     mean_deviation,
     symmetric_laplace,
+    unpredicted,
 )
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.calibrate import strength
@@ -94,6 +95,8 @@ class Matrices:
     ------
     Refused
         Where the mechanism cannot serve it.
+    Unpredicted
+        Where it can, but nothing is predicted.
 
     """
 
@@ -110,12 +113,12 @@ class Matrices:
         pure = situation.budget.is_pure or name not in _GAUSSIAN
         if pure and name not in _PURE:
             raise Refused("adds Gaussian noise and cannot give a pure guarantee: give delta")
-        if situation.row_norm is None and not situation.bounded:
+        if not (situation.row_norm or situation.private_radius or situation.bounded):
             raise Refused("needs a public bound on rows: state bounds or row_norm")
-        if situation.n is None:
-            raise Refused("the number of rows is private: assume one to predict an error")
         if situation.d > WIDEST:
-            raise Refused(f"needs a matrix of {situation.d:,} x {situation.d:,} entries")
+            raise Refused(
+                f"needs a matrix of {situation.d:,} x {situation.d:,} entries: choose fewer columns"
+            )
         d, centred = situation.d, situation.assume_centered
         build = (_PURE if pure else _GAUSSIAN)[name]
         lifted = name == "wishart" and not centred
@@ -134,6 +137,8 @@ class Matrices:
             found = strength(situation.budget, lambda s: procedure(s, few).cost(), name)
         except EigenveilError as error:
             raise Refused(str(error)) from None
+        if (missing := unpredicted(situation)) is not None:
+            raise missing
         built = procedure(found, d)
         centre = None
         if isinstance(built, Centred):

@@ -10,13 +10,35 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.variates import uniforms
 from eigenveil.planner.situation import Situation
 
-__all__ = ["WIDEST", "Refused", "held", "laplaces", "mean_deviation", "symmetric_laplace"]
+__all__ = [
+    "WIDEST",
+    "Refused",
+    "Unpredicted",
+    "held",
+    "laplaces",
+    "mean_deviation",
+    "symmetric_laplace",
+    "unpredicted",
+]
 
 WIDEST = 20_000  # columns whose square matrices fit an ordinary machine: 3.2 GB each
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error
     """A mechanism does not serve a situation; the message says why, in public numbers."""
+
+
+class Unpredicted(Exception):  # noqa: N818 - an answer, not an error
+    """A mechanism serves a situation, but too little is known to predict its error."""
+
+
+def unpredicted(situation: Situation) -> Unpredicted | None:
+    """What stands in the way of any prediction."""
+    if situation.n is None:
+        return Unpredicted("the number of rows is private: assume one to predict an error")
+    if situation.private_radius:
+        return Unpredicted("a private radius is not predicted yet: state row_norm to compare")
+    return None
 
 
 def mean_deviation(situation: Situation, allowance: Allowance, reach: float) -> float:

@@ -16,11 +16,11 @@ from threadpoolctl import threadpool_limits
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner import components, matrices
-from eigenveil.planner.choice import choose
+from eigenveil.planner.choice import Choice, choose
 from eigenveil.planner.components import Components
 from eigenveil.planner.matrices import Matrices
-from eigenveil.planner.noise import Refused
-from eigenveil.planner.situation import Situation
+from eigenveil.planner.noise import Refused, Unpredicted
+from eigenveil.planner.situation import MOST_ROWS, Situation
 from eigenveil.privacy.budget import Budget
 
 __all__ = [
@@ -40,8 +40,9 @@ _SLOW = ("exponential",)
 _MARGIN = 1.15  # on both sides of a band, for what the assumed table leaves out
 _TENTH = 1.2816  # standard deviations that a normal variable exceeds one time in ten
 _SMALLEST_BUDGET, _LARGEST_BUDGET = 1e-4, 1e4
-_MOST_ROWS = 2**27
 _STEPS = 12  # of a bisection, on a logarithmic scale
+_TRIVIAL = "zero"  # serves everything and says nothing
+_ALL = "all directions are released: nothing can be lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,15 @@ class Prediction:
     mechanism : str
         Its name.
     error : float, optional
-        Mean error of a release; None where the mechanism cannot serve the situation.
+        Mean error of a release; None where there is no prediction.
     low, high : float, optional
         Eight of ten releases from tables as assumed lie between; 15 % are added on either side.
     how : str
         ``"closed form"`` or ``"simulation"``; empty where there is no error.
     why : str
-        Where there is no error, what stands in the way.
+        Where ``error`` is None, what stands in the way; where it is 0 in any case, why.
+    serves : bool
+        Whether the mechanism can serve the situation, predicted or not.
     measure : str
         What an error is.
     distance : float, optional
@@ -76,6 +79,7 @@ class Prediction:
     high: float | None = None
     how: Literal["closed form", "simulation", ""] = ""
     why: str = ""
+    serves: bool = True
     distance: float | None = None
     shares: tuple[tuple[str, float], ...] = ()
 
@@ -87,7 +91,7 @@ class Recommendation:
     Attributes
     ----------
     mechanism : str
-        What ``mechanism="auto"`` uses.
+        What ``mechanism="auto"`` uses; where that cannot serve, the best that can.
     reason : str
         One sentence of public numbers.
     prediction : Prediction
@@ -130,13 +134,34 @@ def predictions(situation: Situation) -> tuple[Prediction, ...]:
 
 
 def recommend(situation: Situation) -> Recommendation:
-    """What to use, and how all others compare."""
-    every = predictions(situation)
-    choice = choose(situation)
-    chosen = next(one for one in every if one.mechanism == choice.mechanism)
+    """What to use, and how all others compare.
+
+    Raises
+    ------
+    InvalidParameterError
+        Where no mechanism serves; it says what stands in the way.
+
+    """
+    choice, chosen = _chosen(situation)
     return Recommendation(
-        mechanism=choice.mechanism, reason=choice.reason, prediction=chosen, predictions=every
+        mechanism=choice.mechanism,
+        reason=choice.reason,
+        prediction=chosen,
+        predictions=predictions(situation),
     )
+
+
+def _chosen(situation: Situation) -> tuple[Choice, Prediction]:
+    """What ``mechanism="auto"`` uses, or the best that serves where that does not."""
+    choice = choose(situation)
+    wanted = _predict(situation, choice.mechanism)
+    if wanted.serves:
+        return choice, wanted
+    for one in predictions(situation):
+        if one.serves and one.mechanism != _TRIVIAL:
+            reason = f"the best of those that can serve; {choice.mechanism!r}: {wanted.why}"
+            return Choice(mechanism=one.mechanism, reason=reason), one
+    raise InvalidParameterError(f"no mechanism can serve this; {choice.mechanism!r}: {wanted.why}")
 
 
 def needed_epsilon(situation: Situation, error: float) -> Needed:
@@ -161,7 +186,7 @@ def needed_rows(situation: Situation, error: float) -> Needed:
         lambda size: replace(situation, n=round(size)),
         error,
         max(2.0, fewest),
-        float(_MOST_ROWS),
+        float(MOST_ROWS),
         "rows",
         whole=True,
     )
@@ -180,16 +205,19 @@ def _least(
     if not 0 < wanted < math.inf:
         raise InvalidParameterError("the wanted error must be a positive number")
 
+    floor = _chosen(at(high))[1]
+    if floor.error is None:
+        raise InvalidParameterError(floor.why)
+
     def reached(size: float) -> Prediction | None:
-        situation = at(size)
-        one = _predict(situation, choose(situation).mechanism)
-        if one.error is None:
-            raise InvalidParameterError(f"{one.mechanism!r} cannot serve this: {one.why}")
-        return one if one.error <= wanted else None
+        try:
+            one = _chosen(at(size))[1]
+        except InvalidParameterError:  # nothing serves with so little
+            return None
+        return one if one.error is not None and one.error <= wanted else None
 
     best = reached(high)
     if best is None:
-        floor = _predict(at(high), choose(at(high)).mechanism)
         return Needed(
             value=None,
             mechanism=floor.mechanism,
@@ -197,17 +225,22 @@ def _least(
             f"would be {floor.error:.3g}, as the target of its rows is another one",
         )
     if (first := reached(low)) is not None:
-        high, best = low, first
-    else:
-        for _ in range(_STEPS + (8 if whole else 0)):
-            if high / low < 1.01 or (whole and high - low <= 1):
-                break
-            middle = math.sqrt(low * high)
-            middle = float(round(middle)) if whole else middle
-            if (one := reached(middle)) is not None:
-                high, best = middle, one
-            else:
-                low = middle
+        what, least = ("number of rows", f"{low:,.0f}") if whole else (name, f"{low:g}")
+        would = f"with {first.mechanism!r} the error would be {first.error:.3g}"
+        return Needed(
+            value=low,
+            mechanism=first.mechanism,
+            words=f"any {what} from {least} up: {first.why or would}",
+        )
+    for _ in range(_STEPS + (8 if whole else 0)):
+        if high / low < 1.01 or (whole and high - low <= 1):
+            break
+        middle = math.sqrt(low * high)
+        middle = float(round(middle)) if whole else middle
+        if (one := reached(middle)) is not None:
+            high, best = middle, one
+        else:
+            low = middle
     value = float(math.ceil(high)) if whole else _rounded_up(high)
     shown = f"{value:,.0f}" if whole else f"{value:g}"
     return Needed(
@@ -220,8 +253,9 @@ def _least(
 
 def _rounded_up(value: float) -> float:
     """To three digits."""
+    nearest = float(f"{value:.3g}")
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.ceil(value / unit) * unit:.3g}")
+    return nearest if nearest >= value else float(f"{nearest + unit:.3g}")
 
 
 def _family(situation: Situation) -> Any:
@@ -237,16 +271,22 @@ def _predict(situation: Situation, mechanism: str) -> Prediction:
                 return _of_components(Components.of(mechanism, situation), none)
             return _of_matrix(Matrices.of(mechanism, situation), none)
         except Refused as refusal:
-            return replace(none, why=str(refusal))
+            return replace(none, why=str(refusal), serves=False)
+        except Unpredicted as missing:
+            return replace(none, why=str(missing))
 
 
 def _of_components(release: Components, empty: Prediction) -> Prediction:
+    shares = tuple(release.shares.items())
+    if release.situation.k == release.situation.d:
+        none = replace(empty, error=0.0, low=0.0, high=0.0, distance=0.0)
+        return replace(none, how="closed form", why=_ALL, shares=shares)
     simulated = [release.simulate(SimulationSource(seed)) for seed in _seeds(release)]
     distance = float(np.mean([distance for _, distance in simulated]))
     banded = _banded(empty, [lost for lost, _ in simulated])
     assert banded.high is not None  # simulated
     high = min(1.0, banded.high)  # no more than all can be lost
-    return replace(banded, high=high, distance=distance, shares=tuple(release.shares.items()))
+    return replace(banded, high=high, distance=distance, shares=shares)
 
 
 def _of_matrix(release: Matrices, empty: Prediction) -> Prediction:

@@ -13,7 +13,9 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 
-__all__ = ["Situation", "Spiked", "spiked"]
+__all__ = ["MOST_ROWS", "Situation", "Spiked", "spiked"]
+
+MOST_ROWS = 2**27  # whose sums are exact
 
 _POWERS = {"flat": 0.0, "decaying": 1.0, "steep": 2.0}
 
@@ -51,8 +53,8 @@ class Situation:
     task : {"pca", "covariance"}
         Components, or a covariance matrix.
     n : int, optional
-        Number of rows. Where it is private (add/remove neighbours), a guess that is public, or
-        None, which leaves a choice but no prediction.
+        Number of rows, at most 2^27. Where it is private (add/remove neighbours), a guess that is
+        public, or None, which leaves a choice but no prediction.
     d : int
         Number of columns.
     k : int, optional
@@ -115,6 +117,10 @@ class Situation:
         object.__setattr__(self, "d", _count("d", self.d))
         if self.n is not None:
             object.__setattr__(self, "n", _count("n", self.n))
+            if self.n > MOST_ROWS:
+                raise InvalidParameterError(
+                    f"n must be at most {MOST_ROWS:,}: of more rows no sum is exact"
+                )
         if self.task == "pca":
             k = _count("k", self.d if self.k is None else self.k)
             if k > self.d:

@@ -45,9 +45,9 @@ def free_centring(
     if private_scale:  # columns may lie any number of their scales away
         return "paired"
     # The error of a located centre falls as n mu/sqrt(d); a distance needs n mu of about 200. A
-    # pure mean has noise in the l1 norm.
+    # pure mean has noise in the l1 norm, and a pure search a tenth of the budget.
     if pure:
-        few = n_rows * strength(budget, Pure, "mean") < 64 * n_columns
+        few = n_rows * strength(budget, Pure, "mean") < 700 + 64 * n_columns
     else:
         few = n_rows * strength(budget, Gaussian, "mean") < max(192.0, 20 * math.sqrt(n_columns))
     return "paired" if few else "located"

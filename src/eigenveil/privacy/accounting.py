@@ -30,7 +30,7 @@ from scipy.special import erfcx, ndtr
 from scipy.stats import binom
 
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.budget import Budget, stated
 from eigenveil.privacy.cost import ZCDP, Approx, Composed, Cost, Gaussian, Pure
 
 __all__ = [
@@ -274,13 +274,13 @@ def native(cost: Cost) -> str:
         return " with ".join(words) or "nothing"
     match cost:
         case Gaussian(mu):
-            return f"mu = {mu:.6g} (Gaussian differential privacy)"
+            return f"mu = {stated(mu)} (Gaussian differential privacy)"
         case Pure(epsilon):
-            return f"epsilon = {epsilon:.6g} (pure)"
+            return f"epsilon = {stated(epsilon)} (pure)"
         case ZCDP(rho):
-            return f"rho = {rho:.6g} (zero-concentrated)"
+            return f"rho = {stated(rho)} (zero-concentrated)"
         case Approx(epsilon, delta):
-            return f"epsilon = {epsilon:.6g}, delta = {delta:.6g} (approximate)"
+            return f"epsilon = {stated(epsilon)}, delta = {stated(delta)} (approximate)"
 
 
 def split(mu: float, shares: Sequence[float]) -> tuple[float, ...]:

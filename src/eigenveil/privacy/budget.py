@@ -1,5 +1,6 @@
 """The privacy a caller asks for, in one of three notions."""
 
+import decimal
 import math
 from dataclasses import dataclass
 from numbers import Real
@@ -7,9 +8,17 @@ from typing import Any
 
 from eigenveil.exceptions import InvalidBudgetError
 
-__all__ = ["Budget"]
+__all__ = ["Budget", "stated"]
 
 _RANGE = (1e-100, 1e100)  # squares and their roots stay ordinary floats
+_SIX_DIGITS = decimal.Context(prec=6, rounding=decimal.ROUND_CEILING)
+
+
+def stated(value: float) -> str:
+    """Six digits for people, rounded up: no promise sounds better than it is."""
+    if not math.isfinite(value):
+        return f"{value}"
+    return f"{float(_SIX_DIGITS.create_decimal(repr(float(value)))):g}"
 
 
 def _positive(name: str, value: Any) -> float:
@@ -58,4 +67,4 @@ class Budget:
         return {name: float(value) for name, value in given.items() if value is not None}
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} = {value:g}" for name, value in self.as_dict().items())
+        return ", ".join(f"{name} = {stated(value)}" for name, value in self.as_dict().items())

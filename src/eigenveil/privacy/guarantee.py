@@ -7,7 +7,7 @@ from enum import StrEnum
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.accounting import delta_of, epsilon_of, fits, native
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.budget import Budget, stated
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["SIMULATION", "Guarantee", "Kind", "Numerics"]
@@ -58,15 +58,15 @@ _NUMERICS = {
     ),
 }
 _NOT_PROTECTED = (
-    "what the whole table shows about a population; "
-    "the settings of the release and how long it took; that a run stopped at a row it could not "
-    "use; anything learnt from the records before this step, such as a scaling, or computed from "
-    "them afterwards, such as scores"
+    "what the whole table shows about a population; the settings of the release and how long it "
+    "took; whether a run failed because of a bad row; anything learnt from the records before this "
+    "step, such as a scaling, or computed from them afterwards, such as scores"
 )
 SIMULATION = (
     "Simulation, not private: the noise came from a seed and can be removed. With the operating "
     "system's randomness the promise would be as follows."
 )
+_PLAIN = 1e-6  # an epsilon below which e^epsilon has too many zeros to be read
 _EXAMPLE_DELTA = 1e-6  # at which a rho is also stated as an epsilon
 
 
@@ -104,7 +104,7 @@ class Guarantee:
                 f"{self._protected()} makes no outcome more likely by more than "
                 f"{self._strength()}; {self._count()}",
             ),
-            ("Spent", native(self.cost)),
+            ("Spent", f"{self.budget} at most, made of {native(self.cost)}"),
             ("Holds for", f"{self._tables()}; {_NUMERICS[self.numerics]}"),
             ("Bounds, enforced", "; ".join(self.bounds)),
             (
@@ -157,21 +157,21 @@ class Guarantee:
             epsilon = epsilon_of(self.cost, _EXAMPLE_DELTA)
             return (
                 f"{_factor(epsilon)}, up to a probability of {_EXAMPLE_DELTA:g} (rho = "
-                f"{budget.rho:g}, zero-concentrated differential privacy)"
+                f"{stated(budget.rho)}, zero-concentrated differential privacy)"
             )
         assert budget.epsilon is not None  # a Budget has rho or epsilon
         if budget.delta is None:
-            return f"{_factor(budget.epsilon)} (epsilon = {budget.epsilon:g})"
+            return f"{_factor(budget.epsilon)} (epsilon = {stated(budget.epsilon)})"
         return (
-            f"{_factor(budget.epsilon)}, up to a probability of {budget.delta:g} "
-            f"(epsilon = {budget.epsilon:g}, delta = {budget.delta:g})"
+            f"{_factor(budget.epsilon)}, up to a probability of {stated(budget.delta)} "
+            f"(epsilon = {stated(budget.epsilon)}, delta = {stated(budget.delta)})"
         )
 
 
 def _factor(epsilon: float) -> str:
     """e^epsilon, rounded up to three digits of what it adds to 1."""
-    if epsilon >= 20:
-        return f"e^{epsilon:g}"
+    if not _PLAIN <= epsilon < 20:
+        return f"e^{stated(epsilon)}"
     places = 2 - math.floor(math.log10(math.expm1(epsilon)))
     rounded = math.ceil(math.exp(epsilon) * 10**places) / 10**places
     return f"a factor of {rounded:.{max(places, 0)}f}"

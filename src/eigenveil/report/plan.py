@@ -13,7 +13,8 @@ __all__ = ["PlanDisplay"]
 
 # Okabe and Ito 2008, less yellow, which is faint on white; then again with other strokes.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5d6b78")
-_STROKES = (("-", "o"), ("--", "s"), ("-.", "^"))
+_STROKES = ("-", "--", "-.")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
 _MOST_TICKS = 8  # points that leave room for their numbers
 _AXES = {"epsilon": "epsilon", "rho": "rho", "rows": "number of rows"}
 
@@ -32,6 +33,8 @@ class PlanDisplay(Display):
     reference : array-like, optional
         A minimax rate at each ``x``. Its constant is unknown, so it is drawn where it touches the
         best prediction from below: compare slopes, not heights.
+    reference_label : str
+        What the legend calls it.
 
     Attributes
     ----------
@@ -53,6 +56,7 @@ class PlanDisplay(Display):
         *,
         against: Literal["epsilon", "rho", "rows"] = "epsilon",
         reference: ArrayLike | None = None,
+        reference_label: str = "minimax rate (slope only)",
     ) -> None:
         if against not in _AXES:
             raise InvalidParameterError("against must be 'epsilon', 'rho' or 'rows'")
@@ -60,6 +64,7 @@ class PlanDisplay(Display):
         self.curves = curves
         self.against = against
         self.reference = None if reference is None else np.asarray(reference, dtype=np.float64)
+        self.reference_label = reference_label
 
     @classmethod
     def from_predictions(
@@ -69,6 +74,7 @@ class PlanDisplay(Display):
         *,
         against: Literal["epsilon", "rho", "rows"] = "epsilon",
         reference: ArrayLike | None = None,
+        reference_label: str = "minimax rate (slope only)",
         ax: Any = None,
     ) -> Self:
         """Draw what a planner predicts.
@@ -87,7 +93,10 @@ class PlanDisplay(Display):
                 curves.setdefault(one[0], empty)[:, i] = one[1:4]
         if not curves:
             raise InvalidParameterError("there are no predictions to draw")
-        return cls(x, curves, against=against, reference=reference).plot(ax)
+        shown = cls(
+            x, curves, against=against, reference=reference, reference_label=reference_label
+        )
+        return shown.plot(ax)
 
     @property
     def size(self) -> tuple[float, float]:
@@ -100,7 +109,8 @@ class PlanDisplay(Display):
         for i, name in enumerate(ranked):
             error, low, high = self.curves[name]
             colour = _COLOURS[i % len(_COLOURS)]
-            stroke, marker = _STROKES[i // len(_COLOURS) % len(_STROKES)]
+            stroke = _STROKES[i // len(_COLOURS) % len(_STROKES)]
+            marker = _MARKERS[i % len(_MARKERS)]  # for eyes and printers without colours
             style = {"color": colour, "linestyle": stroke, "marker": marker, "markersize": 4}
             (self.lines_[name],) = ax.plot(self.x, error, **style, label=name)
             self.bands_[name] = ax.fill_between(
@@ -111,7 +121,7 @@ class PlanDisplay(Display):
             best = np.fmin.reduce([curve[0] for curve in self.curves.values()])
             level = np.nanmin(best / self.reference)
             (self.reference_,) = ax.plot(
-                self.x, level * self.reference, ":", color=INK, label="minimax rate (slope only)"
+                self.x, level * self.reference, ":", color=INK, label=self.reference_label
             )
         ax.set_xscale("log")
         ax.set_yscale("log")

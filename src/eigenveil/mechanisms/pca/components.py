@@ -12,6 +12,8 @@ from eigenveil.numerics.spectral import top_eigenpairs
 
 __all__ = ["NoisyComponents", "energy_beside", "leading", "negligible", "reliability"]
 
+_FEW = 512  # columns
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyComponents:
@@ -50,19 +52,22 @@ class NoisyComponents:
 def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
     """Of a released matrix as it is: post-processing."""
     assert noisy.law is not None  # there is noise
-    # One more than is released tells how far the last one stands from the rest.
-    values, vectors = top_eigenpairs(noisy.matrix, min(k + 1, noisy.law.d), negligible(noisy.law))
-    following = float(values[k]) if k < noisy.law.d else None
+    d = noisy.law.d
+    # One more than is released tells how far the last one stands from the rest. Of many columns it
+    # lies in a bulk, where it would take as long to find as all others together.
+    more = int(k < d <= _FEW)
+    values, vectors = top_eigenpairs(noisy.matrix, k + more, negligible(noisy.law))
+    gaps = None if k < d and not more else _gaps(values[:k], values[k:])
     values = values[:k]
     trace = float(np.trace(noisy.matrix))
-    energy = float(np.sum(noisy.matrix**2))
+    energy = float(np.vdot(noisy.matrix, noisy.matrix))
     return NoisyComponents(
         components=vectors[:k],
         eigenvalues=values,
         trace=trace,
         noise_scale=noisy.noise_scale,
         law=noisy.law,
-        reliability=reliability(values, trace, noisy.law, energy, _gaps(values, following)),
+        reliability=reliability(values, trace, noisy.law, energy, gaps),
         energy=energy,
     )
 
@@ -76,11 +81,16 @@ def reliability(
 ) -> NDArray[np.float64]:
     """Squared cosines that noise of this law leaves to eigenvectors of these noisy eigenvalues.
 
-    Zero inside the bulk of the others, of table and noise together: there a direction is one of
-    many, unless it stands further from all of them than noise reaches. Noise then turns it by a
-    sine of edge/(2 gap) at most. ``energy`` is the squared Frobenius norm, ``gaps`` are how far
-    eigenvalues stand from the others, where that is known.
+    Zero where noise alone about a common level would do: an eigenvalue has to exceed the mean of
+    itself and all smaller ones by more than noise does. Zero too inside the bulk of the others, of
+    table and noise together, where a direction is one of many, unless it stands further from all
+    of them than noise spreads equal ones. Noise then turns it by a sine of edge/(2 gap) at most.
+    ``energy`` is the squared Frobenius norm, ``gaps`` are how far eigenvalues stand from the
+    others, where that is known.
     """
+    floor = law.floor()
+    smaller = (trace - np.append(0.0, np.cumsum(values)[:-1])) / (law.d - np.arange(values.size))
+    clear = np.logical_and.accumulate(values > smaller + floor)
     level = law.level(values, trace)
     others = law.d - values.size
     beside = energy_beside(values, energy, level, law.d)
@@ -90,14 +100,14 @@ def reliability(
     apart = np.zeros(values.size)
     if gaps is not None:
         apart = 1 - (law.edge / 2 / np.maximum(gaps, law.edge)) ** 2
-        apart[gaps <= law.edge] = 0.0
-    return np.maximum(np.where(values > edge, overlaps, 0.0), apart)
+        apart[gaps <= 2 * floor] = 0.0
+    return np.maximum(np.where(clear & (values > edge), overlaps, 0.0), apart)
 
 
-def _gaps(values: NDArray[np.float64], following: float | None) -> NDArray[np.float64]:
+def _gaps(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
     """From the largest of the others; where there are none, from each other."""
-    if following is not None:
-        return values - following
+    if others.size:
+        return np.asarray(values - others[0])
     between = np.append(np.append(np.inf, -np.diff(values)), np.inf)
     return np.asarray(np.minimum(between[:-1], between[1:]))
 

@@ -45,7 +45,8 @@ class ColumnScale:
         scales = np.full(len(noisy.values), np.inf)
         for j, counts in enumerate(noisy.values):
             peak = int(np.argmax(counts))
-            if counts[peak] > noisy.largest:
+            # Whatever lies beyond the last octave is counted in it, and has no scale.
+            if counts[peak] > noisy.largest and peak < len(counts) - 1:
                 near = slice(max(0, peak - _WIDTH), peak + _WIDTH + 1)
                 weights = np.maximum(counts[near], 0.0)
                 scales[j] = 2.0 ** (1.0 + float(weights @ _MIDDLES[near] / weights.sum()))
