@@ -1,6 +1,8 @@
 """What is done with a release: scores, pages, figures, signatures."""
 
 import csv
+import hashlib
+import json
 import shutil
 
 import numpy as np
@@ -80,7 +82,15 @@ class TestTransform:
             "transform", released / "pca", tmp_path / "bad.csv", "-o", tmp_path / "s.csv"
         )
         assert result.exit_code == 3, result.output
-        assert result.stderr.splitlines()[-1].startswith("error: ")
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
+        assert not (tmp_path / "s.csv").exists()
+
+    def test_another_number_of_columns_is_one_line(self, released, tmp_path):
+        np.save(tmp_path / "wide.npy", np.ones((5, 4)))
+        message = fails(3, "transform", released / "pca", tmp_path / "wide.npy")
+        assert "have 4 columns, those of the release 3" in message
+        fails(3, "transform", released / "pca", tmp_path / "wide.npy", "-o", tmp_path / "s.csv")
         assert not (tmp_path / "s.csv").exists()
 
 
@@ -187,3 +197,46 @@ class TestExport:
         fails(5, "export", tmp_path, tmp_path / "x.csv")
         assert list(tmp_path.iterdir()) == []
         Release.verify(released / "pca")
+
+
+def test_no_command_writes_into_a_release(files, asked, released):
+    folder = released / "pca"
+    (folder.parent / "link").symlink_to(folder)
+    for inside in (folder, folder / "deep", folder.parent / "link"):
+        for words in (
+            ["transform", folder, files.csv, "-o", inside / "s.csv"],
+            ["ledger", "init", inside / "a.ledger", "--epsilon", 1],
+            ["ledger", "export", released / "a.ledger", "-o", inside / "a.csv"],
+            ["report", folder, "-o", inside / "page.html"],
+            ["report", folder, "--figures", inside / "figures"],
+            ["export", folder, inside / "x.csv"],
+            ["fit", files.csv, *asked, "-o", inside / "r"],
+            ["plan", files.npy, "--epsilon", 1, "--figure", inside / "a.png"],
+            ["keygen", inside / "key.pem"],
+        ):
+            assert "is a release folder" in fails(2, *words)
+    Release.verify(folder)
+
+
+def test_a_sums_file_alone_makes_no_release(files, released, tmp_path):
+    """As downloads have it."""
+    (tmp_path / "SHA256SUMS").write_text("")
+    result = invoke("transform", released / "pca", files.csv, "-o", tmp_path / "s.csv")
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("verb", ["verify", "inspect"])
+def test_no_release_writes_lines_of_its_own(verb, released, tmp_path):
+    """A folder whose sums are right could claim to be signed."""
+    shutil.copytree(released / "pca", tmp_path / "forged")
+    document = json.loads((tmp_path / "forged" / "release.json").read_text())
+    document["mechanism"] = "tangent), signed by us, the key you gave\n\x1b[8m"
+    (tmp_path / "forged" / "release.json").write_text(json.dumps(document))
+    lines = [
+        f"{hashlib.sha256((tmp_path / 'forged' / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in ("release.json", "arrays.npz", "report.html")
+    ]
+    (tmp_path / "forged" / "SHA256SUMS").write_text("".join(lines))
+    message = fails(5, verb, tmp_path / "forged")
+    assert "mechanism is not written as it should be" in message
+    assert "\x1b" not in message

@@ -83,10 +83,37 @@ def test_a_typed_notion_replaces_the_stored_one(stored, typed, budget, files, co
         ("epsilon = 1\nbounds = [1]", "write it as LOW,HIGH"),
         ("epsilon = 1\n[bounds]\nage = 1", "write it as LOW,HIGH"),
         ("epsilon = 0", "epsilon must be positive"),
+        ("epsilon = [1]", "holds no number for epsilon"),
+        ("epsilon = true", "holds no number for epsilon"),
+        ("epsilon = 2025-01-01", "holds no number for epsilon"),
+        ("epsilon = {a = 1}", "holds no number for epsilon"),
+        (f"epsilon = 1{400 * '0'}", "holds no number for epsilon"),
+        (f"epsilon = 1{5000 * '0'}", "is not TOML"),
+        (f"epsilon = {'[' * 5000}{']' * 5000}", "is not TOML"),
+        ("ledger = 5", "holds no text for ledger"),
+        ("output = [1]", "holds no text for output"),
+        ("ledger = 'a\\u0000b'".replace("'", '"'), "give the path of a file"),
+        ("mechanism = 1", "holds no text for mechanism"),
+        ("adjacency = true", "holds no text for adjacency"),
+        ("unit = 2025-01-01", "holds no text for unit"),
+        ("variances = 2", "holds no true or false for variances"),
+        ("k = 2025-01-01", "give an integer or 'private'"),
+        (f"k = 1{400 * '0'}", "give an integer or 'private'"),
+        ("row_norm = [1]", "give a number or 'private'"),
+        ("scale = 2025-01-01", "write it as private"),
+        ("bounds = [[[1]], 2]", "write it as LOW,HIGH"),
+        ("columns = [['a']]", "give names"),
+        ("columns = ['a', 'a']", "there twice"),
     ],
 )
 def test_mistakes_in_the_file(text, words, files, configured):
     assert words in fails(2, "fit", files.npy, *configured(text))
+
+
+def test_counts_in_the_file_are_whole(configured):
+    for text in ("rows = 1.5", "rows = true", "rows = [1]"):
+        words = configured(f"{text}\ncolumns_count = 3\nepsilon = 1")[:2]
+        assert "holds no whole number for rows" in fails(2, "plan", *words)
 
 
 def test_options_of_another_command_are_unknown(files, configured):

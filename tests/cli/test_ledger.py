@@ -80,3 +80,12 @@ def test_an_untouched_ledger_has_everything_left(tmp_path):
     notion, amount = left(ledger)
     assert notion == "epsilon"
     assert 1.999 <= amount <= 2
+
+
+def test_labels_are_neither_formulas_nor_orders_to_a_terminal(tmp_path):
+    ledger = Ledger.create(tmp_path / "a.ledger", rho=1)
+    ledger.charge(Gaussian(0.1), label="=1+1\x1b[2K", adjacency=REPLACE)
+    assert "name in .json" in fails(2, "ledger", "export", ledger.path, "-o", tmp_path / "a.csv")
+    assert not (tmp_path / "a.csv").exists()
+    assert invoke("ledger", "export", ledger.path, "-o", tmp_path / "a.json").exit_code == 0
+    assert "=1+1\\x1b[2K" in invoke("ledger", "history", ledger.path).stdout

@@ -152,3 +152,101 @@ def test_ledger_mistakes(tmp_path):
         fails(3, "ledger", verb, tmp_path / "none.ledger")
     fails(2, "ledger", "export", tmp_path / "a.ledger", "-o", tmp_path / "x.xml")
     fails(2, "ledger", "export", tmp_path / "a.ledger", "-o", tmp_path / "none" / "x.csv")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"SSN 123-45-6789;4711.5;secret\n1;2;3\n",
+        b"SSN 123-45-6789\t4711.5\tsecret\n1\t2\t3\n",
+        b"SSN 123-45-6789|secret\n1|2\n",
+        b"\x89PNG\x00secret,4711\n\x00",
+        b"\xffsecret,b\n1,2\n",
+        b'"a,b\nsecret,4711\n1,2\n',
+        b"secret,4711-12\n1,2\n",
+    ],
+)
+def test_a_first_line_that_may_be_a_record_is_not_shown(content, tmp_path):
+    (tmp_path / "p.csv").write_bytes(content)
+    words = ["--epsilon", 1, "-o", tmp_path / "released"]
+    for chosen in ([], ["--columns", "age"], ["--unit", "age"], ["--bounds", "age=1:2"]):
+        message = fails(3, "fit", tmp_path / "p.csv", *chosen, *words)
+        assert "secret" not in message
+        assert "4711" not in message
+    message = fails(3, "plan", "-", "--epsilon", 1, input=content)
+    assert "secret" not in message
+
+
+def test_names_are_given_once(files, tmp_path):
+    words = [files.csv, "--epsilon", 1, "-o", tmp_path / "released"]
+    assert "there twice" in fails(2, "fit", *words, "--columns", "age,age")
+    twice = ["--columns", "age,hours", "--bounds", "age=1:2,hours=1:2,age=0:1"]
+    assert "there twice" in fails(2, "fit", *words, *twice)
+    assert "give names" in fails(2, "fit", *words, "--columns", "a\rb")
+
+
+def test_a_link_to_nowhere_is_refused_before_the_charge(files, asked, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    ledger = Ledger.create(tmp_path / "a.ledger", epsilon=1, delta=1e-6)
+    words = [*asked, "--ledger", ledger.path, "-o", tmp_path / "link"]
+    assert "exists already" in fails(2, "fit", files.csv, *words)
+    assert ledger.entries == ()
+
+
+def test_a_ledger_that_cannot_be_named_is_refused_before_the_charge(files, asked, tmp_path):
+    ledger = Ledger.create(tmp_path / "a\x1b.ledger", epsilon=1, delta=1e-6)
+    words = [*asked, "--ledger", ledger.path, "-o", tmp_path / "released"]
+    assert "rename the file" in fails(2, "fit", files.csv, *words)
+    assert ledger.entries == ()
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fit", f"{LONG}.csv", "--epsilon", 1, "-o", "r"],
+        ["fit", "people.csv", "--epsilon", 1, "-o", LONG],
+        ["fit", "people.csv", "--epsilon", 1, "-o", f"{LONG}/r"],
+        ["fit", "people.csv", "--epsilon", 1, "-o", "r", "--ledger", LONG],
+        ["fit", "people.csv", "--epsilon", 1, "-o", "r", "--config", LONG],
+        ["fit", "people.csv", "--epsilon", 1, "-o", "r", "--sign", LONG],
+        ["plan", "people.npy", "--epsilon", 1, "--figure", f"{LONG}.png"],
+        ["plan", "people.npy", "--epsilon", 1, "--figure", f"{LONG}/a.png"],
+        ["plan", "--rows", "1" + 400 * "0", "--columns-count", 3, "--epsilon", 1],
+        ["plan", "--rows", 1000, "--columns-count", "1" + 400 * "0", "--epsilon", 1],
+        ["plan", "--rows", "9" * 5000, "--columns-count", 3, "--epsilon", 1],
+        ["plan", "--rows", 1000, "--columns-count", 3, "--k", "9" * 400, "--epsilon", 1],
+        ["plan", "--rows", 1000, "--columns-count", 3, "--epsilon", "1e400"],
+        ["ledger", "init", LONG, "--epsilon", 1],
+        ["ledger", "show", LONG],
+        ["keygen", LONG],
+    ],
+    ids=lambda words: " ".join(str(word)[:12] for word in words),
+)
+def test_names_and_numbers_out_of_all_proportion(words, files, tmp_path, monkeypatch):
+    for name in ("people.csv", "people.npy"):
+        (tmp_path / name).write_bytes((files.folder / name).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    result = invoke(*words)
+    assert result.exit_code in (2, 3), result.output
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("verb", ["verify", "inspect"])
+def test_a_long_name_of_a_release(verb):
+    fails(5, verb, LONG)
+
+
+def test_names_of_parquet_columns_are_spelled_out(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pyarrow.table({"a\x1b[2K\nx": [1.0, 2.0], "b": [1.0, 3.0]}), path)
+    message = fails(3, "fit", path, "--columns", "c", "--epsilon", 1, "-o", tmp_path / "r")
+    assert "\\x1b[2K" in message
+    planned = invoke("plan", path, "--epsilon", 1, "--delta", 1e-6)
+    assert planned.exit_code == 0, planned.output
+    assert "\x1b" not in planned.output

@@ -70,11 +70,40 @@ def test_csv_without_names_or_out_of_range(tmp_path, content):
     assert "999" not in str(caught.value)
 
 
-def test_csv_header_over_two_lines_and_unnamed_index(tmp_path):
+RECORDS = {
+    "semicolons": b"SSN 123-45-6789;4711.5;secret\n1;2;3\n",
+    "decimal commas": b"Meier;4711,5;secret\n1;2;3\n",
+    "tabs": b"Meier\t4711\tsecret\n",
+    "bars": b"Meier|4711|secret\n",
+    "binary": b"PK\x03\x04Meier,secret\n",
+    "not UTF-8": b"M\xfcller,secret\n",
+    "a quote over lines": b'"a,b\nMeier,4711\nMeier,secret\n',
+    "a telephone number": b"Meier,030/4711-12,secret\n",
+    "a date": b"Meier,2020-02-03,secret\n",
+    "a number": b"Meier,12,secret\n",
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("columns", [None, ["other"]])
+def test_a_first_line_that_may_be_a_record_is_not_quoted(tmp_path, name, columns):
     path = tmp_path / "t.csv"
-    path.write_text('"a\nx",b\n1,2\n')
-    assert open_rows(path).feature_names == ("a\nx", "b")
-    assert np.array_equal(read(path), [[1, 2]])
+    path.write_bytes(RECORDS[name])
+    with pytest.raises(InvalidDataError, match=r"^t\.csv ") as error:
+        open_rows(path, columns=columns)
+    for cell in ("123", "4711", "secret", "Meier", "2020"):
+        assert cell not in str(error.value)
+
+
+def test_names_with_digits_and_marks_are_names(tmp_path):
+    names = ("1007_s_at", "rs123", "k__A|p__B", "rate; %", "2ndFloor", "$")
+    path = tmp_path / "t.csv"
+    path.write_text(",".join(names) + "\n1,2,3,4,5,6\n")
+    assert open_rows(path).feature_names == names
+
+
+def test_csv_with_an_unnamed_index(tmp_path):
+    path = tmp_path / "t.csv"
     path.write_text(",a\n0,5\n1,6\n")
     with pytest.raises(InvalidDataError, match="row index"):
         open_rows(path)
@@ -264,6 +293,8 @@ def test_unusable_rows_are_refused_in_one_line(data):
 def test_columns_must_exist(csv, tmp_path):
     with pytest.raises(InvalidDataError, match="no column 'weight': choose from age, name"):
         open_rows(csv, columns=["weight"])
+    with pytest.raises(InvalidParameterError, match="one column twice"):
+        open_rows(csv, columns=["age", "age"])
     with pytest.raises(InvalidParameterError, match="empty"):
         open_rows(csv, columns=[])
     with pytest.raises(InvalidParameterError, match="slice"):

@@ -189,3 +189,45 @@ def test_a_missing_extra_is_named(release, tmp_path, suffix, package, monkeypatc
     monkeypatch.setitem(__import__("sys").modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"eigenveil\[{suffix}\]"):
         export(release, tmp_path / f"a.{suffix}")
+
+
+def test_onnx_has_no_score_for_a_row_that_is_not_finite(release, tmp_path):
+    """NaN in all of them, as `transform` has it; the rows beside it keep theirs."""
+    rows = ROWS.copy()
+    rows[0, 1], rows[1, 0], rows[2, 3], rows[3, :2] = np.inf, -np.inf, np.nan, [np.inf, -np.inf]
+    rows[4] = 1e308  # overflows on the way
+    axis = {**release.arrays, "components": np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 0]])}
+    for arrays in (release.arrays, axis):
+        told = replace(release, arrays=arrays, settings={**release.settings, "on_invalid": "zero"})
+        (path,) = export(told, tmp_path / f"{id(arrays)}.onnx")
+        expected = told.transform(rows)
+        assert np.isnan(expected[:4]).all()
+        assert run(path, rows) == pytest.approx(expected, rel=1e-10, abs=1e-10, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@x", "\tx"])
+def test_a_name_that_is_a_formula_is_not_for_spreadsheets(release, tmp_path, name):
+    names = {"feature_names": [name, "b", "c", "d"]}
+    odd = replace(release, settings={**release.settings, **names})
+    with pytest.raises(InvalidDataError, match="export parquet instead"):
+        export(odd, tmp_path / "a.csv")
+    export(odd, tmp_path / "a.parquet")
+    assert list(pd.read_parquet(tmp_path / "a.parquet")["feature"]) == names["feature_names"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_column_called_feature_stays_apart_from_the_names(suffix, tmp_path):
+    frame = FRAME.set_axis(["feature", "feature_", "c", "d"], axis=1)
+    release = PrivateCovariance(**BUDGET, row_norm=5.0).fit(frame).release_
+    path = export(release, tmp_path / f"c.{suffix}")[-1]
+    read = pd.read_csv(path) if suffix == "csv" else pd.read_parquet(path)
+    assert list(read) == ["feature__", "feature", "feature_", "c", "d"]
+    assert read["feature"].to_numpy() == pytest.approx(release.arrays["covariance"][0])
+
+
+def test_exports_stay_out_of_releases(release, tmp_path):
+    folder = release.save(tmp_path / "r")
+    for place in (folder / "x.csv", folder / "deep" / "x.csv"):
+        with pytest.raises(InvalidParameterError, match="is a release folder"):
+            export(release, place)
+    type(release).verify(folder)

@@ -455,3 +455,87 @@ def test_the_name_of_a_unit_is_escaped(tmp_path):
     folder = of_persons(tmp_path, "<script>x</script>").save(tmp_path / "r")
     assert "<script" not in (folder / "report.html").read_text("utf-8")
     assert "persons × columns" in (folder / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(mechanism="tangent), signed by me\nfingerprint"),
+        lambda d: d.update(created="yesterday\n"),
+        lambda d: d.update(created="2025-01-01T00:00:00+00:00\n"),
+        lambda d: d.update(library="0.1.0\x1b[2K"),
+        lambda d: d["settings"].update(choice="a\nb"),
+        lambda d: d["settings"].update(choice="a\ud800"),
+        lambda d: d["settings"].update(feature_names=["a\ud800", "b", "c", "d"]),
+        lambda d: d["settings"].update(noise_scale=10**400),
+        lambda d: d["settings"].update(n_rows=10**17),
+        lambda d: d["settings"].update(on_missing="centre"),
+    ],
+)
+def test_strings_and_numbers_that_would_mislead_are_refused(folder, change):
+    document = json.loads((folder / "release.json").read_text())
+    change(document)
+    (folder / "release.json").write_text(json.dumps(document))
+    reseal(folder)
+    with pytest.raises(VerificationError):
+        Release.verify(folder)
+
+
+@pytest.mark.parametrize("field", ["bounds", "ledger", "assumption"])
+@pytest.mark.parametrize("text", ["a\nb", "a\x1b[1A", "a\x9b1A", "\u202eb", "a\u2028b"])
+def test_no_word_of_the_promise_moves_the_cursor(field, text):
+    """Sentence and page would agree with it."""
+    document = json.loads(json.dumps(VALID))
+    schema.check(document)
+    document["guarantee"][field] = [text] if field == "bounds" else text
+    for checks in (schema.check, lambda d: jsonschema.validate(d, SCHEMA)):
+        with pytest.raises((VerificationError, jsonschema.ValidationError)):
+            checks(document)
+
+
+HEADERS = {
+    "TokenError": b"{'descr': (",
+    "IndentationError": b"  {\n 'descr'\n   :",
+    "nested": b"(" * 9000,
+    "no dictionary": b"[1, 2]",
+    "text": b"\xff\x00{}",
+    "other keys": b"{'descr': '<f8'}",
+    "odd type": b"{'descr': [[]], 'fortran_order': False, 'shape': (1,)}",
+    "index": b"{'descr': (), 'fortran_order': False, 'shape': (1,)}",
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.filterwarnings("ignore")
+def test_headers_of_arrays_that_make_no_sense(folder, header):
+    text = HEADERS[header]
+    data = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(64)
+    with zipfile.ZipFile(folder / "arrays.npz", "w") as archive:
+        archive.writestr("components.npy", data)
+    reseal(folder)
+    with pytest.raises(VerificationError, match="cannot be read"):
+        Release.verify(folder)
+
+
+def test_an_array_with_two_names_is_refused(folder):
+    with zipfile.ZipFile(folder / "arrays.npz", "a") as archive:
+        archive.writestr("mean", archive.read("mean.npy"))
+    reseal(folder)
+    with pytest.raises(VerificationError, match="other things than arrays"):
+        Release.verify(folder)
+
+
+def test_names_of_arrays_are_plain(folder):
+    release = Release.load(folder)
+    odd = replace(release, arrays={**release.arrays, "a\x1b[2K": np.ones(1)})
+    with pytest.raises(VerificationError, match="a name in"):
+        odd.save(folder.with_name("odd"))
+
+
+def test_control_characters_in_names_of_columns_are_spelled_out(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame(ROWS, columns=["a\x1b[2K\n", "b", "c", "d"])
+    folder = PrivatePCA(1, rho=1.0, row_norm=1.0).fit(frame).release_.save(tmp_path / "r")
+    assert "\x1b" not in (folder / "report.html").read_text("utf-8")
+    assert Release.load(folder).feature_names[0] == "a\x1b[2K\n"

@@ -170,7 +170,9 @@ def test_things_that_are_no_keys(tmp_path, key):
 def test_without_the_extra(tmp_path, key, monkeypatch):
     folder = RELEASE.save(tmp_path / "r", key=key)
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    assert "not checked" in Release.inspect(folder)["signature"]
+    told = Release.inspect(folder)["signature"]
+    assert "not checked at all: pip install 'eigenveil[sign]'" in told
+    assert not told.startswith("signed")
     for refused in (
         lambda: Release.verify(folder, key=pub(key)),
         lambda: RELEASE.save(tmp_path / "s", key=key),

@@ -1,5 +1,7 @@
 """One file instead of a folder: the same release, and no way out of it."""
 
+import os
+import stat
 import subprocess
 import sys
 import warnings
@@ -57,7 +59,7 @@ def members(path):
     [
         (("../escaped.txt", b"out"), "not part of it"),
         (("/tmp/escaped.txt", b"out"), "not part of it"),
-        (("folder/", b""), "not part of it"),
+        (("folder/", b""), "regular files"),
         (("report.html", b"another"), "two files of one name"),
     ],
 )
@@ -113,3 +115,80 @@ assert not [name for name in private if name in sys.modules]
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def entries(path, change):
+    """The zip anew, with something changed about its members."""
+    content = members(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content:
+            entry = zipfile.ZipInfo(name)
+            change(archive, entry)
+            archive.writestr(entry, data)
+
+
+def mode(bits):
+    def change(archive, entry):
+        entry.external_attr = bits << 16
+
+    return change
+
+
+@pytest.mark.parametrize("bits", [stat.S_IFLNK | 0o777, stat.S_IFREG | 0o4755, stat.S_IFIFO])
+def test_members_that_are_no_plain_files_are_refused(zipped, bits):
+    entries(zipped, mode(stat.S_IFREG | 0o644))
+    Release.verify(zipped)
+    entries(zipped, mode(bits))
+    with pytest.raises(VerificationError, match="regular files"):
+        Release.verify(zipped)
+
+
+def in_gap(archive, entry):
+    archive.fp.write(b"hidden")
+    archive.start_dir = archive.fp.tell()
+
+
+def commented(archive, entry):
+    entry.comment = b"hidden"
+
+
+@pytest.mark.parametrize("change", [in_gap, commented])
+def test_bytes_between_members_are_refused(zipped, change):
+    entries(zipped, change)
+    with pytest.raises(VerificationError, match="bytes beside its files"):
+        Release.verify(zipped)
+
+
+def test_bytes_around_the_zip_are_refused(zipped):
+    good = zipped.read_bytes()
+    with zipfile.ZipFile(zipped, "a") as archive:
+        archive.comment = b"signed by someone"
+    changed = [zipped.read_bytes(), b"#!/bin/sh\n" + good, good + b"x"]
+    for bad in changed:
+        zipped.write_bytes(bad)
+        with pytest.raises(VerificationError):
+            Release.verify(zipped)
+    zipped.write_bytes(good)
+    Release.verify(zipped)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_link_in_a_folder_is_refused(tmp_path, name):
+    """What it points to may change after the check, or lie where only the owner looks."""
+    folder = RELEASE.save(tmp_path / "r")
+    os.rename(folder / name, tmp_path / name)
+    (folder / name).symlink_to(tmp_path / name)
+    with pytest.raises(VerificationError, match="no regular file"):
+        Release.verify(folder)
+    (tmp_path / "link").symlink_to(RELEASE.save(tmp_path / "whole"))
+    Release.verify(tmp_path / "link")
+
+
+def test_nothing_is_saved_into_a_release_or_over_a_link(tmp_path):
+    folder = RELEASE.save(tmp_path / "r")
+    with pytest.raises(InvalidParameterError, match="is a release folder"):
+        RELEASE.save(folder / "deep" / "inside")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    with pytest.raises(InvalidParameterError, match="exists already"):
+        RELEASE.save(tmp_path / "nowhere")
+    Release.verify(folder)

@@ -49,7 +49,11 @@ def test_another_ledger_is_refused(folder, tmp_path):
 
 def test_nothing_is_written_into_a_release(folder):
     release = Release.load(folder)
-    for attempt in (lambda: write(release, folder / "page.html"), lambda: figures(release, folder)):
+    for attempt in (
+        lambda: write(release, folder / "page.html"),
+        lambda: figures(release, folder),
+        lambda: figures(release, folder / "deep" / "figures"),
+    ):
         with pytest.raises(InvalidParameterError, match="is a release folder"):
             attempt()
     Release.verify(folder)
@@ -103,3 +107,16 @@ def test_pages_need_no_matplotlib_and_figures_say_so(tmp_path, monkeypatch):
     write(covariance(np.eye(2)), tmp_path / "page.html")
     with pytest.raises(MissingExtraError, match="figures need matplotlib"):
         figures(covariance(np.eye(2)), tmp_path / "figures")
+
+
+def test_a_page_is_a_new_file(tmp_path):
+    (tmp_path / "page.html").write_text("mine")
+    with pytest.raises(InvalidParameterError, match="exists already"):
+        write(covariance(np.eye(2)), tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == "mine"
+
+
+def test_control_characters_in_names_are_spelled_out(tmp_path):
+    release = components(np.eye(2), [2, 1], feature_names=["a\x00\x1b", "b"])
+    for path in figures(release, tmp_path / "figures", formats=("svg",)):
+        assert b"\x1b" not in path.read_bytes()

@@ -11,6 +11,7 @@ import click
 
 from eigenveil.cli.wording import in_options
 from eigenveil.exceptions import EigenveilError
+from eigenveil.text import printable
 
 __all__ = ["main"]
 
@@ -53,7 +54,7 @@ class _Lazy(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:  # its words say what was spent, where something was
-            click.echo(f"interrupted: {stop or 'nothing was charged'}", err=True)
+            click.echo(f"interrupted: {str(stop) or 'nothing was charged'}", err=True)
             ctx.exit(130)
 
     def main(  # type: ignore[override]
@@ -77,6 +78,11 @@ class _Lazy(click.Group):
             sys.exit(130)
         except EigenveilError as error:
             _stop(error, in_options(str(error)), error.exit_code)
+        except OSError as error:
+            if error.filename is None:
+                _stop(error, _internal(error), 1)
+            # A name that is too long, a folder that may not be read: of a path, not of a record.
+            _stop(error, f"cannot use {error.filename}: {error.strerror}", 3)
         except MemoryError as error:
             _stop(error, "out of memory: choose fewer --columns, or a larger machine", 1)
         except Exception as error:
@@ -87,7 +93,7 @@ class _Lazy(click.Group):
 def _stop(error: Exception, message: str, code: int) -> NoReturn:
     """One line, with what a command has noted about the error."""
     line = "; ".join([message, *getattr(error, "__notes__", ())])
-    click.echo(f"error: {' '.join(line.split())}", err=True)
+    click.echo(f"error: {printable(' '.join(line.split()))}", err=True)
     sys.exit(code)
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from eigenveil.cli.options import PATH
-from eigenveil.exceptions import InvalidParameterError
 
 __all__ = ["FORMATS", "command"]
 
@@ -26,10 +25,5 @@ def command(folder: Path, file: Path, format: str | None) -> None:
     from eigenveil.release import Release
     from eigenveil.release.export import export
 
-    release = Release.load(folder)
-    if (file.parent / "SHA256SUMS").exists():
-        raise InvalidParameterError(
-            f"{file.parent} is a release folder, which another file would spoil: write elsewhere"
-        )
-    for path in export(release, file, format):
+    for path in export(Release.load(folder), file, format):
         click.echo(path)

@@ -8,6 +8,7 @@ import click
 
 from eigenveil.cli.options import ADJACENCY, BUDGET, JSON, PATH, with_options
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.text import is_formula, printable
 
 if TYPE_CHECKING:
     from eigenveil.privacy.ledger import Ledger
@@ -37,7 +38,9 @@ def command() -> None:
 def _init(file: Path, **terms: Any) -> None:
     """Start a ledger FILE with a total budget for one table."""
     from eigenveil.privacy.ledger import Ledger
+    from eigenveil.release.storage import require_outside
 
+    require_outside(file)
     given = {name: value for name, value in terms.items() if value is not None}
     ledger = Ledger.create(file, **given)
     click.echo(f"{file}: {ledger.summary()}, {_promise(ledger.unit, ledger.adjacency.value)}")
@@ -73,7 +76,8 @@ def _history(file: Path, as_json: bool) -> None:
         click.echo(json.dumps(entries, indent=2))
         return
     for entry in entries:
-        click.echo("{number:>4}  {time}  {label:<18} {spent}  {hash:.16}".format(**entry))
+        line = "{number:>4}  {time}  {label:<18} {spent}  {hash:.16}".format(**entry)
+        click.echo(printable(line))
 
 
 @command.command("export")
@@ -85,7 +89,9 @@ def _export(file: Path, output: Path) -> None:
     """Write every charge to a CSV or JSON file."""
     from eigenveil.cli.balance import balance
     from eigenveil.privacy.ledger import Ledger
+    from eigenveil.release.storage import require_new
 
+    require_new(output, "choose a new file")
     ledger = Ledger(file)
     entries = _entries(ledger)
     match output.suffix.lower():
@@ -98,8 +104,6 @@ def _export(file: Path, output: Path) -> None:
     try:
         with output.open("x", encoding="utf-8", newline="") as stream:
             stream.write(text)
-    except FileExistsError:
-        raise InvalidParameterError(f"{output} exists already: choose a new file") from None
     except OSError:
         raise InvalidParameterError(f"cannot write {output}: choose a writable place") from None
     click.echo(f"{output}: {len(entries)} entr{'y' if len(entries) == 1 else 'ies'}", err=True)
@@ -129,6 +133,11 @@ def _csv(entries: list[dict[str, Any]]) -> str:
     import csv
     import io
 
+    if any(is_formula(entry[field]) for entry in entries for field in ("label", "unit")):
+        raise InvalidParameterError(
+            "a label starts with =, +, - or @, which a spreadsheet takes for a formula: give -o a "
+            "name in .json"
+        )
     text = io.StringIO()
     writer = csv.DictWriter(text, ["number", "time", "label", "spent", "unit", "hash"])
     writer.writeheader()

@@ -17,6 +17,7 @@ __all__ = [
     "BUDGET",
     "CENTERED",
     "CONFIG",
+    "COUNT",
     "JSON",
     "KEY",
     "LEDGER",
@@ -29,7 +30,20 @@ __all__ = [
     "with_options",
 ]
 
-PATH = click.Path(path_type=Path)
+
+class _FilePath(click.Path):
+    """A path; a configuration file could hold other things."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Read one value."""
+        if not isinstance(value, (str, Path)) or "\0" in str(value):
+            self.fail("give the path of a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = _FilePath(path_type=Path)
+COUNT = click.IntRange(max=10**15)  # beyond, nothing can be said about a table
+_LARGEST = 1e300  # integers may be larger than any float
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -41,22 +55,43 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
         stored = tomllib.loads(path.read_text("utf-8"))
     except OSError:
         raise InvalidDataError(f"no readable file at {path}: check --config") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (ValueError, RecursionError):  # not TOML, not UTF-8, numbers of too many digits
         raise InvalidParameterError(
             f"{path.name} is not TOML: write one option per line, such as epsilon = 1"
         ) from None
     known = {
-        opt.removeprefix("--"): option.name
+        opt.removeprefix("--"): option
         for option in ctx.command.params
         for opt in option.opts
         if opt.startswith("--") and opt not in ("--config", "--help")
     }
-    for key in stored:
-        if key.replace("_", "-") not in known:
+    defaults = {}
+    for key, value in stored.items():
+        option = known.get(key.replace("_", "-"))
+        if option is None:
             raise InvalidParameterError(
                 f"{path.name} holds the unknown option {key!r}: {did_you_mean(key, list(known))}"
             )
-    ctx.default_map = {known[key.replace("_", "-")]: value for key, value in stored.items()}
+        if (wanted := _wanted(option, value)) is not None:
+            raise InvalidParameterError(f"{path.name} holds no {wanted} for {key}: give one")
+        defaults[option.name] = value
+    ctx.default_map = defaults
+
+
+def _wanted(option: click.Parameter, value: Any) -> str | None:
+    """What an option wants instead of a value of another kind: click knows words alone."""
+    if isinstance(option, click.Option) and option.is_flag:
+        return None if isinstance(value, bool) else "true or false"
+    number = type(value) in (int, float) and abs(value) < _LARGEST  # true is an int to Python
+    match option.type:
+        case click.types.FloatParamType():
+            return None if number or isinstance(value, str) else "number"
+        case click.types.IntParamType():
+            whole = number and isinstance(value, int)
+            return None if whole or isinstance(value, str) else "whole number"
+        case click.types.StringParamType() | click.Choice() | click.Path():
+            return None if isinstance(value, str) else "text"
+    return None  # our own kinds look for themselves
 
 
 def with_options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:

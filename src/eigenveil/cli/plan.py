@@ -15,6 +15,7 @@ from eigenveil.cli.options import (
     BUDGET,
     CENTERED,
     CONFIG,
+    COUNT,
     JSON,
     NAMES,
     PATH,
@@ -26,6 +27,7 @@ from eigenveil.cli.options import (
 from eigenveil.cli.values import joined, per_column
 from eigenveil.cli.wording import in_options
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
+from eigenveil.text import printable
 
 if TYPE_CHECKING:
     from eigenveil.planner import Needed, Recommendation, Situation
@@ -51,8 +53,8 @@ _UNITS = (
         help="What to release.",
     ),
     NAMES,
-    click.option("--rows", type=int, help="Number of rows, instead of that of DATA."),
-    click.option("--columns-count", type=int, help="Number of columns, without DATA."),
+    click.option("--rows", type=COUNT, help="Number of rows, instead of that of DATA."),
+    click.option("--columns-count", type=COUNT, help="Number of columns, without DATA."),
     K,
     *BUDGET,
     ROW_NORM,
@@ -121,7 +123,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     _tell(situation, advice, list(answers.values()), error)
     if figure is not None:
         click.echo(f"figure       {figure}")
-    click.echo(f"next         {following}")
+    click.echo(f"next         {printable(following)}")
     bounded = options["bounds"] is not None or options["row_norm"] is not None
     if data is not None and situation.d > 1 and not bounded:
         click.echo(_UNITS, err=True)
@@ -129,10 +131,11 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
 
 def _require_picture(figure: Path) -> None:
     """Before a minute of predictions."""
+    from eigenveil.release.storage import require_new
+
     if figure.suffix.lower() not in (".png", ".svg"):
         raise InvalidParameterError(f"{figure}: give --figure a name in .png or .svg")
-    if figure.exists():
-        raise InvalidParameterError(f"{figure} exists already: choose a new file with --figure")
+    require_new(figure, "choose a new file with --figure")
     if not figure.parent.is_dir():
         raise InvalidParameterError(f"no folder {figure.parent}: create it first")
 

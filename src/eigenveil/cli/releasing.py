@@ -21,6 +21,7 @@ from eigenveil.exceptions import InvalidParameterError, NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
+from eigenveil.release.storage import require_new
 
 __all__ = ["release"]
 
@@ -43,6 +44,9 @@ def release(
     _require_new(output)
     key = None if sign is None else private_key(sign)
     account = None if ledger is None else Ledger(ledger)
+    if account is not None and not str(account).isprintable():
+        # The release names it; what nobody can read is refused there, after the charge.
+        raise InvalidParameterError("the ledger's name holds control characters: rename the file")
     options.update(dict.fromkeys(("epsilon", "delta", "rho")), **stated_budget(ctx))
     given = {name: value for name, value in options.items() if value is not None}
     source = open_table(data, *(given.pop(name, None) for name in _ROWS))
@@ -62,8 +66,7 @@ def release(
 
 def _require_new(folder: Path) -> None:
     """A place to write to, tried out before budget is spent on what goes there."""
-    if folder.exists():
-        raise InvalidParameterError(f"{folder} exists already: choose a new folder with -o")
+    require_new(folder, "choose a new folder with -o")
     if not folder.parent.is_dir():
         raise InvalidParameterError(
             f"no folder {folder.parent}: create it first, or choose another place with -o"

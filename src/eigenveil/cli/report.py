@@ -29,8 +29,6 @@ def command(folder: Path, output: Path | None, ledger: Path | None, figures: Pat
         raise InvalidParameterError("this needs a new page: name it with -o PAGE.html")
     page = folder / "report.html"
     if output is not None:
-        if output.exists():
-            raise InvalidParameterError(f"{output} exists already: choose a new file with -o")
         page = report.write(release, output, None if ledger is None else Ledger(ledger))
     drawn = [] if figures is None else report.figures(release, figures)
     for path in (page, *drawn):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from eigenveil.cli.values import did_you_mean, joined, listed
+from eigenveil.data.files import check_header
 from eigenveil.data.source import CSVSource, RowSource, open_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
@@ -92,9 +93,10 @@ def _csv_schema(lines: TextIO) -> _Schema | None:
     """None where the first line has no names: then `open_rows` says so, and shows none of it."""
     try:
         header, *records = itertools.islice(csv.reader(lines), _LINES + 1)
-    except (csv.Error, ValueError):
+        check_header(header, "")
+    except (csv.Error, ValueError):  # InvalidDataError among them
         return None
-    if any(map(_is_number, header)) or len(set(header)) < len(header):
+    if len(set(header)) < len(header):
         return None
     whole = [record for record in records if len(record) == len(header)]
     cells = [[record[j].strip() for record in whole] for j in range(len(header))]

@@ -1,5 +1,6 @@
 """``eigenveil transform FOLDER DATA``."""
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,8 +45,10 @@ def command(folder: Path, data: str, output: Path | None) -> None:
     by_name = names is not None and Path(data).suffix.lower() != ".npy"
     source = open_table(data, names if by_name else None)
     scores = (release.transform(chunk) for chunk in tables(source))
-    click.echo(_NOTE, err=True)
-    write([f"component_{j + 1}" for j in range(len(release.arrays["components"]))], scores)
+    first = list(itertools.islice(scores, 1))  # a table that does not fit is refused here
+    titles = [f"component_{j + 1}" for j in range(len(release.arrays["components"]))]
+    write(titles, itertools.chain(first, scores))
+    click.echo(_NOTE, err=True)  # a run that fails says that alone
 
 
 def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:
@@ -60,8 +63,9 @@ def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:
     form = forms.get(output.suffix.lower())
     if form is None:
         raise InvalidParameterError(f"{output.name}: give -o a name in .csv, .parquet or .npy")
-    if output.exists():
-        raise InvalidParameterError(f"{output} exists already: choose a new file with -o")
+    from eigenveil.release.storage import require_new
+
+    require_new(output, "choose a new file with -o")
     return lambda titles, scores: form(titles, scores, output)
 
 

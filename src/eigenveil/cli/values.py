@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.text import printable
 
 __all__ = [
     "Names",
@@ -28,10 +29,15 @@ class Names(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
         """Read one value."""
         if isinstance(value, str):
-            value = next(csv.reader([value], skipinitialspace=True), [])
+            try:
+                value = next(csv.reader([value], skipinitialspace=True), [])
+            except csv.Error:  # a line break, among others
+                value = None
         named = isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
         if not (named and value):
             self.fail("give names separated by commas", param, ctx)
+        if len(set(value)) < len(value):
+            self.fail("a name is there twice: name each column once", param, ctx)
         return tuple(value)
 
 
@@ -71,7 +77,12 @@ class PerColumn(click.ParamType):  # type: ignore[type-arg]
             return value
         if isinstance(value, str):
             cells = value.split(",")
-            value = cells if "=" not in value else dict(map(_named, cells))
+            if "=" in value:
+                value = dict(map(_named, cells))
+                if len(value) < len(cells):
+                    self.fail("a name is there twice: name each column once", param, ctx)
+            else:
+                value = cells
         if isinstance(value, dict):
             columns = {name: _numbers(cells, self._parts) for name, cells in value.items()}
             if columns and None not in columns.values():
@@ -93,7 +104,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if abs(number) < float("inf") else None
 
@@ -143,7 +154,7 @@ def _quoted(name: str) -> str:
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Names as one line; no more than fit."""
     more = len(names) - most
-    shown = ", ".join(name or "(no name)" for name in names[:most])
+    shown = ", ".join(printable(name) or "(no name)" for name in names[:most])
     return f"{shown} and {more} more" if more > 0 else shown
 
 

@@ -3,6 +3,7 @@
 import csv
 import itertools
 import math
+import unicodedata
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
+from eigenveil.text import printable
 
-__all__ = ["CSVSource", "ParquetSource"]
+__all__ = ["CSVSource", "ParquetSource", "check_header"]
 
 _BATCH_BYTES = 1 << 22  # of parquet, beside pages of every column
 _CSV_LINES, _CSV_CELLS = 1 << 14, 1 << 20  # read at a time, whichever is less
@@ -33,10 +35,7 @@ class CSVSource:
                 header = next(csv.reader(lines), [])
         except (OSError, csv.Error):
             raise InvalidDataError(f"{path.name} is not a readable CSV file") from None
-        if any("\ufffd" in name for name in header):
-            raise InvalidDataError(f"{path.name} is not in UTF-8: save it so")
-        if not header or not all(math.isnan(_number(name)) for name in header):
-            raise InvalidDataError(f"{path.name} needs a first line with the names of its columns")
+        check_header(header, path.name)
         self._width = len(header)
         self.feature_names = _select(header, columns, unit)
         self._positions = [header.index(name) for name in self.feature_names]
@@ -203,6 +202,33 @@ class ParquetSource:
             raise InvalidDataError(f"{self._path.name} is damaged or truncated") from None
 
 
+def check_header(header: Sequence[str], file: str) -> None:
+    """Refuse a first line that may be a record, and quote none of it.
+
+    Whatever passes is taken for public names and shown in messages.
+    """
+    if any("\ufffd" in name for name in header):
+        raise InvalidDataError(f"{file} is not in UTF-8: save it so")
+    # An unbalanced quote makes one name of many lines.
+    if (
+        any(unicodedata.category(character) == "Cc" for name in header for character in name)
+        or (header and all(";" in name for name in header))
+        or (len(header) == 1 and "|" in header[0])
+    ):
+        raise InvalidDataError(
+            f"{file} is not comma-separated with a first line of names: save it so"
+        )
+    if not header or any(map(_is_value, header)):
+        raise InvalidDataError(f"{file} needs a first line with the names of its columns")
+
+
+def _is_value(cell: str) -> bool:
+    """A number, a date, a telephone number: digits and no letter."""
+    if not math.isnan(_number(cell)):
+        return True
+    return any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))
+
+
 def _number(cell: str) -> float:
     try:
         return float(cell)
@@ -216,7 +242,7 @@ def _select(
     if len(set(available)) < len(available):
         raise InvalidDataError("two columns have the same name: rename one")
     if unit is not None and unit not in available:
-        raise InvalidDataError(f"no column {unit!r}: choose from {', '.join(available)}")
+        raise InvalidDataError(f"no column {unit!r}: choose from {_listed(available)}")
     if unit is not None and columns is not None and unit in columns:
         raise InvalidParameterError(
             f"{unit!r} says whose row it is and is no feature: leave it out of columns"
@@ -233,5 +259,11 @@ def _select(
         raise InvalidParameterError("columns is empty: name at least one")
     for name in columns:
         if name not in available:
-            raise InvalidDataError(f"no column {name!r}: choose from {', '.join(available)}")
+            raise InvalidDataError(f"no column {name!r}: choose from {_listed(available)}")
+    if len(set(columns)) < len(columns):
+        raise InvalidParameterError("columns names one column twice: name each once")
     return tuple(columns)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(printable, names))

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Release"]
 
 _SHORTEST_FINGERPRINT = 16
+_MOST_DIGITS = 16
 # The arrays every release of a kind has, and their shapes: d columns, k components. ``scale``
 # alone may be infinite.
 _SHAPES = {
@@ -181,11 +182,19 @@ class Release:
         )
         if loaded.as_dict() != document:
             raise VerificationError("release.json contradicts itself or the arrays beside it")
-        # Another version may lay the page out differently; this one must say what it promises.
-        stated = promise(loaded.guarantee).encode() in content["report.html"]
-        if loaded.library == version("eigenveil") and not stated:
-            raise VerificationError("report.html does not say what release.json says")
+        if loaded.library == version("eigenveil"):  # another version may have had other words
+            loaded._check_words(content["report.html"])
         return loaded
+
+    def _check_words(self, page: bytes) -> None:
+        """Whether the page and the settings say what the promise says."""
+        if promise(self.guarantee).encode() not in page:
+            raise VerificationError("report.html does not say what release.json says")
+        told = any("empty cells" in words for words in self.guarantee.bounds)
+        if told != (self.settings.get("on_missing") == "centre"):
+            raise VerificationError("release.json says two things about empty cells")
+        if self.settings["assume_centered"] and self.settings.get("centring", "none") != "none":
+            raise VerificationError("release.json says two things about the centre")
 
     @staticmethod
     def fingerprint(folder: str | Path) -> str:
@@ -312,6 +321,11 @@ def _signature(
 def _words(signature: Signature | None, *, trusted: bool) -> str:
     if signature is None:
         return "not signed"
+    if not signature.checkable:
+        return (
+            f"signature, said to be by {signature.signer}, not checked at all: pip install "
+            "'eigenveil[sign]'"
+        )
     if trusted:
         return f"signed by {signature.signer}, the key you gave"
     return f"signed by {signature.signer}, not checked against a key you trust"
@@ -328,8 +342,15 @@ def _statement(data: bytes) -> tuple[dict[str, Any], Guarantee]:
         raise VerificationError("release.json is nested too deeply") from None
 
 
+def _integer(digits: str) -> int:
+    """One that is as good as a float."""
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError("too large")
+    return int(digits)
+
+
 def _document(data: bytes) -> Any:
-    """A name that is there twice, or a number that is none, would mislead: neither is JSON."""
+    """Names that are there twice, numbers that are none and half characters would mislead."""
 
     def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(members)) < len(members):
@@ -337,8 +358,8 @@ def _document(data: bytes) -> Any:
         return dict(members)
 
     try:
-        document = json.loads(data, object_pairs_hook=once)
-        json.dumps(document, allow_nan=False)
+        document = json.loads(data, object_pairs_hook=once, parse_int=_integer)
+        json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
     except ValueError:
         raise VerificationError("release.json is not JSON") from None
     return document
@@ -371,6 +392,8 @@ def _protects(words: str, column: str | None) -> Unit:
 
 def _arrays(data: bytes) -> dict[str, NDArray[np.float64]]:
     stored = storage.unzip(data, "arrays.npz")
+    if not all(name.endswith(".npy") for name in stored):
+        raise VerificationError("arrays.npz holds other things than arrays")
     try:
         return {
             name.removesuffix(".npy"): np.lib.format.read_array(
@@ -378,7 +401,7 @@ def _arrays(data: bytes) -> dict[str, NDArray[np.float64]]:
             )
             for name, array in stored.items()
         }
-    except (ValueError, OSError, EOFError, OverflowError, MemoryError):
+    except Exception:  # numpy hands the header to Python's parser, which has many ways to refuse
         raise VerificationError("arrays.npz cannot be read: damaged or truncated") from None
 
 

@@ -25,6 +25,8 @@ import numpy as np
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
 from eigenveil.release.artefact import Release
+from eigenveil.release.storage import require_new
+from eigenveil.text import is_formula
 
 __all__ = ["FORMATS", "annotate", "export"]
 
@@ -61,8 +63,7 @@ def export(
     files = _plink(release, alleles) if name == "plink" else FORMATS[name](release)
     places = {Path(f"{path}{suffix}"): data for suffix, data in files.items()}
     for place in places:
-        if place.exists():
-            raise InvalidParameterError(f"{place} exists already: choose a new name")
+        require_new(place)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for place, data in places.items():
@@ -116,6 +117,11 @@ def annotate(adata: Any, release: Release) -> None:
 
 def _csv(release: Release) -> Files:
     header, columns = _columns(release)
+    if any(map(is_formula, columns[0])):
+        raise InvalidDataError(
+            "a column's name starts with =, +, - or @, which a spreadsheet takes for a formula: "
+            "export parquet instead"
+        )
     return {".statement.txt": _statement(release), "": _text(header, columns, ",")}
 
 
@@ -151,7 +157,11 @@ def _onnx(release: Release) -> Files:
         nodes.append(helper.make_node("Where", ["missing", "mean", "rows"], ["filled"]))
         rows = "filled"
     nodes.append(helper.make_node("Sub", [rows, "mean"], ["centred"]))
-    nodes.append(helper.make_node("MatMul", ["centred", "weights"], ["scores"]))
+    nodes.append(helper.make_node("MatMul", ["centred", "weights"], ["products"]))
+    # Zero times what is not finite is NaN: one such product spoils its row, as in `transform`.
+    nodes.append(helper.make_node("Mul", ["products", "zero"], ["spoilt"]))
+    nodes.append(helper.make_node("ReduceSum", ["spoilt", "columns"], ["spoilt_rows"]))
+    nodes.append(helper.make_node("Add", ["products", "spoilt_rows"], ["scores"]))
     weights = np.ascontiguousarray(projection.weights.T)
     graph = helper.make_graph(
         nodes,
@@ -161,6 +171,8 @@ def _onnx(release: Release) -> Files:
         [
             onnx.numpy_helper.from_array(projection.mean, "mean"),
             onnx.numpy_helper.from_array(weights, "weights"),
+            onnx.numpy_helper.from_array(np.zeros(1), "zero"),
+            onnx.numpy_helper.from_array(np.array([1], dtype=np.int64), "columns"),
         ],
     )
     model = helper.make_model(
@@ -218,7 +230,10 @@ def _columns(release: Release) -> tuple[list[str], list[Any]]:
     if names is None:
         names = tuple(f"x{j}" for j in range(release.settings["n_features"]))
     if release.kind == "covariance":
-        return ["feature", *names], [list(names), *release.arrays["covariance"].T]
+        title = "feature"
+        while title in names:
+            title += "_"
+        return [title, *names], [list(names), *release.arrays["covariance"].T]
     arrays = release.arrays
     return (
         ["feature", "mean", "scale", *_pcs(release)],

@@ -38,6 +38,8 @@ _KEYWORDS = {
     "properties",
     "additionalProperties",
     "items",
+    "pattern",
+    "propertyNames",
 }
 
 
@@ -73,6 +75,8 @@ def check(document: Any, schema: dict[str, Any] | None = None, at: str = "releas
         and ("exclusiveMinimum" not in schema or document > schema["exclusiveMinimum"])
     ):
         raise VerificationError(f"{at} is out of range")
+    if isinstance(document, str) and not re.search(schema.get("pattern", ""), document):
+        raise VerificationError(f"{at} is not written as it should be")
     if isinstance(document, list):
         for i, item in enumerate(document):
             check(item, schema.get("items", {}), f"{at}[{i}]")
@@ -86,6 +90,7 @@ def _check_members(document: dict[str, Any], schema: dict[str, Any], at: str) ->
             raise VerificationError(f"{at} lacks {name!r}")
     others = schema.get("additionalProperties", {})
     for name, value in document.items():
+        check(name, schema.get("propertyNames", {}), f"a name in {at}")
         inner = schema.get("properties", {}).get(name, others)
         if inner is False:
             raise VerificationError(f"{at} has an unknown member {name!r}")

@@ -20,6 +20,7 @@ from eigenveil.exceptions import (
     MissingExtraError,
     VerificationError,
 )
+from eigenveil.release.storage import require_new
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -45,6 +46,15 @@ class Signature:
     def signer(self) -> str:
         """The fingerprint of the key."""
         return hashlib.sha256(_DER_PREFIX + self.key).hexdigest()
+
+    @property
+    def checkable(self) -> bool:
+        """Whether what `check` needs is installed."""
+        try:
+            _require()
+        except MissingExtraError:
+            return False
+        return True
 
     @classmethod
     def of(cls, sums: bytes, key: "Ed25519PrivateKey | str | Path") -> Self:
@@ -78,9 +88,7 @@ class Signature:
         """
         if key is not None and public_key(key).public_bytes_raw() != self.key:
             raise VerificationError(f"signed by {self.signer}, which is not the key you gave")
-        try:
-            _require()
-        except MissingExtraError:
+        if not self.checkable:
             return
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -116,8 +124,8 @@ def generate_key(path: str | Path, *, password: str | None = None) -> str:
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     beside = Path(f"{path}.pub")
-    if Path(path).exists() or beside.exists():
-        raise InvalidParameterError(f"{path} or {beside} exists already: choose a new name")
+    require_new(Path(path))
+    require_new(beside)
     try:
         for place, data, mode in ((Path(path), private, 0o600), (beside, public, 0o644)):
             with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

@@ -7,6 +7,8 @@ fill the memory, and nothing is ever unpacked to a place that the zip names.
 import hashlib
 import io
 import os
+import stat
+import struct
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -14,13 +16,33 @@ from pathlib import Path
 
 from eigenveil.exceptions import InvalidParameterError, VerificationError
 
-__all__ = ["FILES", "SIGNATURE", "SUMS", "add_signature", "read", "sums", "unzip", "write"]
+__all__ = [
+    "FILES",
+    "SIGNATURE",
+    "SUMS",
+    "add_signature",
+    "read",
+    "require_new",
+    "require_outside",
+    "sums",
+    "unzip",
+    "write",
+]
 
 FILES = ("release.json", "arrays.npz", "report.html")
 SUMS = "SHA256SUMS"
 SIGNATURE = "SIGNATURE"  # the one file that may be absent
 
-_UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile)
+_DIRECTORY_END = 22  # bytes of the record that ends a zip without a comment
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    RuntimeError,
+    NotImplementedError,
+    struct.error,
+    zipfile.BadZipFile,
+)
 
 
 def sums(content: Mapping[str, bytes]) -> bytes:
@@ -47,10 +69,12 @@ def read(path: Path) -> dict[str, bytes]:
 
 def _read_folder(folder: Path) -> dict[str, bytes]:
     known = {*FILES, SUMS, SIGNATURE}
-    return {
-        path.name: path.read_bytes() if path.name in known and path.is_file() else b""
-        for path in folder.iterdir()
-    }
+    content = {}
+    for path in folder.iterdir():
+        if path.name in known and not stat.S_ISREG(path.lstat().st_mode):
+            raise VerificationError(f"{path.name} is no regular file: copy what it stands for")
+        content[path.name] = path.read_bytes() if path.name in known else b""
+    return content
 
 
 def unzip(data: bytes, name: str) -> dict[str, bytes]:
@@ -65,6 +89,10 @@ def unzip(data: bytes, name: str) -> dict[str, bytes]:
             # Members that share their bytes would add up to more.
             if sum(member.file_size for member in members) > len(data):
                 raise VerificationError(f"{name} claims to hold more than it does")
+            if not _is_filled(archive, data):
+                raise VerificationError(f"{name} holds bytes beside its files: unpack and zip anew")
+            if not all(map(_is_plain, members)):
+                raise VerificationError(f"{name} holds other things than regular files")
             content = {member.filename: archive.read(member) for member in members}
     except _UNREADABLE:
         raise VerificationError(f"{name} cannot be read: damaged or truncated") from None
@@ -73,10 +101,45 @@ def unzip(data: bytes, name: str) -> dict[str, bytes]:
     return content
 
 
+def _is_filled(archive: zipfile.ZipFile, data: bytes) -> bool:
+    """Whether every byte belongs to a member or to the directory: nothing travels unseen."""
+    place = 0
+    for member in sorted(archive.infolist(), key=lambda member: member.header_offset):
+        if member.header_offset != place or member.comment:
+            return False
+        name, extra = struct.unpack_from("<HH", data, place + 26)
+        place += 30 + name + extra + member.compress_size
+    end = len(data) - _DIRECTORY_END
+    size, start = struct.unpack_from("<LL", data, end + 12)
+    return bool(data[end : end + 4] == b"PK\5\6" and place == start and start + size == end)
+
+
+def _is_plain(member: zipfile.ZipInfo) -> bool:
+    """A file, as far as its attributes say, which runs as nobody else."""
+    mode = member.external_attr >> 16
+    return stat.S_IFMT(mode) in (0, stat.S_IFREG) and not stat.S_IMODE(mode) & ~0o777
+
+
+def require_new(path: Path, advice: str = "choose a new name") -> None:
+    """Refuse a place that is taken, be it by a link to nowhere, or that lies inside a release."""
+    if os.path.lexists(path):
+        raise InvalidParameterError(f"{path} exists already: {advice}")
+    require_outside(path)
+
+
+def require_outside(path: Path) -> None:
+    """Refuse a place inside a release, which another file would make fail its verification."""
+    place = Path(os.path.realpath(path))
+    for folder in (place, *place.parents):
+        if all(os.path.lexists(folder / name) for name in ("release.json", SUMS)):
+            raise InvalidParameterError(
+                f"{folder} is a release folder, which another file would spoil: write elsewhere"
+            )
+
+
 def write(path: Path, content: Mapping[str, bytes]) -> None:
     """Write a new folder, or a new zip where the path ends in ``.zip``, all or nothing."""
-    if path.exists():
-        raise InvalidParameterError(f"{path} exists already: choose a new folder")
+    require_new(path, "choose a new folder")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".release-") as draft:

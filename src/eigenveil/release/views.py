@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.privacy.ledger import Balance
+from eigenveil.text import printable
 
 __all__ = [
     "Correlations",
@@ -162,7 +163,7 @@ def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tup
     names = settings["feature_names"]
     if names is None:
         return tuple(f"x{i}" for i in columns)
-    return tuple(names[i] for i in columns)
+    return tuple(printable(names[i]) for i in columns)
 
 
 def spending(balance: Balance, now: Balance | None = None) -> list[tuple[str, float]]:

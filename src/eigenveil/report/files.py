@@ -9,6 +9,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.release import Release
 from eigenveil.release.page import render
+from eigenveil.release.storage import require_new, require_outside
 from eigenveil.release.views import spectrum
 from eigenveil.report.canvas import ReleaseDisplay, matplotlib
 from eigenveil.report.covariance import CovarianceDisplay
@@ -22,13 +23,14 @@ _DPI = 200
 
 
 def write(release: Release, path: str | Path, ledger: Ledger | None = None) -> Path:
-    """Write the HTML page of a release; with its ledger, also what was spent since."""
+    """Write the page of a release to a new file; with its ledger, also what was spent since."""
     path = Path(path)
-    _outside(path.parent)
+    require_new(path)
     balance, now = (None, None) if ledger is None else _balances(release, ledger)
     page = render(release.guarantee, release.as_dict(), release.arrays, balance=balance, now=now)
     try:
-        path.write_text(page, "utf-8")
+        with path.open("x", encoding="utf-8") as file:
+            file.write(page)
     except OSError:
         raise InvalidParameterError(f"cannot write {path}: choose a writable place") from None
     return path
@@ -39,7 +41,7 @@ def figures(
 ) -> list[Path]:
     """Write what a release can show as picture files, and return their paths."""
     folder = Path(folder)
-    _outside(folder)
+    require_outside(folder)
     drawn: list[tuple[str, type[ReleaseDisplay], dict[str, Any]]] = []
     if spectrum(release.kind, release.settings, release.arrays) is not None:
         drawn.append(("scree", ScreeDisplay, {}))
@@ -61,14 +63,6 @@ def figures(
     except OSError:
         raise InvalidParameterError(f"cannot write {folder}: choose a writable place") from None
     return paths
-
-
-def _outside(folder: Path) -> None:
-    """A file more would make the release fail its verification."""
-    if (folder / "SHA256SUMS").exists():
-        raise InvalidParameterError(
-            f"{folder} is a release folder, which another file would spoil: write elsewhere"
-        )
 
 
 def _balances(release: Release, ledger: Ledger) -> tuple[Balance, Balance]:
