@@ -55,7 +55,7 @@ def simulated(csv, tmp_path):
 def run(*arguments):
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
-    return result.stdout
+    return " ".join(result.stdout.split())  # clauses have lines of their own
 
 
 def on_page(page, guarantee):

@@ -237,7 +237,7 @@ def test_names_and_numbers_out_of_all_proportion(words, files, tmp_path, monkeyp
 
 @pytest.mark.parametrize("verb", ["verify", "inspect"])
 def test_a_long_name_of_a_release(verb):
-    fails(5, verb, LONG)
+    fails(3, verb, LONG)
 
 
 def test_names_of_parquet_columns_are_spelled_out(tmp_path):

@@ -89,17 +89,10 @@ def test_units_of_columns_are_hinted_at_where_nothing_bounds_them(files):
         assert invoke(*words, *others).stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [(10, "privacy costs more"), (1000, "cost about the same"), (10**6, "sampling costs more")],
-)
-def test_which_rate_dominates(rows, said):
-    """Epsilon against sqrt(d k / n), whatever the spectrum."""
-    size = ["--columns-count", 100, "--k", 10, "--rows", rows, *BUDGET]
-    shown = invoke("plan", *size).stdout
-    assert said in shown
-    of = ["--of", "covariance", "--bounds", "0,1", "--rows", rows, "--columns-count", 5, *BUDGET]
-    assert "rates  " not in invoke("plan", *of).stdout
+def test_a_plan_that_loses_most_says_so():
+    size = ["--columns-count", 100, "--k", 10, *BUDGET]
+    assert "most of the variance would be lost" in invoke("plan", *size, "--rows", 200).stdout
+    assert "beware" not in invoke("plan", *size, "--rows", 10**6).stdout
 
 
 def test_a_covariance_that_noise_would_drown():

@@ -34,7 +34,7 @@ def test_fit_tells_everything_and_leaves_a_verified_release(files, asked, ledger
     assert f"2 principal components of 3 columns, by {release.mechanism}; {clear} of them" in (
         result.stdout
     )
-    assert release.guarantee.sentence() in result.stdout
+    assert release.guarantee.sentence() in " ".join(result.stdout.split())
     assert Release.fingerprint(folder) in result.stdout
     assert ledger.summary() in result.stdout
     assert result.stdout.endswith(f"next         eigenveil verify {folder}\n")
@@ -47,7 +47,7 @@ def test_every_interface_states_the_same_guarantee(files, asked, tmp_path):
     stated = invoke("fit", files.csv, *asked, "-o", folder)
     sentence = Release.load(folder).guarantee.sentence()
     for result in (stated, invoke("verify", folder), invoke("inspect", folder)):
-        assert sentence in result.stdout
+        assert sentence in " ".join(result.stdout.split())
     facts = json.loads(invoke("inspect", folder, "--json").stdout)
     assert facts["guarantee"]["sentence"] == sentence
 
@@ -317,4 +317,21 @@ def test_a_tampered_release(files, asked, tmp_path):
     for command in ("verify", "inspect", "report"):
         fails(5, command, tmp_path / "altered")
         assert invoke(command, folder).exit_code == 0
-    fails(5, "verify", tmp_path / "nothing-here")
+    fails(3, "verify", tmp_path / "nothing-here")
+
+
+def test_a_budget_that_hardly_promises_is_commented_on(files, tmp_path):
+    """On standard error; what is asked for is done."""
+    loose = ("--epsilon", 50, "--delta", 0.5)
+    commands = {
+        "fit": ("fit", files.npy, "--k", 1, *loose, "-o", tmp_path / "r"),
+        "plan": ("plan", files.npy, "--k", 1, *loose),
+        "init": ("ledger", "init", tmp_path / "l", *loose),
+    }
+    for arguments in commands.values():
+        result = invoke(*arguments)
+        assert result.exit_code == 0, result.output
+        assert "beware: delta = 0.5: with that probability nothing is promised" in result.stderr
+        assert "beware: epsilon = 50: " in result.stderr
+    usual = invoke("plan", files.npy, "--k", 1, "--epsilon", 1, "--delta", 1e-6)
+    assert "beware" not in usual.stderr

@@ -248,7 +248,7 @@ def test_small_maps_hold_numbers_and_every_map_its_strongest_pairs():
 def test_what_a_map_cannot_show_is_said():
     matrix = np.array([[1.0, 1.4, 0.1], [1.4, 1.0, 0.1], [0.1, 0.1, -0.2]])
     text = page(covariance(matrix, noise_floor=10.0))
-    assert "not positive are blank" in text
+    assert "cannot be told from noise are blank" in text
     assert "beyond ±1" in text
     assert "what the map shows may be noise" in text
     shown = cells(drawing(text, "Map of released correlations"), 3)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from eigenveil.cli.options import ADJACENCY, BUDGET, JSON, PATH, with_options
+from eigenveil.cli.options import ADJACENCY, BUDGET, JSON, PATH, beware, with_options
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.text import is_formula, printable
 
@@ -43,6 +43,7 @@ def _init(file: Path, **terms: Any) -> None:
     require_outside(file)
     given = {name: value for name, value in terms.items() if value is not None}
     ledger = Ledger.create(file, **given)
+    beware(given)
     click.echo(f"{file}: {ledger.summary()}, {_promise(ledger.unit, ledger.adjacency.value)}")
 
 

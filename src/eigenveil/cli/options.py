@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,9 +26,11 @@ __all__ = [
     "RELEASE",
     "ROW_NORM",
     "K",
+    "beware",
     "stated_budget",
     "with_options",
 ]
+_LARGE_DELTA, _LARGE_EPSILON = 1e-3, 10.0
 
 
 class _FilePath(click.Path):
@@ -193,6 +195,23 @@ RELEASE = (
     CONFIG,
     JSON,
 )
+
+
+def beware(budget: Mapping[str, Any]) -> None:
+    """Say on standard error what a budget of this size hardly promises."""
+    delta, epsilon = budget.get("delta") or 0.0, budget.get("epsilon") or 0.0
+    if delta > _LARGE_DELTA:
+        click.echo(
+            f"beware: delta = {delta:g}: with that probability nothing is promised; choose well "
+            "below 1 over the number of rows",
+            err=True,
+        )
+    if epsilon > _LARGE_EPSILON:
+        click.echo(
+            f"beware: epsilon = {epsilon:g}: one person may make an outcome e^{epsilon:g} times as "
+            "likely; 1 is usual, 10 is a lot",
+            err=True,
+        )
 
 
 def stated_budget(ctx: click.Context) -> dict[str, float]:

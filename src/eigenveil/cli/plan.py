@@ -21,6 +21,7 @@ from eigenveil.cli.options import (
     PATH,
     ROW_NORM,
     K,
+    beware,
     stated_budget,
     with_options,
 )
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_APART = 3.0  # rates have unknown constants: a smaller factor between them says little
+_LOST = 0.5  # of the variance within reach
 _DROWNED = 0.9  # relative error; that of the zero matrix is 1
 _UNITS = (
     "hint: columns in different units drown one another: --scale private finds scales with a tenth "
@@ -124,6 +125,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     if figure is not None:
         click.echo(f"figure       {figure}")
     click.echo(f"next         {printable(following)}")
+    beware(situation.budget.as_dict())
     bounded = options["bounds"] is not None or options["row_norm"] is not None
     if data is not None and situation.d > 1 and not bounded:
         click.echo(_UNITS, err=True)
@@ -259,10 +261,11 @@ def _tell(
         click.echo(f"\nerror        {advice.prediction.measure}, if the table is as assumed")
     for answer in answers:
         click.echo(f"for {error:<8g} {answer.words}")
-    if situation.task == "covariance" and (advice.prediction.error or 0.0) > _DROWNED:
+    expected = advice.prediction.error or 0.0
+    if situation.task == "covariance" and expected > _DROWNED:
         click.echo("beware       hardly better than the zero matrix: noise would drown the table")
-    if (rates := _rates(situation)) is not None:
-        click.echo(f"rates        {rates}")
+    if situation.task == "pca" and expected > _LOST:
+        click.echo("beware       most of the variance would be lost to noise")
     click.echo(f"recommended  {advice.mechanism}: {advice.reason}")
     if advice.prediction.shares:
         parts = ", ".join(f"{name} {share:.3g}" for name, share in advice.prediction.shares)
@@ -271,28 +274,6 @@ def _tell(
 
 def _exact(situation: "Situation") -> bool:
     return situation.k == situation.d
-
-
-def _rates(situation: "Situation") -> str | None:
-    """What the papers' rates say without their constants; None where sampling is not in them."""
-    from eigenveil.planner import reference
-
-    for rate in reference(situation):
-        if not rate.sampling:
-            continue
-        share = rate.privacy / rate.sampling  # the same in all rates of components
-        if share > _APART:
-            return (
-                "about the population behind the table, privacy costs more than sampling does: a "
-                "larger budget would gain as much as more rows"
-            )
-        if share < 1 / _APART:
-            return (
-                "about the population behind the table, sampling costs more than privacy does: "
-                "more rows would gain more than a larger budget"
-            )
-        return "about the population behind the table, sampling and privacy cost about the same"
-    return None
 
 
 def _next(

@@ -11,14 +11,15 @@ from typing import Any
 import click
 
 from eigenveil.cli.balance import balance, left
-from eigenveil.cli.options import stated_budget
+from eigenveil.cli.options import beware, stated_budget
 from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
-from eigenveil.cli.summary import headline, standing_out
+from eigenveil.cli.summary import headline, promise, standing_out
 from eigenveil.cli.values import per_column
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidParameterError, NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
 from eigenveil.release.storage import require_new
@@ -47,13 +48,15 @@ def release(
     if account is not None and not str(account).isprintable():
         # The release names it; what nobody can read is refused there, after the charge.
         raise InvalidParameterError("the ledger's name holds control characters: rename the file")
-    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **stated_budget(ctx))
+    budget = Budget(**stated_budget(ctx)).as_dict()
+    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
     given = {name: value for name, value in options.items() if value is not None}
     source = open_table(data, *(given.pop(name, None) for name in _ROWS))
     for name in ("bounds", "scale"):
         if name in given:
             given[name] = per_column(f"--{name}", given[name], source.feature_names)
     private = estimator(**given, ledger=account)
+    beware(budget)
     with _accounted(account):
         neighbours = Adjacency.parse(private.adjacency)
         # How many rows a unit has is private under any neighbours.
@@ -126,7 +129,7 @@ def _tell(
         click.echo(json.dumps(document, indent=2))
         return
     click.echo(f"released     {headline(released)}")
-    click.echo(f"guarantee    {released.guarantee.sentence()}")
+    click.echo(promise(released))
     click.echo(f"folder       {folder}")
     click.echo(f"fingerprint  {facts['fingerprint']}")
     if sign is not None:

@@ -4,7 +4,9 @@ import numpy as np
 
 from eigenveil.release import Release
 
-__all__ = ["headline", "standing_out"]
+__all__ = ["headline", "promise", "standing_out"]
+
+_MARGIN = "\n" + " " * 13
 
 
 def standing_out(release: Release) -> int | None:
@@ -25,11 +27,22 @@ def headline(release: Release) -> str:
     clear = standing_out(release)
     if release.kind == "pca":
         what = f"{_counted(len(release.arrays['components']), 'principal component')} of {wide}"
-        trust = "" if clear is None else f"; {clear} of them stand out from the noise"
+        trust = _standing(clear, "them")
     else:
         what = f"covariance matrix of {wide}"
-        trust = "" if clear is None else f"; {clear} of its eigenvalues stand out from the noise"
+        trust = _standing(clear, "its eigenvalues")
     return f"{what}, by {release.mechanism}{trust}"
+
+
+def promise(release: Release) -> str:
+    """The guarantee's own words, one clause a line."""
+    return f"guarantee    {_MARGIN.join(release.guarantee.lines())}"
+
+
+def _standing(clear: int | None, those: str) -> str:
+    if clear is None:
+        return ""
+    return f"; {clear} of {those} {'stands' if clear == 1 else 'stand'} out from the noise"
 
 
 def _counted(number: int, name: str) -> str:

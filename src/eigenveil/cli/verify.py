@@ -21,4 +21,4 @@ def command(folder: Path, fingerprint: str | None, key: Path | None) -> None:
     facts = Release.inspect(folder, key=key)
     click.echo(f"{folder}: intact ({release.kind}, {release.mechanism}), {facts['signature']}")
     click.echo(f"fingerprint {facts['fingerprint']}")
-    click.echo(release.guarantee.sentence())
+    click.echo("\n".join(release.guarantee.lines()))

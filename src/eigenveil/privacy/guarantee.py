@@ -114,12 +114,14 @@ class Guarantee:
             ("Not protected", f"{self._split()}; {_NOT_PROTECTED}"),
         )
 
+    def lines(self) -> tuple[str, ...]:
+        """The promise in plain words, one clause a line."""
+        warning = (SIMULATION,) if self.simulated else ()
+        return (*warning, *(f"{label}: {text}." for label, text in self.statements()))
+
     def sentence(self) -> str:
         """The promise in plain words, the same wherever it is shown."""
-        claim = " ".join(f"{label}: {text}." for label, text in self.statements())
-        if self.simulated:
-            return f"{SIMULATION} {claim}"
-        return claim
+        return " ".join(self.lines())
 
     def _protected(self) -> str:
         if not self.protects.owns_many:

@@ -206,8 +206,8 @@ def _cost(balance: Balance, now: Balance | None) -> str:
     moment = "With this release" if now is None else "When this page was written"
     return (
         f"<p>{moment}, {balance.notion} = {latest.spent:.4g} of {latest.granted:g}{at_delta} was "
-        f"spent from the ledger of this table. Costs compose to less than their sum, so a part "
-        f"shows what the total grew by.</p>"
+        f"spent from the ledger of this table. Releases together cost less than the sum of what "
+        f"each costs alone, so a part shows what it added.</p>"
         f"<figure>{draw_spending(parts, latest.granted, balance.notion)}</figure>"
     )
 
@@ -221,7 +221,7 @@ def _trust(kind: str, arrays: Arrays, noisy: Spectrum | None) -> str:
                 "<p>This mechanism releases directions, not a noisy second moment, so there is no "
                 "eigenvalue that noise alone would reach.</p>"
             )
-        return levels + _reliability(arrays)
+        return levels + _reliability(arrays, unit_rows=noisy is not None and noisy.of_unit_rows)
     if noisy is None:
         return (
             "<p>The zero matrix, which holds nothing of the records. If a location was released "
@@ -256,8 +256,13 @@ def _levels(noisy: Spectrum) -> str:
     )
 
 
-def _reliability(arrays: Arrays) -> str:
+def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
     """How much of each component is left, in words and as bars."""
+    about = (
+        " It is about noise alone: every row was scaled to the same length, so that far rows count "
+        "no more than near ones; where a few rows hold most of the variance, components of rows as "
+        "they are would be other ones."
+    )
     values, clear = arrays["reliability"], arrays["distinguishable"] > 0
     shown = values[:_MOST_BARS]
     rest = f" The first {_MOST_BARS} are shown." if len(values) > _MOST_BARS else ""
@@ -271,7 +276,8 @@ def _reliability(arrays: Arrays) -> str:
         "<p>Noise turns directions. Shown is the expected share of each component that lies in the "
         "span of those that the same rows would give about the same centre without noise; "
         "directions of similar variance mix, among themselves and with those not released, which "
-        f"is not counted. Grey ones cannot be told from noise.{rest}</p>"
+        "is not counted. Grey ones cannot be told from noise."
+        f"{about if unit_rows else ''}{rest}</p>"
         '<table class="bars"><thead class="small"><tr><th scope="col">direction</th>'
         '<th scope="col">reliability</th><td></td><td></td></tr></thead>'
         f"<tbody>{bars}</tbody></table>"
@@ -322,7 +328,7 @@ def _map(settings: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) ->
             f"{shown.n_columns:,}, are drawn."
         )
     if np.isnan(shown.values.diagonal()).any():
-        notes.append("Columns whose released variance is not positive are blank.")
+        notes.append("Columns whose released variance cannot be told from noise are blank.")
     if (np.abs(shown.values) > 1 + _ROUNDING).any():
         notes.append("Some lie beyond ±1, which only noise can cause, and are drawn as ±1.")
     if not noisy.clear.any():

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from eigenveil.exceptions import InvalidParameterError, VerificationError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
 
 __all__ = [
     "FILES",
@@ -54,6 +54,8 @@ def sums(content: Mapping[str, bytes]) -> bytes:
 
 def read(path: Path) -> dict[str, bytes]:
     """The files of a folder or a zip, after checking their sums and that no other file is there."""
+    if not os.path.lexists(path):
+        raise InvalidDataError(f"no release at {path}: check the path")
     try:
         content = unzip(path.read_bytes(), path.name) if path.is_file() else _read_folder(path)
     except OSError:

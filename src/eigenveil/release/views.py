@@ -25,6 +25,7 @@ __all__ = [
     "spending",
 ]
 
+UNIT_ROWS = "share of variance of unit rows"
 Arrays = Mapping[str, NDArray[np.float64]]
 
 
@@ -53,6 +54,11 @@ class Spectrum:
     centre_floor: float
     unit: str
 
+    @property
+    def of_unit_rows(self) -> bool:
+        """Whether rows were scaled to the same length."""
+        return self.unit == UNIT_ROWS
+
 
 def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum | None:
     """The spectrum of a release, or None where it has no level that noise alone would reach."""
@@ -68,8 +74,12 @@ def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum
         else:
             values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
         clear = values > floor
-    shares = kind == "pca" and settings["row_norm"] is None
-    unit = "share of variance of unit rows" if shares else "variance (squared column units)"
+    if kind == "pca" and settings["row_norm"] is None:
+        unit = UNIT_ROWS
+    elif "scale" in arrays and (arrays["scale"] != 1).any():
+        unit = "variance of scaled columns"
+    else:
+        unit = "variance (squared column units)"
     return Spectrum(values, clear, floor, whole, unit)
 
 
@@ -124,7 +134,7 @@ class Correlations:
     names : tuple of str
         Their names.
     values : array
-        Correlations; NaN beside a column whose released variance is not positive.
+        Correlations; NaN beside a column whose released variance noise alone could have.
     n_columns : int
         How many columns the release has.
 
@@ -153,7 +163,10 @@ def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) ->
     covariance = arrays["covariance"]
     variance = covariance.diagonal()
     shown = np.sort(np.argsort(-variance, kind="stable")[:most])
-    spread = np.sqrt(np.where(variance[shown] > 0, variance[shown], np.nan))
+    scale = arrays["scale"] if "scale" in arrays else np.ones(len(variance))
+    noise = settings["noise_scale"] * np.where(np.isfinite(scale), scale, 0.0) ** 2
+    clear = (variance > 0) & (variance > noise)
+    spread = np.sqrt(np.where(clear, variance, np.nan)[shown])
     values = covariance[np.ix_(shown, shown)] / np.outer(spread, spread)
     return Correlations(shown, feature_names(settings, shown), values, len(covariance))
 
