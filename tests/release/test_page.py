@@ -169,7 +169,7 @@ def test_reliability_is_drawn_and_said():
     assert 'width="200.0" height="14" class="clear"' in text
     assert 'width="0.0" height="14" class="faint"' in text
     assert '<td class="number">50.0%</td><td class="verdict soft">stands out</td>' in text
-    assert "not told from noise" in text
+    assert "not clear" in text
 
 
 def test_more_than_forty_components_are_cut():

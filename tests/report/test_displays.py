@@ -59,8 +59,8 @@ def test_the_scree_plot_draws_eigenvalues_and_the_floor():
     assert colours(shown.bars_) == [SIGNAL, GREY, GREY]
     assert set(shown.floor_.get_ydata()) == {0.1}
     assert words(shown.ax_) == [
-        "above the noise",
-        "not told from it",
+        "clear of noise",
+        "not clear",
         "what noise alone rarely exceeds",
         "with the error of the centre",
     ]
@@ -73,7 +73,7 @@ def test_the_scree_plot_cuts_long_spectra_and_keeps_the_legend_off_the_line():
     values = np.linspace(2, 0.01, 50)
     shown = drawn(ScreeDisplay.from_release(covariance(np.eye(50), noisy=values, noise_floor=3.0)))
     assert len(shown.bars_) == 40
-    assert words(shown.ax_)[0] == "not told from it"
+    assert words(shown.ax_)[0] == "not clear"
     legend = shown.ax_.get_legend().get_window_extent()
     assert legend.y0 > shown.ax_.transData.transform((0, 3.0))[1]
 

@@ -118,9 +118,9 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
 def _scree_legend(left: float) -> str:
     return (
         f'<rect x="{left}" y="6" width="13" height="13" class="clear"/>'
-        + _text(left + 20, 17, "above the noise")
+        + _text(left + 20, 17, "clear of noise")
         + f'<rect x="{left + 150}" y="6" width="13" height="13" class="faint"/>'
-        + _text(left + 170, 17, "not told from it")
+        + _text(left + 170, 17, "not clear")
         + f'<rect x="{left + 298}" y="6" width="26" height="13" class="zone"/>'
         f'<path d="M{left + 298} 6h26" class="edge" stroke-dasharray="6 4"/>'
         + _text(left + 332, 17, "what noise alone rarely exceeds")

@@ -269,14 +269,14 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
     bars = "".join(
         f'<tr><th scope="row">component {i + 1}</th><td>{draw_bar(value, bool(clear[i]))}</td>'
         f'<td class="number">{value:.1%}</td>'
-        f'<td class="verdict soft">{"stands out" if clear[i] else "not told from noise"}</td></tr>'
+        f'<td class="verdict soft">{"stands out" if clear[i] else "not clear"}</td></tr>'
         for i, value in enumerate(shown.tolist())
     )
     return (
         "<p>Noise turns directions. Shown is the expected share of each component that lies in the "
         "span of those that the same rows would give about the same centre without noise; "
         "directions of similar variance mix, among themselves and with those not released, which "
-        "is not counted. Grey ones cannot be told from noise."
+        "is not counted. Grey ones cannot be told from noise, or are one of many like them."
         f"{about if unit_rows else ''}{rest}</p>"
         '<table class="bars"><thead class="small"><tr><th scope="col">direction</th>'
         '<th scope="col">reliability</th><td></td><td></td></tr></thead>'

@@ -73,7 +73,7 @@ class ScreeDisplay(ReleaseDisplay):
         patch = matplotlib("patches").Patch
         handles = [
             patch(color=colour, label=label)
-            for colour, label in ((SIGNAL, "above the noise"), (GREY, "not told from it"))
+            for colour, label in ((SIGNAL, "clear of noise"), (GREY, "not clear"))
             if colour in colours
         ]
         lines, _ = ax.get_legend_handles_labels()
