@@ -517,7 +517,6 @@ class Unhashable:
 
 IDS = {
     "list": ["x", "y", "x", "z"],
-    "tuples": [("a", 1), ("b", 1), ("a", 1), ("a", 2)],
     "integers": np.array([3, 1, 3, 2], dtype=np.uint8),
     "floats": np.array([3.5, 1.0, 3.5, np.inf]),
     "text": np.array(["x", "y", "x", "z"]),
@@ -707,3 +706,24 @@ def test_persons_are_never_sampled_by_position():
     grouped = GroupedSource(rows, np.arange(100) // 2)
     for source in (grouped, ScaledSource(grouped, np.ones(1))):
         assert thinned(source, 0.1, Adjacency.REPLACE_ONE, lambda rows: None) is source
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [("s", 1), ("s", np.nan), ("s", np.nan)],
+        pd.MultiIndex.from_arrays([["s"] * 3, [1, np.nan, np.nan]]),
+        np.array([(1, np.nan)] * 3, dtype=[("a", int), ("b", float)]),
+        [frozenset("a")] * 3,
+    ],
+    ids=range(4),
+)
+def test_composite_ids_are_refused(ids):
+    """Parts may be missing, or of two types, and then one person is many."""
+    with pytest.raises(InvalidDataError, match="ids are text or numbers"):
+        GroupedSource(ArraySource(np.zeros((3, 1))), ids)
+
+
+def test_spellings_that_look_the_same_are_the_same():
+    ids = ["7", "\ufeff7", "7\u200b", " 7 ", "e\u0301", "\u00e9"]
+    assert GroupedSource(ArraySource(np.zeros((6, 1))), ids).unit_sizes.tolist() == [4, 2]

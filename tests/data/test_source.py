@@ -460,3 +460,13 @@ def test_a_sample_sees_every_row_and_needs_a_public_count():
         thinned(open_rows(np.ones((4, 1))), 0.5, Adjacency.ADD_REMOVE, lambda rows: None)
     everything = open_rows(np.ones((4, 1)))
     assert thinned(everything, 1.0, Adjacency.ADD_REMOVE, lambda rows: None) is everything
+
+
+def test_numbers_beyond_all_floats_are_the_affair_of_their_row():
+    """No warning, and no refusal of the table."""
+    wide = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.longdouble)
+    wide[1, 0] = np.longdouble("1e4000")
+    for table in (wide.astype(object), np.ma.array(wide), [[1.0, 2.0], [10**400, 4.0]]):
+        rows = as_table(table)
+        assert np.isinf(rows[1, 0])
+        assert (rows[0] == [1.0, 2.0]).all()

@@ -372,3 +372,15 @@ def test_bounds_by_name():
             covariance.set_params(bounds=bounds).fit(frame)
     with pytest.raises(InvalidParameterError, match="need a table with names"):
         covariance.set_params(bounds={"a": (0, 1), "b": (0, 1)}).fit(np.ones((9, 2)))
+
+
+def test_a_column_without_a_range_is_constant():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.uniform(0, 1e-3, 2000), np.full(2000, 5.0)])
+    options = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+    fitted = PrivateCovariance(**options, bounds=([0, 5.0], [1e-3, 5.0])).fit(rows)
+    assert (fitted.covariance_[1] == 0).all()
+    assert fitted.location_[1] == 5.0
+    assert fitted.covariance_[0, 0] == pytest.approx(rows[:, 0].var(), rel=0.2)
+    with pytest.raises(InvalidParameterError, match="write bounds as a tuple"):
+        PrivateCovariance(**options, bounds=np.array([[0, 1], [0, 100]])).fit(rows)

@@ -335,3 +335,8 @@ def test_a_ledger_of_a_later_version_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(ledgers, "_canonical", lambda terms: canonical(terms | {"version": 3}))
     with pytest.raises(LedgerError, match="later version"):
         Ledger.create(tmp_path / "l", rho=0.5)
+
+
+def test_a_receipt_can_be_read_whatever_the_file_is_called(tmp_path):
+    ledger = Ledger.create(tmp_path / "a\u202eb\nc", rho=1.0)
+    assert str(ledger) == "ledger a\\u202eb\\nc"

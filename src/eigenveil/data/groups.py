@@ -9,7 +9,9 @@ Persons are numbered in the order in which they first appear; no statistic depen
 rows a person has is as private as the rows.
 """
 
+import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from datetime import date
 from functools import cached_property
 from numbers import Real
 from typing import Any, Protocol
@@ -38,7 +40,28 @@ from eigenveil.privacy.adjacency import GROUP, Adjacency, Unit
 __all__ = ["GroupedSource", "LabelledSource", "PairedUnits", "paired"]
 
 _CHUNK_BYTES = 1 << 24
-_MISSING = ("", "nan", "na", "n/a", "none", "null", "<na>", "nat")  # as programs write it
+# As programs write it.
+_MISSING = frozenset(
+    [
+        "nan",
+        "-nan",
+        "na",
+        "n/a",
+        "#n/a",
+        "#na",
+        "none",
+        "null",
+        "nil",
+        "<na>",
+        "nat",
+        ".",
+        "?",
+        "-1.#ind",
+        "1.#ind",
+        "-1.#qnan",
+        "1.#qnan",
+    ]
+) | {"", "#n/a n/a"}
 
 
 class GroupedSource(UnitSource):
@@ -270,18 +293,21 @@ def _numbered(ids: Any) -> NDArray[np.intp]:
 
 
 def _kind(label: Any) -> type:
-    """What a label is among."""
-    kinds: tuple[type, ...] = (str, bytes, Real)
-    return next((kind for kind in kinds if isinstance(label, kind)), type(label))
+    """What a label is among; parts of a composite one could be missing, or of two types."""
+    for kind in (str, bytes, Real, date):
+        if isinstance(label, kind):
+            return kind
+    raise _missing()
 
 
 def _label(label: Any) -> Hashable:
     """An id that tells persons apart: space around text does not, and a missing one is none."""
     try:
         if isinstance(label, (str, bytes)):
-            label = label.strip()
             text = label.decode("latin-1") if isinstance(label, bytes) else label
-            known = text.lower() not in _MISSING
+            text = unicodedata.normalize("NFC", text)
+            label = "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
+            known = label.lower() not in _MISSING
         else:
             known = label is not None and bool(label == label)
         hash(label)

@@ -4,6 +4,7 @@ A source yields two-dimensional chunks and keeps no more than one of them in mem
 """
 
 import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
@@ -217,12 +218,25 @@ def as_table(data: Any) -> NDArray[Any]:
 
 def _as_array(data: Any) -> NDArray[Any]:
     """Missing entries of masked arrays and of frames become NaN."""
-    if np.ma.isMaskedArray(data):
-        return np.asarray(np.ma.filled(data.astype(np.float64), np.nan))
     if is_frame(data):
         return numbers(data)
-    array = np.asarray(data)
-    return array if array.dtype.kind != "O" else array.astype(np.float64)
+    with np.errstate(all="ignore"):  # a warning would depend on the records
+        if np.ma.isMaskedArray(data):
+            return np.asarray(np.ma.filled(data.astype(np.float64), np.nan))
+        array = np.asarray(data)
+        if array.dtype.kind != "O":
+            return array
+        try:
+            return array.astype(np.float64)
+        except OverflowError:  # the affair of its row
+            return np.asarray(np.vectorize(_double, otypes=[np.float64])(array))
+
+
+def _double(entry: Any) -> float:
+    try:
+        return float(entry)
+    except OverflowError:
+        return math.inf
 
 
 def tables(source: RowSource) -> Iterator[NDArray[Any]]:

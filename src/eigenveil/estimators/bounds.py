@@ -191,7 +191,7 @@ def _trace(trace_bound: Any, row_norm: float) -> float:
 
 def box_of(bounds: Any, n_columns: int) -> Box:
     """Lowest and highest values, one for each column."""
-    if isinstance(bounds, list) and any(np.ndim(bound) > 0 for bound in bounds):
+    if isinstance(bounds, (list, np.ndarray)) and np.ndim(bounds[0]) > 0:
         raise InvalidParameterError(  # of two columns, pairs would be taken for lows and highs
             "write bounds as a tuple, ([low, ...], [high, ...]), or by name, {name: (low, high)}"
         )

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.clip import SMALLEST_NORM
 from eigenveil.data.source import RowSource, protected
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
 from eigenveil.estimators.bounds import RowNorm, StatedBounds, box_of, by_column
@@ -233,7 +232,9 @@ class PrivateCovariance(PrivateEstimator):
             return super()._public_scale(n_columns)
         low, high = box_of(self._ranges(), n_columns)
         half = (high - low) / 2
-        return np.where(half > SMALLEST_NORM, half, 1.0)
+        return np.asarray(
+            np.maximum(half, half[half > 0].min())
+        )  # what has no range takes the narrowest
 
     def _scale_words(self, result: CentredResult[Any]) -> tuple[str, ...]:
         if self._by_range:
@@ -396,6 +397,11 @@ class PrivateCovariance(PrivateEstimator):
         self.covariance_[np.ix_(kept, kept)] = matrix * np.outer(scale, scale)
         self.location_ = np.zeros(self.n_features_in_)
         self.location_[kept] = outcome.result.centre * scale
+        if self._by_range:
+            low, high = box_of(self._ranges(), self.n_features_in_)
+            constant = low == high  # by what was stated
+            self.covariance_[constant] = self.covariance_[:, constant] = 0.0
+            self.location_[constant] = low[constant]
 
     def _held(self, matrix: NDArray[np.float64], outcome: Outcome[Any]) -> NDArray[np.float64]:
         """The matrix with at most the trace that was stated, or that the bound on rows allows."""

@@ -32,6 +32,7 @@ from eigenveil.privacy.accounting import compose, epsilon_of, fits, rho_of
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Composed, Cost, cost_from_dict, cost_to_dict
+from eigenveil.text import printable
 
 __all__ = ["Balance", "Entry", "Ledger"]
 
@@ -242,7 +243,7 @@ class Ledger:
         return f"Ledger({self.path.name!r})"
 
     def __str__(self) -> str:
-        return f"ledger {self.path.name}"
+        return f"ledger {printable(self.path.name)}"
 
 
 @contextmanager

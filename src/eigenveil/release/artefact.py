@@ -394,15 +394,16 @@ def _arrays(data: bytes) -> dict[str, NDArray[np.float64]]:
     stored = storage.unzip(data, "arrays.npz")
     if not all(name.endswith(".npy") for name in stored):
         raise VerificationError("arrays.npz holds other things than arrays")
-    try:
-        return {
-            name.removesuffix(".npy"): np.lib.format.read_array(
-                io.BytesIO(array), allow_pickle=False
-            )
-            for name, array in stored.items()
-        }
-    except Exception:  # numpy hands the header to Python's parser, which has many ways to refuse
-        raise VerificationError("arrays.npz cannot be read: damaged or truncated") from None
+    arrays = {}
+    for name, member in stored.items():
+        stream = io.BytesIO(member)
+        try:
+            arrays[name.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
+        except Exception:  # numpy hands the header to Python's parser, which refuses in many ways
+            raise VerificationError("arrays.npz cannot be read: damaged or truncated") from None
+        if stream.read(1):
+            raise VerificationError("arrays.npz holds more than its arrays")
+    return arrays
 
 
 def _check_arrays(

@@ -104,7 +104,7 @@ def unzip(data: bytes, name: str) -> dict[str, bytes]:
 
 
 def _is_filled(archive: zipfile.ZipFile, data: bytes) -> bool:
-    """Whether every byte belongs to a member or to the directory: nothing travels unseen."""
+    """Whether every byte belongs to a member or to the directory, none lies before or between."""
     place = 0
     for member in sorted(archive.infolist(), key=lambda member: member.header_offset):
         if member.header_offset != place or member.comment:
