@@ -45,9 +45,6 @@ def release(
     _require_new(output)
     key = None if sign is None else private_key(sign)
     account = None if ledger is None else Ledger(ledger)
-    if account is not None and not str(account).isprintable():
-        # The release names it; what nobody can read is refused there, after the charge.
-        raise InvalidParameterError("the ledger's name holds control characters: rename the file")
     budget = Budget(**stated_budget(ctx)).as_dict()
     options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
     given = {name: value for name, value in options.items() if value is not None}
