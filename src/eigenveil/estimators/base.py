@@ -1,5 +1,6 @@
 """What the estimators share: from constructor arguments and rows to one charged release."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -163,9 +164,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             known = ", ".join(map(repr, ("auto", *self.mechanisms)))
             raise InvalidParameterError(f"mechanism must be one of: {known}") from None
 
+    @abstractmethod
     def _situation(self, budget: Budget, adjacency: Adjacency, source: RowSource) -> Situation:
         """What the planner may know: public numbers."""
-        raise NotImplementedError
 
     def _bounds(self, name: str, n_columns: int, trace_bound: float | None) -> StatedBounds:
         return StatedBounds.resolve(
@@ -235,8 +236,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 n_rows=n_rows,
             )
         )
-        about = self._about(asked)
-        procedure = about(strength(budget, lambda parameter: about(parameter).cost(), name))
+        procedure = self._calibrated(asked)
         if not (source.rereadable or self._reads_once(asked, procedure)):
             raise self._read_once()
         name = asked.mechanism
@@ -259,7 +259,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if protects.owns_many:
             words = (*words, f"all rows of one {protects.name} together weigh as one row")
         stated = replace(stated, words=words)
-        del X, groups, source, asked  # post-processing only from here
+        del X, groups, source, asked, procedure  # post-processing only from here
         kind, assumption = self._model()
         guarantee = Guarantee(
             budget=budget,
@@ -274,6 +274,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             protects=protects,
         )
         return Outcome(result, rows, name, choice.reason, stated, guarantee, gate.balance)
+
+    def _calibrated(self, asked: Asked) -> Procedure[CentredResult[Any]]:
+        """All steps at the strength that the budget buys."""
+        about = self._about(asked)
+        return about(strength(asked.budget, lambda s: about(s).cost(), asked.mechanism))
 
     def _consider(self, asked: Asked) -> Asked:
         """Look at what was asked as a whole, before anything is charged."""

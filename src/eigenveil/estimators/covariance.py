@@ -232,9 +232,8 @@ class PrivateCovariance(PrivateEstimator):
             return super()._public_scale(n_columns)
         low, high = box_of(self._ranges(), n_columns)
         half = (high - low) / 2
-        return np.asarray(
-            np.maximum(half, half[half > 0].min())
-        )  # what has no range takes the narrowest
+        narrowest = half[half > 0].min()  # for what has no range
+        return np.asarray(np.maximum(half, narrowest))
 
     def _scale_words(self, result: CentredResult[Any]) -> tuple[str, ...]:
         if self._by_range:
