@@ -42,7 +42,7 @@ class Tape(Gate):
             return answer
         name, recorded, answer = next(self.record)
         assert step.name == name
-        self._pay(step)
+        self._pay(step, query.records)
         gap = (query.value.units - recorded.value.units) * 2.0**query.value.exponent
         for norm, bound in query.sensitivities.items():
             self.excess = max(self.excess, size(gap, norm) / bound)

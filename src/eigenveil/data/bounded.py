@@ -41,6 +41,8 @@ class Bounded:
     trace_bound : float
         Public bound on the trace of a second moment, in the same units; infinite where the
         number of rows is private. Used after the noise only.
+    records : range or None
+        Positions of the records that it is a sum over; None for the whole table.
 
     """
 
@@ -53,6 +55,7 @@ class Bounded:
     spike: float = 0.0
     trace_bound: float = math.inf
     protects: Unit = ROW
+    records: range | None = None
 
     def __post_init__(self) -> None:
         for bound in self.sensitivities.values():

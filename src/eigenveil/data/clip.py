@@ -34,6 +34,7 @@ __all__ = [
     "SHARE_BITS",
     "SMALLEST_NORM",
     "Clip",
+    "half_octaves",
 ]
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
@@ -229,13 +230,7 @@ class Clip:
         Rows beyond R have 0, rows at the centre and invalid ones ``NO_EXPONENT``.
         """
         with np.errstate(all="ignore"):
-            relative = self._relative_norms(rows)
-            fraction, exponents = np.frexp(relative)
-            halves = -2 * exponents.astype(np.int64) + (fraction < math.sqrt(0.5))
-            bins = np.clip(halves, 0, NO_EXPONENT - 1)
-            bins[~(relative < 1.0)] = 0  # not a number: the row is beyond every bound
-            bins[relative < np.finfo(np.float64).tiny] = NO_EXPONENT
-            return np.asarray(bins)
+            return half_octaves(self._relative_norms(rows))
 
     def _relative_norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Norms about the centre as shares of R, zero for invalid rows."""
@@ -274,6 +269,16 @@ class Clip:
                 "on_invalid='zero' to let such rows contribute nothing"
             )
         return np.asarray(invalid)
+
+
+def half_octaves(relative: NDArray[np.float64]) -> NDArray[np.int64]:
+    """For each number the largest j >= 0 with r < 2^(-j/2); 0 from 1 on, `NO_EXPONENT` for zero."""
+    fraction, exponents = np.frexp(relative)
+    halves = -2 * exponents.astype(np.int64) + (fraction < math.sqrt(0.5))
+    bins = np.clip(halves, 0, NO_EXPONENT - 1)
+    bins[~(relative < 1.0)] = 0  # not a number: the row is beyond every bound
+    bins[relative < np.finfo(np.float64).tiny] = NO_EXPONENT
+    return np.asarray(bins)
 
 
 def _radius(d: int) -> float:

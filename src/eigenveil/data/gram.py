@@ -30,6 +30,7 @@ from eigenveil.data.source import (
     RowSource,
     ScaledSource,
     protected,
+    records_of,
     tables,
     unit_sizes,
     unit_tables,
@@ -49,6 +50,7 @@ __all__ = [
     "public_rows",
     "require_rows",
     "second_moment",
+    "sums_are_exact",
     "total",
     "trace",
 ]
@@ -166,10 +168,11 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         sensitivities=moment_sensitivities(d, adjacency),
         adjacency=adjacency,
         protects=protected(source),
+        records=records_of(source),
         unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
         count=tally.units if replace else None,
         # The rounding of a product with a transform depends on the rows around it.
-        exact=clip.transform is None and blas_is_exact(_accumulate),
+        exact=clip.transform is None and sums_are_exact(),
         spike=clip.spike,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
@@ -188,6 +191,7 @@ def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=adjacency,
         protects=protected(source),
+        records=records_of(source),
         unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
         count=tally.units if replace else None,
         exact=clip.transform is None,
@@ -215,6 +219,7 @@ def count(source: RowSource, clip: Clip) -> Bounded:
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=Adjacency.ADD_REMOVE,
         protects=protected(source),
+        records=records_of(source),
         unit=clip.row_norm,
         count=None,
         exact=clip.transform is None,
@@ -249,6 +254,7 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         sensitivities=bounds,
         adjacency=adjacency,
         protects=protected(source),
+        records=records_of(source),
         unit=clip.row_norm / (require_rows(tally.units) if replace else 1),
         count=tally.units if replace else None,
         exact=clip.transform is None,
@@ -283,6 +289,11 @@ def require_rows(rows: int) -> int:
     return rows
 
 
+def sums_are_exact() -> bool:
+    """Whether this machine's BLAS adds up as it should."""
+    return blas_is_exact(_accumulate)
+
+
 @lru_cache(maxsize=4)
 def blas_is_exact(accumulate: Callable[..., NDArray[np.float64]]) -> bool:
     """Whether sums of the largest integers that occur come out exact to the last bit."""
@@ -294,7 +305,7 @@ def blas_is_exact(accumulate: Callable[..., NDArray[np.float64]]) -> bool:
         integers[0] = one  # odd and even extremes side by side
         integers[1] = one - 1
         start = np.full((d, d), float((1 << 52) + 1), order="F")
-        floats = accumulate(integers.astype(np.float64), start)
+        floats = _accumulate(integers.astype(np.float64), start)
         expected = integers.T @ integers + (1 << 52) + 1  # numpy multiplies integers itself
         upper = np.triu_indices(d)
         if not np.array_equal(floats[upper], expected[upper].astype(np.float64)):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import NO_EXPONENT, Clip
 from eigenveil.data.gram import limit_rows, require_rows
-from eigenveil.data.source import RowSource, protected, unit_sizes, unit_tables
+from eigenveil.data.source import RowSource, protected, records_of, unit_sizes, unit_tables
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -40,6 +40,7 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         sensitivities={"l1": 2.0 if adjacency.count_is_public else 1.0, "linf": 1.0},
         adjacency=adjacency,
         protects=protected(source),
+        records=records_of(source),
         unit=clip.row_norm,
         count=rows if adjacency.count_is_public else None,
         exact=clip.transform is None,
@@ -95,6 +96,7 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         sensitivities={"l2": most, "l1": 2.0 * d if public else float(d)},
         adjacency=adjacency,
         protects=protected(source),
+        records=records_of(source),
         unit=1.0,
         count=rows if public else None,
         exact=clip.transform is None,

@@ -26,6 +26,7 @@ from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 
 __all__ = [
     "ArraySource",
+    "Batch",
     "CSVSource",
     "IterableSource",
     "PairedSource",
@@ -38,6 +39,7 @@ __all__ = [
     "is_streamed",
     "open_rows",
     "protected",
+    "records_of",
     "tables",
     "thinned",
     "unit_sizes",
@@ -337,6 +339,29 @@ class ArraySource:
         size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
         for start in range(0, self.array.shape[0], size):
             yield self.array[start : start + size]
+
+
+class Batch(ArraySource):
+    """Rows at consecutive positions of a table or a stream: a table of its own.
+
+    Whatever is summed over it says which records those are, so that steps on different batches
+    need not be added up.
+    """
+
+    def __init__(self, rows: NDArray[Any], first: int) -> None:
+        super().__init__(rows)
+        self.records = range(first, first + self.n_rows)
+
+    def slice(self, start: int, stop: int) -> "Batch":
+        """Records ``start`` up to ``stop`` of the batch."""
+        return Batch(self.array[start:stop], self.records.start + start)
+
+
+def records_of(source: RowSource) -> range | None:
+    """Positions of the records of a batch; None for a whole table."""
+    while isinstance(source, ScaledSource):
+        source = source.base
+    return source.records if isinstance(source, Batch) else None
 
 
 class IterableSource:

@@ -19,6 +19,7 @@ from eigenveil.data.gram import second_moment
 from eigenveil.data.source import RowSource
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.numerics.variates import normals
 from eigenveil.privacy.accounting import covers
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.cost import Composed, Cost
@@ -109,7 +110,10 @@ class Gate:
         self._label = label
         self._ledger = ledger
         self._noise = noise
-        self._spent: tuple[Cost, ...] = ()
+        self._spent: tuple[Cost, ...] = ()  # on the whole table
+        self._batch = range(0)  # records that are being spent on
+        self._batch_spent: tuple[Cost, ...] = ()
+        self._earlier: set[tuple[Cost, ...]] = set()  # what was spent on single earlier batches
         self._process = os.getpid()
         self._lock = threading.Lock()
 
@@ -120,9 +124,9 @@ class Gate:
         if os.getpid() != self._process:
             raise BudgetExceededError("an allotment cannot be spent by a forked process")
         with self._lock:
-            self._pay(step)
+            self._pay(step, query.records)
             self.exact = self.exact and query.exact and step.exact
-            self.rows = query.count
+            self.rows = query.count if query.records is None else query.records.stop
         return step.perturb(query, self._noise.bound_to(query.value.units))  # noise enters here
 
     def order(self, n: int) -> NDArray[np.intp]:
@@ -133,13 +137,43 @@ class Gate:
             self._commit()  # no random bit before the charge
         return np.argsort(self._noise.bound_to(np.array([n])).words(n), kind="stable")
 
-    def _pay(self, step: Mechanism[Any]) -> None:
-        """Charge the ledger at the first step; refuse a step the allotment does not cover."""
-        spent = (*self._spent, step.cost())
-        if not covers(self.total, Composed(spent)):
-            raise BudgetExceededError(f"the step {step.name!r} asks for more than its share")
+    def normals(self, *shape: int) -> NDArray[np.float64]:
+        """Standard normal numbers that no row has to do with; they cost nothing."""
+        if os.getpid() != self._process:
+            raise BudgetExceededError("an allotment cannot be spent by a forked process")
+        with self._lock:
+            self._commit()  # no random bit before the charge
+        return normals(self._noise.bound_to(np.array(shape)), shape)
+
+    def _pay(self, step: Mechanism[Any], records: range | None) -> None:
+        """Charge the ledger at the first step; refuse a step the allotment does not cover.
+
+        Parallel composition: a record is in one batch only, so steps on different batches are
+        spent on different records. Batches come in the order of their records; steps on records
+        that overlap count as steps on one batch. Proof: docs/proofs/batches.md.
+        """
+        if records is None:
+            for spent in (*self._earlier, self._batch_spent):
+                self._affords(step, spent)
+            self._commit()
+            self._spent = (*self._spent, step.cost())
+            return
+        if not self.adjacency.count_is_public or self.protects.owns_many:
+            raise InvalidParameterError("batches by position need single rows and replace-one")
+        if records.step != 1 or not records or records.start < self._batch.start:
+            raise InvalidParameterError("batches must come in the order of their records")
+        follows = records.start >= self._batch.stop
+        self._affords(step, () if follows else self._batch_spent)
         self._commit()
-        self._spent = spent
+        if follows:
+            self._earlier.add(self._batch_spent)
+            self._batch, self._batch_spent = records, ()
+        self._batch = range(self._batch.start, max(self._batch.stop, records.stop))
+        self._batch_spent = (*self._batch_spent, step.cost())
+
+    def _affords(self, step: Mechanism[Any], on_the_same: tuple[Cost, ...]) -> None:
+        if not covers(self.total, Composed((*self._spent, *on_the_same, step.cost()))):
+            raise BudgetExceededError(f"the step {step.name!r} asks for more than its share")
 
     def _commit(self) -> None:
         if self._ledger is not None and self.receipt is None:

@@ -1,0 +1,74 @@
+"""A table or a stream, read once, in batches of consecutive records."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.matrices import MatrixBatch, MatrixSource
+from eigenveil.data.source import Batch, RowSource, protected, tables
+from eigenveil.exceptions import UnsupportedNotionError
+from eigenveil.privacy.adjacency import Adjacency
+
+__all__ = ["Batches", "Records", "check_batches"]
+
+Records = Batch | MatrixBatch
+
+
+class _Chunk(Protocol):
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice) -> Any: ...
+
+
+def check_batches(source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
+    """Refuse neighbours that differ in more than one batch."""
+    if not adjacency.count_is_public:  # a further record would move all others
+        raise UnsupportedNotionError(
+            "batches are taken by position, which a further row would change: use "
+            "adjacency='replace-one'"
+        )
+    if not isinstance(source, MatrixSource) and protected(source).owns_many:
+        raise UnsupportedNotionError(
+            "the rows of one person may fall into several batches: leave groups and unit out, or "
+            "choose a mechanism that reads whole tables"
+        )
+
+
+class Batches:
+    """Records in their order, as many at a time as are asked for; each is handed out once."""
+
+    def __init__(self, source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
+        check_batches(source, adjacency)
+        self._of_rows = not isinstance(source, MatrixSource)
+        chunks: Iterator[_Chunk] = (
+            source.chunks() if isinstance(source, MatrixSource) else tables(source)
+        )
+        self._chunks = (chunk for chunk in chunks if len(chunk))
+        self._chunk: _Chunk | None = next(self._chunks, None)
+        self._offset = 0  # in the chunk
+        self.position = 0  # records handed out so far
+
+    def take(self, size: int) -> Records | None:
+        """The next ``size`` records, fewer at the end, None after it."""
+        taken: list[Any] = []
+        count = 0
+        while self._chunk is not None and count < size:
+            some = self._chunk[self._offset : self._offset + size - count]
+            taken.append(some)
+            count += len(some)
+            self._offset += len(some)
+            if self._offset == len(self._chunk):
+                self._chunk, self._offset = next(self._chunks, None), 0
+        if not taken:
+            return None
+        first, self.position = self.position, self.position + count
+        if self._of_rows:
+            return Batch(taken[0] if len(taken) == 1 else _stacked(taken), first)
+        return MatrixBatch(taken, first)
+
+
+def _stacked(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    with np.errstate(all="ignore"):  # a warning would depend on the records
+        return np.concatenate(parts)

@@ -1,0 +1,264 @@
+r"""What one step of a one-pass method sees of a batch: products of its records with a few columns.
+
+A record is a symmetric matrix A, of rows A = xx'. With Q released columns that are orthonormal and
+C a released centre, a step sees AQ - C, or the part of AQ outside the span of Q, the tangent part,
+pulled in to a ball of radius r. Sums over the batch are exact:
+
+* rows are the integers of `Clip`, Q is rounded to 2^-26, so that x'Q is exact before it is rounded
+  to 2^-b; weights and C are multiples of 2^-b; all products are of integers below 2^53;
+* products of matrices are rounded to 2^-30 of r, record by record.
+
+Pulling in to a ball is a projection and brings no two points further apart, so replacing one record
+moves a sum by at most min(2r, natural) and what rounding adds. The natural bound for rows in the
+unit ball is sqrt(2), and 1 for the tangent part: a block off the diagonal has at most half the
+energy of its matrix. Proof: docs/proofs/oja.md.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.batches import Records
+from eigenveil.data.bounded import Bounded
+from eigenveil.data.clip import FRACTION_BITS, NO_EXPONENT, Clip, half_octaves
+from eigenveil.data.gram import integer_blocks, sums_are_exact
+from eigenveil.data.matrices import MatrixBatch
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.privacy.adjacency import Adjacency
+
+__all__ = ["View", "update_blocks", "update_counts", "update_sum"]
+
+_BASIS_BITS = 26
+_ENTRY_BITS = 30  # of a matrix record, relative to the radius
+_EXACT_ROWS = 1 << (52 - 2 * FRACTION_BITS)  # a bit less than for rows alone: tangent parts
+_AT_A_TIME = 1 << 20  # entries of products that are held
+_DISTANCE_ERROR = 2.0**-24  # of a distance between numbers up to 2, by cancellation
+REACH = 2.0  # distances are counted from here down, in units of the squared row norm
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What is looked at of a record A. Released or public, never data.
+
+    Attributes
+    ----------
+    basis : array of shape (d, k)
+        Q, orthonormal.
+    centre : array of shape (d, k), optional
+        C, in the caller's units; zero where absent.
+    tangent : bool
+        Only the part of AQ outside the span of Q.
+
+    """
+
+    basis: NDArray[np.float64]
+    centre: NDArray[np.float64] | None = None
+    tangent: bool = False
+
+    def __post_init__(self) -> None:
+        if self.skew > 1e-6:
+            raise InvalidParameterError("columns of a step must be orthonormal")
+
+    @property
+    def k(self) -> int:
+        """Number of columns."""
+        return int(self.basis.shape[1])
+
+    @cached_property
+    def integers(self) -> NDArray[np.float64]:
+        """Q in units of 2^-26."""
+        return np.rint(self.basis * 2.0**_BASIS_BITS)
+
+    @cached_property
+    def rounded(self) -> NDArray[np.float64]:
+        """Q as it is used."""
+        return self.integers * 2.0**-_BASIS_BITS
+
+    @cached_property
+    def skew(self) -> float:
+        """Distance of the rounded Q from orthonormal columns, in operator norm; rounded up."""
+        gram = self.rounded.T @ self.rounded
+        return float(np.abs(gram - np.eye(len(gram))).sum(axis=1).max()) + 2.0**-40
+
+    def natural(self) -> float:
+        """How far two rows in the unit ball can be apart here, with what rounding adds."""
+        one = 2.0 ** -(FRACTION_BITS + 1)
+        inside = self.skew + math.sqrt(self.k) * one
+        if not self.tangent:
+            return math.sqrt(2) * (1 + self.skew) + 2 * math.sqrt(self.k) * one
+        return 1 + 2 * (self._outside * (1 + inside) + inside)
+
+    @property
+    def _outside(self) -> float:
+        """Error of the outer part of a row."""
+        one = 2.0 ** -(FRACTION_BITS + 1)
+        inside = self.skew + math.sqrt(self.k) * one
+        return self.skew * (1 + inside) + inside + math.sqrt(len(self.basis)) * one
+
+    def slack(self, centre: NDArray[np.float64]) -> float:
+        """What rounding adds to a row's part of a sum that is pulled in, at most."""
+        one = 2.0 ** -(FRACTION_BITS + 1)
+        longest = 1 + (self._outside if self.tangent else 0.0)
+        length = float(np.linalg.norm(centre)) * (1 + 2.0**-40)
+        return (longest * math.sqrt(self.k) + length) * one + _DISTANCE_ERROR
+
+
+def update_sum(
+    records: Records, clip: Clip, view: View, adjacency: Adjacency, radius: float | None = None
+) -> Bounded:
+    """Sum over the batch of AQ - C pulled in to ``radius``; its `unit` makes it the mean.
+
+    ``radius`` is in the caller's units; where absent, rows are bounded by ``clip`` alone.
+    """
+    if isinstance(records, MatrixBatch):
+        return _matrix_sum(records, clip, view, adjacency, radius)
+    bound = clip.radius**2
+    centre = np.zeros(view.basis.shape) if view.centre is None else view.centre / bound
+    if radius is None and centre.any():
+        raise InvalidParameterError("a step about a centre needs a radius")
+    centre = np.rint(centre * 2.0**FRACTION_BITS) * 2.0**-FRACTION_BITS
+    group: NDArray[np.float64] = np.zeros(view.basis.shape[::-1])
+    sums = np.zeros(group.shape, dtype=np.int64)
+    weight = pending = 0
+    for rows, inside in _parts(records, clip, view):
+        if radius is not None:
+            share = np.minimum(1.0, radius / bound / _distances(rows, inside, centre))
+            inside = np.rint(share[:, None] * inside)
+            weight += int(np.rint(share * 2.0**FRACTION_BITS).sum())
+        if pending + len(rows) > _EXACT_ROWS:
+            sums += group.astype(np.int64)
+            group[:], pending = 0.0, 0
+        group += inside.T @ rows
+        pending += len(rows)
+    sums += group.astype(np.int64)
+    sums -= weight * np.rint(centre * 2.0**FRACTION_BITS).astype(np.int64).T
+    sensitivity = view.natural()
+    if radius is not None:
+        sensitivity = min(2 * radius / bound, sensitivity) + 2 * view.slack(centre)
+    return Bounded(
+        value=FixedPoint(sums.T.copy(), -2 * FRACTION_BITS),
+        sensitivities={"l2": sensitivity * (1 + 2.0**-40)},
+        adjacency=adjacency,
+        unit=bound / len(records.records),
+        count=len(records.records),
+        exact=clip.transform is None and sums_are_exact(),
+        records=records.records,
+    )
+
+
+def update_counts(records: Records, clip: Clip, view: View, adjacency: Adjacency) -> Bounded:
+    """Records by the half octave of |AQ - C|, from twice the squared row norm down."""
+    bound = clip.radius**2
+    counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
+    for distances in _all_distances(records, clip, view):
+        counts += np.bincount(half_octaves(distances / REACH), minlength=NO_EXPONENT + 1)
+    return Bounded(
+        value=FixedPoint(counts, 0),
+        sensitivities={"l1": 2.0, "linf": 1.0},
+        adjacency=adjacency,
+        unit=REACH * bound,
+        count=len(records.records),
+        exact=clip.transform is None,
+        records=records.records,
+    )
+
+
+def update_blocks(records: Records, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
+    """AQ, or its tangent part, of some records at a time: (m, d, k) in the caller's units.
+
+    Without the centre. No entry depends on other records; at most the squared row norm long.
+    """
+    if isinstance(records, MatrixBatch):
+        yield from _products(records, clip, view)
+        return
+    unit = clip.radius**2 * 4.0**-FRACTION_BITS
+    size = max(1, _AT_A_TIME // view.basis.size)
+    for rows, inside in _parts(records, clip, view):
+        for start in range(0, len(rows), size):
+            some = slice(start, start + size)
+            yield rows[some, :, None] * inside[some, None, :] * unit
+
+
+def _parts(
+    records: Records, clip: Clip, view: View
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Integer rows, or what is left of them outside Q, and their coordinates inside."""
+    assert not isinstance(records, MatrixBatch)
+    scale = 2.0**-_BASIS_BITS
+    across = np.ascontiguousarray(view.integers.T)
+    for block in integer_blocks(records, clip):
+        rows = block.integers
+        inside = np.rint(rows @ view.integers * scale)
+        if view.tangent:
+            rows = rows - np.rint(inside @ across * scale)
+        yield rows, inside
+
+
+def _distances(
+    rows: NDArray[np.float64], inside: NDArray[np.float64], centre: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """|ac' - C| of outer products, in units of the ball; never zero."""
+    squares = np.einsum("ij,ij->i", rows, rows) * np.einsum("ij,ij->i", inside, inside)
+    squares *= 16.0**-FRACTION_BITS
+    if centre.any():
+        cross = np.einsum("ij,ij->i", rows @ centre, inside) * 4.0**-FRACTION_BITS
+        squares += float(np.einsum("ij,ij->", centre, centre)) - 2 * cross
+    return np.asarray(np.sqrt(np.maximum(squares, _DISTANCE_ERROR**2)))
+
+
+def _all_distances(records: Records, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
+    bound = clip.radius**2
+    centre = np.zeros(view.basis.shape) if view.centre is None else view.centre
+    if isinstance(records, MatrixBatch):
+        for block in _products(records, clip, view):
+            yield np.sqrt(np.einsum("ijk,ijk->i", block - centre, block - centre)) / bound
+        return
+    for rows, inside in _parts(records, clip, view):
+        yield _distances(rows, inside, centre / bound)
+
+
+def _products(records: MatrixBatch, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
+    """Of matrix records, each at most the squared row norm long in Frobenius norm."""
+    bound = clip.radius**2
+    with np.errstate(all="ignore"):  # a warning would depend on the records
+        for block in records.products(view.basis, max(1, _AT_A_TIME // view.basis.size)):
+            if view.tangent:
+                block = block - view.basis @ (view.basis.T @ block)
+            squares = np.einsum("ijk,ijk->i", block, block)
+            broken = ~np.isfinite(squares)
+            if broken.any() and clip.on_invalid == "raise":
+                raise InvalidDataError(
+                    "a matrix holds a missing, infinite or far too large value: clean the data, or "
+                    "pass on_invalid='zero' to let such matrices contribute nothing"
+                )
+            share = np.minimum(1.0, bound / np.sqrt(np.maximum(squares, 1e-300)))
+            yield np.where(broken[:, None, None], 0.0, block * share[:, None, None])
+
+
+def _matrix_sum(
+    records: MatrixBatch, clip: Clip, view: View, adjacency: Adjacency, radius: float | None
+) -> Bounded:
+    radius = clip.radius**2 if radius is None else radius
+    sums = np.zeros(view.basis.shape, dtype=np.int64)
+    for block in _products(records, clip, view):
+        if view.centre is not None:
+            block = block - view.centre
+        lengths = np.sqrt(np.einsum("ijk,ijk->i", block, block))
+        share = np.minimum(1.0, radius / np.maximum(lengths, 1e-300))
+        entries = np.rint(block * (share / radius)[:, None, None] * 2.0**_ENTRY_BITS)
+        sums += entries.astype(np.int64).sum(axis=0)
+    rounding = math.sqrt(view.basis.size) * 2.0**-_ENTRY_BITS
+    return Bounded(
+        value=FixedPoint(sums, -_ENTRY_BITS),
+        sensitivities={"l2": (2 + rounding) * (1 + 2.0**-30)},
+        adjacency=adjacency,
+        unit=radius / len(records.records),
+        count=len(records.records),
+        exact=True,
+        records=records.records,
+    )

@@ -1,0 +1,248 @@
+r"""What one-pass methods share: batches, and an estimate that each batch corrects.
+
+The state is an orthonormal basis Q and an estimate P of its image MQ, M the mean of the records.
+A batch of m records brings a noisy D for the mean of AQ - P, and
+
+.. math:: P \leftarrow P + h D, \qquad h = m^2 \Big/ \sum_{s \le t} m_s^2,
+          \qquad \hat M = \ell I + Q (Q'P - \ell) Q' + T Q' + Q T', \quad T = (I - QQ')P.
+
+The next basis are the leading eigenvectors of M-hat, and its image is M-hat times them: a Newton
+step of Oja's method, whose learning rate is h over the gap of each direction, so that no spectrum
+need be known. The level l is what the trace leaves to a direction outside Q.
+
+Batches grow by a factor of two, so that the last one has half of the records: every earlier one
+only has to bring the basis near enough for the next. Noise on a mean falls as 1/m, so squared sizes
+are the weights of least noise; for the sampling error, which falls as 1/sqrt(m), they lose little.
+Noise on AQ does not grow with the number of columns where records are bounded as a whole, so the
+basis has more columns than are asked for, and a random start meets all directions sooner.
+
+Parallel composition: a record is in one batch, so all batches together cost what one does.
+Proof: docs/proofs/batches.md.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.batches import Batches, Records
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import public_rows, trace
+from eigenveil.data.matrices import MatrixBatch, MatrixSource
+from eigenveil.data.source import RowSource
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.mechanisms.additive import GaussianNoise
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.scalars.trace import PrivateTrace
+from eigenveil.numerics.spectral import signed
+from eigenveil.privacy.cost import Cost
+
+__all__ = ["Iterate", "OnePass"]
+
+GROWTH = 2  # of batches
+_FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
+_FEWEST = 32  # records of a first batch
+_STEPS = 3  # batches at least, or there is nothing to correct
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Iterate:
+    """Where a one-pass method stands: all of it released or public.
+
+    Attributes
+    ----------
+    basis, image : arrays of shape (d, p)
+        Q, and the estimate P of its image; in the caller's units.
+    trace : float
+        Of the mean of the records; not a number where it is unknown.
+    records, steps : int
+        How many records were used, in how many batches.
+    weight : float
+        Sum of the squared sizes of batches that the image is a mean of.
+    noise_variance : float
+        Of an entry of the image, by noise.
+
+    """
+
+    basis: NDArray[np.float64]
+    image: NDArray[np.float64]
+    trace: float = math.nan
+    records: int = 0
+    steps: int = 0
+    weight: float = 0.0
+    noise_variance: float = 0.0
+
+    @property
+    def level(self) -> float:
+        """What the trace leaves to a direction outside the basis; zero where it is unknown."""
+        d, p = self.basis.shape
+        if p == d or math.isnan(self.trace):
+            return 0.0
+        inside = float(np.einsum("ij,ij->", self.basis, self.image))
+        return max(0.0, self.trace - inside) / float(d - p)
+
+    def corrected(
+        self, correction: NDArray[np.float64], deviation: float, batch: Records, width: int
+    ) -> "Iterate":
+        """The image moved by its share of ``correction``, and the basis of the estimate.
+
+        ``deviation`` is that of the noise on an entry; ``width`` the number of columns from now on.
+        """
+        size = len(batch.records)
+        weight = self.weight + size**2
+        rate = size**2 / weight
+        basis, level = self.basis, self.level
+        image = self.image + rate * correction
+        block = basis.T @ image
+        inside = (block + block.T) / 2
+        outside, coupling = np.linalg.qr(image - basis @ block)
+        p = len(inside)
+        small = np.zeros((2 * p, 2 * p))
+        small[:p, :p] = inside - level * np.eye(p)
+        small[p:, :p] = coupling
+        small[:p, p:] = coupling.T
+        values, vectors = np.linalg.eigh(small)
+        leading = np.argsort(values)[::-1][:width]
+        # Outer directions may repeat inner ones where all columns are taken: orthonormal again.
+        turned, change = np.linalg.qr(np.hstack([basis, outside]) @ vectors[:, leading])
+        signs = np.where(np.diagonal(change) < 0, -1.0, 1.0)
+        turned = turned * signs
+        return replace(
+            self,
+            basis=turned,
+            image=turned * (values[leading] + level),
+            records=batch.records.stop,
+            steps=self.steps + 1,
+            weight=weight,
+            noise_variance=(1 - rate) ** 2 * self.noise_variance + (rate * deviation) ** 2,
+        )
+
+    def components(self, k: int) -> NoisyComponents:
+        """The leading ``k`` directions."""
+        d, p = self.basis.shape
+        values = np.einsum("ij,ij->j", self.basis, self.image)[:k]
+        gaps = values - self.level
+        scale = math.sqrt(self.noise_variance)
+        hidden = gaps <= scale * (math.sqrt(d) + math.sqrt(p))  # singular values of noise alone
+        turned = self.noise_variance / np.where(hidden, 1.0, gaps) ** 2
+        trace = self.trace if not math.isnan(self.trace) else float(np.maximum(values, 0.0).sum())
+        return NoisyComponents(
+            components=signed(self.basis[:, :k].T),
+            eigenvalues=values,
+            trace=trace,
+            noise_scale=scale,
+            law=None,
+            reliability=np.where(hidden, 0.0, 1 / (1 + (d - k) * turned)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnePass(ABC):
+    """Batches of records, one after the other. Fields are public, never data.
+
+    ``mu`` is what one batch may spend. ``batch_size`` is the same for all batches where it is
+    given; by default they grow.
+    """
+
+    name: ClassVar[str]
+    mu: float
+    n_components: int
+    batch_size: int | None = None
+
+    @abstractmethod
+    def cost(self) -> Cost:
+        """Of one batch, and so of all."""
+
+    @abstractmethod
+    def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
+        """Correct the estimate by one batch."""
+
+    def width(self, d: int) -> int:
+        """Number of columns of the basis."""
+        return min(d, 2 * self.n_components + 10)
+
+    def first_batch(self, d: int) -> int:
+        """Records in the first batch: as many as noise on unit rows asks for."""
+        if self.batch_size is not None:
+            return self.batch_size
+        return math.ceil(max(_FEWEST, _FIRST_NOISE * math.sqrt(2 * d) / self.mu))
+
+    def next_batch(self, iterate: Iterate) -> int:
+        """Records in the next batch of a stream whose end is not known."""
+        first = self.first_batch(len(iterate.basis))
+        return first if self.batch_size is not None else first * GROWTH**iterate.steps
+
+    def needed_records(self, d: int) -> int:
+        """Fewest records that can be used."""
+        first = self.first_batch(d)
+        return first if self.batch_size is not None else first * (GROWTH**_STEPS - 1)
+
+    def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
+        """A random basis."""
+        basis = np.linalg.qr(gate.normals(d, self.width(d)))[0]
+        trace = clip.row_norm**2 if clip.normalise else math.nan
+        return Iterate(basis, np.zeros_like(basis), trace)
+
+    def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
+        """Leading components about the centre of ``clip``; the records are read once."""
+        reader = Batches(source, gate.adjacency)
+        d = source.n_columns
+        self.check_records(d, None if not source.rereadable else _count(source))
+        iterate = self.start(d, clip, gate)
+        for size in self._sizes(source):
+            batch = reader.take(size)
+            if batch is None:
+                break
+            iterate = self.advance(iterate, batch, clip, gate)
+        if iterate.records == 0:
+            raise InvalidDataError("the table has no rows: check the file, the filter or the path")
+        return iterate.components(self.n_components)
+
+    def advance(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
+        """One batch; the first one of rows of unknown lengths buys the trace."""
+        if iterate.steps == 0 and math.isnan(iterate.trace) and not isinstance(batch, MatrixBatch):
+            noise = PrivateTrace(noise=GaussianNoise(mu=self.mu))
+            released = gate.draw(noise, trace(batch, clip, gate.adjacency))
+            return replace(
+                iterate,
+                trace=released.value,
+                records=batch.records.stop,
+                steps=1,
+            )
+        return self.step(iterate, batch, clip, gate)
+
+    def check_records(self, d: int, n: int | None) -> None:
+        """Refuse a table too small, before anything is charged."""
+        if n is not None and n < self.needed_records(d):
+            raise InvalidDataError(
+                f"{self.name!r} needs {self.needed_records(d)} records at least for {d} columns at "
+                "this budget: give more, a larger budget, or choose mechanism='spherical'"
+            )
+
+    def _sizes(self, source: RowSource | MatrixSource) -> Iterator[int]:
+        """Of batches; where the number of records is known, they end with it."""
+        d = source.n_columns
+        first = self.first_batch(d)
+        if self.batch_size is not None or not source.rereadable:
+            growth = 1 if self.batch_size is not None else GROWTH
+            while True:
+                yield first
+                first *= growth
+        n = _count(source)
+        steps = max(1, int(math.log(n / first + 1, GROWTH)))
+        left = n
+        for step in range(steps):
+            size = left if step == steps - 1 else n * GROWTH**step // (GROWTH**steps - 1)
+            left -= size
+            yield size
+
+
+def _count(source: RowSource | MatrixSource) -> int:
+    if isinstance(source, MatrixSource):
+        return sum(len(chunk) for chunk in source.chunks())
+    return public_rows(source)
