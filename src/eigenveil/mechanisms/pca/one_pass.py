@@ -179,8 +179,8 @@ class OnePass(ABC):
 
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
-        first = self.first_batch(d)
-        return first if self.batch_size is not None else first * (GROWTH**_STEPS - 1)
+        first = self.first_batch(d)  # which may go into the trace
+        return first * (2 if self.batch_size is not None else GROWTH**_STEPS - 1)
 
     def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
         """A random basis."""
@@ -199,8 +199,8 @@ class OnePass(ABC):
             if batch is None:
                 break
             iterate = self.advance(iterate, batch, clip, gate)
-        if iterate.records == 0:
-            raise InvalidDataError("the table has no rows: check the file, the filter or the path")
+        if iterate.weight == 0:  # a stream that ended before the first step
+            self.check_records(d, iterate.records)
         return iterate.components(self.n_components)
 
     def advance(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
