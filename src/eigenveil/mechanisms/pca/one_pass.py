@@ -130,6 +130,7 @@ class Iterate:
         scale = math.sqrt(self.noise_variance)
         hidden = gaps <= scale * (math.sqrt(d) + math.sqrt(p))  # singular values of noise alone
         turned = self.noise_variance / np.where(hidden, 1.0, gaps) ** 2
+        directions = (d - p) + (p - k) / 2  # inside the basis noise is that of a symmetric matrix
         trace = self.trace if not math.isnan(self.trace) else float(np.maximum(values, 0.0).sum())
         return NoisyComponents(
             components=signed(self.basis[:, :k].T),
@@ -137,7 +138,7 @@ class Iterate:
             trace=trace,
             noise_scale=scale,
             law=None,
-            reliability=np.where(hidden, 0.0, 1 / (1 + (d - k) * turned)),
+            reliability=np.where(hidden, 0.0, 1 / (1 + directions * turned)),
         )
 
 
