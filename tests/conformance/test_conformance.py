@@ -240,7 +240,7 @@ def test_no_step_draws_beyond_its_share(case):
     gate = Gate(mechanism.cost(), label="x", adjacency=kind, ledger=None, noise=SystemSource())
     case.run(mechanism, rows, kind, gate)
     refused = (BudgetExceededError, InvalidParameterError)
-    with pytest.raises(refused, match="more than its share|order of their records"):
+    with pytest.raises(refused, match=r"more than its share|order of their records"):
         case.run(mechanism, rows, kind, gate)
 
 

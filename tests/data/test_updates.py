@@ -77,13 +77,15 @@ def centre_of(kind, basis, beside):
     if kind == "a record":  # distances cancel
         row = math.sqrt(0.5) * (basis[:, 0] + beside)
         return np.outer(row, row @ basis)
-    return {"small": 0.2, "far": 3.0}[kind] * orthonormal(d, k, 7)
+    return {"small": 0.2, "far": 3.0, "lost in noise": 3e3}[kind] * orthonormal(d, k, 7)
 
 
 VIEWS = [
     (kind, radius, tangent)
     for kind, radius, tangent in itertools.product(
-        ["none", "small", "a record", "far"], [None, 1e-30, 1e-6, 0.1, 0.49, 3.0], [False, True]
+        ["none", "small", "a record", "far", "lost in noise"],
+        [None, 1e-30, 1e-6, 0.1, 0.49, 3.0],
+        [False, True],
     )
     if radius is not None or kind == "none"
 ]

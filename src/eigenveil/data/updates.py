@@ -33,14 +33,14 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["View", "update_blocks", "update_counts", "update_sum"]
+__all__ = ["REACH", "View", "update_blocks", "update_counts", "update_sum"]
 
 _BASIS_BITS = 26
 _ENTRY_BITS = 30  # of a matrix record, relative to the radius
 _EXACT_ROWS = 1 << (52 - 2 * FRACTION_BITS)  # a bit less than for rows alone: tangent parts
 _AT_A_TIME = 1 << 20  # entries of products that are held
 _DISTANCE_ERROR = 2.0**-24  # by cancellation, for each column and each length, as slack has it
-_LONGEST_CENTRE = 2.0**8  # in units of the ball: its square is then exact
+_LONGEST_CENTRE = 2.0**16  # in units of the ball: products with rows are then exact
 _SMALLEST_RADIUS = 1e-40  # of the ball: squares of shorter lengths lose their digits
 REACH = 2.0  # distances are counted from here down, in units of the squared row norm
 
@@ -129,7 +129,9 @@ def update_sum(
     centre = _centre(view, bound)
     if radius is None and centre.any():
         raise InvalidParameterError("a step about a centre needs a radius")
-    limit_rows(math.ceil(len(records.records) * (2 + float(np.linalg.norm(centre)))))
+    longest = 1 + float(np.linalg.norm(centre))
+    longest = longest if radius is None else min(longest, radius / bound)
+    limit_rows(math.ceil(len(records.records) * (1 + longest)))
     group: NDArray[np.float64] = np.zeros(view.basis.shape[::-1])
     sums = np.zeros(group.shape, dtype=np.int64)
     weight = pending = 0
@@ -226,7 +228,7 @@ def _distances(
     squares *= 16.0**-FRACTION_BITS
     if centre.any():
         cross = np.einsum("ij,ij->i", rows @ centre, inside) * 4.0**-FRACTION_BITS
-        squares += float(np.einsum("ij,ij->", centre, centre)) - 2 * cross
+        squares += math.fsum((centre * centre).ravel()) - 2 * cross
     return np.asarray(np.sqrt(np.maximum(squares, _DISTANCE_ERROR**2)))
 
 
