@@ -29,11 +29,11 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Batches, Records
+from eigenveil.data.batches import Batches, Records, check_batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows, trace
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import RowSource
+from eigenveil.data.source import RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -236,10 +236,13 @@ class OnePass(ABC):
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``; the records are read once."""
-        reader = Batches(source, gate.adjacency)
+        check_batches(source, gate.adjacency)
         d = source.n_columns
         n = _count(source) if source.rereadable else None
         self.check_records(d, n)
+        if not isinstance(source, MatrixSource):
+            source = shuffled(source, gate.order, clip.check)
+        reader = Batches(source, gate.adjacency)
         iterate = self.start(d, clip, gate)
         sizes = None if n is None else iter(self.sizes(n, d))
         while True:
