@@ -226,7 +226,7 @@ class OnePass(ABC):
         """Fewest records that can be used."""
         if self.batch_size is not None:
             return 2 * self.batch_size  # one of which may go into the trace
-        return _first(d, self.mu) * (GROWTH**_STEPS - 1)
+        return int(_first(d, self.mu) * (GROWTH**_STEPS - 1))
 
     def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
         """A random basis."""
