@@ -143,7 +143,8 @@ class Iterate:
         values = self.values(k)
         gaps = values - self.level
         scale = math.sqrt(self.noise_variance)
-        hidden = gaps <= scale * (math.sqrt(d) + math.sqrt(p))  # singular values of noise alone
+        even = self.level if math.isnan(self.trace) else max(self.level, self.trace / d)
+        hidden = values - even <= scale * _noise_norm(d, p)
         turned = self.noise_variance / np.where(hidden, 1.0, gaps) ** 2
         directions = (d - p) + (p - k) / 2  # inside the basis noise is that of a symmetric matrix
         trace = self.trace if not math.isnan(self.trace) else float(np.maximum(values, 0.0).sum())
@@ -155,6 +156,17 @@ class Iterate:
             law=None,
             reliability=np.where(hidden, 0.0, 1 / (1 + directions * turned)),
         )
+
+
+def _noise_norm(d: int, p: int) -> float:
+    """Largest eigenvalue of M-hat by noise alone, in deviations of an entry.
+
+    By the triangle inequality for its blocks, inside and across; a tenth more, for chance.
+    """
+    inside = math.sqrt(2 * p)
+    across = math.sqrt(d - p) + math.sqrt(p) if p < d else 0.0
+    alone = math.sqrt(d) + math.sqrt(p)
+    return 1.1 * max(alone, inside / 2 + math.hypot(inside / 2, across))
 
 
 def _leading(
