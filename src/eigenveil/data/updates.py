@@ -12,6 +12,9 @@ Pulling in to a ball is a projection and brings no two points further apart, so 
 moves a sum by at most min(2r, natural) and what rounding adds. The natural bound for rows in the
 unit ball is sqrt(2), and 1 for the tangent part: a block off the diagonal has at most half the
 energy of its matrix. Proof: docs/proofs/oja.md.
+
+For the same reason the part outside Q may be scaled up before noise is added, by nearly sqrt(2),
+and is scaled down again after it: `moment_columns`. Proof: docs/proofs/power.md.
 """
 
 import math
@@ -24,20 +27,30 @@ from numpy.typing import NDArray
 
 from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import FRACTION_BITS, NO_EXPONENT, Clip, half_octaves
-from eigenveil.data.gram import integer_blocks, sums_are_exact
+from eigenveil.data.clip import FRACTION_BITS, NO_EXPONENT, SHARE_BITS, Clip, half_octaves
+from eigenveil.data.gram import Tally, integer_blocks, require_rows, sums_are_exact
 from eigenveil.data.matrices import MatrixBatch
+from eigenveil.data.source import RowSource, protected, records_of, unit_sizes
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["View", "update_blocks", "update_counts", "update_sum"]
+__all__ = [
+    "OUTSIDE_SCALE",
+    "View",
+    "moment_columns",
+    "update_blocks",
+    "update_counts",
+    "update_sum",
+]
 
 _BASIS_BITS = 26
 _ENTRY_BITS = 30  # of a matrix record, relative to the radius
 _EXACT_ROWS = 1 << (52 - 2 * FRACTION_BITS)  # a bit less than for rows alone: tangent parts
 _AT_A_TIME = 1 << 20  # entries of products that are held
 _DISTANCE_ERROR = 2.0**-24  # of a distance between numbers up to 2, by cancellation
+_OUTSIDE, _OUTSIDE_BITS = 53, 7
+OUTSIDE_SCALE = 1 + _OUTSIDE * 2.0**-_OUTSIDE_BITS  # 181/128, whose square is just below 2
 REACH = 2.0  # distances are counted from here down, in units of the squared row norm
 
 
@@ -122,26 +135,21 @@ def update_sum(
     if radius is None and centre.any():
         raise InvalidParameterError("a step about a centre needs a radius")
     centre = np.rint(centre * 2.0**FRACTION_BITS) * 2.0**-FRACTION_BITS
-    group: NDArray[np.float64] = np.zeros(view.basis.shape[::-1])
-    sums = np.zeros(group.shape, dtype=np.int64)
-    weight = pending = 0
+    sums = _OuterSums(view)
+    weight = 0
     for rows, inside in _parts(records, clip, view):
         if radius is not None:
             share = np.minimum(1.0, radius / bound / _distances(rows, inside, centre))
             inside = np.rint(share[:, None] * inside)
             weight += int(np.rint(share * 2.0**FRACTION_BITS).sum())
-        if pending + len(rows) > _EXACT_ROWS:
-            sums += group.astype(np.int64)
-            group[:], pending = 0.0, 0
-        group += inside.T @ rows
-        pending += len(rows)
-    sums += group.astype(np.int64)
-    sums -= weight * np.rint(centre * 2.0**FRACTION_BITS).astype(np.int64).T
+        sums.add(rows, inside)
+    units = sums.total()
+    units -= weight * np.rint(centre * 2.0**FRACTION_BITS).astype(np.int64)
     sensitivity = view.natural()
     if radius is not None:
         sensitivity = min(2 * radius / bound, sensitivity) + 2 * view.slack(centre)
     return Bounded(
-        value=FixedPoint(sums.T.copy(), -2 * FRACTION_BITS),
+        value=FixedPoint(units, -2 * FRACTION_BITS),
         sensitivities={"l2": sensitivity * (1 + 2.0**-40)},
         adjacency=adjacency,
         unit=bound / len(records.records),
@@ -149,6 +157,96 @@ def update_sum(
         exact=clip.transform is None and sums_are_exact(),
         records=records.records,
     )
+
+
+def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacency) -> Bounded:
+    """The second moment times Q, its part outside the span of Q scaled up by `OUTSIDE_SCALE`.
+
+    Of a table, of persons or of a batch; a mean where the number of rows is public, else a sum.
+    l2 sensitivity: that of the second moment in Frobenius norm, and what rounding adds.
+    """
+    shared = unit_sizes(source) is not None
+    sums, finer = _OuterSums(view), _OuterSums(view)
+    tally = Tally(source)
+    for block in integer_blocks(source, clip):
+        tally.add(block)
+        inside = block.integers @ view.integers * 2.0**-_BASIS_BITS
+        rounded = np.rint(inside)
+        sums.add(block.integers, rounded)
+        if shared:  # many short rows would add up what rounding takes from each
+            finer.add(block.integers, np.rint((inside - rounded) * 2.0**SHARE_BITS))
+    units = sums.total() + ((finer.total() + (1 << (SHARE_BITS - 1))) >> SHARE_BITS)
+    outside = units - _projected(units, view)
+    low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
+    units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
+    replace = adjacency is Adjacency.REPLACE_ONE
+    return Bounded(
+        value=FixedPoint(units, -2 * FRACTION_BITS),
+        sensitivities={"l2": _columns_sensitivity(view, adjacency, shared)},
+        adjacency=adjacency,
+        protects=protected(source),
+        records=records_of(source),
+        unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
+        count=tally.units if replace else None,
+        exact=clip.transform is None and sums_are_exact(),
+    )
+
+
+def _columns_sensitivity(view: View, adjacency: Adjacency, shared: bool) -> float:
+    natural, ends = (math.sqrt(2), 2) if adjacency is Adjacency.REPLACE_ONE else (1.0, 1)
+    # Of a row, to 2^-b. Integer rows of a person have lengths that add up to at most 2^b.
+    bits = SHARE_BITS if shared else FRACTION_BITS
+    rounding = OUTSIDE_SCALE * ends * math.sqrt(view.k) * 2.0 ** -(bits + 1)
+    entries = 6 * math.sqrt(view.basis.size) * 4.0**-FRACTION_BITS  # of the whole sum
+    return ((natural + rounding) * (1 + view.skew) + entries) * (1 + 2.0**-40)
+
+
+class _OuterSums:
+    """Sums of outer products of integers: as floats while they are exact, then as int64."""
+
+    def __init__(self, view: View) -> None:
+        self._group = np.zeros(view.basis.shape[::-1])
+        self._sums = np.zeros(self._group.shape, dtype=np.int64)
+        self._pending = 0  # rows in the group
+
+    def add(self, rows: NDArray[np.float64], inside: NDArray[np.float64]) -> None:
+        """Of rows and their coordinates."""
+        if self._pending + len(rows) > _EXACT_ROWS:
+            self._move()
+        self._group += inside.T @ rows
+        self._pending += len(rows)
+
+    def total(self) -> NDArray[np.int64]:
+        """Rows times coordinates, (d, k)."""
+        self._move()
+        return self._sums.T.copy()
+
+    def _move(self) -> None:
+        self._sums += self._group.astype(np.int64)
+        self._group[:], self._pending = 0.0, 0
+
+
+def _projected(units: NDArray[np.int64], view: View) -> NDArray[np.int64]:
+    """QQ' times integers of 63 bits: within one of each, but for k/2 in all by rounding Q'units.
+
+    Sixteen bits at a time, so that sums of floats are exact for up to 2^22 columns.
+    """
+    inside = np.zeros((view.k, view.k), dtype=object)  # of more than 64 bits
+    for shift, limb in _limbs(units):
+        inside += (view.integers.T @ limb).astype(np.int64).astype(object) << shift
+    rounded = ((inside + (1 << (_BASIS_BITS - 1))) >> _BASIS_BITS).astype(np.int64)
+    projected = np.zeros_like(units)
+    for shift, limb in _limbs(rounded):
+        product = (view.integers @ limb).astype(np.int64)
+        drop = _BASIS_BITS - shift
+        projected += (product + (1 << (drop - 1))) >> drop if drop > 0 else product << -drop
+    return projected
+
+
+def _limbs(units: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    for shift in (0, 16, 32):
+        yield shift, ((units >> shift) & 0xFFFF).astype(np.float64)
+    yield 48, (units >> 48).astype(np.float64)
 
 
 def update_counts(records: Records, clip: Clip, view: View, adjacency: Adjacency) -> Bounded:

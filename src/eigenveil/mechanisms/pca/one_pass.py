@@ -39,7 +39,7 @@ from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
-from eigenveil.numerics.spectral import signed
+from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["Iterate", "OnePass"]
@@ -96,26 +96,13 @@ class Iterate:
         size = len(batch.records)
         weight = self.weight + size**2
         rate = size**2 / weight
-        basis, level = self.basis, self.level
-        image = self.image + rate * correction
-        block = basis.T @ image
-        inside = (block + block.T) / 2
-        outside, coupling = np.linalg.qr(image - basis @ block)
-        p = len(inside)
-        small = np.zeros((2 * p, 2 * p))
-        small[:p, :p] = inside - level * np.eye(p)
-        small[p:, :p] = coupling
-        small[:p, p:] = coupling.T
-        values, vectors = np.linalg.eigh(small)
-        leading = np.argsort(values)[::-1][:width]
-        # Outer directions may repeat inner ones where all columns are taken: orthonormal again.
-        turned, change = np.linalg.qr(np.hstack([basis, outside]) @ vectors[:, leading])
-        signs = np.where(np.diagonal(change) < 0, -1.0, 1.0)
-        turned = turned * signs
+        turned, values = eigenpairs_of_image(
+            self.basis, self.image + rate * correction, self.level, width
+        )
         return replace(
             self,
             basis=turned,
-            image=turned * (values[leading] + level),
+            image=turned * values,
             records=batch.records.stop,
             steps=self.steps + 1,
             weight=weight,
