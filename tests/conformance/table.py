@@ -31,6 +31,7 @@ from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
 from eigenveil.data.source import PairedSource
 from eigenveil.data.spectrum import projector
+from eigenveil.data.updates import View, moment_columns
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
@@ -53,6 +54,7 @@ from eigenveil.mechanisms import (
     LaplacePCA,
     Lifted,
     Located,
+    NoisyPower,
     Paired,
     PrivateEigenvalues,
     PrivateGap,
@@ -254,6 +256,17 @@ def _stretched(rows, adjacency):
 
 def _products(rows, adjacency):
     return moment_products(open_rows(rows), directions(CLIP), adjacency)
+
+
+def _columns(rows, adjacency):
+    """Products with two columns between the axes, or with the only one."""
+    view = View(np.ascontiguousarray(_turned(rows.shape[1])[:2].T))
+    return moment_columns(open_rows(rows), directions(CLIP), view, adjacency)
+
+
+def _columns_sensitivity(natural, ends):
+    """Of the unit ball, and what rounding adds: 181/128 sqrt(columns) 2^-19 a row."""
+    return lambda d: natural + ends * 181 / 128 * math.sqrt(min(d, 2)) * 2.0**-19
 
 
 def _stages(mu, d, k):
@@ -864,6 +877,43 @@ TABLE = [
         run=_one_step(_products),
         read=lambda released: np.append(released.columns, released.trace),
         exact=False,
+    ),
+    _case(
+        "power",
+        "pca.power",
+        lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
+        query=_trace,
+        read=_projector,
+        norm="l2",
+        sensitivity=ONE,
+        worst_pair=_long_and_short,
+    ),
+    _case(
+        "power on directions",
+        "pca.power",
+        lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
+        query=lambda rows, adjacency: (_columns if adjacency is REPLACE else _trace)(
+            rows, adjacency
+        ),
+        run=_on_directions,
+        read=_projector,
+        norm="l2",
+        sensitivity={REPLACE: _columns_sensitivity(math.sqrt(2), 2), ADD: lambda d: 1.0},
+        worst_pair=_two_directions,
+    ),
+    _case(
+        "gaussian on columns",
+        "pca.power",
+        lambda mu, d, k: GaussianNoise(mu=mu),
+        query=_columns,
+        run=_one_step(_columns),
+        read=lambda released: released.values.ravel(),
+        norm="l2",
+        sensitivity={
+            REPLACE: _columns_sensitivity(math.sqrt(2), 2),
+            ADD: _columns_sensitivity(1.0, 1),
+        },
+        worst_pair=_two_directions,
     ),
     _case(
         "staged",

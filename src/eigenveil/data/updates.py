@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import FRACTION_BITS, NO_EXPONENT, SHARE_BITS, Clip, half_octaves
+from eigenveil.data.clip import FRACTION_BITS, NO_EXPONENT, Clip, half_octaves
 from eigenveil.data.gram import Tally, integer_blocks, require_rows, sums_are_exact
 from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.source import RowSource, protected, records_of, unit_sizes
@@ -165,7 +165,7 @@ def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacen
     Of a table, of persons or of a batch; a mean where the number of rows is public, else a sum.
     l2 sensitivity: that of the second moment in Frobenius norm, and what rounding adds.
     """
-    shared = unit_sizes(source) is not None
+    sizes = unit_sizes(source)
     sums, finer = _OuterSums(view), _OuterSums(view)
     tally = Tally(source)
     for block in integer_blocks(source, clip):
@@ -173,16 +173,18 @@ def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacen
         inside = block.integers @ view.integers * 2.0**-_BASIS_BITS
         rounded = np.rint(inside)
         sums.add(block.integers, rounded)
-        if shared:  # many short rows would add up what rounding takes from each
-            finer.add(block.integers, np.rint((inside - rounded) * 2.0**SHARE_BITS))
-    units = sums.total() + ((finer.total() + (1 << (SHARE_BITS - 1))) >> SHARE_BITS)
+        if sizes is not None:  # what rounding takes from each of many short rows would add up
+            many = sizes[block.units] > 1
+            left = (inside[many] - rounded[many]) * 2.0**FRACTION_BITS
+            finer.add(block.integers[many], np.rint(left))
+    units = sums.total() + ((finer.total() + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS)
     outside = units - _projected(units, view)
     low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
     units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
     replace = adjacency is Adjacency.REPLACE_ONE
     return Bounded(
         value=FixedPoint(units, -2 * FRACTION_BITS),
-        sensitivities={"l2": _columns_sensitivity(view, adjacency, shared)},
+        sensitivities={"l2": _columns_sensitivity(view, adjacency)},
         adjacency=adjacency,
         protects=protected(source),
         records=records_of(source),
@@ -192,11 +194,9 @@ def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacen
     )
 
 
-def _columns_sensitivity(view: View, adjacency: Adjacency, shared: bool) -> float:
+def _columns_sensitivity(view: View, adjacency: Adjacency) -> float:
     natural, ends = (math.sqrt(2), 2) if adjacency is Adjacency.REPLACE_ONE else (1.0, 1)
-    # Of a row, to 2^-b. Integer rows of a person have lengths that add up to at most 2^b.
-    bits = SHARE_BITS if shared else FRACTION_BITS
-    rounding = OUTSIDE_SCALE * ends * math.sqrt(view.k) * 2.0 ** -(bits + 1)
+    rounding = OUTSIDE_SCALE * ends * math.sqrt(view.k) * 2.0 ** -(FRACTION_BITS + 1)  # of x'Q
     entries = 6 * math.sqrt(view.basis.size) * 4.0**-FRACTION_BITS  # of the whole sum
     return ((natural + rounding) * (1 + view.skew) + entries) * (1 + 2.0**-40)
 

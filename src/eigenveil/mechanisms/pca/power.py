@@ -48,6 +48,7 @@ __all__ = ["NoisyPower"]
 _GROWTH = 1.25  # of mu^2 from pass to pass
 _WARM = 2  # passes that only turn the basis
 _TRACE_SHARE = 0.02  # of mu^2, where the trace is not public
+_CHASED = 1.4  # how far above its largest singular value passes raise noise that they follow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,7 @@ class NoisyPower:
         d = clip.width(source.n_columns)
         width = min(d, 2 * self.n_components + 10)
         passes = 1 if width == d else self.passes  # all of M is seen at once
+        basis = np.linalg.qr(gate.normals(d, width))[0]
         whole = clip.row_norm**2  # the trace of unit rows, where their number is public
         for_trace = 0.0
         if not (clip.normalise and gate.adjacency.count_is_public):
@@ -81,12 +83,12 @@ class NoisyPower:
             whole = gate.draw(step, trace(source, clip, gate.adjacency)).value
         growing = _GROWTH ** np.arange(passes)
         shares = (1 - for_trace) * growing / growing.sum()
-        basis = np.linalg.qr(gate.normals(d, width))[0]
-        image, weight, variance = np.zeros_like(basis), 0.0, 0.0
-        values = np.zeros(width)
+        image, values = np.zeros_like(basis), np.zeros(width)
+        weight = variance = 0.0
         for number, mu in enumerate(split(self.mu, shares.tolist())):
-            query = moment_columns(source, clip, View(basis), gate.adjacency)
-            noisy = gate.draw(GaussianNoise(mu=mu), query)
+            noisy = gate.draw(
+                GaussianNoise(mu=mu), moment_columns(source, clip, View(basis), gate.adjacency)
+            )
             fresh = _unscaled(basis, noisy.values)
             if number < min(_WARM, passes - 1):
                 basis = np.linalg.qr(fresh)[0]
@@ -121,17 +123,17 @@ def _reliability(
     Zero for one that is not above the mean of itself and all smaller ones by as much as noise
     alone would raise it. Otherwise each other direction turns it by noise over their gap. Where
     the last column of the basis stands out as well, more such directions may lie outside: all are
-    then taken to be where it is, and a component has to stand out from there twice as clearly.
+    then taken to be where it is, and a component has to stand out from there.
     """
     p = values.size
     leading = values[:k]
     floor = math.sqrt(variance) * (math.sqrt(d) + math.sqrt(p))
     rest = (trace - np.append(0.0, np.cumsum(values)[: k - 1])) / (d - np.arange(k))
-    clear = leading > rest + floor
+    clear = leading > rest + _CHASED * floor
     outside = max(0.0, trace - float(values.sum())) / max(1, d - p)
     if p < d and values[-1] > outside + floor:
         outside = float(values[-1])
-        clear &= leading > outside + 2 * floor
+        clear &= leading > outside + _CHASED * floor
     others = np.append(values[k:], np.full(d - p, outside))
     gaps = np.maximum(leading[:, None] - others, math.sqrt(variance))
     turned = variance * np.sum(gaps**-2.0, axis=1)
