@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import Batch, RowSource, protected, tables
+from eigenveil.data.source import ArraySource, Batch, RowSource, protected, tables
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -42,9 +42,13 @@ class Batches:
     def __init__(self, source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
         check_batches(source, adjacency)
         self._of_rows = not isinstance(source, MatrixSource)
-        chunks: Iterator[_Chunk] = (
-            source.chunks() if isinstance(source, MatrixSource) else tables(source)
-        )
+        chunks: Iterator[_Chunk]
+        if isinstance(source, MatrixSource):
+            chunks = source.chunks()
+        elif isinstance(source, ArraySource):
+            chunks = iter((source.array,))  # of which batches are views: nothing is copied
+        else:
+            chunks = tables(source)
         self._chunks = (chunk for chunk in chunks if len(chunk))
         self._chunk: _Chunk | None = next(self._chunks, None)
         self._offset = 0  # in the chunk
