@@ -52,7 +52,7 @@ def products(rows, k, width):
     """The same batches, each times a basis and back."""
     basis = np.linalg.qr(np.random.default_rng(1).standard_normal((rows.shape[1], width)))[0]
     first = 0
-    for size in PrivateOja(mu=MU, n_components=k)._sizes(open_rows(rows)):
+    for size in PrivateOja(mu=MU, n_components=k).sizes(*rows.shape):
         batch = rows[first : first + size]
         first += size
         basis = np.linalg.qr(batch.T @ (batch @ basis))[0]

@@ -29,9 +29,10 @@ from eigenveil.data import (
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
-from eigenveil.data.source import PairedSource
+from eigenveil.data.shuffled import shuffled_records
+from eigenveil.data.source import Batch, PairedSource
 from eigenveil.data.spectrum import projector
-from eigenveil.data.updates import View, moment_columns
+from eigenveil.data.updates import View, moment_columns, update_sum
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
@@ -60,6 +61,7 @@ from eigenveil.mechanisms import (
     PrivateGap,
     PrivateMean,
     PrivateNoiseVariance,
+    PrivateOja,
     PrivateQuantile,
     PrivateRadius,
     PrivateRank,
@@ -70,6 +72,7 @@ from eigenveil.mechanisms import (
     Ranged,
     Scaled,
     SeparateCov,
+    ShuffledOja,
     SparseVector,
     SphericalPCA,
     Spiked,
@@ -83,6 +86,7 @@ from eigenveil.mechanisms import (
     ZeroCov,
 )
 from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
@@ -96,6 +100,7 @@ CLIP = Clip(row_norm=1.0, on_invalid="zero")
 DIRECTIONS = replace(CLIP, normalise=True)
 FILLED = replace(CLIP, on_missing="centre")
 ROWS = 20  # a public number of them, where a mechanism asks for one
+MANY = 512  # where it asks for many
 
 
 def mu_of(cost):
@@ -258,15 +263,66 @@ def _products(rows, adjacency):
     return moment_products(open_rows(rows), directions(CLIP), adjacency)
 
 
-def _columns(rows, adjacency):
+def _moment_columns(rows, adjacency):
     """Products with two columns between the axes, or with the only one."""
     view = View(np.ascontiguousarray(_turned(rows.shape[1])[:2].T))
     return moment_columns(open_rows(rows), directions(CLIP), view, adjacency)
 
 
-def _columns_sensitivity(natural, ends):
+def _moment_columns_sensitivity(natural, ends):
     """Of the unit ball, and what rounding adds: 181/128 sqrt(columns) 2^-19 a row."""
     return lambda d: natural + ends * 181 / 128 * math.sqrt(min(d, 2)) * 2.0**-19
+
+
+def _columns(d):
+    """Of a one-pass basis at k = 1."""
+    return _turned(d)[:12].T
+
+
+def _updates(clip):
+    def query(rows, adjacency):
+        return update_sum(
+            Batch(rows, 0), clip, View(_columns(rows.shape[1]), weighted=True), adjacency
+        )
+
+    return query
+
+
+BATCH = 8
+
+
+def _one_pass(clip):
+    """In fixed company: batches before, the rows, and others beside them in their batch."""
+
+    def run(mechanism, rows, adjacency, gate):
+        d = rows.shape[1]
+        company = np.repeat(np.eye(d)[:1], 2 * BATCH + -len(rows) % BATCH, axis=0)
+        return mechanism.run(open_rows(np.vstack([company, rows])), clip, gate)
+
+    return run
+
+
+def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
+    """The estimate that one batch gives: all that it releases."""
+    basis = _columns(rows.shape[1])
+    batch, start = Batch(rows, 0), Iterate(basis, np.zeros_like(basis))
+    return mechanism.step(start, batch, DIRECTIONS, gate)
+
+
+def _estimate(iterate):
+    return _upper(iterate.image @ iterate.basis.T)
+
+
+def _among_many(rows):
+    """The same rows among others at the origin."""
+    return np.vstack([rows, np.zeros((MANY - len(rows), rows.shape[1]))])
+
+
+def _shuffled(rows, adjacency):
+    d = rows.shape[1]
+    start, away = np.full(d, 1 / math.sqrt(d)), np.empty((0, d))
+    batch = Batch(_among_many(rows), 0)
+    return shuffled_records(batch, CLIP, start, away, np.arange(MANY), adjacency)
 
 
 def _stages(mu, d, k):
@@ -423,6 +479,13 @@ def _heaviest(d, adjacency):
 def _octaves_apart(d, adjacency):
     """No entry is zero, and every one moves to another octave."""
     return np.ones(d), None if adjacency is ADD else np.full(d, 4.0)
+
+
+def _about_the_start(d, adjacency):
+    """At 45 degrees on either side of (1, ..., 1), in a plane with it."""
+    start = np.full(d, 1 / math.sqrt(d))
+    across = (np.eye(d)[0] - np.eye(d)[-1]) / math.sqrt(2)
+    return (start + across) / math.sqrt(2), (start - across) / math.sqrt(2)
 
 
 def _two_directions(d, adjacency):
@@ -628,6 +691,16 @@ OCTAVES = {
     "may_coincide": True,
     "trials": 1000,
     "shows": False,
+}
+ONE_PASS = {
+    "read": _components,
+    "norm": "l2",
+    # Up to 12 columns, whose coordinates are rounded; rows along one column move by 1 at most.
+    "sensitivity": {
+        REPLACE: lambda d: (1.0 if d == 1 else math.sqrt(2)) + math.sqrt(min(d, 12)) * 2.0**-18
+    },
+    "worst_pair": _two_directions,
+    "adjacencies": (REPLACE,),
 }
 GAP = {
     "query": _gap,
@@ -859,6 +932,33 @@ TABLE = [
         read=_projector,
         exact=False,
     ),
+    _case(
+        "oja",
+        "pca.oja",
+        lambda mu, d, k: PrivateOja(mu=mu, n_components=k, batch_size=BATCH),
+        **ONE_PASS,
+        query=_updates(DIRECTIONS),
+        run=_one_pass(DIRECTIONS),
+        shows=False,
+    ),
+    _case(
+        "oja step",
+        "pca.oja",
+        lambda mu, d, k: PrivateOja(mu=mu, n_components=k),
+        **(ONE_PASS | {"read": _estimate}),
+        query=_updates(DIRECTIONS),
+        run=_one_step_of_a_pass,
+        may_coincide=True,
+    ),
+    _case(
+        "oja clipped",
+        "pca.oja",
+        lambda mu, d, k: PrivateOja(mu=mu, n_components=k, batch_size=BATCH),
+        **ONE_PASS,
+        query=_updates(CLIP),
+        run=_one_pass(CLIP),
+        shows=False,
+    ),
     # What tangent does with rows that it stretches: tables here are too small for it to do so.
     _case(
         "gauss on stretched directions",
@@ -892,28 +992,45 @@ TABLE = [
         "power on directions",
         "pca.power",
         lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
-        query=lambda rows, adjacency: (_columns if adjacency is REPLACE else _trace)(
+        query=lambda rows, adjacency: (_moment_columns if adjacency is REPLACE else _trace)(
             rows, adjacency
         ),
         run=_on_directions,
         read=_projector,
         norm="l2",
-        sensitivity={REPLACE: _columns_sensitivity(math.sqrt(2), 2), ADD: lambda d: 1.0},
+        sensitivity={REPLACE: _moment_columns_sensitivity(math.sqrt(2), 2), ADD: lambda d: 1.0},
         worst_pair=_two_directions,
     ),
     _case(
         "gaussian on columns",
         "pca.power",
         lambda mu, d, k: GaussianNoise(mu=mu),
-        query=_columns,
-        run=_one_step(_columns),
+        query=_moment_columns,
+        run=_one_step(_moment_columns),
         read=lambda released: released.values.ravel(),
         norm="l2",
         sensitivity={
-            REPLACE: _columns_sensitivity(math.sqrt(2), 2),
-            ADD: _columns_sensitivity(1.0, 1),
+            REPLACE: _moment_columns_sensitivity(math.sqrt(2), 2),
+            ADD: _moment_columns_sensitivity(1.0, 1),
         },
         worst_pair=_two_directions,
+    ),
+    _case(
+        "shuffled-oja",
+        "pca.shuffled_oja",
+        lambda epsilon, d, k: ShuffledOja(epsilon=epsilon, delta=0.1, n_records=MANY),
+        query=_shuffled,
+        run=lambda step, rows, adjacency, gate: step.run(open_rows(_among_many(rows)), CLIP, gate),
+        read=_components,
+        norm="l2",
+        sensitivity={REPLACE: lambda d: 1 + 2.0**-18},  # rounding
+        worst_pair=_about_the_start,
+        strength_of=lambda cost: cost.epsilon,
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        exact=False,
+        adjacencies=(REPLACE,),
+        trials=500,
+        shows=False,
     ),
     _case(
         "staged",

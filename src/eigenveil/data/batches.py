@@ -42,6 +42,8 @@ class Batches:
     def __init__(self, source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
         check_batches(source, adjacency)
         self._of_rows = not isinstance(source, MatrixSource)
+        # Whoever makes chunks may fill the same memory again: a record would be handed out twice.
+        self._stays = isinstance(source, ArraySource)
         chunks: Iterator[_Chunk]
         if isinstance(source, MatrixSource):
             chunks = source.chunks()
@@ -60,7 +62,7 @@ class Batches:
         count = 0
         while self._chunk is not None and count < size:
             some = self._chunk[self._offset : self._offset + size - count]
-            taken.append(some)
+            taken.append(np.array(some) if self._of_rows and not self._stays else some)
             count += len(some)
             self._offset += len(some)
             if self._offset == len(self._chunk):

@@ -22,7 +22,9 @@ from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
+from eigenveil.mechanisms.pca.oja import PrivateOja
 from eigenveil.mechanisms.pca.power import NoisyPower
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.staged import Staged, Variances
@@ -71,6 +73,7 @@ __all__ = [
     "PrivateGap",
     "PrivateMean",
     "PrivateNoiseVariance",
+    "PrivateOja",
     "PrivateQuantile",
     "PrivateRadius",
     "PrivateRank",
@@ -82,6 +85,7 @@ __all__ = [
     "Ranged",
     "Scaled",
     "SeparateCov",
+    "ShuffledOja",
     "SparseVector",
     "SphericalPCA",
     "Spiked",
