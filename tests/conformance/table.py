@@ -32,7 +32,7 @@ from eigenveil.data.products import moment_products
 from eigenveil.data.shuffled import shuffled_records
 from eigenveil.data.source import Batch, PairedSource
 from eigenveil.data.spectrum import projector
-from eigenveil.data.updates import View, update_counts, update_sum
+from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, update_counts
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
@@ -55,6 +55,7 @@ from eigenveil.mechanisms import (
     LaplacePCA,
     Lifted,
     Located,
+    NoisyPower,
     Paired,
     PrivateEigenvalues,
     PrivateGap,
@@ -265,6 +266,17 @@ def _products(rows, adjacency):
     return moment_products(open_rows(rows), directions(CLIP), adjacency)
 
 
+def _moment_columns(rows, adjacency):
+    """Products with two columns between the axes, or with the only one."""
+    view = View(np.ascontiguousarray(_turned(rows.shape[1])[:2].T))
+    return moment_columns(open_rows(rows), directions(CLIP), view, adjacency)
+
+
+def _moment_columns_sensitivity(natural, ends):
+    """Of the unit ball, and what rounding adds: 181/128 sqrt(columns) 2^-19 a row."""
+    return lambda d: natural + ends * 181 / 128 * math.sqrt(min(d, 2)) * 2.0**-19
+
+
 def _columns(d):
     """Of a one-pass basis at k = 1."""
     return _turned(d)[:12].T
@@ -272,9 +284,7 @@ def _columns(d):
 
 def _updates(clip):
     def query(rows, adjacency):
-        return update_sum(
-            Batch(rows, 0), clip, View(_columns(rows.shape[1]), weighted=True), adjacency
-        )
+        return moment_columns(Batch(rows, 0), clip, View(_columns(rows.shape[1])), adjacency)
 
     return query
 
@@ -738,9 +748,9 @@ OCTAVES = {
 ONE_PASS = {
     "read": _components,
     "norm": "l2",
-    # Up to 12 columns, whose coordinates are rounded; rows along one column move by 1 at most.
+    # Up to 12 columns, whose coordinates are rounded.
     "sensitivity": {
-        REPLACE: lambda d: (1.0 if d == 1 else math.sqrt(2)) + math.sqrt(min(d, 12)) * 2.0**-18
+        REPLACE: lambda d: math.sqrt(2) + OUTSIDE_SCALE * math.sqrt(min(d, 12)) * 2.0**-18
     },
     "worst_pair": _two_directions,
     "adjacencies": (REPLACE,),
@@ -1051,6 +1061,43 @@ TABLE = [
         run=_one_step(_products),
         read=lambda released: np.append(released.columns, released.trace),
         exact=False,
+    ),
+    _case(
+        "power",
+        "pca.power",
+        lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
+        query=_trace,
+        read=_projector,
+        norm="l2",
+        sensitivity=ONE,
+        worst_pair=_long_and_short,
+    ),
+    _case(
+        "power on directions",
+        "pca.power",
+        lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
+        query=lambda rows, adjacency: (_moment_columns if adjacency is REPLACE else _trace)(
+            rows, adjacency
+        ),
+        run=_on_directions,
+        read=_projector,
+        norm="l2",
+        sensitivity={REPLACE: _moment_columns_sensitivity(math.sqrt(2), 2), ADD: lambda d: 1.0},
+        worst_pair=_two_directions,
+    ),
+    _case(
+        "gaussian on columns",
+        "pca.power",
+        lambda mu, d, k: GaussianNoise(mu=mu),
+        query=_moment_columns,
+        run=_one_step(_moment_columns),
+        read=lambda released: released.values.ravel(),
+        norm="l2",
+        sensitivity={
+            REPLACE: _moment_columns_sensitivity(math.sqrt(2), 2),
+            ADD: _moment_columns_sensitivity(1.0, 1),
+        },
+        worst_pair=_two_directions,
     ),
     _case(
         "shuffled-oja",

@@ -24,6 +24,7 @@ from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.power import NoisyPower
 from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
@@ -69,6 +70,7 @@ __all__ = [
     "Lifted",
     "Located",
     "Mechanism",
+    "NoisyPower",
     "Paired",
     "PrivateEigenvalues",
     "PrivateGap",
