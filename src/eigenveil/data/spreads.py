@@ -86,5 +86,4 @@ def _spread(differences: NDArray[np.float64]) -> float:
     pairs, d, _ = differences.shape
     columns = differences.transpose(2, 1, 0) if pairs > d else differences.transpose(2, 0, 1)
     gram = columns @ columns.transpose(0, 2, 1)  # the smaller of the two with these eigenvalues
-    largest = float(np.linalg.eigvalsh(gram)[:, -1].max())
-    return largest / (2.0 * pairs)
+    return float(np.linalg.eigvalsh(gram)[:, -1].max() / (2 * pairs))

@@ -62,6 +62,7 @@ __all__ = [
     "boxed_mean",
     "halves",
     "printed_cost",
+    "root_spread",
 ]
 
 Composition = Literal["basic", "advanced"]
@@ -83,6 +84,11 @@ def halves(batch: Records) -> tuple[Records, Records]:
     return batch.slice(0, middle), batch.slice(middle, size)
 
 
+def root_spread(spread: float, clip: Clip) -> float:
+    """A width for bins and boxes, never zero."""
+    return max(math.sqrt(spread), clip.radius**2 * FINEST)
+
+
 def boxed_mean(
     noise: GaussianNoise,
     records: Records,
@@ -92,10 +98,14 @@ def boxed_mean(
     width: float,
     zeta: float,
     away: NDArray[np.float64],
+    margin: float = 0.0,
 ) -> NoisyVector:
-    """Mean of AQ in a box about the centre of ``view``; ``width`` is the root of the spread."""
+    """Mean of AQ in a box about the centre of ``view``.
+
+    ``width`` is the root of the spread, ``margin`` what the centre may be off by.
+    """
     size = len(records.records) * view.basis.size
-    half_width = _REACH * width * math.log(size / zeta)
+    half_width = margin + _REACH * width * math.log(size / zeta)
     noisy = gate.draw(noise, box_sum(records, clip, view, gate.adjacency, half_width, away))
     values = noisy.values if view.centre is None else noisy.values + view.centre
     return NoisyVector(values - away.T @ (away @ values), noisy.deviation, noisy.largest)
@@ -207,7 +217,7 @@ class TruncatedMean:
             )
         first, second = halves(batch)
         spread = self.spread.estimate(first, clip, view, gate, away)
-        width = max(math.sqrt(spread), clip.radius**2 * FINEST)  # never zero
+        width = root_spread(spread, clip)
         bins = _WIDTHS[self.centre.composition] * width
         query = coordinate_counts(second, clip, view, gate.adjacency, bins, away)
         centre = gate.draw(self.centre, query)

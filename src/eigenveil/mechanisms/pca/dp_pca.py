@@ -8,9 +8,10 @@ Records are used once: all batches together cost what one does. Proof: docs/proo
 
 Differences from the source
 ---------------------------
-1. The learning rate is that of `one_pass`, which needs no spectrum.
-2. Batches grow by a factor of two, from the smallest in which the histograms can show anything.
-3. Those of `truncated_mean`.
+1. The learning rate is that of `one_pass`, which needs no spectrum; ``schedule`` is the source's.
+2. Those of `truncated_mean`.
+3. No batch is smaller than the histograms need to show anything; by default there are log n equal
+   ones, or as many as that leaves.
 4. The trace of rows, which the learning rate looks at, is bought on the half of the first batch
    that pays for no mean.
 """
@@ -29,7 +30,7 @@ from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.updates import View
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import GROWTH, Iterate, OnePass
+from eigenveil.mechanisms.pca.one_pass import STEPS, Iterate, OnePass, Schedule
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.mechanisms.truncated_mean import Composition, TruncatedMean, halves
 from eigenveil.privacy.cost import Cost
@@ -59,10 +60,17 @@ class DPPCA(OnePass):
         *,
         composition: Composition = "advanced",
         batch_size: int | None = None,
+        schedule: Schedule | None = None,
     ) -> Self:
         """For an allotment of `printed_cost`."""
         mean = TruncatedMean.build(epsilon, delta, composition)
-        return cls(mu=mean.noise.mu, n_components=n_components, batch_size=batch_size, mean=mean)
+        return cls(
+            mu=mean.noise.mu,
+            n_components=n_components,
+            batch_size=batch_size,
+            schedule=schedule,
+            mean=mean,
+        )
 
     def cost(self) -> Cost:
         """Of one batch, and so of all."""
@@ -76,6 +84,17 @@ class DPPCA(OnePass):
         """As many as the histograms of all coordinates need."""
         return self.batch_size or self.mean.needed_records(d)
 
+    def sizes(self, n: int, d: int) -> list[int]:
+        """Records in each batch of a table of ``n``."""
+        if self.batch_size is not None:
+            return OnePass.sizes(self, n, d)
+        steps = max(1, min(round(math.log(n)), n // self.first_batch(d)))
+        return [n * (t + 1) // steps - n * t // steps for t in range(steps)]
+
+    def needed_records(self, d: int) -> int:
+        """Fewest records that can be used."""
+        return self.batch_size or STEPS * self.first_batch(d)
+
     def check_records(self, d: int, n: int | None) -> None:
         """Refuse batches too small, before anything is charged."""
         needed = self.mean.needed_records(d)
@@ -84,7 +103,7 @@ class DPPCA(OnePass):
                 f"{self.name!r} needs batches of {needed} records at least for {d} columns at this "
                 "budget: give a larger batch_size or a larger budget"
             )
-        super(DPPCA, self).check_records(d, n)
+        OnePass.check_records(self, d, n)
 
     def advance(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
         """One batch, the trace on the way; what is left at the end of a stream is left out."""
@@ -105,27 +124,19 @@ class DPPCA(OnePass):
         iterate = self.start(d, clip, gate)
         if len(away):  # what the trace leaves to other directions is not known
             iterate = replace(iterate, basis=_outside(iterate.basis, away), trace=math.nan)
-        for start, stop in self._bounds(d, n):
-            iterate = self._advance(iterate, records.slice(start, stop), clip, gate, away)
+        used = 0
+        for size in self.sizes(n, d):
+            iterate = self._advance(iterate, records.slice(used, used + size), clip, gate, away)
+            used += size
         direction = iterate.basis[:, 0]
         value = float(direction @ iterate.image[:, 0])
         return direction, value, math.sqrt(iterate.noise_variance)
-
-    def _bounds(self, d: int, n: int) -> list[tuple[int, int]]:
-        """Of batches inside n records, as in `run`; the last one ends with them."""
-        first = self.first_batch(d)
-        if self.batch_size is not None:
-            cuts = list(range(0, n - first + 1, first))
-        else:
-            steps = max(1, int(math.log(n / first + 1, GROWTH)))
-            cuts = [n * (GROWTH**t - 1) // (GROWTH**steps - 1) for t in range(steps)]
-        return list(zip(cuts, [*cuts[1:], n], strict=True))
 
     def _advance(
         self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate, away: NDArray[np.float64]
     ) -> Iterate:
         too_small = len(batch.records) < self.mean.needed_records(len(iterate.basis))
-        if too_small and iterate.steps:
+        if too_small and iterate.steps:  # the end of a stream
             return iterate
         first, _ = halves(batch)
         if math.isnan(iterate.trace) and not isinstance(first, MatrixBatch) and not len(away):
@@ -138,7 +149,9 @@ class DPPCA(OnePass):
         self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate, away: NDArray[np.float64]
     ) -> Iterate:
         noisy = self.mean.estimate(batch, clip, View(iterate.basis), gate, away)
-        moved = iterate.corrected(noisy.values - iterate.image, noisy.deviation, batch, 1)
+        moved = iterate.corrected(
+            noisy.values - iterate.image, noisy.deviation, batch, self.schedule
+        )
         return replace(moved, basis=_outside(moved.basis, away))
 
 

@@ -47,7 +47,7 @@ __all__ = ["Iterate", "OnePass", "Schedule"]
 GROWTH = 2  # of batches
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _FEWEST = 32  # records of a first batch
-_STEPS = 3  # batches at least, or there is nothing to correct
+STEPS = 3  # batches at least, or there is nothing to correct
 
 
 class Schedule(Protocol):
@@ -216,14 +216,14 @@ class OnePass(ABC):
         if self.batch_size is not None:
             size = self.batch_size
             return [min(size, n - start) for start in range(0, n, size)]
-        steps = max(_STEPS, int(math.log(n / self.first_batch(d) + 1, GROWTH)))
+        steps = max(STEPS, int(math.log(n / self.first_batch(d) + 1, GROWTH)))
         sizes = [n * GROWTH**step // (GROWTH**steps - 1) for step in range(steps)]
         sizes[-1] += n - sum(sizes)
         return sizes
 
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
-        return self.batch_size or _first(d, self.mu) * (GROWTH**_STEPS - 1)
+        return self.batch_size or _first(d, self.mu) * (GROWTH**STEPS - 1)
 
     def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
         """A random basis."""
