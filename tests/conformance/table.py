@@ -1338,6 +1338,7 @@ TABLE = [
         strength_of=lambda cost: cost.epsilon,
         ledger={"epsilon": 50.0, "delta": 0.5},
         may_coincide=True,
+        trials=300,
         shows=False,
         adjacencies=(REPLACE,),
     ),

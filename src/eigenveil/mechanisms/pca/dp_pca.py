@@ -10,8 +10,7 @@ Differences from the source
 ---------------------------
 1. The learning rate is that of `one_pass`, which needs no spectrum; ``schedule`` is the source's.
 2. Those of `truncated_mean`.
-3. No batch is smaller than the histograms need to show anything; by default there are log n equal
-   ones, or as many as that leaves.
+3. Batches grow as in `one_pass`, from the smallest in which the histograms show anything.
 4. The trace of rows, which the learning rate looks at, is bought on the half of the first batch
    that pays for no mean.
 """
@@ -30,7 +29,7 @@ from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.updates import View
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import STEPS, Iterate, OnePass, Schedule
+from eigenveil.mechanisms.pca.one_pass import GROWTH, STEPS, Iterate, OnePass, Schedule
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.mechanisms.truncated_mean import Composition, TruncatedMean, halves
 from eigenveil.privacy.cost import Cost
@@ -84,16 +83,9 @@ class DPPCA(OnePass):
         """As many as the histograms of all coordinates need."""
         return self.batch_size or self.mean.needed_records(d)
 
-    def sizes(self, n: int, d: int) -> list[int]:
-        """Records in each batch of a table of ``n``."""
-        if self.batch_size is not None:
-            return OnePass.sizes(self, n, d)
-        steps = max(1, min(round(math.log(n)), n // self.first_batch(d)))
-        return [n * (t + 1) // steps - n * t // steps for t in range(steps)]
-
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
-        return self.batch_size or STEPS * self.first_batch(d)
+        return self.batch_size or self.first_batch(d) * (GROWTH**STEPS - 1)
 
     def check_records(self, d: int, n: int | None) -> None:
         """Refuse batches too small, before anything is charged."""
