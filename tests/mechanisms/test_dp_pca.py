@@ -91,7 +91,7 @@ def test_refusals_come_before_the_charge(tmp_path):
     with pytest.raises(InvalidDataError, match=f"needs {needed} records"):
         mechanism.run(open_rows(spiked(needed - 1)), CLIP, gate(mechanism, ledger=ledger))
     small = DPPCA.build(1.0, 0.01, batch_size=100)
-    with pytest.raises(InvalidParameterError, match=f"batches of {needed // 7} records"):
+    with pytest.raises(InvalidParameterError, match=f"batches of {needed // 9} records"):
         small.run(open_rows(spiked(500)), CLIP, gate(small, ledger=ledger))
     assert ledger.entries == ()
     with pytest.raises(InvalidParameterError, match="'deflation' or 'adaptive-oja'"):
@@ -125,6 +125,10 @@ class Told:
 
     def cost(self):
         return Gaussian(1.0)
+
+    def check_records(self, d, n):
+        if n < 3:
+            raise InvalidDataError("needs 3 records")
 
     def direction(self, records, clip, gate, away):
         self.given.append((records.records, away.copy()))
@@ -160,10 +164,14 @@ def test_two_components_of_matrices():
     assert (found.reliability > 0.9).all()
 
 
-def test_deflation_needs_to_know_how_many_records_there_are():
+def test_deflation_needs_to_know_how_many_records_there_are(tmp_path):
     mechanism = Deflation(inner=Told(), n_components=2)
+    ledger = Ledger.create(tmp_path / "l", rho=10.0, adjacency=Adjacency.REPLACE_ONE)
     with pytest.raises(InvalidDataError, match="must know their number"):
         mechanism.run(open_rows(iter([spiked(10)])), CLIP, gate(mechanism))
+    with pytest.raises(InvalidDataError, match="needs 3 records"):
+        mechanism.run(open_rows(spiked(5)), CLIP, gate(mechanism, ledger=ledger))
+    assert ledger.entries == ()
     with pytest.raises(InvalidDataError, match="a record at least for every component"):
         mechanism.run(open_rows(spiked(1)), CLIP, gate(mechanism))
     beyond = Deflation(inner=Told(), n_components=5)
@@ -175,7 +183,7 @@ def test_deflation_needs_to_know_how_many_records_there_are():
 def test_forms_of_adaptive_oja(form):
     mechanism = AdaptiveOja.build(1.0, 2, form=form, delta=0.01)
     assert mechanism.cost() == printed_cost(1.0, 0.01)
-    source = MatrixSource([planes(8 * mechanism.first_batch(D))], D)
+    source = MatrixSource([planes(15 * mechanism.first_batch(D))], D)
     found = mechanism.run(source, CLIP, gate(mechanism))
     assert off(found.components, 2) < 0.1
     assert found.eigenvalues == pytest.approx([1.0, 0.5], abs=0.1)

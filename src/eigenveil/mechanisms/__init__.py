@@ -24,6 +24,7 @@ from eigenveil.mechanisms.pca.dp_pca import DPPCA
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
+from eigenveil.mechanisms.pca.oja import PrivateOja
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.staged import Staged, Variances
@@ -75,6 +76,7 @@ __all__ = [
     "PrivateGap",
     "PrivateMean",
     "PrivateNoiseVariance",
+    "PrivateOja",
     "PrivateQuantile",
     "PrivateRadius",
     "PrivateRank",

@@ -42,7 +42,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms.additive import GaussianNoise, NoisyVector
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import GROWTH, STEPS, Iterate, OnePass, Schedule
+from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, Schedule
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.mechanisms.truncated_mean import TruncatedMean, boxed_mean, halves, root_spread
 from eigenveil.privacy.accounting import compose, split
@@ -52,6 +52,7 @@ __all__ = ["AdaptiveOja", "Form"]
 
 Form = Literal["ball", "box", "printed"]
 _ROUGH = 0.1  # of mu^2 for the centre of a box
+_GROWTH = 9  # of a table over its first batch, by `sizes`: three batches
 _RANGE = 0.25  # epsilon of the quantile over mu: a sixteenth of mu^2
 _LEVEL = 0.75  # of the quantile; lower where records are few
 _SCALES = 16.0  # of the search's noise: what a bracket beyond all records should miss
@@ -128,7 +129,7 @@ class AdaptiveOja(OnePass):
         """Fewest records that can be used."""
         if self.form == "ball":
             return OnePass.needed_records(self, d)
-        return self.batch_size or self.first_batch(d) * (GROWTH**STEPS - 1)
+        return _GROWTH * self.first_batch(d) if self.batch_size is None else 2 * self.batch_size
 
     def check_records(self, d: int, n: int | None) -> None:
         """Refuse too few, before anything is charged."""
@@ -158,7 +159,7 @@ class AdaptiveOja(OnePass):
 
     def view(self, iterate: Iterate) -> View:
         """What a step looks at."""
-        return View(iterate.basis, iterate.image)
+        return View(iterate.basis, iterate.image, weighted=True)
 
     def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
         """Correct the estimate by one batch."""
@@ -172,7 +173,7 @@ class AdaptiveOja(OnePass):
         radius = self._radius(batch, clip, view, gate)
         query = update_sum(batch, clip, view, gate.adjacency, radius)
         noisy = gate.draw(GaussianNoise(mu=self.mu), query)
-        new = iterate.corrected(noisy.values, noisy.deviation, batch, self.schedule)
+        new = iterate.corrected(view.restored(noisy.values), noisy.deviation, batch, self.schedule)
         return new.narrowed(self.n_components) if self._settled(iterate, new) else new
 
     def _boxed(

@@ -25,11 +25,11 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Batches, Records
+from eigenveil.data.batches import Batches, Records, check_batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.source import RowSource
+from eigenveil.data.source import RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
@@ -49,6 +49,10 @@ class RankOne(Protocol):
 
     def cost(self) -> Cost:
         """Of all records that it is given."""
+        ...
+
+    def check_records(self, d: int, n: int | None) -> None:
+        """Refuse too few, before anything is charged."""
         ...
 
     def direction(
@@ -77,10 +81,14 @@ class Deflation:
         d, k = source.n_columns, self.n_components
         if k > d:
             raise InvalidParameterError(f"{d} columns have no more than {d} components")
-        reader = Batches(source, gate.adjacency)
+        check_batches(source, gate.adjacency)
         size = _count(source) // k
         if size == 0:
             raise InvalidDataError(f"{self.name!r} needs a record at least for every component")
+        self.inner.check_records(d, size)
+        if not isinstance(source, MatrixSource):
+            source = shuffled(source, gate.order, clip.check)
+        reader = Batches(source, gate.adjacency)
         found = np.empty((0, d))
         values, deviations = np.empty(0), np.empty(0)
         for _ in range(k):

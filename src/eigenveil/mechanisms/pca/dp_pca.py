@@ -29,12 +29,14 @@ from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.updates import View
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import GROWTH, STEPS, Iterate, OnePass, Schedule
+from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, Schedule
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.mechanisms.truncated_mean import Composition, TruncatedMean, halves
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["DPPCA"]
+
+_GROWTH = 9  # of a table over its first batch, by `sizes`: three batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ class DPPCA(OnePass):
 
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
-        return self.batch_size or self.first_batch(d) * (GROWTH**STEPS - 1)
+        return self.batch_size or _GROWTH * self.first_batch(d)
 
     def check_records(self, d: int, n: int | None) -> None:
         """Refuse batches too small, before anything is charged."""

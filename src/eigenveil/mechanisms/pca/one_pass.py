@@ -11,9 +11,9 @@ The next basis are the leading eigenvectors of M-hat, and its image is M-hat tim
 step of Oja's method, whose learning rate is h over the gap of each direction, so that no spectrum
 need be known. The level l is what the trace leaves to a direction outside Q.
 
-Batches grow by a factor of two, so that the last one has half of the records: every earlier one
-only has to bring the basis near enough for the next. Noise on a mean falls as 1/m, so that h is
-three quarters; for the sampling error, which falls as 1/sqrt(m), such weights lose little.
+Batches grow by a factor of two, and the last one of a table has two thirds of it: every earlier
+one only has to bring the basis near enough for the next. Noise on a mean falls as 1/m, so that h is
+three quarters or more; for the sampling error, which falls as 1/sqrt(m), that loses little.
 Noise on AQ does not grow with the number of columns where records are bounded as a whole, so the
 basis has more columns than are asked for, and a random start meets all directions sooner.
 
@@ -29,11 +29,11 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Batches, Records
+from eigenveil.data.batches import Batches, Records, check_batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows, trace
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import RowSource
+from eigenveil.data.source import RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -45,9 +45,10 @@ from eigenveil.privacy.cost import Cost
 __all__ = ["Iterate", "OnePass", "Schedule"]
 
 GROWTH = 2  # of batches
+_LAST = 2 / 3  # of a table whose end is known, in the last batch
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _FEWEST = 32  # records of a first batch
-STEPS = 3  # batches at least, or there is nothing to correct
+_STEPS = 3  # batches at least, or there is nothing to correct
 
 
 class Schedule(Protocol):
@@ -145,6 +146,7 @@ class Iterate:
         scale = math.sqrt(self.noise_variance)
         hidden = gaps <= scale * (math.sqrt(d) + math.sqrt(p))  # singular values of noise alone
         turned = self.noise_variance / np.where(hidden, 1.0, gaps) ** 2
+        directions = (d - p) + (p - k) / 2  # inside the basis noise is that of a symmetric matrix
         trace = self.trace if not math.isnan(self.trace) else float(np.maximum(values, 0.0).sum())
         return NoisyComponents(
             components=signed(self.basis[:, :k].T),
@@ -152,7 +154,7 @@ class Iterate:
             trace=trace,
             noise_scale=scale,
             law=None,
-            reliability=np.where(hidden, 0.0, 1 / (1 + (d - k) * turned)),
+            reliability=np.where(hidden, 0.0, 1 / (1 + directions * turned)),
         )
 
 
@@ -216,14 +218,16 @@ class OnePass(ABC):
         if self.batch_size is not None:
             size = self.batch_size
             return [min(size, n - start) for start in range(0, n, size)]
-        steps = max(STEPS, int(math.log(n / self.first_batch(d) + 1, GROWTH)))
-        sizes = [n * GROWTH**step // (GROWTH**steps - 1) for step in range(steps)]
-        sizes[-1] += n - sum(sizes)
-        return sizes
+        growing = n - round(_LAST * n)
+        steps = max(_STEPS - 1, int(math.log(growing / self.first_batch(d) + 1, GROWTH)))
+        sizes = [growing * GROWTH**step // (GROWTH**steps - 1) for step in range(steps)]
+        return [*sizes, n - sum(sizes)]
 
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
-        return self.batch_size or _first(d, self.mu) * (GROWTH**STEPS - 1)
+        if self.batch_size is not None:
+            return 2 * self.batch_size  # one of which may go into the trace
+        return _first(d, self.mu) * ((1 << _STEPS) - 1)
 
     def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
         """A random basis."""
@@ -233,10 +237,13 @@ class OnePass(ABC):
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``; the records are read once."""
-        reader = Batches(source, gate.adjacency)
+        check_batches(source, gate.adjacency)
         d = source.n_columns
         n = _count(source) if source.rereadable else None
         self.check_records(d, n)
+        if not isinstance(source, MatrixSource):
+            source = shuffled(source, gate.order, clip.check)
+        reader = Batches(source, gate.adjacency)
         iterate = self.start(d, clip, gate)
         sizes = None if n is None else iter(self.sizes(n, d))
         while True:
@@ -245,8 +252,8 @@ class OnePass(ABC):
             if batch is None:
                 break
             iterate = self.advance(iterate, batch, clip, gate)
-        if iterate.records == 0:
-            raise InvalidDataError("the table has no rows: check the file, the filter or the path")
+        if math.isinf(iterate.noise_variance):  # a stream that ended before the first step
+            self.check_records(d, iterate.records)
         return iterate.components(self.n_components)
 
     def advance(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
