@@ -16,6 +16,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms import DPPCA, Deflation, GaussianNoise
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
 from eigenveil.mechanisms.truncated_mean import printed_cost
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
@@ -146,6 +147,22 @@ def test_every_component_has_records_of_its_own():
     assert np.allclose(found.components @ found.components.T, np.eye(3), atol=1e-14)
     assert found.eigenvalues.tolist() == [1.0, 1 / 2, 1 / 3]
     assert mechanism.cost() == told.cost()
+
+
+def test_shuffled_passes_one_after_the_other():
+    """k-DP-Ojas; two random directions are further off with probability above 0.95."""
+    n = 80_000
+    rows = spiked(n, 0.05)
+    rows[:, 1] += np.random.default_rng(1).choice([-0.7, 0.7], n)
+    inner = ShuffledOja(epsilon=2.0, delta=0.01, n_records=n // 2)
+    mechanism = Deflation(inner=inner, n_components=2)
+    found = mechanism.run(open_rows(rows), CLIP, gate(mechanism))
+    assert off(found.components, 2) < 0.3
+    assert found.eigenvalues == pytest.approx([1.0, 0.49], abs=0.2)
+    assert found.noise_scale > 0
+    other = Deflation(inner=inner, n_components=3)
+    with pytest.raises(InvalidDataError, match="give their number"):
+        other.run(open_rows(rows), CLIP, gate(other))
 
 
 def planes(n, seed=0):
