@@ -56,6 +56,7 @@ from eigenveil.privacy.calibrate import noise_scale, strength
 from eigenveil.privacy.cost import Approx, Cost, Gaussian
 
 __all__ = [
+    "ADVANCED_UP_TO",
     "Composition",
     "CoordinateCentre",
     "TruncatedMean",
@@ -67,6 +68,7 @@ __all__ = [
 
 Composition = Literal["basic", "advanced"]
 _LARGEST = 0.9  # epsilon of Lemma B.4
+ADVANCED_UP_TO = 2 * _LARGEST  # of which histograms have half
 _WIDTHS: dict[Composition, float] = {"basic": 1.0, "advanced": 2**0.25 * math.log(25)}
 _FULLEST = 0.32  # share of records in the fullest bin, by [DPPCA], proof of Lemma 6.2
 _REACH = 3.0  # of the box, in roots of the spread and logarithms

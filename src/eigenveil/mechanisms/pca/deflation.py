@@ -76,16 +76,26 @@ class Deflation:
         """Of one part of the records, and so of all."""
         return self.inner.cost()
 
+    def check_records(self, d: int, n: int | None) -> None:
+        """Refuse too few, before anything is charged."""
+        if n is None:
+            raise _unknown()
+        if n < self.n_components:
+            raise InvalidDataError(f"{self.name!r} needs a record at least for every component")
+        try:
+            self.inner.check_records(d, n // self.n_components)
+        except InvalidDataError as error:
+            raise InvalidDataError(f"for each of its components {error}") from None
+
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``."""
         d, k = source.n_columns, self.n_components
         if k > d:
             raise InvalidParameterError(f"{d} columns have no more than {d} components")
         check_batches(source, gate.adjacency)
-        size = _count(source) // k
-        if size == 0:
-            raise InvalidDataError(f"{self.name!r} needs a record at least for every component")
-        self.inner.check_records(d, size)
+        n = _count(source)
+        self.check_records(d, n)
+        size = n // k
         if not isinstance(source, MatrixSource):
             source = shuffled(source, gate.order, clip.check)
         reader = Batches(source, gate.adjacency)
@@ -113,10 +123,14 @@ class Deflation:
 
 def _count(source: RowSource | MatrixSource) -> int:
     if not source.rereadable:
-        raise InvalidDataError(
-            "'deflation' divides the records among components and must know their number: give a "
-            "table that can be read twice, or choose mechanism='adaptive-oja'"
-        )
+        raise _unknown()
     if isinstance(source, MatrixSource):
         return sum(len(chunk) for chunk in source.chunks())
     return public_rows(source)
+
+
+def _unknown() -> InvalidDataError:
+    return InvalidDataError(
+        "'deflation' divides the records among components and must know their number: give a "
+        "table that can be read twice, or choose mechanism='adaptive-oja'"
+    )
