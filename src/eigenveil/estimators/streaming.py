@@ -28,8 +28,10 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.located import Located
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.oja import PrivateOja
-from eigenveil.mechanisms.pca.one_pass import OnePass
+from eigenveil.mechanisms.pca.one_pass import GROWTH, OnePass
+from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
@@ -44,8 +46,9 @@ from eigenveil.release.storage import require_outside
 __all__ = ["StreamingPCA"]
 
 # Records of the batch that buys the centre: searches for a distance at 64/n (`located`), and an
-# error of about a tenth of the spread.
-_CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 40.0, 32
+# error of about a twentieth of the spread.
+_CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
+_STEPS = 3  # batches that grow, at least, or a random start would show
 _FIXED = (
     "n_components",
     "epsilon",
@@ -101,9 +104,11 @@ class _Plan:
     @property
     def needed(self) -> int:
         """Fewest records of a stream that can be finished."""
-        records = self.centre_records + self.method.needed_records(self.d)
-        buys_trace = not self.stated.clip.normalise and self.method.batch_size is not None
-        return records + (self.method.first_batch(self.d) if buys_trace else 0)
+        if self.method.batch_size is None:
+            batches: int = sum(GROWTH**step for step in range(_STEPS))
+        else:
+            batches = 1 if self.stated.clip.normalise else 2  # of which the first buys the trace
+        return self.centre_records + batches * self.method.first_batch(self.d)
 
     def next_size(self, stream: Stream) -> int:
         """Records of the next batch."""
@@ -137,13 +142,15 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         How many components to release.
     epsilon, delta, rho : float, optional
         The budget of the whole stream: ``epsilon`` and ``delta``, or ``rho`` alone.
-    mechanism : {"oja"}
-        How the components are corrected by a batch.
+    mechanism : {"oja", "adaptive-oja", "tangent-oja"}
+        How a batch corrects the components. The noise of ``"adaptive-oja"`` follows how far records
+        lie from what earlier batches released; ``"tangent-oja"`` looks at what turns the
+        components only, once they have settled.
     row_norm : float, optional
         Public clipping distance of a row from the centre. By default rows are scaled to unit
         length about the centre, so that no bound is needed and only directions count.
     assume_centered : bool
-        Take the origin as the centre. By default the first max(360, 40 sqrt(d))/mu records buy a
+        Take the origin as the centre. By default the first max(360, 80 sqrt(d))/mu records buy a
         private centre and are used for nothing else.
     batch_size : int, optional
         Records in every batch. By default batches double, so that the last one has half of the
@@ -200,6 +207,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
 
     methods: ClassVar[Mapping[str, Build]] = {
         "oja": lambda mu, k, size: PrivateOja(mu=mu, n_components=k, batch_size=size),
+        "adaptive-oja": lambda mu, k, size: AdaptiveOja.build(mu, k, batch_size=size),
+        "tangent-oja": lambda mu, k, size: TangentOja.build(mu, k, batch_size=size),
     }
     subject = "clipping"
     shrink = 1.0
@@ -435,7 +444,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         if records < plan.needed:
             raise InvalidDataError(
                 f"{self.mechanism!r} needs {plan.needed} records at least for {plan.d} columns at "
-                "this budget: hand over more, or start a stream with a larger budget"
+                f"this budget, and there are n_samples = {records}: hand over more, or start a "
+                "stream with a larger budget"
             )
 
     # Public numbers, and what is charged for.
@@ -525,7 +535,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         """What was released so far; no record is in reach of it."""
         self.n_samples_, self.n_buffered_ = stream.used, stream.buffered
         iterate = stream.iterate
-        if iterate is None or not iterate.image.any():  # nothing but a centre or a trace yet
+        if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
             return
         noisy = iterate.components(plan.method.n_components)
         positive = np.maximum(noisy.eigenvalues, 0.0)
@@ -536,7 +546,6 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         self.n_components_ = len(noisy.components)
         self.explained_variance_ratio_ = positive / whole
         self.explained_variance_ = positive * unit
-        # A random start may still show: three batches at least.
         settled = stream.used >= plan.needed
         self.reliability_ = noisy.reliability if settled else np.zeros(self.n_components_)
         self.distinguishable_ = self.reliability_ > 0
