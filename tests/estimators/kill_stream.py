@@ -79,7 +79,7 @@ def forget():
         plan.step(stream, stream.take(size), gate)
         stream.used += size
         stream.entry = gate.entry.hash
-        self._keep(stream)
+        self._keep(stream, records=True)
 
     StreamingPCA._step = step
 

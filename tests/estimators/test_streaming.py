@@ -118,10 +118,7 @@ def test_the_components_are_found(mechanism, options):
     assert scores == pytest.approx((rows - pca.mean_) @ pca.components_.T)
     assert pca.inverse_transform(scores).shape == rows.shape
     if "row_norm" in options:  # pulled in nearer than stated by the others
-        expected = (
-            pytest.approx(36.0, rel=0.2) if mechanism == "oja" else pytest.approx(26, rel=0.4)
-        )
-        assert pca.explained_variance_[0] == expected
+        assert (29 if mechanism == "oja" else 15) < pca.explained_variance_[0] < 43
     else:
         assert pca.explained_variance_.sum() <= 1.0
 
@@ -497,7 +494,11 @@ def test_the_state_is_for_its_owner(tmp_path):
     assert stat.S_IMODE(state.stat().st_mode) == 0o600
     document = json.loads(zipfile.ZipFile(state).read("state.json"))
     assert document["notice"].startswith("PRIVATE")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["state", "state.lock"]
+    (records,) = tmp_path.glob("state.*.rows")
+    assert stat.S_IMODE(records.stat().st_mode) == 0o600
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == sorted(["state", "state.lock", records.name])
+    assert np.array_equal(np.load(records), table(300)[256:])  # those that were used are gone
     assert "_stream" not in vars(pca)  # no record stays in memory
     folder = pca.release_.save(tmp_path / "release")
     with pytest.raises(InvalidParameterError, match="is a release folder"):
@@ -511,8 +512,8 @@ def test_a_saved_release_holds_no_row_and_no_digest(tmp_path):
     assert pca.n_buffered_ == 44
     folder = pca.release_.save(tmp_path / "release")
     held = b"".join(path.read_bytes() for path in folder.iterdir())
-    kept = zipfile.ZipFile(state).read("arrays.npz")
-    assert rows[-44:].tobytes() in kept  # so the search below would find them
+    (records,) = tmp_path.glob("state.*.rows")
+    assert rows[-1].tobytes() in records.read_bytes()  # so the search below would find them
     for row in rows:
         assert row.tobytes() not in held
         assert repr(float(row[0])).encode() not in held
@@ -568,12 +569,17 @@ def test_a_ledger_without_the_charge_is_refused(tmp_path):
     assert ledger.entries == ()
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other", "swap"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other", "swap", "rows", "no rows"])
 def test_a_damaged_state_is_refused(damage, tmp_path):
     state = tmp_path / "state"
     StreamingPCA(1, **STRONG, state=state).partial_fit(table(300))
     data = bytearray(state.read_bytes())
-    if damage == "cut":
+    (records,) = tmp_path.glob("state.*.rows")
+    if damage == "rows":
+        records.write_bytes(records.read_bytes()[:-1] + b"x")
+    elif damage == "no rows":
+        records.unlink()
+    elif damage == "cut":
         data = data[: len(data) // 2]
     elif damage == "flip":
         data[len(data) // 2] ^= 1
@@ -654,6 +660,7 @@ def test_an_error_in_a_step_loses_that_batch_only(tmp_path, ledger, monkeypatch)
     pca.partial_fit(table(150, seed=1), batch="two")
     left = Stream.load(state)
     assert (left.spent, left.used, left.buffered) == (288, 256, 12)
+    assert pca.n_lost_ == 32
     assert len(ledger.entries) == 1
 
 

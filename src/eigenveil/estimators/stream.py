@@ -1,14 +1,16 @@
-"""Where a stream of records stands, in memory and in a file.
+"""Where a stream of records stands, in memory and on disk.
 
-The file is private: it holds the records that wait for the next batch, and digests of those that
-came. It is one uncompressed zip of ``state.json``, ``arrays.npz`` (no pickle) and ``SHA256SUMS``,
-readable by its owner only and replaced as a whole, so that a crash leaves the old or the new one.
+The state is private. It is one uncompressed zip of ``state.json``, ``arrays.npz`` (no pickle) and
+``SHA256SUMS``, with labels and digests of what came; beside it lie the records that wait for the
+next batch, in a file that the state names and knows the sum of. Both are readable by their owner
+only and replaced as a whole, so that a crash leaves the old or the new ones.
 
 Write-ahead: records are noted as spent before noise is drawn on them. A crash in between loses that
 batch; no record is used twice. Restoring an old copy of the file would use records again: that it
 cannot notice. Proof: docs/proofs/streaming.md.
 """
 
+import glob
 import hashlib
 import io
 import json
@@ -33,12 +35,24 @@ from eigenveil.release import storage
 __all__ = ["FEWEST_COMPARED", "Stream", "digest", "locked"]
 
 FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
-_FORMAT = "eigenveil-stream/1"
+_FORMAT = "eigenveil-stream/1"  # another one where Iterate has other fields
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
 )
-_NOTED = ("name", "settings", "ledger", "entry", "spent", "used", "exact", "finished")
+_NOTED = (
+    "name",
+    "settings",
+    "ledger",
+    "entry",
+    "spent",
+    "used",
+    "exact",
+    "finished",
+    "rows",
+    "labels",
+    "digests",
+)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -59,6 +73,8 @@ class Stream:
         Records that were handed to batches, and those of them that something was learnt from.
     centre, iterate : array, Iterate or None
         What was released so far.
+    rows : dict or None
+        The file of records beside the state: its name, its sum, and the number of its first record.
     labels, digests : lists of str
         Of what arrived.
     waiting : list of arrays
@@ -78,6 +94,7 @@ class Stream:
     finished: bool = False
     centre: NDArray[np.float64] | None = None
     iterate: Iterate | None = None
+    rows: dict[str, Any] | None = None
     labels: list[str] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
     waiting: list[NDArray[np.float64]] = field(default_factory=list)
@@ -120,11 +137,14 @@ class Stream:
         self.spent += size
         return batch
 
-    def save(self, path: Path) -> None:
-        """Replace the file durably."""
-        arrays: dict[str, Any] = {
-            "waiting": np.concatenate([np.empty((0, self.settings["n_features"])), *self.waiting])
-        }
+    def save(self, path: Path, *, records: bool) -> None:
+        """Replace the state durably; and the file of ``records``, where some came or went.
+
+        Without, those that were spent meanwhile stay in it, and are known to be.
+        """
+        if records:
+            self._save_records(path)
+        arrays: dict[str, Any] = {}
         if self.centre is not None:
             arrays["centre"] = self.centre
         if self.iterate is not None:
@@ -136,8 +156,6 @@ class Stream:
             "format": _FORMAT,
             "notice": _NOTICE,
             **{name: getattr(self, name) for name in _NOTED},
-            "labels": self.labels,
-            "digests": self.digests,
         }
         content = {
             "state.json": (json.dumps(document, indent=2, allow_nan=False) + "\n").encode(),
@@ -145,6 +163,24 @@ class Stream:
         }
         content[storage.SUMS] = _sums(content)
         _replace(path, storage.zipped(content))
+        if records:
+            _remove(path, keep=None if self.rows is None else self.rows["file"])
+
+    def _save_records(self, path: Path) -> None:
+        if not self.waiting:
+            self.rows = None
+            return
+        self.waiting = [np.concatenate(self.waiting)]
+        packed = io.BytesIO()
+        np.save(packed, self.waiting[0], allow_pickle=False)
+        data = packed.getvalue()
+        name = f"{path.name}.{secrets.token_hex(4)}.rows"
+        _replace(path.with_name(name), data)
+        self.rows = {
+            "file": name,
+            "first": self.spent,
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
 
     @classmethod
     def load(cls, path: Path) -> "Stream":
@@ -160,9 +196,8 @@ class Stream:
             with np.load(io.BytesIO(content["arrays.npz"]), allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
             iterate = _iterate(arrays)
-            waiting = arrays["waiting"]
             noted = {} if later else {name: document[name] for name in _NOTED}
-            labels, digests = document["labels"], document["digests"]
+            waiting = [] if later else _waiting(path, document["rows"], document["spent"])
         except (OSError, ValueError, KeyError, TypeError, EOFError, VerificationError):
             raise StateError(
                 f"{path.name} is not a whole state of a stream: restore no older copy, which would "
@@ -172,11 +207,9 @@ class Stream:
             raise StateError("the state is of another version of eigenveil: go on with that one")
         return cls(
             **noted,
-            labels=labels,
-            digests=digests,
             centre=arrays.get("centre"),
             iterate=iterate,
-            waiting=[waiting] if len(waiting) else [],
+            waiting=waiting,
         )
 
 
@@ -224,6 +257,24 @@ def _iterate(arrays: dict[str, NDArray[Any]]) -> Iterate | None:
     stored = {each.name: arrays[f"iterate_{each.name}"] for each in fields(Iterate)}
     values: dict[str, Any] = {name: a if a.ndim else a.item() for name, a in stored.items()}
     return Iterate(**values)
+
+
+def _waiting(path: Path, rows: dict[str, Any] | None, spent: int) -> list[NDArray[np.float64]]:
+    """The records that were not spent since their file was written."""
+    if rows is None:
+        return []
+    data = path.with_name(rows["file"]).read_bytes()
+    if hashlib.sha256(data).hexdigest() != rows["sha256"]:
+        raise ValueError
+    left = np.load(io.BytesIO(data), allow_pickle=False)[spent - rows["first"] :]
+    return [left] if len(left) else []
+
+
+def _remove(path: Path, keep: str | None) -> None:
+    """Files of records that no state names any more."""
+    for other in path.parent.glob(f"{glob.escape(path.name)}.*.rows"):
+        if other.name != keep:
+            other.unlink(missing_ok=True)
 
 
 def _sums(content: dict[str, bytes]) -> bytes:

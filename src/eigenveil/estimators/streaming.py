@@ -164,7 +164,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         Charged once for the whole stream, before any noise is drawn.
     state : path, optional
         Where the stream is kept between calls, so that it survives the process. The file is
-        PRIVATE: it holds the records that wait. Each call writes it anew.
+        PRIVATE, and so is the one beside it with the records that wait, written by each call.
     random_state : int, optional
         Seed of a simulation. A seeded stream is marked as not private.
 
@@ -185,6 +185,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         The released centre, and ones.
     n_samples_, n_buffered_ : int
         Records that were used, and records that wait; both are public.
+    n_lost_ : int
+        Records of batches that an error or a crash cut off: spent, and nothing learnt from them.
     n_components_ : int
         Number of components.
     noise_scale_, noise_floor_ : float
@@ -332,11 +334,11 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             )
         return stream
 
-    def _keep(self, stream: Stream) -> None:
+    def _keep(self, stream: Stream, *, records: bool) -> None:
         if self.state is None:
             self._stream = stream
         else:
-            stream.save(Path(self.state).absolute())
+            stream.save(Path(self.state).absolute(), records=records)
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies have what was released; neither what waits nor the allotment.
@@ -374,7 +376,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
                 self._advance(stream, plan, gate)
         finally:
             if stream.spent or stream.waiting:
-                self._keep(stream)
+                self._keep(stream, records=True)
             self._publish(stream, plan, gate)
 
     def _arriving(self, stream: Stream, X: Any) -> RowSource:
@@ -414,12 +416,14 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
 
     def _advance(self, stream: Stream, plan: _Plan, gate: Gate) -> None:
         """As many steps as there are full batches."""
+        if stream.buffered >= plan.next_size(stream):
+            self._keep(stream, records=True)  # they have arrived, whatever happens next
         while stream.buffered >= (size := plan.next_size(stream)):
             self._step(stream, plan, gate, size)
 
     def _step(self, stream: Stream, plan: _Plan, gate: Gate, size: int) -> None:
         batch = stream.take(size)
-        self._keep(stream)  # spent, whatever happens next
+        self._keep(stream, records=False)  # spent, whatever happens next
         plan.step(stream, batch, gate)
         stream.used += size
         stream.entry = None if gate.entry is None else gate.entry.hash
@@ -437,7 +441,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             if stream.buffered:
                 self._step(stream, plan, gate, stream.buffered)
             stream.finished = True
-            self._keep(stream)
+            self._keep(stream, records=True)
         self._publish(stream, plan, gate)
 
     def _require_enough(self, plan: _Plan, records: int) -> None:
@@ -534,6 +538,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
     def _publish(self, stream: Stream, plan: _Plan, gate: Gate) -> None:
         """What was released so far; no record is in reach of it."""
         self.n_samples_, self.n_buffered_ = stream.used, stream.buffered
+        self.n_lost_ = stream.spent - stream.used
         iterate = stream.iterate
         if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
             return
