@@ -91,7 +91,7 @@ def test_how_records_arrive_does_not_matter():
     """The same batches, whatever the chunks are: the same draws, given the same noise."""
     rows = table(700)
     options = {**STRONG, "random_state": 3}
-    expected = StreamingPCA(2, **options).fit(rows)
+    expected = StreamingPCA(2, **options).partial_fit(rows).finish()
     for size in (50, 333):
         pca = StreamingPCA(2, **options)
         for i in range(0, 700, size):
@@ -132,6 +132,33 @@ def test_a_centre_of_its_own_is_as_good_as_known():
     lost = StreamingPCA(1, **options, assume_centered=True).fit(rows)
     assert found > 0.99
     assert captured_variance(lost.components_, truth) < 0.9
+
+
+def test_fit_does_not_mind_how_a_table_is_sorted():
+    rows = table(20_000, 8)
+    rows = rows[np.argsort(rows[:, 0])]
+    pca = StreamingPCA(1, **BUDGET, random_state=0)
+    assert captured_variance(pca.fit(rows).components_, np.cov(rows.T)) > 0.99
+    assert abs(pca.mean_[0] - 4.0) < 1
+    first = StreamingPCA(1, **BUDGET, random_state=0).partial_fit(rows)
+    assert abs(first.mean_[0] - 4.0) > 5  # a stream is taken as it comes
+
+
+def test_a_fit_that_fails_after_its_charge_is_found_again(tmp_path, ledger, monkeypatch):
+    """The order of the rows is the first thing drawn: the state has the name by then."""
+    state = tmp_path / "state"
+
+    def killed(self, size):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Stream, "take", killed)
+    with pytest.raises(KeyboardInterrupt):
+        StreamingPCA(1, **STRONG, ledger=ledger, state=state).fit(table(300))
+    monkeypatch.undo()
+    assert len(ledger.entries) == 1
+    pca = StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(10, seed=1))
+    assert pca.finish().n_samples_ == 310
+    assert len(ledger.entries) == 1
 
 
 def test_a_stream_that_ends_early_says_how_many_records_it_needs(ledger):
@@ -291,7 +318,7 @@ def test_the_audit_is_silent_and_speaks_of_a_record_in_every_batch():
 
     honest = batches_of_one_record({3})
     assert not honest.violated, str(honest)
-    assert honest.epsilon_lower_bound > 1  # it was attacked at all
+    assert honest.epsilon_lower_bound > 0.5  # it was attacked at all
     assert batches_of_one_record(set(range(5))).violated
 
 

@@ -15,7 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows
-from eigenveil.data.source import ArraySource, Batch, RowSource, is_streamed, open_rows, tables
+from eigenveil.data.source import (
+    ArraySource,
+    Batch,
+    RowSource,
+    is_streamed,
+    open_rows,
+    shuffled,
+    tables,
+)
 from eigenveil.estimators.base import Outcome, PrivateEstimator
 from eigenveil.estimators.bounds import StatedBounds
 from eigenveil.estimators.stream import FEWEST_COMPARED, Stream, digest, locked
@@ -260,7 +268,10 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         return self
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Start afresh, take in all of ``X`` and finish; the budget is spent anew."""
+        """Start afresh, take in all of ``X`` and finish; the budget is spent anew.
+
+        A table in memory is taken in a random order, so that it does not matter how it is sorted.
+        """
         with self._renewed(), self._opened(afresh=True) as stream:
             self._feed(stream, X, None, whole=True)
             self._finish(stream)
@@ -367,6 +378,9 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         except BaseException:
             self.__dict__ = earlier
             raise
+        if whole:
+            self._keep(stream, records=True)  # its name, before an order is drawn and charged
+            source = shuffled(source, gate.order, plan.stated.start.check)
         try:
             for chunk in tables(source):
                 if not source.rereadable:
