@@ -552,6 +552,18 @@ def test_a_saved_release_holds_no_row_and_no_digest(tmp_path):
     assert Release.load(folder).transform(rows) == pytest.approx(pca.transform(rows))
 
 
+def test_states_beside_each_other_do_not_touch(tmp_path):
+    streams = [
+        StreamingPCA(1, **STRONG, state=tmp_path / name)
+        for name in ("a", "a.b", "a.rows", "[ab]", "a.0123abcd")
+    ]
+    for seed in range(3):
+        for pca in streams:
+            pca.partial_fit(table(10, seed=seed))
+    assert [pca.partial_fit(table(1, seed=9)).n_buffered_ for pca in streams] == [31] * 5
+    assert len(list(tmp_path.glob("*.rows"))) == 6  # one each, and the state of that name
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -272,7 +272,7 @@ def _waiting(path: Path, rows: dict[str, Any] | None, spent: int) -> list[NDArra
 
 def _remove(path: Path, keep: str | None) -> None:
     """Files of records that no state names any more."""
-    for other in path.parent.glob(f"{glob.escape(path.name)}.*.rows"):
+    for other in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}.rows"):
         if other.name != keep:
             other.unlink(missing_ok=True)
 

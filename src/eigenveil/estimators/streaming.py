@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import public_rows
 from eigenveil.data.source import (
     ArraySource,
     Batch,
@@ -324,7 +323,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
     def _checked(self, stream: Stream | None) -> Stream:
         """The stream of these parameters, new if there is none."""
         _, ledger = self._noise_and_ledger()
-        name = None if ledger is None else ledger.id
+        payer = None if ledger is None else ledger.id
         given = {name: _plain(getattr(self, name)) for name in _FIXED}
         if stream is None:
             if hasattr(self, "n_samples_"):  # another stream would spend the budget again
@@ -332,14 +331,14 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
                     "the stream is not here: go on with the original of this copy, or with the "
                     "state; a new one takes a new estimator, or fit"
                 )
-            return Stream(settings=given, ledger=name)
+            return Stream(settings=given, ledger=payer)
         for each, value in given.items():
             if stream.settings[each] != value:
                 raise StateError(
                     f"the stream began with another {each}: go on with that one, or start another "
                     "stream"
                 )
-        if stream.ledger != name:
+        if stream.ledger != payer:
             raise LedgerError(
                 "the stream is paid from another ledger, or from none: pass the one it began with"
             )
@@ -420,12 +419,13 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         self, stream: Stream, source: RowSource, plan: _Plan, label: str | None, *, whole: bool
     ) -> None:
         """Read the table once before anything of it is taken."""
-        if whole:
-            self._require_enough(plan, public_rows(source))
-        digests = []
+        records, digests = 0, []
         for chunk in tables(source):
             plan.stated.start.check(chunk)
+            records += len(chunk)
             digests += _digests(chunk)
+        if whole:
+            self._require_enough(plan, records)
         stream.require_new(label, digests)
 
     def _advance(self, stream: Stream, plan: _Plan, gate: Gate) -> None:
