@@ -782,3 +782,5 @@ def test_the_release_is_an_ordinary_one(tmp_path):
     page = (streamed.save(tmp_path / "r") / "report.html").read_text("utf-8")
     assert "all releases of this stream together cost the budget once" in page
     assert streamed.settings["centring"] == "located"
+    clear = streamed.arrays["distinguishable"] > 0
+    assert np.array_equal(streamed.arrays["eigenvalues"] > streamed.settings["noise_floor"], clear)

@@ -584,8 +584,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             result, stream.used, self.mechanism, "", stated, self.privacy_, gate.balance
         )
         settings = self._settings(outcome, noisy.noise_scale, None, unit=unit, error=0.0)
-        edge = math.sqrt(plan.d) + math.sqrt(iterate.basis.shape[1])  # of the noise on the image
-        self.noise_floor_ = (iterate.level + noisy.noise_scale * edge) * unit
+        self.noise_floor_ = iterate.floor * unit
         self.release_ = Release(
             kind="pca",
             mechanism=self.mechanism,

@@ -97,6 +97,13 @@ class Iterate:
         inside = float(np.einsum("ij,ij->", self.basis, self.image))
         return max(0.0, self.trace - inside) / float(d - p)
 
+    @property
+    def floor(self) -> float:
+        """What noise alone, beside an even spectrum, rarely exceeds."""
+        d, p = self.basis.shape
+        even = self.level if math.isnan(self.trace) else max(self.level, self.trace / d)
+        return even + math.sqrt(self.noise_variance) * _noise_norm(d, p)
+
     def values(self, k: int) -> NDArray[np.float64]:
         """Along the leading ``k`` directions."""
         return np.asarray(np.einsum("ij,ij->j", self.basis, self.image)[:k])
@@ -148,12 +155,11 @@ class Iterate:
 
     def components(self, k: int) -> NoisyComponents:
         """The leading ``k`` directions."""
-        d, p = self.basis.shape
+        d = len(self.basis)
         values = self.values(k)
         gaps = values - self.level
         scale = math.sqrt(self.noise_variance)
-        even = self.level if math.isnan(self.trace) else max(self.level, self.trace / d)
-        hidden = values - even <= scale * _noise_norm(d, p)
+        hidden = values <= self.floor
         turned = self.noise_variance / np.where(hidden, 1.0, gaps) ** 2
         trace = self.trace if not math.isnan(self.trace) else float(np.maximum(values, 0.0).sum())
         return NoisyComponents(
