@@ -192,9 +192,10 @@ class OnePass(ABC):
         """Leading components about the centre of ``clip``; the records are read once."""
         reader = Batches(source, gate.adjacency)
         d = source.n_columns
-        self.check_records(d, None if not source.rereadable else _count(source))
+        n = _count(source) if source.rereadable else None
+        self.check_records(d, n)
         iterate = self.start(d, clip, gate)
-        for size in self._sizes(source):
+        for size in self.sizes(n, d):
             batch = reader.take(size)
             if batch is None:
                 break
@@ -224,16 +225,14 @@ class OnePass(ABC):
                 "this budget: give more, a larger budget, or choose mechanism='spherical'"
             )
 
-    def _sizes(self, source: RowSource | MatrixSource) -> Iterator[int]:
+    def sizes(self, n: int | None, d: int) -> Iterator[int]:
         """Of batches; where the number of records is known, they end with it."""
-        d = source.n_columns
         first = self.first_batch(d)
-        if self.batch_size is not None or not source.rereadable:
+        if self.batch_size is not None or n is None:
             growth = 1 if self.batch_size is not None else GROWTH
             while True:
                 yield first
                 first *= growth
-        n = _count(source)
         steps = max(1, int(math.log(n / first + 1, GROWTH)))
         left = n
         for step in range(steps):
