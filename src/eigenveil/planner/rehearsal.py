@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.source import Batch
+from eigenveil.mechanisms.additive import NoisyVector
 from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass
 from eigenveil.numerics.fixedpoint import FixedPoint
@@ -52,7 +53,7 @@ class _Sample(Batch):
 class _Stage(Gate):
     """Draws on simulated rows, for which nothing is spent."""
 
-    def __init__(self, batch: _Sample, noise: NoiseSource, stretch: float) -> None:
+    def __init__(self, batch: _Sample, noise: NoiseSource, groups: Matrix) -> None:
         super().__init__(
             None,  # type: ignore[arg-type]
             label="rehearsal",
@@ -61,23 +62,27 @@ class _Stage(Gate):
             noise=noise,
         )
         self._each = len(batch.records) / batch.n_rows
-        self._wider = math.sqrt(stretch)
+        self._groups = groups
 
     def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
-        """The sum is taken for the whole batch; noise in l2 reaches over all columns."""
-        units = np.rint(query.value.units * self._each).astype(np.int64)
+        """The sum is taken for the whole batch; noise is that of all columns."""
         assert query.records is not None  # of batches alone
         assert query.count is not None
-        bounds = dict(query.sensitivities)
-        if "l2" in bounds:
-            bounds["l2"] *= self._wider
+        units = np.rint(query.value.units * self._each).astype(np.int64)
         whole = replace(
             query,
             value=FixedPoint(units, query.value.exponent),
             unit=query.unit * query.count / len(query.records),
-            sensitivities=bounds,
         )
-        return super().draw(step, whole)
+        released = super().draw(step, whole)
+        if not isinstance(released, NoisyVector) or released.values.ndim == 1:
+            return released
+        more = np.sqrt(self._groups - 1)[:, None] * self.normals(*released.values.shape)
+        return replace(  # type: ignore[return-value]
+            released,
+            values=released.values + released.deviation * more,
+            deviation=released.deviation * math.sqrt(self._groups.mean()),
+        )
 
     def _pay(self, step: Mechanism[Any], records: range | None) -> None:
         pass
@@ -108,6 +113,8 @@ class Rehearsal:
         self.d = d
         self.sizes = tuple(method.sizes(n, d))
         self.reach = reach
+        others = (d - table.leading) / max(1, table.d - table.leading)
+        self.groups = np.where(np.arange(table.d) < table.leading, 1.0, others)
 
     def run(self, error: Matrix, source: NoiseSource) -> tuple[Matrix, Matrix]:
         """Second moments of the rows, and components about a centre that is off by ``error``."""
@@ -118,7 +125,7 @@ class Rehearsal:
         trace = math.nan
         for batch, moment, rest in self._batches(error, source):
             truth += moment * len(batch.records) / sum(self.sizes)
-            stage = _Stage(batch, source, table.stretch)
+            stage = _Stage(batch, source, self.groups)
             if iterate is None:
                 iterate = self._start(replace(clip, normalise=self.reach is None), stage)
                 trace = iterate.trace
@@ -169,13 +176,9 @@ class Rehearsal:
 
     def _start(self, clip: Clip, stage: Gate) -> Iterate:
         """A random basis of all columns, as far as it is seen."""
-        table = self.table
-        start = self.method.start(table.d, clip, stage)
-        if table.stretch == 1 or not table.leading:
-            return start
-        others = (self.d - table.leading) / (table.d - table.leading)
-        wide = np.where(np.arange(table.d) < table.leading, 1.0, math.sqrt(others))
-        return replace(start, basis=np.linalg.qr(wide[:, None] * start.basis)[0])
+        start = self.method.start(self.table.d, clip, stage)
+        wide = np.sqrt(self.groups)[:, None] * start.basis
+        return replace(start, basis=np.linalg.qr(wide)[0])
 
     def _fewer(self, iterate: Iterate, trace: float) -> float:
         """A trace that leaves as much to each direction outside the basis as among all columns."""
