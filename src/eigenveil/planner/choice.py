@@ -56,6 +56,14 @@ def choose(situation: Situation) -> Choice:
 
 
 def _components(situation: Situation) -> Choice:
+    assert situation.k is not None  # `Situation` has checked
+    batches = situation.adjacency.count_is_public and situation.unit == "row"
+    if situation.one_pass and batches and wide(situation.d, situation.k):
+        return Choice(
+            mechanism="oja",
+            reason=f"{situation.d} columns in rows that can be read once only: batches correct a "
+            "few directions, where others need a square matrix or several reads",
+        )
     if situation.row_norm is not None or situation.private_radius:
         return Choice(
             mechanism="analyze-gauss",
@@ -63,7 +71,6 @@ def _components(situation: Situation) -> Choice:
         )
     if situation.one_pass:
         return Choice(mechanism="spherical", reason="the rows can be read once only")
-    assert situation.k is not None  # `Situation` has checked
     if wide(situation.d, situation.k):
         return Choice(
             mechanism="spherical",

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from eigenveil.data.gram import moment_sensitivities
 from eigenveil.data.spectrum import gap_sensitivity, projector_sensitivity
-from eigenveil.exceptions import EigenveilError
+from eigenveil.exceptions import EigenveilError, NothingFoundError
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.located import SHARES
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, wide
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading, reliability
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
@@ -24,6 +25,7 @@ from eigenveil.mechanisms.pca.oja import PrivateOja
 from eigenveil.mechanisms.pca.one_pass import OnePass
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.tangent import ROUGH_SHARE, NoisyProduct, TangentPCA, turn
+from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.numerics.bingham import draw_bingham
 from eigenveil.numerics.metrics import subspace_distance
@@ -47,10 +49,10 @@ from eigenveil.planner.stages import Plan, free_centring
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.calibrate import strength
 
-__all__ = ["MECHANISMS", "Components"]
+__all__ = ["MECHANISMS", "ONE_PASS", "Components"]
 
 # Directions that are simulated, where each is drawn by itself, and beside a basis of many columns.
-_CAP, _SLOW_CAP, _PRODUCT_CAP = 80, 32, 240
+_CAP, _SLOW_CAP, _PRODUCT_CAP = 80, 32, 200
 _BRACKET = 2**0.25  # by how much a median distance, the upper end of a bracket, is too large
 _FAR = math.sqrt(2)  # distance of rows from a start that lies as far from the centre as they do
 _CLIP = 1 / math.sqrt(3)  # of the reach of stated ranges, where rows are clipped
@@ -83,6 +85,8 @@ _GAUSSIAN: dict[str, Build] = {
     "spherical": lambda a, s: SphericalPCA(mu=a.strength, n_components=_wanted(s)),
     "analyze-gauss": lambda a, s: AnalyzeGauss(mu=a.strength, n_components=_wanted(s)),
     "oja": lambda a, s: PrivateOja(mu=a.strength, n_components=_wanted(s)),
+    "adaptive-oja": lambda a, s: AdaptiveOja.build(a.strength, _wanted(s)),
+    "tangent-oja": lambda a, s: TangentOja.build(a.strength, _wanted(s)),
     "gap-projector": _gap_projector,
     "exponential": _exponential,
 }
@@ -91,12 +95,11 @@ _PURE: dict[str, Build] = {
     "exponential": _exponential,
     "laplace": lambda a, s: LaplacePCA(epsilon=a.strength, n_components=_wanted(s)),
 }
-_ONE_PASS = ("oja",)
-_NORMALISING = ("tangent", "spherical", "wishart", *_ONE_PASS)
+ONE_PASS = ("oja", "adaptive-oja", "tangent-oja")
+_NORMALISING = ("tangent", "spherical", "wishart", *ONE_PASS)
 _DIRECTIONS = ("tangent", "spherical")
 _LAZY = ("tangent", "spherical", "analyze-gauss")
-_CAPS = {"exponential": _SLOW_CAP} | dict.fromkeys(_ONE_PASS, _PRODUCT_CAP)
-MECHANISMS = ("tangent", "spherical", "analyze-gauss", *_ONE_PASS, "gap-projector", *_PURE)
+MECHANISMS = ("tangent", "spherical", "analyze-gauss", *ONE_PASS, "gap-projector", *_PURE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,10 +131,10 @@ class Components:
         clips = situation.row_norm is not None or situation.private_radius
         if clips and name in _DIRECTIONS:
             raise Refused("uses directions of rows and no length: leave row_norm out")
-        if name in _ONE_PASS:
+        if name in ONE_PASS:
             _batches(situation)
         plan = _plan(name, situation, pure)
-        if situation.d > WIDEST and not (plan.lazy or name in _ONE_PASS):
+        if situation.d > WIDEST and not (plan.lazy or name in ONE_PASS):
             fewer = "columns or components" if name in _LAZY else "columns"
             raise Refused(
                 f"needs a matrix of {situation.d:,} x {situation.d:,} entries: ask for fewer "
@@ -151,12 +154,14 @@ class Components:
             raise Refused(str(error)) from None
         whole = Allowance(found, pure)
         inner = build(plan.components(whole), situation)
-        if name in _ONE_PASS:
+        if name in ONE_PASS:
             _enough(inner, plan, situation)
         if (missing := unpredicted(situation)) is not None:
             raise missing
-        cap = _CAPS.get(name, _CAP)
-        return cls(name, situation, plan, whole, inner, AssumedTable.of(situation, cap))
+        table = AssumedTable.of(situation, _SLOW_CAP if name == "exponential" else _CAP)
+        if name in ONE_PASS:
+            table = AssumedTable.of(situation, _PRODUCT_CAP, leading=_CAP // 2)
+        return cls(name, situation, plan, whole, inner, table)
 
     @property
     def rows(self) -> int:
@@ -172,7 +177,7 @@ class Components:
     def simulate(self, source: NoiseSource) -> tuple[float, float]:
         """One release: the share of variance lost, and the distance of the projectors."""
         table = self.table
-        truth, found = (self._in_batches if self.name in _ONE_PASS else self._at_once)(source)
+        truth, found = (self._in_batches if self.name in ONE_PASS else self._at_once)(source)
         if self.plan.centring == "paired":
             # The table has the sums of its pairs beside their differences.
             other = table.sample(self.rows / table.stretch, source)
@@ -199,7 +204,10 @@ class Components:
             d=self.situation.d,
             reach=None if self.plan.normalise else self._reach(),
         )
-        return method.run(self._centre_error(source), source)
+        try:
+            return method.run(self._centre_error(source), source)
+        except NothingFoundError:
+            raise Refused("would find no range of the records: give more rows") from None
 
     def _centre_error(self, source: NoiseSource) -> Matrix:
         error = normals(source, (self.table.d,)) * self._centre_deviation()
