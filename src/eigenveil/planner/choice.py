@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from eigenveil.data.gram import moment_sensitivities
+from eigenveil.data.products import can_keep
 from eigenveil.mechanisms.centred import CENTRE_SHARE
 from eigenveil.mechanisms.pca.analyze_gauss import wide
 from eigenveil.numerics.symmetric import GaussianLaw
@@ -57,12 +58,11 @@ def choose(situation: Situation) -> Choice:
 
 def _components(situation: Situation) -> Choice:
     assert situation.k is not None  # `Situation` has checked
-    batches = situation.adjacency.count_is_public and situation.unit == "row"
-    if situation.one_pass and batches and wide(situation.d, situation.k):
+    if _only_batches(situation):
         return Choice(
             mechanism="oja",
-            reason=f"{situation.d} columns in rows that can be read once only: batches correct a "
-            "few directions, where others need a square matrix or several reads",
+            reason=f"{situation.n} rows of {situation.d} columns that can be read once only: a "
+            "square matrix is too large, and so are the rows to keep",
         )
     if situation.row_norm is not None or situation.private_radius:
         return Choice(
@@ -92,6 +92,15 @@ def _components(situation: Situation) -> Choice:
         mechanism="tangent",
         reason="no length of rows is stated: their directions need none",
     )
+
+
+def _only_batches(situation: Situation) -> bool:
+    """Whether nothing but batches of rows fits; all else has less error where it does."""
+    assert situation.k is not None  # `Situation` has checked
+    batches = situation.adjacency.count_is_public and situation.unit == "row"
+    if not (situation.one_pass and batches and wide(situation.d, situation.k)):
+        return False
+    return situation.n is not None and not can_keep(situation.n, situation.d)
 
 
 def _losses(situation: Situation) -> tuple[float, float]:

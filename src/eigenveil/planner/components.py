@@ -305,12 +305,17 @@ def _batches(situation: Situation) -> None:
 
 
 def _enough(method: OnePass, plan: Plan, situation: Situation) -> None:
-    """Refuse a table of which no batches can be formed."""
+    """Refuse what is too wide to hold, and a table of which no batches can be formed."""
     seen = plan.n_differences
     pair = 2 if plan.centring == "paired" else 1
+    if situation.d * method.width(situation.d) > WIDEST**2:
+        raise Refused(
+            f"needs matrices of {situation.d:,} x {method.width(situation.d):,} entries: ask for "
+            "fewer columns or components"
+        )
     needed = method.needed_records(situation.d) * pair
     if seen is not None and seen * pair < needed:
-        raise Refused(f"needs {needed:,} rows at this budget: give more, or a larger budget")
+        raise Refused(f"too few rows for batches at this budget: {needed:,} would be enough")
 
 
 def _gaussian(release: Components, moment: Matrix, source: NoiseSource) -> Matrix:

@@ -78,7 +78,7 @@ class _Stage(Gate):
         if not isinstance(released, NoisyVector) or released.values.ndim == 1:
             return released
         more = np.sqrt(self._groups - 1)[:, None] * self.normals(*released.values.shape)
-        return replace(  # type: ignore[return-value]
+        return replace(
             released,
             values=released.values + released.deviation * more,
             deviation=released.deviation * math.sqrt(self._groups.mean()),
@@ -153,13 +153,13 @@ class Rehearsal:
 
     def _shares(self, rows: Matrix, rest: float) -> Matrix:
         """Of the second moment of each row, what is left of it in the unit ball."""
-        shares = 1 / (np.einsum("ij,ij->i", rows, rows) + rest)
+        shares = np.asarray(1 / (np.einsum("ij,ij->i", rows, rows) + rest))
         return shares if self.reach is None else np.minimum(1 / self.reach**2, shares)
 
     def _settled(self, sample: Rows) -> Matrix:
         """The rows moved until their second moment in the unit ball is that of the batch."""
         rows, table = sample.rows, self.table
-        if sample.shrink == 1:
+        if len(rows) < 2 * table.d:  # as many as the batch has
             return rows
         if self.reach is None:
             wanted = sample.moment(np.diag(table.unit), 1 / sample.squares)
@@ -171,7 +171,7 @@ class Rehearsal:
         for _ in range(_ROUNDS):
             inside = rows * np.sqrt(self._shares(rows, sample.rest))[:, None]
             seen = np.linalg.cholesky(inside.T @ inside / len(rows) + some)
-            rows = rows @ np.linalg.solve(seen.T, goal.T)
+            rows = np.asarray(rows @ np.linalg.solve(seen.T, goal.T))
         return rows
 
     def _start(self, clip: Clip, stage: Gate) -> Iterate:
@@ -182,8 +182,8 @@ class Rehearsal:
 
     def _fewer(self, iterate: Iterate, trace: float) -> float:
         """A trace that leaves as much to each direction outside the basis as among all columns."""
-        d, p = iterate.basis.shape
-        if d == self.d or p == d:
+        p = int(iterate.basis.shape[1])
+        if self.d == self.table.d or p == self.table.d:
             return trace
         inside = float(np.einsum("ij,ij->", iterate.basis, iterate.image))
-        return inside + (trace - inside) * (d - p) / (self.d - p)
+        return inside + (trace - inside) * (self.table.d - p) / (self.d - p)
