@@ -70,7 +70,9 @@ def _components(situation: Situation) -> Choice:
             reason="row_norm is stated, so rows are clipped and not normalised",
         )
     if situation.one_pass:
-        return Choice(mechanism="spherical", reason="the rows can be read once only")
+        kept = wide(situation.d, situation.k)
+        beware = ", and are kept: if they are too many, 'oja' needs none" if kept else ""
+        return Choice(mechanism="spherical", reason=f"the rows can be read once only{beware}")
     if wide(situation.d, situation.k):
         return Choice(
             mechanism="spherical",
