@@ -162,15 +162,17 @@ def _leading(
     basis: NDArray[np.float64], inside: NDArray[np.float64], outer: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Leading eigenpairs of QSQ' + TQ' + QT', as many as Q has columns."""
-    p = len(inside)
-    outside, coupling = np.linalg.qr(outer)
-    small = np.zeros((2 * p, 2 * p))
+    d, p = basis.shape
+    room = min(p, d - p)  # beyond it, outer directions would repeat inner ones
+    outside, square = np.linalg.qr(outer)
+    left, sizes, right = np.linalg.svd(square)
+    outside, coupling = outside @ left[:, :room], sizes[:room, None] * right[:room]
+    small = np.zeros((p + room, p + room))
     small[:p, :p] = inside
     small[p:, :p] = coupling
     small[:p, p:] = coupling.T
     values, vectors = np.linalg.eigh(small)
     chosen = np.argsort(values)[::-1][:p]
-    # Outer directions repeat inner ones where there is no room for both: orthonormal again.
     turned, change = np.linalg.qr(np.hstack([basis, outside]) @ vectors[:, chosen])
     signs = np.where(np.diagonal(change) < 0, -1.0, 1.0)
     return turned * signs, values[chosen]
