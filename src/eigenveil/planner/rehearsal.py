@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
@@ -28,7 +29,7 @@ from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["Rehearsal"]
 
-_ROUNDS = 3  # in which rows find their places: what is left falls by about 2/d in each
+_ROUNDS = 2  # in which rows find their places: what is left falls by about 2/d in each
 _SOME = 1e-12  # of the variance of a row
 
 Matrix = NDArray[np.float64]
@@ -171,7 +172,7 @@ class Rehearsal:
         for _ in range(_ROUNDS):
             inside = rows * np.sqrt(self._shares(rows, sample.rest))[:, None]
             seen = np.linalg.cholesky(inside.T @ inside / len(rows) + some)
-            rows = np.asarray(rows @ np.linalg.solve(seen.T, goal.T))
+            rows = np.asarray(rows @ solve_triangular(seen, goal.T, trans="T", lower=True))
         return rows
 
     def _start(self, clip: Clip, stage: Gate) -> Iterate:
