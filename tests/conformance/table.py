@@ -29,9 +29,10 @@ from eigenveil.data import (
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
+from eigenveil.data.shuffled import shuffled_records
 from eigenveil.data.source import Batch, PairedSource
 from eigenveil.data.spectrum import projector
-from eigenveil.data.updates import View, update_sum
+from eigenveil.data.updates import View, update_counts, update_sum
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
@@ -70,6 +71,7 @@ from eigenveil.mechanisms import (
     Ranged,
     Scaled,
     SeparateCov,
+    ShuffledOja,
     SparseVector,
     SphericalPCA,
     Spiked,
@@ -83,8 +85,11 @@ from eigenveil.mechanisms import (
     ZeroCov,
 )
 from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
+from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
 from eigenveil.numerics.spiked_model import SpikedModel
@@ -97,6 +102,7 @@ CLIP = Clip(row_norm=1.0, on_invalid="zero")
 DIRECTIONS = replace(CLIP, normalise=True)
 FILLED = replace(CLIP, on_missing="centre")
 ROWS = 20  # a public number of them, where a mechanism asks for one
+MANY = 512  # where it asks for many
 
 
 def mu_of(cost):
@@ -266,7 +272,9 @@ def _columns(d):
 
 def _updates(clip):
     def query(rows, adjacency):
-        return update_sum(Batch(rows, 0), clip, View(_columns(rows.shape[1])), adjacency)
+        return update_sum(
+            Batch(rows, 0), clip, View(_columns(rows.shape[1]), weighted=True), adjacency
+        )
 
     return query
 
@@ -278,11 +286,57 @@ def _one_pass(clip):
     """In fixed company: batches before, the rows, and others beside them in their batch."""
 
     def run(mechanism, rows, adjacency, gate):
-        d = rows.shape[1]
-        company = np.repeat(np.eye(d)[:1], 2 * BATCH + -len(rows) % BATCH, axis=0)
-        return mechanism.run(open_rows(np.vstack([company, rows])), clip, gate)
+        return mechanism.run(open_rows(_batched(mechanism, rows, 2)), clip, gate)
 
     return run
+
+
+def _batched(mechanism, rows, before):
+    """The last batch ends with the rows; so many come before."""
+    size = mechanism.batch_size
+    company = np.random.default_rng(5).standard_normal(
+        (before * size + -len(rows) % size, rows.shape[1])
+    )
+    return np.vstack([company, rows])
+
+
+def _tangent_step(mechanism, rows, adjacency, gate):
+    """One batch after the warm start."""
+    basis = _columns(rows.shape[1])[:, : mechanism.n_components]
+    batch = Batch(_batched(mechanism, rows, 0), 0)
+    return mechanism.step(Iterate(basis, basis / 2, trace=1.0), batch, DIRECTIONS, gate)
+
+
+def _update_counts(rows, adjacency):
+    return update_counts(Batch(rows, 0), DIRECTIONS, View(_columns(rows.shape[1])), adjacency)
+
+
+def _tangent_counts(rows, adjacency):
+    view = View(_columns(rows.shape[1])[:, :1], tangent=True)
+    return update_counts(Batch(rows, 0), DIRECTIONS, view, adjacency)
+
+
+def _adaptive(kind):
+    """Batches large enough for a radius; a sixteenth of mu^2 goes into it."""
+
+    def build(mu, d, k):
+        part = mu / math.sqrt(1 + 1 / 16)
+        return kind.build(part, k, batch_size=math.ceil(257 / part))
+
+    return build
+
+
+def _found(run):
+    """A refusal is an outcome like any other."""
+
+    def found(mechanism, rows, adjacency, gate):
+        try:
+            return run(mechanism, rows, adjacency, gate)
+        except NothingFoundError:
+            d, k = rows.shape[1], mechanism.n_components
+            return NoisyComponents(np.eye(d)[:k], np.zeros(k), 0.0, 0.0, None, np.zeros(k))
+
+    return found
 
 
 def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
@@ -294,6 +348,24 @@ def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
 
 def _estimate(iterate):
     return _upper(iterate.image @ iterate.basis.T)
+
+
+def _among_many(rows):
+    """The same rows among others at the origin."""
+    return np.vstack([rows, np.zeros((MANY - len(rows), rows.shape[1]))])
+
+
+def _shuffled(rows, adjacency):
+    d = rows.shape[1]
+    start, away = np.full(d, 1 / math.sqrt(d)), np.empty((0, d))
+    batch = Batch(_among_many(rows), 0)
+    return shuffled_records(batch, CLIP, start, away, np.arange(MANY), adjacency)
+
+
+def _tangent_estimate(released):
+    if isinstance(released, NoisyComponents):  # nothing was found
+        return np.zeros(released.components.shape[1] * (released.components.shape[1] + 1) // 2)
+    return _estimate(released)
 
 
 def _stages(mu, d, k):
@@ -450,6 +522,13 @@ def _heaviest(d, adjacency):
 def _octaves_apart(d, adjacency):
     """No entry is zero, and every one moves to another octave."""
     return np.ones(d), None if adjacency is ADD else np.full(d, 4.0)
+
+
+def _about_the_start(d, adjacency):
+    """At 45 degrees on either side of (1, ..., 1), in a plane with it."""
+    start = np.full(d, 1 / math.sqrt(d))
+    across = (np.eye(d)[0] - np.eye(d)[-1]) / math.sqrt(2)
+    return (start + across) / math.sqrt(2), (start - across) / math.sqrt(2)
 
 
 def _two_directions(d, adjacency):
@@ -665,6 +744,13 @@ ONE_PASS = {
     },
     "worst_pair": _two_directions,
     "adjacencies": (REPLACE,),
+}
+COUNTED_PART = {  # a radius comes first
+    "norm": "linf",
+    "sensitivity": ONE,
+    "worst_pair": _long_and_short,
+    "trials": 500,
+    "shows": False,
 }
 GAP = {
     "query": _gap,
@@ -923,6 +1009,30 @@ TABLE = [
         run=_one_pass(CLIP),
         shows=False,
     ),
+    *(
+        _case(
+            name,
+            module,
+            _adaptive(kind),
+            **(ONE_PASS | COUNTED_PART),
+            query=_update_counts,
+            run=_found(_one_pass(clip)),
+        )
+        for name, module, kind, clip in (
+            ("adaptive-oja", "pca.adaptive_oja", AdaptiveOja, DIRECTIONS),
+            ("adaptive-oja clipped", "pca.adaptive_oja", AdaptiveOja, CLIP),
+            ("tangent-oja", "pca.tangent_oja", TangentOja, DIRECTIONS),
+        )
+    ),
+    _case(
+        "tangent-oja step",
+        "pca.tangent_oja",
+        _adaptive(TangentOja),
+        **(ONE_PASS | COUNTED_PART | {"read": _tangent_estimate}),
+        query=_tangent_counts,
+        run=_found(_tangent_step),
+        may_coincide=True,
+    ),
     # What tangent does with rows that it stretches: tables here are too small for it to do so.
     _case(
         "gauss on stretched directions",
@@ -941,6 +1051,23 @@ TABLE = [
         run=_one_step(_products),
         read=lambda released: np.append(released.columns, released.trace),
         exact=False,
+    ),
+    _case(
+        "shuffled-oja",
+        "pca.shuffled_oja",
+        lambda epsilon, d, k: ShuffledOja(epsilon=epsilon, delta=0.1, n_records=MANY),
+        query=_shuffled,
+        run=lambda step, rows, adjacency, gate: step.run(open_rows(_among_many(rows)), CLIP, gate),
+        read=_components,
+        norm="l2",
+        sensitivity={REPLACE: lambda d: 1 + 2.0**-18},  # rounding
+        worst_pair=_about_the_start,
+        strength_of=lambda cost: cost.epsilon,
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        exact=False,
+        adjacencies=(REPLACE,),
+        trials=500,
+        shows=False,
     ),
     _case(
         "staged",

@@ -18,15 +18,18 @@ from eigenveil.mechanisms.lifted import Lifted
 from eigenveil.mechanisms.located import Located
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.staged import Staged, Variances
 from eigenveil.mechanisms.pca.tangent import ProductNoise, TangentPCA
+from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.mechanisms.ranged import Ranged
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
@@ -46,6 +49,7 @@ from eigenveil.mechanisms.scaled import Scaled
 __all__ = [
     "AdaptiveCleanedCov",
     "AdaptiveCov",
+    "AdaptiveOja",
     "AnalyzeGauss",
     "BinghamDirection",
     "Centred",
@@ -82,11 +86,13 @@ __all__ = [
     "Ranged",
     "Scaled",
     "SeparateCov",
+    "ShuffledOja",
     "SparseVector",
     "SphericalPCA",
     "Spiked",
     "StabilityHistogram",
     "Staged",
+    "TangentOja",
     "TangentPCA",
     "Uncentred",
     "Variances",
