@@ -29,7 +29,9 @@ from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["Rehearsal"]
 
-_ROUNDS = 2  # in which rows find their places: what is left falls by about 2/d in each
+# Rounds in which rows find their places, of few and of many directions: what is left falls by
+# about 2/d in each.
+_ROUNDS, _FEWER_ROUNDS, _MANY = 4, 2, 50
 _SOME = 1e-12  # of the variance of a row
 
 Matrix = NDArray[np.float64]
@@ -169,7 +171,7 @@ class Rehearsal:
             wanted = sample.moment(np.diag(mean), weights) / self.reach**2
         some = _SOME * np.eye(table.d)  # directions may have no variance at all
         goal = np.linalg.cholesky(wanted + some)
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS if table.d <= _MANY else _FEWER_ROUNDS):
             inside = rows * np.sqrt(self._shares(rows, sample.rest))[:, None]
             seen = np.linalg.cholesky(inside.T @ inside / len(rows) + some)
             rows = np.asarray(rows @ solve_triangular(seen, goal.T, trans="T", lower=True))
