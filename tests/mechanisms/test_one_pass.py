@@ -10,7 +10,7 @@ from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.source import Batch, IterableSource
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate, PrivateOja
-from eigenveil.mechanisms.pca.one_pass import Iterate, _leading
+from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
@@ -260,20 +260,3 @@ def test_neighbours_with_another_number_of_rows_are_refused(tmp_path):
     with pytest.raises(UnsupportedNotionError, match="replace-one"):
         mechanism.run(open_rows(np.ones((500, 3))), UNIT, opened)
     assert ledger.entries == ()
-
-
-@pytest.mark.parametrize("p", [4, 9, 14, 15])
-def test_the_next_basis_are_eigenvectors_of_the_estimate(p):
-    """Also where the columns outside the basis are fewer than those in it, or none."""
-    rng = np.random.default_rng(p)
-    basis = np.linalg.qr(rng.standard_normal((15, p)))[0]
-    inside = rng.standard_normal((p, p))
-    inside = inside @ inside.T - np.eye(p)
-    outer = rng.standard_normal((15, p))
-    outer -= basis @ (basis.T @ outer)
-    estimate = basis @ inside @ basis.T + outer @ basis.T + basis @ outer.T
-    turned, values = _leading(basis, inside, outer)
-    np.testing.assert_allclose(turned.T @ turned, np.eye(p), atol=1e-10)
-    np.testing.assert_allclose(estimate @ turned, turned * values, atol=1e-8)
-    if p > 7:  # the estimate has no other eigenvectors, which would be of value zero
-        np.testing.assert_allclose(values, np.linalg.eigvalsh(estimate)[::-1][:p], atol=1e-8)

@@ -77,7 +77,7 @@ def measured(situation, mechanism, repeats):
         (components(row_norm=1.0, spread=0.8), "analyze-gauss"),
         (components(row_norm=1.0, spread=2.0), "analyze-gauss"),  # most rows are clipped
         (components(n=5000), "oja"),
-        (components(n=5000, row_norm=1.0, spread=0.8), "oja"),
+        (components(n=20_000, row_norm=1.0, spread=0.8), "oja"),
         (components(n=1000, d=8), "oja"),  # differences of pairs
         (components(n=10_000, d=250, spectrum=spiked(2, 40.0)), "oja"),  # more than are simulated
         (components(n=5000, spectrum="steep"), "adaptive-oja"),

@@ -33,6 +33,7 @@ from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.power import NoisyPower
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.staged import StagedComponents
@@ -112,14 +113,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for
         a pure guarantee.
-    mechanism : {"auto", "tangent", "spherical", "analyze-gauss", "gap-projector", "oja", \
+    mechanism : {"auto", "tangent", "spherical", "analyze-gauss", "gap-projector", "power", "oja", \
 "adaptive-oja", "tangent-oja", "wishart", "exponential", "laplace", "spiked"}
         How noise is added. ``"auto"`` lets the planner choose from public numbers and records why:
         ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where stated ``bounds``
         promise less error, ``"wishart"`` for a pure guarantee. ``"exponential"`` and ``"laplace"``
         are pure too. ``"oja"``, ``"adaptive-oja"`` and ``"tangent-oja"`` use each row once, in
-        batches, and form no matrix. ``"spiked"`` protects tables of a ``model`` only and is never
-        chosen.
+        batches, and form no matrix; ``"power"`` forms none either and reads them ten times.
+        ``"spiked"`` protects tables of a ``model`` only and is never chosen.
     row_norm : float or "private", optional
         Public clipping distance of a row from the centre; rows are clipped instead of normalised.
         ``"private"`` finds one with a tenth of the budget at most. With ``scale`` it is a distance
@@ -250,6 +251,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             lazy=True,
         ),
         "gap-projector": Family(gaussian=_gap_projector),
+        "power": Family(
+            gaussian=lambda mu, asked: NoisyPower(mu=mu, n_components=asked.n_components),
+            one_pass=False,
+            normalises=True,
+        ),
         "oja": Family(
             gaussian=lambda mu, asked: PrivateOja(mu=mu, n_components=asked.n_components),
             normalises=True,

@@ -23,6 +23,7 @@ from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.oja import PrivateOja
 from eigenveil.mechanisms.pca.one_pass import OnePass
+from eigenveil.mechanisms.pca.power import NoisyPower
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.tangent import ROUGH_SHARE, NoisyProduct, TangentPCA, turn
 from eigenveil.mechanisms.pca.tangent_oja import TangentOja
@@ -38,6 +39,7 @@ from eigenveil.planner.assumed import AssumedTable, Rows, isotropic, unit_shares
 from eigenveil.planner.noise import (
     WIDEST,
     Refused,
+    Unpredicted,
     held,
     mean_deviation,
     symmetric_laplace,
@@ -84,6 +86,7 @@ _GAUSSIAN: dict[str, Build] = {
     "tangent": lambda a, s: TangentPCA(mu=a.strength, n_components=_wanted(s)),
     "spherical": lambda a, s: SphericalPCA(mu=a.strength, n_components=_wanted(s)),
     "analyze-gauss": lambda a, s: AnalyzeGauss(mu=a.strength, n_components=_wanted(s)),
+    "power": lambda a, s: NoisyPower(mu=a.strength, n_components=_wanted(s)),
     "oja": lambda a, s: PrivateOja(mu=a.strength, n_components=_wanted(s)),
     "adaptive-oja": lambda a, s: AdaptiveOja.build(a.strength, _wanted(s)),
     "tangent-oja": lambda a, s: TangentOja.build(a.strength, _wanted(s)),
@@ -96,10 +99,20 @@ _PURE: dict[str, Build] = {
     "laplace": lambda a, s: LaplacePCA(epsilon=a.strength, n_components=_wanted(s)),
 }
 ONE_PASS = ("oja", "adaptive-oja", "tangent-oja")
-_NORMALISING = ("tangent", "spherical", "wishart", *ONE_PASS)
+_UNPREDICTED = {"power": "is not predicted: 'spherical' has less error wherever both can serve"}
+_PRODUCTS = (*ONE_PASS, *_UNPREDICTED)  # with a basis; no square matrix is formed
+_NORMALISING = ("tangent", "spherical", "wishart", *_PRODUCTS)
 _DIRECTIONS = ("tangent", "spherical")
 _LAZY = ("tangent", "spherical", "analyze-gauss")
-MECHANISMS = ("tangent", "spherical", "analyze-gauss", *ONE_PASS, "gap-projector", *_PURE)
+MECHANISMS = (
+    "tangent",
+    "spherical",
+    "analyze-gauss",
+    *ONE_PASS,
+    *_UNPREDICTED,
+    "gap-projector",
+    *_PURE,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +147,9 @@ class Components:
         if name in ONE_PASS:
             _batches(situation)
         plan = _plan(name, situation, pure)
-        if situation.d > WIDEST and not (plan.lazy or name in ONE_PASS):
+        if name in _PRODUCTS:
+            _narrow(situation)
+        elif situation.d > WIDEST and not plan.lazy:
             fewer = "columns or components" if name in _LAZY else "columns"
             raise Refused(
                 f"needs a matrix of {situation.d:,} x {situation.d:,} entries: ask for fewer "
@@ -158,6 +173,8 @@ class Components:
             _enough(inner, plan, situation)
         if (missing := unpredicted(situation)) is not None:
             raise missing
+        if name in _UNPREDICTED:
+            raise Unpredicted(_UNPREDICTED[name])
         table = AssumedTable.of(situation, _SLOW_CAP if name == "exponential" else _CAP)
         if name in ONE_PASS:
             table = AssumedTable.of(situation, _PRODUCT_CAP, leading=_CAP // 2)
@@ -304,15 +321,20 @@ def _batches(situation: Situation) -> None:
         raise Refused(f"takes batches of rows, and a {situation.unit} may have some in several")
 
 
+def _narrow(situation: Situation) -> None:
+    """Refuse a basis that is too wide to hold."""
+    width = min(situation.d, 2 * _wanted(situation) + 10)
+    if situation.d * width > WIDEST**2:
+        raise Refused(
+            f"needs matrices of {situation.d:,} x {width:,} entries: ask for fewer columns or "
+            "components"
+        )
+
+
 def _enough(method: OnePass, plan: Plan, situation: Situation) -> None:
-    """Refuse what is too wide to hold, and a table of which no batches can be formed."""
+    """Refuse a table of which no batches can be formed."""
     seen = plan.n_differences
     pair = 2 if plan.centring == "paired" else 1
-    if situation.d * method.width(situation.d) > WIDEST**2:
-        raise Refused(
-            f"needs matrices of {situation.d:,} x {method.width(situation.d):,} entries: ask for "
-            "fewer columns or components"
-        )
     needed = method.needed_records(situation.d) * pair
     if seen is not None and seen * pair < needed:
         raise Refused(f"too few rows for batches at this budget: {needed:,} would be enough")
