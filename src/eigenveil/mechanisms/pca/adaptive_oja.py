@@ -53,8 +53,6 @@ Form = Literal["ball", "box", "printed"]
 _ROUGH = 0.1  # of mu^2 for the centre of a box
 _GROWTH = 9  # of a table over its first batch, by `sizes`: three batches
 _RANGE = 0.25  # epsilon of the quantile over mu: a sixteenth of mu^2
-_LEVEL = 0.75  # of the quantile; lower where records are few
-_TANGENT_LEVEL = 0.9  # steps whose length values of other records decide bear less clipping
 _SCALES = 16.0  # of the search's noise: what a bracket beyond all records should miss
 
 
@@ -63,6 +61,7 @@ class AdaptiveOja(OnePass):
     """A private radius about the image, then noisy means. Fields are public, never data."""
 
     name: ClassVar[str] = "adaptive-oja"
+    level: ClassVar[float] = 0.75  # of the quantile; lower where records are few
     epsilon: float
     form: Form = "ball"
     mean: TruncatedMean | None = None  # of the other forms
@@ -152,8 +151,8 @@ class AdaptiveOja(OnePass):
         """Records that a median needs."""
         return 4 * _SCALES / self.epsilon
 
-    def _quantile(self, records: int, most: float = _LEVEL) -> PrivateQuantile:
-        level = min(most, max(0.5, 1 - 2 * _SCALES / (records * self.epsilon)))
+    def _quantile(self, records: int) -> PrivateQuantile:
+        level = min(self.level, max(0.5, 1 - 2 * _SCALES / (records * self.epsilon)))
         return PrivateQuantile(epsilon=self.epsilon, level=level)
 
     def view(self, iterate: Iterate) -> View:
@@ -196,8 +195,7 @@ class AdaptiveOja(OnePass):
         if size < self._enough:
             return REACH * clip.radius**2
         counts = update_counts(batch, clip, view, gate.adjacency)
-        most = _TANGENT_LEVEL if view.tangent else _LEVEL
-        found = gate.draw(self._quantile(size, most), counts)
+        found = gate.draw(self._quantile(size), counts)
         if found == NO_EXPONENT:
             raise NothingFoundError(
                 "no distance of records from their mean was found, and the budget is spent: most "
