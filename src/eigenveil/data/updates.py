@@ -218,7 +218,9 @@ def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacen
             many = sizes[block.units] > 1
             left = (inside[many] - rounded[many]) * 2.0**FRACTION_BITS
             finer.add(block.integers[many], np.rint(left))
-    units = sums.total() + ((finer.total() + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS)
+    units = sums.total()
+    if sizes is not None:
+        units += (finer.total() + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
     outside = units - _projected(units, view)
     low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
     units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
