@@ -40,6 +40,7 @@ __all__ = [
     "open_rows",
     "protected",
     "records_of",
+    "shuffled",
     "tables",
     "thinned",
     "unit_sizes",
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 _CHUNK_BYTES = 1 << 24
+_SHUFFLED_BYTES = 1 << 20
 _MOST = 1e300  # of a scaled entry
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio
 
@@ -362,6 +364,42 @@ def records_of(source: RowSource) -> range | None:
     while isinstance(source, ScaledSource):
         source = source.base
     return source.records if isinstance(source, Batch) else None
+
+
+class ShuffledSource:
+    """The rows of a table in memory, in another order."""
+
+    rereadable = True
+
+    def __init__(self, source: ArraySource, order: NDArray[np.intp]) -> None:
+        self.n_columns = source.n_columns
+        self.feature_names = source.feature_names
+        self._rows, self._order = source.array, order
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Copies of rows, which stay in cache."""
+        size = max(1, _SHUFFLED_BYTES // (8 * self.n_columns))
+        for start in range(0, len(self._order), size):
+            yield self._rows[self._order[start : start + size]]
+
+
+def shuffled(
+    source: RowSource,
+    order: Callable[[int], NDArray[np.intp]],
+    check: Callable[[NDArray[Any]], None],
+) -> RowSource:
+    """Rows in memory in a random order, which no row has to do with; other sources as they come.
+
+    Batches of a sorted table would each see a part of it. ``check`` sees every row before the
+    order is drawn, which charges.
+    """
+    if isinstance(source, ScaledSource):
+        return source.over(shuffled(source.base, order, check))
+    if not isinstance(source, ArraySource):
+        return source
+    for chunk in tables(source):
+        check(chunk)
+    return ShuffledSource(source, order(source.n_rows))
 
 
 class IterableSource:

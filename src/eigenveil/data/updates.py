@@ -31,7 +31,7 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["View", "update_blocks", "update_counts", "update_sum"]
+__all__ = ["REACH", "View", "update_blocks", "update_counts", "update_sum"]
 
 _BASIS_BITS = 26
 _ENTRY_BITS = 30  # of a matrix record, relative to the radius

@@ -103,6 +103,8 @@ class Family(Generic[Result]):
         Whether rows are scaled to unit length where no length is stated.
     lazy : bool
         Whether wide tables need no d x d matrix.
+    batches : bool
+        Whether rows are used in batches, each once.
 
     """
 
@@ -113,6 +115,7 @@ class Family(Generic[Result]):
     semidefinite: bool = False
     normalises: bool = False
     lazy: bool = False
+    batches: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -278,7 +281,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _calibrated(self, asked: Asked) -> Procedure[CentredResult[Any]]:
         """All steps at the strength that the budget buys."""
         about = self._about(asked)
-        return about(strength(asked.budget, lambda s: about(s).cost(), asked.mechanism))
+        found = strength(asked.budget, lambda s: about(s).cost(), asked.mechanism)
+        self._check_strength(asked, found)
+        return about(found)
+
+    def _check_strength(self, asked: Asked, found: float) -> None:
+        """Refuse what so much strength does not allow, before anything is charged."""
 
     def _consider(self, asked: Asked) -> Asked:
         """Look at what was asked as a whole, before anything is charged."""

@@ -12,6 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.source import RowSource, is_streamed, open_rows, protected
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
@@ -25,15 +26,18 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.centred import CentredResult, Uncentred
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, wide
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
+from eigenveil.mechanisms.pca.oja import PrivateOja
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.staged import StagedComponents
 from eigenveil.mechanisms.pca.tangent import TangentPCA
+from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.planner import Situation
@@ -108,12 +112,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for
         a pure guarantee.
-    mechanism : {"auto", "tangent", "spherical", "analyze-gauss", "gap-projector", "wishart", \
-"exponential", "laplace", "spiked"}
+    mechanism : {"auto", "tangent", "spherical", "analyze-gauss", "gap-projector", "oja", \
+"adaptive-oja", "tangent-oja", "wishart", "exponential", "laplace", "spiked"}
         How noise is added. ``"auto"`` lets the planner choose from public numbers and records why:
         ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where stated ``bounds``
         promise less error, ``"wishart"`` for a pure guarantee. ``"exponential"`` and ``"laplace"``
-        are pure too. ``"spiked"`` protects tables of a ``model`` only and is never chosen.
+        are pure too. ``"oja"``, ``"adaptive-oja"`` and ``"tangent-oja"`` use each row once, in
+        batches, and form no matrix. ``"spiked"`` protects tables of a ``model`` only and is never
+        chosen.
     row_norm : float or "private", optional
         Public clipping distance of a row from the centre; rows are clipped instead of normalised.
         ``"private"`` finds one with a tenth of the budget at most. With ``scale`` it is a distance
@@ -244,6 +250,21 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             lazy=True,
         ),
         "gap-projector": Family(gaussian=_gap_projector),
+        "oja": Family(
+            gaussian=lambda mu, asked: PrivateOja(mu=mu, n_components=asked.n_components),
+            normalises=True,
+            batches=True,
+        ),
+        "adaptive-oja": Family(
+            gaussian=lambda mu, asked: AdaptiveOja.build(mu, asked.n_components),
+            normalises=True,
+            batches=True,
+        ),
+        "tangent-oja": Family(
+            gaussian=lambda mu, asked: TangentOja.build(mu, asked.n_components),
+            normalises=True,
+            batches=True,
+        ),
         "wishart": Family(
             pure=lambda epsilon, asked: WishartPCA(
                 epsilon=epsilon, n_components=asked.n_components
@@ -360,6 +381,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         """The number of components, the form of the noise, and what goes together."""
         d, name = asked.n_columns, asked.mechanism
         self._check_model(asked)
+        if asked.family.batches:
+            check_batches(asked.source, asked.adjacency)
         if isinstance(self.scale, str):
             self._check_private_scale(asked.adjacency)
             if name == "gap-projector":
@@ -546,6 +569,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             return plan.build(whole, self._inner(asked, plan.components(whole)))
 
         return build
+
+    def _check_strength(self, asked: Asked, found: float) -> None:
+        if asked.family.batches:
+            method = self._inner(asked, self._planned.components(Allowance(found, asked.pure)))
+            method.check_records(asked.n_columns, self._planned.n_differences)  # type: ignore[attr-defined]
 
     def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
         alone = isinstance(procedure, Uncentred) and len(self._planned.shares) == 1

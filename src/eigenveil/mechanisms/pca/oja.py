@@ -45,5 +45,5 @@ class PrivateOja(OnePass):
         """Correct the estimate by one batch."""
         query = update_sum(batch, clip, View(iterate.basis), gate.adjacency)
         noisy = gate.draw(GaussianNoise(mu=self.mu), query)
-        width = self.width(len(iterate.basis))
-        return iterate.corrected(noisy.values - iterate.image, noisy.deviation, batch, width)
+        correction = noisy.values - iterate.image
+        return iterate.corrected(correction, noisy.deviation, batch, self.schedule)

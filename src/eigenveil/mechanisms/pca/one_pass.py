@@ -3,16 +3,17 @@ r"""What one-pass methods share: batches, and an estimate that each batch correc
 The state is an orthonormal basis Q and an estimate P of its image MQ, M the mean of the records.
 A batch of m records brings a noisy D for the mean of AQ - P, and
 
-.. math:: P \leftarrow P + h D, \qquad h = m^2 \Big/ \sum_{s \le t} m_s^2,
-          \qquad \hat M = \ell I + Q (Q'P - \ell) Q' + T Q' + Q T', \quad T = (I - QQ')P.
+.. math:: P \leftarrow P + h D, \qquad h = v/(v + s^2),
+          \qquad \hat M = \ell I + Q (Q'P - \ell) Q' + T Q' + Q T', \quad T = (I - QQ')P,
 
+s^2 and v the variances that noise gives to an entry of D and of P.
 The next basis are the leading eigenvectors of M-hat, and its image is M-hat times them: a Newton
 step of Oja's method, whose learning rate is h over the gap of each direction, so that no spectrum
 need be known. The level l is what the trace leaves to a direction outside Q.
 
 Batches grow by a factor of two, so that the last one has half of the records: every earlier one
-only has to bring the basis near enough for the next. Noise on a mean falls as 1/m, so squared sizes
-are the weights of least noise; for the sampling error, which falls as 1/sqrt(m), they lose little.
+only has to bring the basis near enough for the next. Noise on a mean falls as 1/m, so that h is
+three quarters; for the sampling error, which falls as 1/sqrt(m), such weights lose little.
 Noise on AQ does not grow with the number of columns where records are bounded as a whole, so the
 basis has more columns than are asked for, and a random start meets all directions sooner.
 
@@ -22,18 +23,17 @@ Proof: docs/proofs/batches.md.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Batches, Records
+from eigenveil.data.batches import Batches, Records, check_batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows, trace
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import RowSource
+from eigenveil.data.source import RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -42,12 +42,20 @@ from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import signed
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["Iterate", "OnePass"]
+__all__ = ["Iterate", "OnePass", "Schedule"]
 
 GROWTH = 2  # of batches
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _FEWEST = 32  # records of a first batch
 _STEPS = 3  # batches at least, or there is nothing to correct
+
+
+class Schedule(Protocol):
+    """Learning rates, from public numbers."""
+
+    def rate(self, step: int) -> float:
+        """Of step 1, 2, ...; in the inverse units of A."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,10 +70,8 @@ class Iterate:
         Of the mean of the records; not a number where it is unknown.
     records, steps : int
         How many records were used, in how many batches.
-    weight : float
-        Sum of the squared sizes of batches that the image is a mean of.
     noise_variance : float
-        Of an entry of the image, by noise.
+        Of an entry of the image, by noise; infinite before the first step.
 
     """
 
@@ -74,8 +80,7 @@ class Iterate:
     trace: float = math.nan
     records: int = 0
     steps: int = 0
-    weight: float = 0.0
-    noise_variance: float = 0.0
+    noise_variance: float = math.inf
 
     @property
     def level(self) -> float:
@@ -86,46 +91,56 @@ class Iterate:
         inside = float(np.einsum("ij,ij->", self.basis, self.image))
         return max(0.0, self.trace - inside) / float(d - p)
 
+    def values(self, k: int) -> NDArray[np.float64]:
+        """Along the leading ``k`` directions."""
+        return np.asarray(np.einsum("ij,ij->j", self.basis, self.image)[:k])
+
     def corrected(
-        self, correction: NDArray[np.float64], deviation: float, batch: Records, width: int
+        self,
+        correction: NDArray[np.float64],
+        deviation: float,
+        batch: Records,
+        schedule: "Schedule | None" = None,
     ) -> "Iterate":
         """The image moved by its share of ``correction``, and the basis of the estimate.
 
-        ``deviation`` is that of the noise on an entry; ``width`` the number of columns from now on.
+        ``deviation`` is that of the noise on an entry. With a ``schedule`` the basis is that of
+        Oja's own update.
         """
-        size = len(batch.records)
-        weight = self.weight + size**2
-        rate = size**2 / weight
+        rate = 1.0
+        if schedule is None and 0 < self.noise_variance < math.inf:
+            rate = self.noise_variance / (self.noise_variance + deviation**2)
         basis, level = self.basis, self.level
         image = self.image + rate * correction
         block = basis.T @ image
         inside = (block + block.T) / 2
-        outside, coupling = np.linalg.qr(image - basis @ block)
-        p = len(inside)
-        small = np.zeros((2 * p, 2 * p))
-        small[:p, :p] = inside - level * np.eye(p)
-        small[p:, :p] = coupling
-        small[:p, p:] = coupling.T
-        values, vectors = np.linalg.eigh(small)
-        leading = np.argsort(values)[::-1][:width]
-        # Outer directions may repeat inner ones where all columns are taken: orthonormal again.
-        turned, change = np.linalg.qr(np.hstack([basis, outside]) @ vectors[:, leading])
-        signs = np.where(np.diagonal(change) < 0, -1.0, 1.0)
-        turned = turned * signs
+        outer = image - basis @ block
+        if schedule is None:
+            turned, values = _leading(basis, inside - level * np.eye(len(inside)), outer)
+            image = turned * (values + level)
+        else:
+            eta = schedule.rate(self.steps + 1)
+            turned = np.linalg.qr(basis + eta * (basis @ inside + outer))[0]
+            seen = basis.T @ turned
+            image = basis @ (inside @ seen + outer.T @ turned) + outer @ seen
         return replace(
             self,
             basis=turned,
-            image=turned * (values[leading] + level),
+            image=image,
             records=batch.records.stop,
             steps=self.steps + 1,
-            weight=weight,
-            noise_variance=(1 - rate) ** 2 * self.noise_variance + (rate * deviation) ** 2,
+            noise_variance=rate * deviation**2,
         )
+
+    def narrowed(self, k: int) -> "Iterate":
+        """With the leading ``k`` columns alone."""
+        basis, image = self.basis[:, :k], self.image[:, :k]
+        return replace(self, basis=np.ascontiguousarray(basis), image=np.ascontiguousarray(image))
 
     def components(self, k: int) -> NoisyComponents:
         """The leading ``k`` directions."""
         d, p = self.basis.shape
-        values = np.einsum("ij,ij->j", self.basis, self.image)[:k]
+        values = self.values(k)
         gaps = values - self.level
         scale = math.sqrt(self.noise_variance)
         hidden = gaps <= scale * (math.sqrt(d) + math.sqrt(p))  # singular values of noise alone
@@ -141,18 +156,38 @@ class Iterate:
         )
 
 
+def _leading(
+    basis: NDArray[np.float64], inside: NDArray[np.float64], outer: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Leading eigenpairs of QSQ' + TQ' + QT', as many as Q has columns."""
+    p = len(inside)
+    outside, coupling = np.linalg.qr(outer)
+    small = np.zeros((2 * p, 2 * p))
+    small[:p, :p] = inside
+    small[p:, :p] = coupling
+    small[:p, p:] = coupling.T
+    values, vectors = np.linalg.eigh(small)
+    chosen = np.argsort(values)[::-1][:p]
+    # Outer directions repeat inner ones where there is no room for both: orthonormal again.
+    turned, change = np.linalg.qr(np.hstack([basis, outside]) @ vectors[:, chosen])
+    signs = np.where(np.diagonal(change) < 0, -1.0, 1.0)
+    return turned * signs, values[chosen]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnePass(ABC):
     """Batches of records, one after the other. Fields are public, never data.
 
     ``mu`` is what one batch may spend. ``batch_size`` is the same for all batches where it is
-    given; by default they grow.
+    given; by default they grow. ``schedule``: learning rates of Oja's own update, which must not
+    come from the data.
     """
 
     name: ClassVar[str]
     mu: float
     n_components: int
     batch_size: int | None = None
+    schedule: Schedule | None = None
 
     @abstractmethod
     def cost(self) -> Cost:
@@ -164,23 +199,31 @@ class OnePass(ABC):
 
     def width(self, d: int) -> int:
         """Number of columns of the basis."""
-        return min(d, 2 * self.n_components + 10)
+        k = self.n_components
+        return min(d, k if self.schedule is not None else 2 * k + 10)
 
     def first_batch(self, d: int) -> int:
         """Records in the first batch: as many as noise on unit rows asks for."""
-        if self.batch_size is not None:
-            return self.batch_size
-        return math.ceil(max(_FEWEST, _FIRST_NOISE * math.sqrt(2 * d) / self.mu))
+        return self.batch_size or _first(d, self.mu)
 
     def next_batch(self, iterate: Iterate) -> int:
         """Records in the next batch of a stream whose end is not known."""
         first = self.first_batch(len(iterate.basis))
         return first if self.batch_size is not None else first * GROWTH**iterate.steps
 
+    def sizes(self, n: int, d: int) -> list[int]:
+        """Records in each batch of a table of ``n``."""
+        if self.batch_size is not None:
+            size = self.batch_size
+            return [min(size, n - start) for start in range(0, n, size)]
+        steps = max(_STEPS, int(math.log(n / self.first_batch(d) + 1, GROWTH)))
+        sizes = [n * GROWTH**step // (GROWTH**steps - 1) for step in range(steps)]
+        sizes[-1] += n - sum(sizes)
+        return sizes
+
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
-        first = self.first_batch(d)
-        return first if self.batch_size is not None else first * (GROWTH**_STEPS - 1)
+        return self.batch_size or _first(d, self.mu) * (GROWTH**_STEPS - 1)
 
     def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
         """A random basis."""
@@ -190,12 +233,18 @@ class OnePass(ABC):
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``; the records are read once."""
-        reader = Batches(source, gate.adjacency)
+        check_batches(source, gate.adjacency)
         d = source.n_columns
-        self.check_records(d, None if not source.rereadable else _count(source))
+        n = _count(source) if source.rereadable else None
+        self.check_records(d, n)
+        if not isinstance(source, MatrixSource):
+            source = shuffled(source, gate.order, clip.check)
+        reader = Batches(source, gate.adjacency)
         iterate = self.start(d, clip, gate)
-        for size in self._sizes(source):
-            batch = reader.take(size)
+        sizes = None if n is None else iter(self.sizes(n, d))
+        while True:
+            size = self.next_batch(iterate) if sizes is None else next(sizes, 0)
+            batch = reader.take(size) if size else None
             if batch is None:
                 break
             iterate = self.advance(iterate, batch, clip, gate)
@@ -224,22 +273,10 @@ class OnePass(ABC):
                 "this budget: give more, a larger budget, or choose mechanism='spherical'"
             )
 
-    def _sizes(self, source: RowSource | MatrixSource) -> Iterator[int]:
-        """Of batches; where the number of records is known, they end with it."""
-        d = source.n_columns
-        first = self.first_batch(d)
-        if self.batch_size is not None or not source.rereadable:
-            growth = 1 if self.batch_size is not None else GROWTH
-            while True:
-                yield first
-                first *= growth
-        n = _count(source)
-        steps = max(1, int(math.log(n / first + 1, GROWTH)))
-        left = n
-        for step in range(steps):
-            size = left if step == steps - 1 else n * GROWTH**step // (GROWTH**steps - 1)
-            left -= size
-            yield size
+
+def _first(d: int, mu: float) -> int:
+    """As many records as noise on unit rows asks for."""
+    return math.ceil(max(_FEWEST, _FIRST_NOISE * math.sqrt(2 * d) / mu))
 
 
 def _count(source: RowSource | MatrixSource) -> int:

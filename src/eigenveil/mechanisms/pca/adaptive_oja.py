@@ -1,0 +1,128 @@
+r"""AdaptiveOja: one-pass Oja whose noise follows how far the records are from what is expected.
+
+Source: Düngler, Sanyal [kPCA], Algorithm 2 (AdaDPO), with PrivRange and TruncatedMean.
+
+.. math:: r = \text{private quantile of } |A_i Q - P|_F, \qquad
+          D = \frac1m \sum_i \mathrm{clip}_r(A_i Q - P) + Z
+
+with Z of independent N(0, (2r/(m mu))^2) and P, Q as in `one_pass`. P is what earlier batches have
+released, so a centre costs nothing; where records vary little about their mean, r and the noise
+fall from batch to batch as P comes near it. Proof: docs/proofs/adaptive_oja.md.
+
+Differences from the source
+---------------------------
+1. The centre is the released image P: no histogram for each of d k coordinates, whose shares of the
+   budget make the source's method need huge tables.
+2. The range is a quantile of distances in Frobenius norm, on a public scale, which some hundred
+   records find. Records are pulled in to a ball and not to a box, which has sqrt(d k) times its
+   half-width in every corner.
+3. Both steps see the whole batch and are composed; the source halves it. Where a batch is too small
+   for the quantile, its records are pulled in to their stated bound.
+4. The learning rate is that of `one_pass`. The basis has more columns than are asked for until the
+   leading ones settle, for they add to the distance here.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from eigenveil.data.batches import Records
+from eigenveil.data.clip import NO_EXPONENT, Clip
+from eigenveil.data.updates import REACH, View, update_counts, update_sum
+from eigenveil.exceptions import NothingFoundError
+from eigenveil.mechanisms.additive import GaussianNoise
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, Schedule
+from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
+from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.cost import Cost, Gaussian
+
+__all__ = ["AdaptiveOja"]
+
+_RANGE = 0.25  # epsilon of the quantile over mu: a sixteenth of mu^2
+_LEVEL = 0.75  # of the quantile; lower where records are few
+_SCALES = 16.0  # of the search's noise: what a bracket beyond all records should miss
+_STILL, _SAME, _CLEAR = 0.95, 0.3, 0.9  # cosines, change of values, reliability of settled ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveOja(OnePass):
+    """A private radius about the image, then noisy means. Fields are public, never data."""
+
+    name: ClassVar[str] = "adaptive-oja"
+    epsilon: float
+
+    @classmethod
+    def build(
+        cls,
+        strength: float,
+        k: int,
+        *,
+        batch_size: int | None = None,
+        schedule: Schedule | None = None,
+    ) -> Self:
+        """For k components; ``strength`` is the mu of the means."""
+        return cls(
+            mu=strength,
+            epsilon=_RANGE * strength,
+            n_components=k,
+            batch_size=batch_size,
+            schedule=schedule,
+        )
+
+    def cost(self) -> Cost:
+        """Both steps on one batch, and so on all."""
+        return compose(Gaussian(self.mu), self._quantile(1).cost())
+
+    def first_batch(self, d: int) -> int:
+        """Enough for the quantile too."""
+        first = OnePass.first_batch(self, d)
+        return first if self.batch_size else max(first, math.ceil(self._enough))
+
+    @property
+    def _enough(self) -> float:
+        """Records that a median needs."""
+        return 4 * _SCALES / self.epsilon
+
+    def _quantile(self, records: int) -> PrivateQuantile:
+        level = min(_LEVEL, max(0.5, 1 - 2 * _SCALES / (records * self.epsilon)))
+        return PrivateQuantile(epsilon=self.epsilon, level=level)
+
+    def view(self, iterate: Iterate) -> View:
+        """What a step looks at."""
+        return View(iterate.basis, iterate.image)
+
+    def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
+        """Correct the estimate by one batch."""
+        view = self.view(iterate)
+        radius = self._radius(batch, clip, view, gate)
+        query = update_sum(batch, clip, view, gate.adjacency, radius)
+        noisy = gate.draw(GaussianNoise(mu=self.mu), query)
+        new = iterate.corrected(noisy.values, noisy.deviation, batch, self.schedule)
+        return new.narrowed(self.n_components) if self._settled(iterate, new) else new
+
+    def _radius(self, batch: Records, clip: Clip, view: View, gate: Gate) -> float:
+        size = len(batch.records)
+        if size < self._enough:
+            return REACH * clip.radius**2
+        counts = update_counts(batch, clip, view, gate.adjacency)
+        found = gate.draw(self._quantile(size), counts)
+        if found == NO_EXPONENT:
+            raise NothingFoundError(
+                "no distance of records from their mean was found, and the budget is spent: most "
+                "records may be equal, or far smaller than the stated bound"
+            )
+        return float(counts.unit * 2.0 ** (-found / 2))
+
+    def _settled(self, before: Iterate, after: Iterate) -> bool:
+        """Whether the leading directions and values are those of the step before."""
+        k = self.n_components
+        if not math.isfinite(before.noise_variance) or len(after.basis.T) == k:
+            return False
+        cosines = np.linalg.svd(before.basis[:, :k].T @ after.basis[:, :k], compute_uv=False)
+        values = after.values(k)
+        same = np.abs(before.values(k) - values) <= _SAME * np.abs(values)
+        clear = after.components(k).reliability.min() > _CLEAR
+        return bool(cosines.min() > _STILL and same.all() and clear)

@@ -1,0 +1,40 @@
+r"""TangentOja: `adaptive-oja` until the components settle, then only what turns them.
+
+Source: Düngler, Sanyal [kPCA], Algorithm 3 (TAdaDPO), warm-started by Algorithm 2 on disjoint
+records.
+
+.. math:: D = \frac1m \sum_i \mathrm{clip}_r\bigl((I - QQ') A_i Q\bigr) + Z, \qquad
+          r = \text{private quantile of } |(I - QQ') A_i Q|_F
+
+What A Q has inside Q changes coordinates, not the subspace, and varies most: near the answer the
+tangent part is as small as what joins signal and noise. For rows in the unit ball its noise is
+smaller by sqrt(2) whatever they are. Values and gaps stay those of the warm start.
+Proof: docs/proofs/tangent_oja.md.
+
+Differences from the source: those of `adaptive-oja`; and the warm start ends when released
+directions stay where they are, not after a number of records that the spectrum decides.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from eigenveil.data.updates import View
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
+from eigenveil.mechanisms.pca.one_pass import Iterate
+
+__all__ = ["TangentOja"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TangentOja(AdaptiveOja):
+    """Tangent updates after a warm start. Fields are public, never data."""
+
+    name: ClassVar[str] = "tangent-oja"
+
+    def view(self, iterate: Iterate) -> View:
+        """Tangent once the basis has been narrowed."""
+        d, columns = iterate.basis.shape
+        settled = columns == self.n_components < self.width(d)
+        if settled:
+            return View(iterate.basis, tangent=True)
+        return AdaptiveOja.view(self, iterate)
