@@ -72,6 +72,14 @@ def test_matrices_without_noise_are_all_the_same():
     assert products == pytest.approx(np.array([chunk.basis * [2.0, 1.0]] * 3))
 
 
+def test_a_start_drawn_from_the_same_seed_is_not_the_basis():
+    """Cosines of random directions in 400 dimensions; numpy drops trailing zeros of seeds."""
+    for seed in range(3):
+        start = np.linalg.qr(np.random.default_rng(seed).standard_normal((400, 2)))[0]
+        basis = SpikedMatrices(1, 400, (2.0, 1.0), 0.1, seed=seed).basis
+        assert np.abs(start.T @ basis).max() < 0.3  # 6 deviations
+
+
 def test_another_seed_is_another_basis():
     one, other = (SpikedMatrices(1, 4, (1.0,), 0.1, seed=seed).basis for seed in (1, 2))
     assert one.T @ one == pytest.approx(np.eye(1))
