@@ -29,8 +29,9 @@ from eigenveil.data import (
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
-from eigenveil.data.source import PairedSource
+from eigenveil.data.source import Batch, PairedSource
 from eigenveil.data.spectrum import projector
+from eigenveil.data.updates import View, update_sum
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
@@ -58,6 +59,7 @@ from eigenveil.mechanisms import (
     PrivateGap,
     PrivateMean,
     PrivateNoiseVariance,
+    PrivateOja,
     PrivateQuantile,
     PrivateRadius,
     PrivateRank,
@@ -81,6 +83,7 @@ from eigenveil.mechanisms import (
     ZeroCov,
 )
 from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
@@ -254,6 +257,43 @@ def _stretched(rows, adjacency):
 
 def _products(rows, adjacency):
     return moment_products(open_rows(rows), directions(CLIP), adjacency)
+
+
+def _columns(d):
+    """Of a one-pass basis at k = 1."""
+    return _turned(d)[:12].T
+
+
+def _updates(clip):
+    def query(rows, adjacency):
+        return update_sum(Batch(rows, 0), clip, View(_columns(rows.shape[1])), adjacency)
+
+    return query
+
+
+BATCH = 8
+
+
+def _one_pass(clip):
+    """In fixed company: batches before, the rows, and others beside them in their batch."""
+
+    def run(mechanism, rows, adjacency, gate):
+        d = rows.shape[1]
+        company = np.repeat(np.eye(d)[:1], 2 * BATCH + -len(rows) % BATCH, axis=0)
+        return mechanism.run(open_rows(np.vstack([company, rows])), clip, gate)
+
+    return run
+
+
+def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
+    """The estimate that one batch gives: all that it releases."""
+    basis = _columns(rows.shape[1])
+    batch, start = Batch(rows, 0), Iterate(basis, np.zeros_like(basis))
+    return mechanism.step(start, batch, DIRECTIONS, gate)
+
+
+def _estimate(iterate):
+    return _upper(iterate.image @ iterate.basis.T)
 
 
 def _stages(mu, d, k):
@@ -616,6 +656,16 @@ OCTAVES = {
     "trials": 1000,
     "shows": False,
 }
+ONE_PASS = {
+    "read": _components,
+    "norm": "l2",
+    # Up to 12 columns, whose coordinates are rounded; rows along one column move by 1 at most.
+    "sensitivity": {
+        REPLACE: lambda d: (1.0 if d == 1 else math.sqrt(2)) + math.sqrt(min(d, 12)) * 2.0**-18
+    },
+    "worst_pair": _two_directions,
+    "adjacencies": (REPLACE,),
+}
 GAP = {
     "query": _gap,
     "run": _one_step(_gap),
@@ -845,6 +895,33 @@ TABLE = [
         query=_directions,
         read=_projector,
         exact=False,
+    ),
+    _case(
+        "oja",
+        "pca.oja",
+        lambda mu, d, k: PrivateOja(mu=mu, n_components=k, batch_size=BATCH),
+        **ONE_PASS,
+        query=_updates(DIRECTIONS),
+        run=_one_pass(DIRECTIONS),
+        shows=False,
+    ),
+    _case(
+        "oja step",
+        "pca.oja",
+        lambda mu, d, k: PrivateOja(mu=mu, n_components=k),
+        **(ONE_PASS | {"read": _estimate}),
+        query=_updates(DIRECTIONS),
+        run=_one_step_of_a_pass,
+        may_coincide=True,
+    ),
+    _case(
+        "oja clipped",
+        "pca.oja",
+        lambda mu, d, k: PrivateOja(mu=mu, n_components=k, batch_size=BATCH),
+        **ONE_PASS,
+        query=_updates(CLIP),
+        run=_one_pass(CLIP),
+        shows=False,
     ),
     # What tangent does with rows that it stretches: tables here are too small for it to do so.
     _case(

@@ -1,6 +1,8 @@
 """The gate: charge first, pay every step, refuse the rest."""
 
 import copy
+import dataclasses
+import math
 import pickle
 import threading
 
@@ -9,18 +11,20 @@ import pytest
 
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.data.groups import GroupedSource
+from eigenveil.data.source import Batch
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import (
     AnalyzeGauss,
     Gate,
     GaussCov,
     GaussianNoise,
+    LaplaceNoise,
     PrivateMean,
     release,
 )
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.privacy.adjacency import GROUP, Adjacency
-from eigenveil.privacy.cost import Composed, Gaussian
+from eigenveil.privacy.cost import Composed, Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -179,3 +183,173 @@ def test_a_statistic_of_rows_is_no_statistic_of_persons():
         of_persons.draw(step, MOMENT)
     assert np.isfinite(of_persons.draw(step, moment).matrix).all()
     assert of_persons.rows == 15
+
+
+# Batches: parallel composition. docs/proofs/batches.md
+
+
+def on(start, stop, adjacency=REPLACE):
+    """The sum of the rows at these positions."""
+    return total(Batch(ROWS.array[start:stop], start), Clip(row_norm=1.0), adjacency)
+
+
+def test_batches_do_not_add_up(tmp_path):
+    """Each may spend the whole allotment, charged once."""
+    ledger = Ledger.create(tmp_path / "l", rho=1.0)
+    opened = gate(Gaussian(1.0), ledger)
+    for start in range(0, 30, 10):
+        opened.draw(mean(mu=1.0), on(start, start + 10))
+        assert opened.rows == start + 10
+    assert len(ledger.entries) == 1
+    assert ledger.spent.mu == pytest.approx(1.0)
+
+
+def test_a_batch_is_not_spent_on_twice():
+    opened = gate(Gaussian(1.0))
+    opened.draw(mean(mu=1.0), on(0, 10))
+    for start, stop in ((0, 10), (9, 20), (0, 1), (3, 4)):
+        with pytest.raises(BudgetExceededError, match="'mean' asks for more than its share"):
+            opened.draw(mean(mu=1e-3), on(start, stop))
+    opened.draw(mean(mu=1.0), on(10, 11))  # a refused step has touched nothing
+
+
+def test_an_earlier_batch_cannot_come_again():
+    opened = gate(Gaussian(1.0))
+    opened.draw(mean(mu=0.1), on(0, 10))
+    opened.draw(mean(mu=0.1), on(10, 20))
+    for start, stop in ((0, 10), (5, 15), (9, 30), (0, 1)):
+        with pytest.raises(InvalidParameterError, match="in the order of their records"):
+            opened.draw(mean(mu=0.1), on(start, stop))
+    opened.draw(mean(mu=0.1), on(25, 30))  # some may be left out
+    with pytest.raises(InvalidParameterError, match="in the order"):
+        opened.draw(mean(mu=0.1), on(20, 25))
+
+
+def test_overlapping_steps_are_one_batch():
+    """A chain of overlaps adds up from one end to the other."""
+    opened = gate(Gaussian(1.0))
+    opened.draw(mean(mu=0.6), on(0, 10))
+    opened.draw(mean(mu=0.6), on(5, 15))
+    opened.draw(mean(mu=0.5), on(14, 20))
+    with pytest.raises(BudgetExceededError):
+        opened.draw(mean(mu=0.5), on(19, 25))
+    with pytest.raises(BudgetExceededError):
+        opened.draw(mean(mu=0.5), on(2, 3))
+    opened.draw(mean(mu=1.0), on(20, 25))
+    assert opened.rows == 25
+
+
+def test_steps_within_a_batch_add_up():
+    opened = gate(Gaussian(1.0))
+    opened.draw(mean(mu=0.6), on(0, 10))
+    opened.draw(mean(mu=0.8 * (1 - 2**-40)), on(0, 5))
+    assert opened.rows == 10  # not those of the last step
+    with pytest.raises(BudgetExceededError):
+        opened.draw(mean(mu=0.01), on(5, 10))
+
+
+def test_the_whole_table_adds_to_every_batch():
+    opened = gate(Gaussian(1.0))
+    opened.draw(mean(mu=0.6), TOTAL)  # before
+    opened.draw(mean(mu=0.6), on(0, 10))
+    with pytest.raises(BudgetExceededError):
+        opened.draw(mean(mu=0.81), on(10, 20))
+    opened.draw(mean(mu=0.3), on(10, 20))
+    # Batch 0 has spent most, though it is not the last: .36 + .36 leave .28.
+    with pytest.raises(BudgetExceededError):
+        opened.draw(mean(mu=0.6), TOTAL)
+    opened.draw(mean(mu=0.5), TOTAL)
+    with pytest.raises(BudgetExceededError):
+        opened.draw(mean(mu=0.65), on(20, 30))
+    opened.draw(mean(mu=0.62), on(20, 30))
+
+
+def test_batches_of_different_kinds_of_cost():
+    """Each is covered part by part; no batch pays with what another left over."""
+    pure = PrivateMean(noise=LaplaceNoise(epsilon=0.5))
+    opened = gate(Composed((Gaussian(1.0), Pure(0.5))))
+    opened.draw(pure, on(0, 10))
+    opened.draw(mean(mu=1.0), on(10, 20))
+    opened.draw(pure, on(10, 20))
+    opened.draw(mean(mu=0.6), on(20, 30))
+    opened.draw(pure, on(20, 30))
+    with pytest.raises(BudgetExceededError):
+        opened.draw(pure, on(20, 30))
+    with pytest.raises(BudgetExceededError):
+        opened.draw(mean(mu=0.1), TOTAL)  # batch 1 has nothing left
+
+
+@pytest.mark.parametrize("records", [range(0), range(5, 5), range(0, 10, 2), range(9, -1, -1)])
+def test_positions_must_be_consecutive(records):
+    query = dataclasses.replace(on(0, 10), records=records)
+    with pytest.raises(InvalidParameterError, match="order of their records"):
+        gate(Gaussian(1.0)).draw(mean(mu=0.1), query)
+
+
+def test_batches_need_single_rows_and_a_public_number():
+    opened = Gate(
+        Gaussian(1.0),
+        label="x",
+        adjacency=Adjacency.ADD_REMOVE,
+        ledger=None,
+        noise=SystemSource(),
+    )
+    with pytest.raises(InvalidParameterError, match="single rows and replace-one"):
+        opened.draw(mean(mu=0.1), on(0, 10, Adjacency.ADD_REMOVE))
+    persons = Gate(
+        Gaussian(1.0),
+        label="x",
+        adjacency=REPLACE,
+        ledger=None,
+        noise=SystemSource(),
+        protects=GROUP,
+    )
+    query = dataclasses.replace(on(0, 10), protects=GROUP)
+    with pytest.raises(InvalidParameterError, match="single rows and replace-one"):
+        persons.draw(mean(mu=0.1), query)
+
+
+def test_a_refused_batch_is_not_charged(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", rho=1.0)
+    with pytest.raises(BudgetExceededError):
+        gate(Gaussian(0.5), ledger).draw(mean(mu=0.6), on(0, 10))
+    with pytest.raises(InvalidParameterError):
+        gate(Gaussian(0.5), ledger).draw(
+            mean(mu=0.1), dataclasses.replace(on(0, 10), records=range(0))
+        )
+    assert ledger.entries == ()
+
+
+def test_normal_numbers_come_after_the_charge_and_never_twice(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", rho=1.0)
+    for noise in (SystemSource(), SimulationSource(0)):
+        opened = Gate(Gaussian(0.3), label="x", adjacency=REPLACE, ledger=None, noise=noise)
+        assert opened.normals(4, 5).shape == (4, 5)
+        assert not np.array_equal(opened.normals(4, 5), opened.normals(4, 5))
+    opened = gate(Gaussian(0.3), ledger)
+    opened.normals(2)
+    assert len(ledger.entries) == 1
+    opened.draw(GaussCov(mu=0.3), MOMENT)  # they cost nothing
+    assert len(ledger.entries) == 1
+    with pytest.raises(BudgetExceededError):
+        gate(Gaussian(10.0), ledger).normals(5)
+
+
+def test_normal_numbers_are_normal():
+    """Mean square of 40,000: 5 standard errors, once in 1.7e6 times; 5 % off is 7 of them."""
+    opened = Gate(
+        Gaussian(1.0), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(1)
+    )
+    squares = opened.normals(200, 200) ** 2
+    assert abs(squares.mean() - 1) < 5 * math.sqrt(2 / 40_000)
+    assert abs(squares.mean() - 1.05) > 5 * math.sqrt(2 / 40_000)
+
+
+@pytest.mark.parametrize("ask", [lambda g: g.normals(3), lambda g: g.order(3)])
+def test_a_fork_gets_no_random_numbers(monkeypatch, ask):
+    opened = gate(Gaussian(1.0))
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(BudgetExceededError, match="forked process"):
+        ask(opened)
+    with pytest.raises(BudgetExceededError, match="forked process"):
+        opened.draw(mean(mu=0.1), on(0, 10))

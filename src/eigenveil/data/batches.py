@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import Batch, RowSource, protected, tables
+from eigenveil.data.source import ArraySource, Batch, RowSource, protected, tables
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -42,6 +42,8 @@ class Batches:
     def __init__(self, source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
         check_batches(source, adjacency)
         self._of_rows = not isinstance(source, MatrixSource)
+        # Whoever makes chunks may fill the same memory again: a record would be handed out twice.
+        self._stays = isinstance(source, ArraySource)
         chunks: Iterator[_Chunk] = (
             source.chunks() if isinstance(source, MatrixSource) else tables(source)
         )
@@ -56,7 +58,7 @@ class Batches:
         count = 0
         while self._chunk is not None and count < size:
             some = self._chunk[self._offset : self._offset + size - count]
-            taken.append(some)
+            taken.append(np.array(some) if self._of_rows and not self._stays else some)
             count += len(some)
             self._offset += len(some)
             if self._offset == len(self._chunk):

@@ -6,14 +6,16 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exceptions import InvalidDataError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 __all__ = ["MatrixBatch", "MatrixChunk", "MatrixSource"]
 
 
 @runtime_checkable
 class MatrixChunk(Protocol):
-    """Some symmetric matrices A_i, however they are stored."""
+    """Some symmetric matrices A_i, however they are stored. They must stay as they are, and no
+    product may depend on the other matrices.
+    """
 
     def __len__(self) -> int:
         """How many."""
@@ -77,7 +79,7 @@ class MatrixSource:
     def _checked(self, chunk: Any) -> NDArray[np.float64]:
         try:
             with np.errstate(all="ignore"):
-                array = np.asarray(chunk, dtype=np.float64)
+                array = np.array(chunk, dtype=np.float64)  # the caller may use his again
         except (TypeError, ValueError):
             array = np.empty(0)
         if array.ndim != 3 or array.shape[1:] != (self.n_columns, self.n_columns):
@@ -103,6 +105,8 @@ class MatrixBatch:
 
     def slice(self, start: int, stop: int) -> "MatrixBatch":
         """Records ``start`` up to ``stop`` of the batch."""
+        if not 0 <= start <= stop:  # counted from the end, they would get others' positions
+            raise InvalidParameterError("part of a batch starts at 0 or later and ends after it")
         parts, seen = [], 0
         for part in self._parts:
             some = part[max(0, start - seen) : max(0, stop - seen)]

@@ -356,6 +356,8 @@ class Batch(ArraySource):
 
     def slice(self, start: int, stop: int) -> "Batch":
         """Records ``start`` up to ``stop`` of the batch."""
+        if not 0 <= start <= stop:  # counted from the end, they would get others' positions
+            raise InvalidParameterError("part of a batch starts at 0 or later and ends after it")
         return Batch(self.array[start:stop], self.records.start + start)
 
 

@@ -6,12 +6,14 @@ pulled in to a ball of radius r. Sums over the batch are exact:
 
 * rows are the integers of `Clip`, Q is rounded to 2^-26, so that x'Q is exact before it is rounded
   to 2^-b; weights and C are multiples of 2^-b; all products are of integers below 2^53;
-* products of matrices are rounded to 2^-30 of r, record by record.
+* products of matrices are pulled in to the ball of the squared row norm, and after C is taken off
+  rounded to 2^-30 of r, record by record.
 
 Pulling in to a ball is a projection and brings no two points further apart, so replacing one record
 moves a sum by at most min(2r, natural) and what rounding adds. The natural bound for rows in the
-unit ball is sqrt(2), and 1 for the tangent part: a block off the diagonal has at most half the
-energy of its matrix. Proof: docs/proofs/oja.md.
+unit ball is sqrt(2); 1 for a single column, since x x'q lies in the ball of radius 1/2 about q/2;
+and 1 for the tangent part: a block off the diagonal has at most half the energy of its matrix.
+Proof: docs/proofs/oja.md.
 """
 
 import math
@@ -25,7 +27,7 @@ from numpy.typing import NDArray
 from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, NO_EXPONENT, Clip, half_octaves
-from eigenveil.data.gram import integer_blocks, sums_are_exact
+from eigenveil.data.gram import integer_blocks, limit_rows, sums_are_exact
 from eigenveil.data.matrices import MatrixBatch
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
@@ -37,7 +39,9 @@ _BASIS_BITS = 26
 _ENTRY_BITS = 30  # of a matrix record, relative to the radius
 _EXACT_ROWS = 1 << (52 - 2 * FRACTION_BITS)  # a bit less than for rows alone: tangent parts
 _AT_A_TIME = 1 << 20  # entries of products that are held
-_DISTANCE_ERROR = 2.0**-24  # of a distance between numbers up to 2, by cancellation
+_DISTANCE_ERROR = 2.0**-24  # by cancellation, for each column and each length, as slack has it
+_LONGEST_CENTRE = 2.0**16  # in units of the ball: products with rows are then exact
+_SMALLEST_RADIUS = 1e-40  # of the ball: squares of shorter lengths lose their digits
 REACH = 2.0  # distances are counted from here down, in units of the squared row norm
 
 
@@ -61,7 +65,7 @@ class View:
     tangent: bool = False
 
     def __post_init__(self) -> None:
-        if self.skew > 1e-6:
+        if not np.isfinite(self.basis).all() or self.skew > 1e-6:
             raise InvalidParameterError("columns of a step must be orthonormal")
 
     @property
@@ -83,14 +87,15 @@ class View:
     def skew(self) -> float:
         """Distance of the rounded Q from orthonormal columns, in operator norm; rounded up."""
         gram = self.rounded.T @ self.rounded
-        return float(np.abs(gram - np.eye(len(gram))).sum(axis=1).max()) + 2.0**-40
+        return float(np.linalg.norm(gram - np.eye(len(gram)), 2)) * (1 + 2.0**-20) + 2.0**-40
 
     def natural(self) -> float:
         """How far two rows in the unit ball can be apart here, with what rounding adds."""
         one = 2.0 ** -(FRACTION_BITS + 1)
         inside = self.skew + math.sqrt(self.k) * one
         if not self.tangent:
-            return math.sqrt(2) * (1 + self.skew) + 2 * math.sqrt(self.k) * one
+            apart = 1.0 if self.k == 1 else math.sqrt(2)
+            return apart * (1 + self.skew) + 2 * math.sqrt(self.k) * one
         return 1 + 2 * (self._outside * (1 + inside) + inside)
 
     @property
@@ -105,7 +110,8 @@ class View:
         one = 2.0 ** -(FRACTION_BITS + 1)
         longest = 1 + (self._outside if self.tangent else 0.0)
         length = float(np.linalg.norm(centre)) * (1 + 2.0**-40)
-        return (longest * math.sqrt(self.k) + length) * one + _DISTANCE_ERROR
+        distance = _DISTANCE_ERROR * math.sqrt(self.k) * (1 + length)
+        return (longest * math.sqrt(self.k) + length) * one + distance
 
 
 def update_sum(
@@ -115,13 +121,17 @@ def update_sum(
 
     ``radius`` is in the caller's units; where absent, rows are bounded by ``clip`` alone.
     """
+    if radius is not None and not 0 < radius < math.inf:
+        raise InvalidParameterError("the radius of a step must be positive and finite")
     if isinstance(records, MatrixBatch):
         return _matrix_sum(records, clip, view, adjacency, radius)
     bound = clip.radius**2
-    centre = np.zeros(view.basis.shape) if view.centre is None else view.centre / bound
+    centre = _centre(view, bound)
     if radius is None and centre.any():
         raise InvalidParameterError("a step about a centre needs a radius")
-    centre = np.rint(centre * 2.0**FRACTION_BITS) * 2.0**-FRACTION_BITS
+    longest = 1 + float(np.linalg.norm(centre))
+    longest = longest if radius is None else min(longest, radius / bound)
+    limit_rows(math.ceil(len(records.records) * (1 + longest)))
     group: NDArray[np.float64] = np.zeros(view.basis.shape[::-1])
     sums = np.zeros(group.shape, dtype=np.int64)
     weight = pending = 0
@@ -171,7 +181,8 @@ def update_counts(records: Records, clip: Clip, view: View, adjacency: Adjacency
 def update_blocks(records: Records, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
     """AQ, or its tangent part, of some records at a time: (m, d, k) in the caller's units.
 
-    Without the centre. No entry depends on other records; at most the squared row norm long.
+    Without the centre. No entry depends on other records. At most the squared row norm long, and
+    what rounding adds.
     """
     if isinstance(records, MatrixBatch):
         yield from _products(records, clip, view)
@@ -199,6 +210,16 @@ def _parts(
         yield rows, inside
 
 
+def _centre(view: View, bound: float) -> NDArray[np.float64]:
+    """In units of the ball, rounded to 2^-b: products with rows are then exact."""
+    if view.centre is None:
+        return np.zeros(view.basis.shape)
+    centre = view.centre / bound
+    if not np.linalg.norm(centre) < _LONGEST_CENTRE:
+        raise InvalidParameterError("the centre of a step lies far outside the ball of the rows")
+    return np.asarray(np.rint(centre * 2.0**FRACTION_BITS) * 2.0**-FRACTION_BITS)
+
+
 def _distances(
     rows: NDArray[np.float64], inside: NDArray[np.float64], centre: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -207,19 +228,20 @@ def _distances(
     squares *= 16.0**-FRACTION_BITS
     if centre.any():
         cross = np.einsum("ij,ij->i", rows @ centre, inside) * 4.0**-FRACTION_BITS
-        squares += float(np.einsum("ij,ij->", centre, centre)) - 2 * cross
+        squares += math.fsum((centre * centre).ravel()) - 2 * cross
     return np.asarray(np.sqrt(np.maximum(squares, _DISTANCE_ERROR**2)))
 
 
 def _all_distances(records: Records, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
     bound = clip.radius**2
-    centre = np.zeros(view.basis.shape) if view.centre is None else view.centre
     if isinstance(records, MatrixBatch):
+        centre = np.zeros(view.basis.shape) if view.centre is None else view.centre
         for block in _products(records, clip, view):
             yield np.sqrt(np.einsum("ijk,ijk->i", block - centre, block - centre)) / bound
         return
+    centre = _centre(view, bound)
     for rows, inside in _parts(records, clip, view):
-        yield _distances(rows, inside, centre / bound)
+        yield _distances(rows, inside, centre)
 
 
 def _products(records: MatrixBatch, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
@@ -243,7 +265,8 @@ def _products(records: MatrixBatch, clip: Clip, view: View) -> Iterator[NDArray[
 def _matrix_sum(
     records: MatrixBatch, clip: Clip, view: View, adjacency: Adjacency, radius: float | None
 ) -> Bounded:
-    radius = clip.radius**2 if radius is None else radius
+    bound = clip.radius**2
+    radius = bound if radius is None else max(radius, _SMALLEST_RADIUS * bound)
     sums = np.zeros(view.basis.shape, dtype=np.int64)
     for block in _products(records, clip, view):
         if view.centre is not None:
@@ -253,9 +276,10 @@ def _matrix_sum(
         entries = np.rint(block * (share / radius)[:, None, None] * 2.0**_ENTRY_BITS)
         sums += entries.astype(np.int64).sum(axis=0)
     rounding = math.sqrt(view.basis.size) * 2.0**-_ENTRY_BITS
+    apart = 2 * min(1.0, bound / radius)
     return Bounded(
         value=FixedPoint(sums, -_ENTRY_BITS),
-        sensitivities={"l2": (2 + rounding) * (1 + 2.0**-30)},
+        sensitivities={"l2": apart * (1 + 2.0**-30) + rounding + 2.0**-29},
         adjacency=adjacency,
         unit=radius / len(records.records),
         count=len(records.records),

@@ -22,6 +22,7 @@ from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
+from eigenveil.mechanisms.pca.oja import PrivateOja
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.staged import Staged, Variances
@@ -69,6 +70,7 @@ __all__ = [
     "PrivateGap",
     "PrivateMean",
     "PrivateNoiseVariance",
+    "PrivateOja",
     "PrivateQuantile",
     "PrivateRadius",
     "PrivateRank",

@@ -126,7 +126,7 @@ class Gate:
         with self._lock:
             self._pay(step, query.records)
             self.exact = self.exact and query.exact and step.exact
-            self.rows = query.count if query.records is None else query.records.stop
+            self.rows = query.count if query.records is None else self._batch.stop
         return step.perturb(query, self._noise.bound_to(query.value.units))  # noise enters here
 
     def order(self, n: int) -> NDArray[np.intp]:

@@ -145,6 +145,7 @@ class Iterate:
         scale = math.sqrt(self.noise_variance)
         hidden = gaps <= scale * (math.sqrt(d) + math.sqrt(p))  # singular values of noise alone
         turned = self.noise_variance / np.where(hidden, 1.0, gaps) ** 2
+        directions = (d - p) + (p - k) / 2  # inside the basis noise is that of a symmetric matrix
         trace = self.trace if not math.isnan(self.trace) else float(np.maximum(values, 0.0).sum())
         return NoisyComponents(
             components=signed(self.basis[:, :k].T),
@@ -152,7 +153,7 @@ class Iterate:
             trace=trace,
             noise_scale=scale,
             law=None,
-            reliability=np.where(hidden, 0.0, 1 / (1 + (d - k) * turned)),
+            reliability=np.where(hidden, 0.0, 1 / (1 + directions * turned)),
         )
 
 
@@ -223,7 +224,9 @@ class OnePass(ABC):
 
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
-        return self.batch_size or _first(d, self.mu) * (GROWTH**_STEPS - 1)
+        if self.batch_size is not None:
+            return 2 * self.batch_size  # one of which may go into the trace
+        return _first(d, self.mu) * (GROWTH**_STEPS - 1)
 
     def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
         """A random basis."""
@@ -248,8 +251,8 @@ class OnePass(ABC):
             if batch is None:
                 break
             iterate = self.advance(iterate, batch, clip, gate)
-        if iterate.records == 0:
-            raise InvalidDataError("the table has no rows: check the file, the filter or the path")
+        if math.isinf(iterate.noise_variance):  # a stream that ended before the first step
+            self.check_records(d, iterate.records)
         return iterate.components(self.n_components)
 
     def advance(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
