@@ -1,8 +1,8 @@
 """Rows read once, in batches, against mechanisms that read the whole table, at the same budget.
 
-Normal rows with covariance V L V' + sigma^2 I, L from 1 down to 1/2; epsilon = 1, delta = 1e-6; mean
-of 10, all on the same rows; the error is |UU' - VV'|_F. One-pass methods have unit rows, which need
-no bound ("unit"), and rows clipped at the 90 % quantile of norms of the model ("clipped"), as
+Normal rows with covariance V L V' + sigma^2 I, L from 1 down to 1/2; epsilon = 1, delta = 1e-6;
+mean of 10, all on the same rows; the error is |UU' - VV'|_F. One-pass methods have unit rows, which
+need no bound ("unit"), and rows clipped at the 90 % quantile of norms of the model ("clipped"), as
 analyze-gauss has.
 """
 
@@ -17,8 +17,10 @@ from eigenveil.data import Clip, open_rows
 from eigenveil.datasets import SpikedGaussian
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms import AnalyzeGauss, Gate, SphericalPCA, TangentPCA
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.oja import PrivateOja
 from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
@@ -30,13 +32,24 @@ from tables import tick
 
 REPEATS = 10
 PROCESSES = 2
-MU = strength(Budget(epsilon=1.0, delta=1e-6), Gaussian, "gauss")
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+MU = strength(BUDGET, Gaussian, "gauss")
 GRID = list(itertools.product((5_000, 50_000), (20, 100, 400), (1, 5), (0.1, 0.3, 1.0)))
+
+
+def calibrated(build, k):
+    """The mechanism that the whole budget buys."""
+    parameter = strength(BUDGET, lambda parameter: build(parameter, k).cost(), "calibrated")
+    return build(parameter, k)
 
 
 def one_pass(k):
     """Mechanisms that take unit and clipped rows."""
-    return [PrivateOja(mu=MU, n_components=k)]
+    return [
+        PrivateOja(mu=MU, n_components=k),
+        calibrated(AdaptiveOja.build, k),
+        calibrated(TangentOja.build, k),
+    ]
 
 
 def errors(task):
