@@ -117,6 +117,7 @@ def test_floating_point_noise_is_declared():
         "analyze_gauss": "return not self.lazy",
         "base": "numbers that no row has to do with",
         "exponential": "exact: ClassVar[bool] = False",
+        "shuffled_oja": "exact: ClassVar[bool] = False",
         "tangent": "exact: ClassVar[bool] = False",
         "wishart": "exact: ClassVar[bool] = False",
     }

@@ -29,6 +29,7 @@ from eigenveil.data import (
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
+from eigenveil.data.shuffled import shuffled_records
 from eigenveil.data.source import Batch, PairedSource
 from eigenveil.data.spectrum import projector
 from eigenveil.data.updates import View, update_sum
@@ -70,6 +71,7 @@ from eigenveil.mechanisms import (
     Ranged,
     Scaled,
     SeparateCov,
+    ShuffledOja,
     SparseVector,
     SphericalPCA,
     Spiked,
@@ -97,6 +99,7 @@ CLIP = Clip(row_norm=1.0, on_invalid="zero")
 DIRECTIONS = replace(CLIP, normalise=True)
 FILLED = replace(CLIP, on_missing="centre")
 ROWS = 20  # a public number of them, where a mechanism asks for one
+MANY = 512  # where it asks for many
 
 
 def mu_of(cost):
@@ -266,7 +269,7 @@ def _columns(d):
 
 def _updates(clip):
     def query(rows, adjacency):
-        return update_sum(Batch(rows, 0), clip, View(_columns(rows.shape[1])), adjacency)
+        return update_sum(Batch(rows, 0), clip, View(_columns(rows.shape[1]), weighted=True), adjacency)
 
     return query
 
@@ -294,6 +297,18 @@ def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
 
 def _estimate(iterate):
     return _upper(iterate.image @ iterate.basis.T)
+
+
+def _among_many(rows):
+    """The same rows among others at the origin."""
+    return np.vstack([rows, np.zeros((MANY - len(rows), rows.shape[1]))])
+
+
+def _shuffled(rows, adjacency):
+    d = rows.shape[1]
+    start, away = np.full(d, 1 / math.sqrt(d)), np.empty((0, d))
+    batch = Batch(_among_many(rows), 0)
+    return shuffled_records(batch, CLIP, start, away, np.arange(MANY), adjacency)
 
 
 def _stages(mu, d, k):
@@ -450,6 +465,13 @@ def _heaviest(d, adjacency):
 def _octaves_apart(d, adjacency):
     """No entry is zero, and every one moves to another octave."""
     return np.ones(d), None if adjacency is ADD else np.full(d, 4.0)
+
+
+def _about_the_start(d, adjacency):
+    """At 45 degrees on either side of (1, ..., 1), in a plane with it."""
+    start = np.full(d, 1 / math.sqrt(d))
+    across = (np.eye(d)[0] - np.eye(d)[-1]) / math.sqrt(2)
+    return (start + across) / math.sqrt(2), (start - across) / math.sqrt(2)
 
 
 def _two_directions(d, adjacency):
@@ -941,6 +963,23 @@ TABLE = [
         run=_one_step(_products),
         read=lambda released: np.append(released.columns, released.trace),
         exact=False,
+    ),
+    _case(
+        "shuffled-oja",
+        "pca.shuffled_oja",
+        lambda epsilon, d, k: ShuffledOja(epsilon=epsilon, delta=0.1, n_records=MANY),
+        query=_shuffled,
+        run=lambda step, rows, adjacency, gate: step.run(open_rows(_among_many(rows)), CLIP, gate),
+        read=_components,
+        norm="l2",
+        sensitivity={REPLACE: lambda d: 1 + 2.0**-18},  # rounding
+        worst_pair=_about_the_start,
+        strength_of=lambda cost: cost.epsilon,
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        exact=False,
+        adjacencies=(REPLACE,),
+        trials=500,
+        shows=False,
     ),
     _case(
         "staged",

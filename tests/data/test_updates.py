@@ -80,23 +80,24 @@ def centre_of(kind, basis, beside):
     return {"small": 0.2, "far": 3.0, "lost in noise": 3e3}[kind] * orthonormal(d, k, 7)
 
 
+FORMS = [{}, {"tangent": True}, {"weighted": True}]
 VIEWS = [
-    (kind, radius, tangent)
-    for kind, radius, tangent in itertools.product(
+    (kind, radius, form)
+    for kind, radius, form in itertools.product(
         ["none", "small", "a record", "far", "lost in noise"],
         [None, 1e-30, 1e-6, 0.1, 0.49, 3.0],
-        [False, True],
+        FORMS,
     )
     if radius is not None or kind == "none"
 ]
 
 
 @pytest.mark.parametrize(("d", "k"), SHAPES)
-@pytest.mark.parametrize(("kind", "radius", "tangent"), VIEWS)
-def test_no_pair_of_rows_exceeds_the_sensitivity(d, k, kind, radius, tangent):
+@pytest.mark.parametrize(("kind", "radius", "form"), VIEWS)
+def test_no_pair_of_rows_exceeds_the_sensitivity(d, k, kind, radius, form):
     rng = np.random.default_rng(1)
     basis, beside = frame(d, k)
-    view = View(basis, centre_of(kind, basis, beside), tangent)
+    view = View(basis, centre_of(kind, basis, beside), **form)
     company = 0.4 * rng.standard_normal((3, d))
     rows = adversarial(basis, beside, rng)
     sums = [
@@ -152,6 +153,20 @@ def test_the_sensitivity_is_attained(d, k, tangent, radius):
     assert one.sensitivity("l2") == pytest.approx(natural, rel=lost)
 
 
+@pytest.mark.parametrize(("d", "k"), [(5, 2), (40, 3)])
+def test_the_weighted_sensitivity_is_attained(d, k):
+    """By parts outside alone, and by parts inside alone; a larger weight would exceed it."""
+    basis, beside = frame(d, k)
+    half, view = math.sqrt(0.5), View(basis, weighted=True)
+    for pair in (
+        (half * (basis[:, 0] + beside), half * (basis[:, 0] - beside)),
+        (basis[:, 0], basis[:, 1]),
+    ):
+        one, two = (update_sum(Batch(x[None], 0), CLIP, view, REPLACE) for x in pair)
+        assert one.sensitivity("l2") == pytest.approx(1.0, rel=2e-4)
+        assert apart(one, two) >= one.sensitivity("l2") * (1 - 2e-4)
+
+
 def test_rounding_is_what_the_slack_is_for():
     """Without it the bound would be false: some pair of rows at a small radius lies beyond."""
     rng = np.random.default_rng(2)
@@ -195,8 +210,10 @@ def test_planted_faults_are_seen(monkeypatch, fault):
     )
 
 
-@pytest.mark.parametrize("tangent", [False, True])
-def test_sums_are_those_of_the_products(tangent):
+@pytest.mark.parametrize(
+    ("form", "inside"), [({}, 1), ({"tangent": True}, 0), ({"weighted": True}, math.sqrt(0.5))]
+)
+def test_sums_are_those_of_the_products(form, inside):
     rng = np.random.default_rng(4)
     d, k, n = 12, 3, 500
     basis = orthonormal(d, k)
@@ -204,21 +221,24 @@ def test_sums_are_those_of_the_products(tangent):
     centre = 0.05 * orthonormal(d, k, 8)
     pulled = rows * np.minimum(1.0, 1 / np.linalg.norm(rows, axis=1))[:, None]
     blocks = np.einsum("ij,ik->ijk", pulled, pulled @ basis)
-    if tangent:
-        blocks = blocks - basis @ (basis.T @ blocks)
-    query = update_sum(Batch(rows, 0), CLIP, View(basis, tangent=tangent), REPLACE)
+    weigh = np.eye(d) - (1 - inside) * basis @ basis.T
+    plain, blocks = blocks, weigh @ blocks
+    query = update_sum(Batch(rows, 0), CLIP, View(basis, **form), REPLACE)
     assert query.value.to_float() * query.unit == pytest.approx(blocks.mean(axis=0), abs=1e-5)
-    moved = blocks - centre
+    if inside:
+        restored = View(basis, **form).restored(query.value.to_float() * query.unit)
+        assert restored == pytest.approx(plain.mean(axis=0), abs=1e-5)
+    moved = blocks - weigh @ centre
     lengths = np.linalg.norm(moved, axis=(1, 2))
     radius = float(np.median(lengths))
     expected = (moved * np.minimum(1, radius / lengths)[:, None, None]).mean(axis=0)
-    view = View(basis, centre, tangent)
+    view = View(basis, centre, **form)
     query = update_sum(Batch(rows, 0), CLIP, view, REPLACE, radius)
     assert query.value.to_float() * query.unit == pytest.approx(expected, abs=1e-5)
     counts = update_counts(Batch(rows, 0), CLIP, view, REPLACE)
     bins = np.floor(-2 * np.log2(lengths / updates.REACH)).astype(int)
     assert np.abs(counts.value.units - np.bincount(bins, minlength=NO_EXPONENT + 1)).sum() <= 2
-    seen = np.concatenate(list(update_blocks(Batch(rows, 0), CLIP, View(basis, None, tangent))))
+    seen = np.concatenate(list(update_blocks(Batch(rows, 0), CLIP, View(basis, None, **form))))
     assert seen == pytest.approx(blocks, abs=1e-4)
 
 
@@ -338,13 +358,13 @@ def adversarial_matrices(basis, rng):
 
 
 @pytest.mark.parametrize(("d", "k"), SHAPES)
-@pytest.mark.parametrize("tangent", [False, True])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("radius", [None, 1e-200, 1e-6, 0.3, 5.0])
 @pytest.mark.parametrize("kind", ["none", "small", "far"])
-def test_no_pair_of_matrices_exceeds_the_sensitivity(d, k, tangent, radius, kind):
+def test_no_pair_of_matrices_exceeds_the_sensitivity(d, k, form, radius, kind):
     rng = np.random.default_rng(7)
     basis, beside = frame(d, k)
-    view = View(basis, centre_of(kind, basis, beside), tangent)
+    view = View(basis, centre_of(kind, basis, beside), **form)
     company = rng.standard_normal((2, d, d))
     sums = []
     for matrix in adversarial_matrices(basis, rng):
@@ -352,7 +372,7 @@ def test_no_pair_of_matrices_exceeds_the_sensitivity(d, k, tangent, radius, kind
         sums.append(update_sum(batch, CLIP, view, REPLACE, radius))
     for one, other in itertools.combinations(sums, 2):
         assert apart(one, other) <= one.sensitivity("l2")
-    if k < d and not tangent and kind == "none":  # opposite ones
+    if k < d and not form and kind == "none":  # opposite ones
         reached = max(apart(a, b) for a, b in itertools.combinations(sums, 2))
         assert reached >= sums[0].sensitivity("l2") * (1 - 1e-6)
         assert reached == pytest.approx(2 * min(1.0, 1 / (radius or 1.0)), rel=1e-6)

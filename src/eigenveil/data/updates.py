@@ -1,8 +1,9 @@
 r"""What one step of a one-pass method sees of a batch: products of its records with a few columns.
 
 A record is a symmetric matrix A, of rows A = xx'. With Q released columns that are orthonormal and
-C a released centre, a step sees AQ - C, or the part of AQ outside the span of Q, the tangent part,
-pulled in to a ball of radius r. Sums over the batch are exact:
+C a released centre, a step sees W(AQ - C), pulled in to a ball of radius r. W = I - (1 - w)QQ'
+weighs the part inside the span of Q: w = 1 leaves it, w = 0 leaves the tangent part alone. Sums
+over the batch are exact:
 
 * rows are the integers of `Clip`, Q is rounded to 2^-26, so that x'Q is exact before it is rounded
   to 2^-b; weights and C are multiples of 2^-b; all products are of integers below 2^53;
@@ -11,9 +12,10 @@ pulled in to a ball of radius r. Sums over the batch are exact:
 
 Pulling in to a ball is a projection and brings no two points further apart, so replacing one record
 moves a sum by at most min(2r, natural) and what rounding adds. The natural bound for rows in the
-unit ball is sqrt(2); 1 for a single column, since x x'q lies in the ball of radius 1/2 about q/2;
-and 1 for the tangent part: a block off the diagonal has at most half the energy of its matrix.
-Proof: docs/proofs/oja.md.
+unit ball is sqrt(2) for w = 1; 1 for a single column, since x x'q lies in the ball of radius 1/2
+about q/2; and 1 for w^2 <= 1/2: a block off the diagonal stands twice in its matrix, so that
+w^2|Q'DQ|^2 + |T|^2 <= |D|^2/2. With w = sqrt(1/2) the tangent part has the noise that a whole
+symmetric matrix would give it. Proof: docs/proofs/oja.md.
 """
 
 import math
@@ -57,12 +59,15 @@ class View:
         C, in the caller's units; zero where absent.
     tangent : bool
         Only the part of AQ outside the span of Q.
+    weighted : bool
+        The part inside weighs sqrt(1/2), where there are several columns; `restored` undoes it.
 
     """
 
     basis: NDArray[np.float64]
     centre: NDArray[np.float64] | None = None
     tangent: bool = False
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.basis).all() or self.skew > 1e-6:
@@ -72,6 +77,26 @@ class View:
     def k(self) -> int:
         """Number of columns."""
         return int(self.basis.shape[1])
+
+    @property
+    def weight(self) -> float:
+        """W's w, of the part inside."""
+        if self.tangent:
+            return 0.0
+        return math.sqrt(0.5) if self.weighted and self.k > 1 else 1.0
+
+    def weigh(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """W times columns, or a stack of them."""
+        if self.weight == 1:
+            return columns
+        return np.asarray(columns - (1 - self.weight) * self.basis @ (self.basis.T @ columns))
+
+    def restored(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What `weigh` made of it; the tangent part has nothing inside."""
+        if self.weight in (0, 1):
+            return columns
+        inside = self.basis @ (self.basis.T @ columns)
+        return np.asarray(columns + (1 / self.weight - 1) * inside)
 
     @cached_property
     def integers(self) -> NDArray[np.float64]:
@@ -93,7 +118,7 @@ class View:
         """How far two rows in the unit ball can be apart here, with what rounding adds."""
         one = 2.0 ** -(FRACTION_BITS + 1)
         inside = self.skew + math.sqrt(self.k) * one
-        if not self.tangent:
+        if self.weight == 1:
             apart = 1.0 if self.k == 1 else math.sqrt(2)
             return apart * (1 + self.skew) + 2 * math.sqrt(self.k) * one
         return 1 + 2 * (self._outside * (1 + inside) + inside)
@@ -108,7 +133,7 @@ class View:
     def slack(self, centre: NDArray[np.float64]) -> float:
         """What rounding adds to a row's part of a sum that is pulled in, at most."""
         one = 2.0 ** -(FRACTION_BITS + 1)
-        longest = 1 + (self._outside if self.tangent else 0.0)
+        longest = 1 + (self._outside if self.weight < 1 else 0.0)
         length = float(np.linalg.norm(centre)) * (1 + 2.0**-40)
         distance = _DISTANCE_ERROR * math.sqrt(self.k) * (1 + length)
         return (longest * math.sqrt(self.k) + length) * one + distance
@@ -117,7 +142,7 @@ class View:
 def update_sum(
     records: Records, clip: Clip, view: View, adjacency: Adjacency, radius: float | None = None
 ) -> Bounded:
-    """Sum over the batch of AQ - C pulled in to ``radius``; its `unit` makes it the mean.
+    """Sum over the batch of W(AQ - C) pulled in to ``radius``; its `unit` makes it the mean.
 
     ``radius`` is in the caller's units; where absent, rows are bounded by ``clip`` alone.
     """
@@ -162,7 +187,7 @@ def update_sum(
 
 
 def update_counts(records: Records, clip: Clip, view: View, adjacency: Adjacency) -> Bounded:
-    """Records by the half octave of |AQ - C|, from twice the squared row norm down."""
+    """Records by the half octave of |W(AQ - C)|, from twice the squared row norm down."""
     bound = clip.radius**2
     counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
     for distances in _all_distances(records, clip, view):
@@ -179,7 +204,7 @@ def update_counts(records: Records, clip: Clip, view: View, adjacency: Adjacency
 
 
 def update_blocks(records: Records, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
-    """AQ, or its tangent part, of some records at a time: (m, d, k) in the caller's units.
+    """WAQ of some records at a time: (m, d, k) in the caller's units.
 
     Without the centre. No entry depends on other records. At most the squared row norm long, and
     what rounding adds.
@@ -198,23 +223,23 @@ def update_blocks(records: Records, clip: Clip, view: View) -> Iterator[NDArray[
 def _parts(
     records: Records, clip: Clip, view: View
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Integer rows, or what is left of them outside Q, and their coordinates inside."""
+    """Integer rows times W, and their coordinates inside."""
     assert not isinstance(records, MatrixBatch)
     scale = 2.0**-_BASIS_BITS
     across = np.ascontiguousarray(view.integers.T)
     for block in integer_blocks(records, clip):
         rows = block.integers
         inside = np.rint(rows @ view.integers * scale)
-        if view.tangent:
-            rows = rows - np.rint(inside @ across * scale)
+        if view.weight < 1:
+            rows = rows - np.rint(inside @ across * (scale * (1 - view.weight)))
         yield rows, inside
 
 
 def _centre(view: View, bound: float) -> NDArray[np.float64]:
-    """In units of the ball, rounded to 2^-b: products with rows are then exact."""
+    """WC in units of the ball, rounded to 2^-b: products with rows are then exact."""
     if view.centre is None:
         return np.zeros(view.basis.shape)
-    centre = view.centre / bound
+    centre = view.weigh(view.centre) / bound
     if not np.linalg.norm(centre) < _LONGEST_CENTRE:
         raise InvalidParameterError("the centre of a step lies far outside the ball of the rows")
     return np.asarray(np.rint(centre * 2.0**FRACTION_BITS) * 2.0**-FRACTION_BITS)
@@ -235,7 +260,7 @@ def _distances(
 def _all_distances(records: Records, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
     bound = clip.radius**2
     if isinstance(records, MatrixBatch):
-        centre = np.zeros(view.basis.shape) if view.centre is None else view.centre
+        centre = np.zeros(view.basis.shape) if view.centre is None else view.weigh(view.centre)
         for block in _products(records, clip, view):
             yield np.sqrt(np.einsum("ijk,ijk->i", block - centre, block - centre)) / bound
         return
@@ -249,8 +274,7 @@ def _products(records: MatrixBatch, clip: Clip, view: View) -> Iterator[NDArray[
     bound = clip.radius**2
     with np.errstate(all="ignore"):  # a warning would depend on the records
         for block in records.products(view.basis, max(1, _AT_A_TIME // view.basis.size)):
-            if view.tangent:
-                block = block - view.basis @ (view.basis.T @ block)
+            block = view.weigh(block)
             squares = np.einsum("ijk,ijk->i", block, block)
             broken = ~np.isfinite(squares)
             if broken.any() and clip.on_invalid == "raise":
@@ -270,7 +294,7 @@ def _matrix_sum(
     sums = np.zeros(view.basis.shape, dtype=np.int64)
     for block in _products(records, clip, view):
         if view.centre is not None:
-            block = block - view.centre
+            block = block - view.weigh(view.centre)
         lengths = np.sqrt(np.einsum("ijk,ijk->i", block, block))
         share = np.minimum(1.0, radius / np.maximum(lengths, 1e-300))
         entries = np.rint(block * (share / radius)[:, None, None] * 2.0**_ENTRY_BITS)

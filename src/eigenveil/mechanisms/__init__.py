@@ -23,6 +23,7 @@ from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.staged import Staged, Variances
@@ -82,6 +83,7 @@ __all__ = [
     "Ranged",
     "Scaled",
     "SeparateCov",
+    "ShuffledOja",
     "SparseVector",
     "SphericalPCA",
     "Spiked",

@@ -9,7 +9,7 @@ from eigenveil.privacy.accounting import delta_of, epsilon_of, fits
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["noise_scale", "strength"]
+__all__ = ["largest", "noise_scale", "strength"]
 
 _SMALLEST = 1e-12  # noise beyond it would leave the range of exact numerics
 
@@ -27,7 +27,7 @@ def strength(budget: Budget, cost_of: Callable[[float], Cost], mechanism: str) -
         raise UnsupportedNotionError(
             f"{mechanism!r} cannot give a pure epsilon guarantee: give delta as well, or rho"
         )
-    found = _largest(lambda parameter: fits(cost_of(parameter), budget), start=1.0)
+    found = largest(lambda parameter: fits(cost_of(parameter), budget), start=1.0)
     if found < _SMALLEST:
         raise InvalidBudgetError(f"the budget is too small: it allows a strength of {found:g} only")
     return found
@@ -41,7 +41,7 @@ def noise_scale(sensitivity: float, strength: float) -> float:
     return scale
 
 
-def _largest(holds: Callable[[float], bool], start: float) -> float:
+def largest(holds: Callable[[float], bool], start: float) -> float:
     """Largest float for which a downward-closed condition holds: the side of privacy."""
     good, bad = start, start
     while not holds(good):

@@ -92,7 +92,7 @@ class AdaptiveOja(OnePass):
 
     def view(self, iterate: Iterate) -> View:
         """What a step looks at."""
-        return View(iterate.basis, iterate.image)
+        return View(iterate.basis, iterate.image, weighted=True)
 
     def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
         """Correct the estimate by one batch."""
@@ -100,7 +100,7 @@ class AdaptiveOja(OnePass):
         radius = self._radius(batch, clip, view, gate)
         query = update_sum(batch, clip, view, gate.adjacency, radius)
         noisy = gate.draw(GaussianNoise(mu=self.mu), query)
-        new = iterate.corrected(noisy.values, noisy.deviation, batch, self.schedule)
+        new = iterate.corrected(view.restored(noisy.values), noisy.deviation, batch, self.schedule)
         return new.narrowed(self.n_components) if self._settled(iterate, new) else new
 
     def _radius(self, batch: Records, clip: Clip, view: View, gate: Gate) -> float:

@@ -4,15 +4,17 @@ Source: Düngler, Sanyal [kPCA], Algorithm 1.
 
 .. math:: D = \frac1m \sum_i \mathrm{clip}_R(A_i Q) + Z - P
 
-with Z of independent N(0, (Delta/(m mu))^2) and P, Q as in `one_pass`. Proof: docs/proofs/oja.md.
+with Z of independent N(0, (Delta/(m mu))^2) outside Q and P, Q as in `one_pass`.
+Proof: docs/proofs/oja.md.
 
 Differences from the source
 ---------------------------
 1. Noise is added to all entries and then projected onto the matrices Y with Q'Y symmetric, which
    is post-processing. That is the isotropic noise of the source's Lemma 8; its Algorithm 1 has
    sqrt(2) times as much in Q'Y.
-2. Rows, A = xx', move the mean by sqrt(2) R^2/m and not by 2 R^2/m: two symmetric matrices of rank
-   one are no further apart, and columns that are orthonormal bring them no further.
+2. Rows, A = xx', move the mean by R^2/m and not by 2 R^2/m: two matrices of rank one are sqrt(2)
+   R^2 apart at most, and of several columns the part inside Q is weighed by sqrt(1/2) before the
+   noise, since a symmetric matrix holds the part outside twice (`data/updates.py`).
 3. The learning rate is that of `one_pass`, which needs no spectrum; ``schedule`` is the source's.
 4. Noise is calibrated by the exact Gaussian curve. Unit rows need no R.
 """
@@ -43,7 +45,8 @@ class PrivateOja(OnePass):
 
     def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
         """Correct the estimate by one batch."""
-        query = update_sum(batch, clip, View(iterate.basis), gate.adjacency)
+        view = View(iterate.basis, weighted=True)
+        query = update_sum(batch, clip, view, gate.adjacency)
         noisy = gate.draw(GaussianNoise(mu=self.mu), query)
-        correction = noisy.values - iterate.image
+        correction = view.restored(noisy.values) - iterate.image
         return iterate.corrected(correction, noisy.deviation, batch, self.schedule)

@@ -11,9 +11,9 @@ The next basis are the leading eigenvectors of M-hat, and its image is M-hat tim
 step of Oja's method, whose learning rate is h over the gap of each direction, so that no spectrum
 need be known. The level l is what the trace leaves to a direction outside Q.
 
-Batches grow by a factor of two, so that the last one has half of the records: every earlier one
-only has to bring the basis near enough for the next. Noise on a mean falls as 1/m, so that h is
-three quarters; for the sampling error, which falls as 1/sqrt(m), such weights lose little.
+Batches grow by a factor of two, and the last one of a table has two thirds of it: every earlier
+one only has to bring the basis near enough for the next. Noise on a mean falls as 1/m, so that h is
+three quarters or more; for the sampling error, which falls as 1/sqrt(m), that loses little.
 Noise on AQ does not grow with the number of columns where records are bounded as a whole, so the
 basis has more columns than are asked for, and a random start meets all directions sooner.
 
@@ -45,6 +45,7 @@ from eigenveil.privacy.cost import Cost
 __all__ = ["Iterate", "OnePass", "Schedule"]
 
 GROWTH = 2  # of batches
+_LAST = 2 / 3  # of a table whose end is known, in the last batch
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _FEWEST = 32  # records of a first batch
 _STEPS = 3  # batches at least, or there is nothing to correct
@@ -217,16 +218,16 @@ class OnePass(ABC):
         if self.batch_size is not None:
             size = self.batch_size
             return [min(size, n - start) for start in range(0, n, size)]
-        steps = max(_STEPS, int(math.log(n / self.first_batch(d) + 1, GROWTH)))
-        sizes = [n * GROWTH**step // (GROWTH**steps - 1) for step in range(steps)]
-        sizes[-1] += n - sum(sizes)
-        return sizes
+        growing = n - round(_LAST * n)
+        steps = max(_STEPS - 1, int(math.log(growing / self.first_batch(d) + 1, GROWTH)))
+        sizes = [growing * GROWTH**step // (GROWTH**steps - 1) for step in range(steps)]
+        return [*sizes, n - sum(sizes)]
 
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
         if self.batch_size is not None:
             return 2 * self.batch_size  # one of which may go into the trace
-        return _first(d, self.mu) * (GROWTH**_STEPS - 1)
+        return _first(d, self.mu) * ((1 << _STEPS) - 1)
 
     def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
         """A random basis."""
