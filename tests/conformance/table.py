@@ -32,7 +32,7 @@ from eigenveil.data.products import moment_products
 from eigenveil.data.shuffled import shuffled_records
 from eigenveil.data.source import Batch, PairedSource
 from eigenveil.data.spectrum import projector
-from eigenveil.data.updates import View, update_sum
+from eigenveil.data.updates import View, update_counts, update_sum
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
@@ -85,8 +85,11 @@ from eigenveil.mechanisms import (
     ZeroCov,
 )
 from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
+from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
 from eigenveil.numerics.spiked_model import SpikedModel
@@ -269,7 +272,9 @@ def _columns(d):
 
 def _updates(clip):
     def query(rows, adjacency):
-        return update_sum(Batch(rows, 0), clip, View(_columns(rows.shape[1]), weighted=True), adjacency)
+        return update_sum(
+            Batch(rows, 0), clip, View(_columns(rows.shape[1]), weighted=True), adjacency
+        )
 
     return query
 
@@ -281,11 +286,57 @@ def _one_pass(clip):
     """In fixed company: batches before, the rows, and others beside them in their batch."""
 
     def run(mechanism, rows, adjacency, gate):
-        d = rows.shape[1]
-        company = np.repeat(np.eye(d)[:1], 2 * BATCH + -len(rows) % BATCH, axis=0)
-        return mechanism.run(open_rows(np.vstack([company, rows])), clip, gate)
+        return mechanism.run(open_rows(_batched(mechanism, rows, 2)), clip, gate)
 
     return run
+
+
+def _batched(mechanism, rows, before):
+    """The last batch ends with the rows; so many come before."""
+    size = mechanism.batch_size
+    company = np.random.default_rng(5).standard_normal(
+        (before * size + -len(rows) % size, rows.shape[1])
+    )
+    return np.vstack([company, rows])
+
+
+def _tangent_step(mechanism, rows, adjacency, gate):
+    """One batch after the warm start."""
+    basis = _columns(rows.shape[1])[:, : mechanism.n_components]
+    batch = Batch(_batched(mechanism, rows, 0), 0)
+    return mechanism.step(Iterate(basis, basis / 2, trace=1.0), batch, DIRECTIONS, gate)
+
+
+def _update_counts(rows, adjacency):
+    return update_counts(Batch(rows, 0), DIRECTIONS, View(_columns(rows.shape[1])), adjacency)
+
+
+def _tangent_counts(rows, adjacency):
+    view = View(_columns(rows.shape[1])[:, :1], tangent=True)
+    return update_counts(Batch(rows, 0), DIRECTIONS, view, adjacency)
+
+
+def _adaptive(kind):
+    """Batches large enough for a radius; a sixteenth of mu^2 goes into it."""
+
+    def build(mu, d, k):
+        part = mu / math.sqrt(1 + 1 / 16)
+        return kind.build(part, k, batch_size=math.ceil(257 / part))
+
+    return build
+
+
+def _found(run):
+    """A refusal is an outcome like any other."""
+
+    def found(mechanism, rows, adjacency, gate):
+        try:
+            return run(mechanism, rows, adjacency, gate)
+        except NothingFoundError:
+            d, k = rows.shape[1], mechanism.n_components
+            return NoisyComponents(np.eye(d)[:k], np.zeros(k), 0.0, 0.0, None, np.zeros(k))
+
+    return found
 
 
 def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
@@ -309,6 +360,12 @@ def _shuffled(rows, adjacency):
     start, away = np.full(d, 1 / math.sqrt(d)), np.empty((0, d))
     batch = Batch(_among_many(rows), 0)
     return shuffled_records(batch, CLIP, start, away, np.arange(MANY), adjacency)
+
+
+def _tangent_estimate(released):
+    if isinstance(released, NoisyComponents):  # nothing was found
+        return np.zeros(released.components.shape[1] * (released.components.shape[1] + 1) // 2)
+    return _estimate(released)
 
 
 def _stages(mu, d, k):
@@ -688,6 +745,13 @@ ONE_PASS = {
     "worst_pair": _two_directions,
     "adjacencies": (REPLACE,),
 }
+COUNTED_PART = {  # a radius comes first
+    "norm": "linf",
+    "sensitivity": ONE,
+    "worst_pair": _long_and_short,
+    "trials": 500,
+    "shows": False,
+}
 GAP = {
     "query": _gap,
     "run": _one_step(_gap),
@@ -944,6 +1008,30 @@ TABLE = [
         query=_updates(CLIP),
         run=_one_pass(CLIP),
         shows=False,
+    ),
+    *(
+        _case(
+            name,
+            module,
+            _adaptive(kind),
+            **(ONE_PASS | COUNTED_PART),
+            query=_update_counts,
+            run=_found(_one_pass(clip)),
+        )
+        for name, module, kind, clip in (
+            ("adaptive-oja", "pca.adaptive_oja", AdaptiveOja, DIRECTIONS),
+            ("adaptive-oja clipped", "pca.adaptive_oja", AdaptiveOja, CLIP),
+            ("tangent-oja", "pca.tangent_oja", TangentOja, DIRECTIONS),
+        )
+    ),
+    _case(
+        "tangent-oja step",
+        "pca.tangent_oja",
+        _adaptive(TangentOja),
+        **(ONE_PASS | COUNTED_PART | {"read": _tangent_estimate}),
+        query=_tangent_counts,
+        run=_found(_tangent_step),
+        may_coincide=True,
     ),
     # What tangent does with rows that it stretches: tables here are too small for it to do so.
     _case(

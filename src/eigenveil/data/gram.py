@@ -305,7 +305,7 @@ def blas_is_exact(accumulate: Callable[..., NDArray[np.float64]]) -> bool:
         integers[0] = one  # odd and even extremes side by side
         integers[1] = one - 1
         start = np.full((d, d), float((1 << 52) + 1), order="F")
-        floats = _accumulate(integers.astype(np.float64), start)
+        floats = accumulate(integers.astype(np.float64), start)
         expected = integers.T @ integers + (1 << 52) + 1  # numpy multiplies integers itself
         upper = np.triu_indices(d)
         if not np.array_equal(floats[upper], expected[upper].astype(np.float64)):

@@ -18,6 +18,7 @@ from eigenveil.mechanisms.lifted import Lifted
 from eigenveil.mechanisms.located import Located
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
@@ -28,6 +29,7 @@ from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.staged import Staged, Variances
 from eigenveil.mechanisms.pca.tangent import ProductNoise, TangentPCA
+from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.mechanisms.ranged import Ranged
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
@@ -47,6 +49,7 @@ from eigenveil.mechanisms.scaled import Scaled
 __all__ = [
     "AdaptiveCleanedCov",
     "AdaptiveCov",
+    "AdaptiveOja",
     "AnalyzeGauss",
     "BinghamDirection",
     "Centred",
@@ -89,6 +92,7 @@ __all__ = [
     "Spiked",
     "StabilityHistogram",
     "Staged",
+    "TangentOja",
     "TangentPCA",
     "Uncentred",
     "Variances",

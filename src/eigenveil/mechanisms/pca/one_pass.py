@@ -6,7 +6,8 @@ A batch of m records brings a noisy D for the mean of AQ - P, and
 .. math:: P \leftarrow P + h D, \qquad h = v/(v + s^2),
           \qquad \hat M = \ell I + Q (Q'P - \ell) Q' + T Q' + Q T', \quad T = (I - QQ')P,
 
-s^2 and v the variances that noise gives to an entry of D and of P.
+s^2 and v the variances that noise gives to an entry of D and of P; v is enlarged by 2/t after step
+t, so that what early steps along a poor basis left in P is forgotten, be all batches of one size.
 The next basis are the leading eigenvectors of M-hat, and its image is M-hat times them: a Newton
 step of Oja's method, whose learning rate is h over the gap of each direction, so that no spectrum
 need be known. The level l is what the trace leaves to a direction outside Q.
@@ -46,6 +47,7 @@ __all__ = ["Iterate", "OnePass", "Schedule"]
 
 GROWTH = 2  # of batches
 _LAST = 2 / 3  # of a table whose end is known, in the last batch
+_FORGET = 2.0  # over the number of steps, by which the weight of earlier ones falls
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _FEWEST = 32  # records of a first batch
 _STEPS = 3  # batches at least, or there is nothing to correct
@@ -73,6 +75,8 @@ class Iterate:
         How many records were used, in how many batches.
     noise_variance : float
         Of an entry of the image, by noise; infinite before the first step.
+    doubt : float
+        The same, with what early steps along a poor basis have left in it.
 
     """
 
@@ -82,6 +86,7 @@ class Iterate:
     records: int = 0
     steps: int = 0
     noise_variance: float = math.inf
+    doubt: float = math.inf
 
     @property
     def level(self) -> float:
@@ -108,9 +113,11 @@ class Iterate:
         ``deviation`` is that of the noise on an entry. With a ``schedule`` the basis is that of
         Oja's own update.
         """
-        rate = 1.0
-        if schedule is None and 0 < self.noise_variance < math.inf:
-            rate = self.noise_variance / (self.noise_variance + deviation**2)
+        rate, variance = 1.0, deviation**2
+        if schedule is None and 0 < self.doubt < math.inf:
+            doubt = self.doubt * (1 + _FORGET / self.steps)
+            rate = doubt / (doubt + variance)
+            variance = (1 - rate) ** 2 * self.noise_variance + rate**2 * variance
         basis, level = self.basis, self.level
         image = self.image + rate * correction
         block = basis.T @ image
@@ -130,7 +137,8 @@ class Iterate:
             image=image,
             records=batch.records.stop,
             steps=self.steps + 1,
-            noise_variance=rate * deviation**2,
+            noise_variance=variance,
+            doubt=rate * deviation**2,
         )
 
     def narrowed(self, k: int) -> "Iterate":
@@ -144,9 +152,9 @@ class Iterate:
         values = self.values(k)
         gaps = values - self.level
         scale = math.sqrt(self.noise_variance)
-        hidden = gaps <= scale * (math.sqrt(d) + math.sqrt(p))  # singular values of noise alone
+        even = self.level if math.isnan(self.trace) else max(self.level, self.trace / d)
+        hidden = values - even <= scale * _noise_norm(d, p)
         turned = self.noise_variance / np.where(hidden, 1.0, gaps) ** 2
-        directions = (d - p) + (p - k) / 2  # inside the basis noise is that of a symmetric matrix
         trace = self.trace if not math.isnan(self.trace) else float(np.maximum(values, 0.0).sum())
         return NoisyComponents(
             components=signed(self.basis[:, :k].T),
@@ -154,8 +162,19 @@ class Iterate:
             trace=trace,
             noise_scale=scale,
             law=None,
-            reliability=np.where(hidden, 0.0, 1 / (1 + directions * turned)),
+            reliability=np.where(hidden, 0.0, 1 / (1 + (d - k) * turned)),
         )
+
+
+def _noise_norm(d: int, p: int) -> float:
+    """Largest eigenvalue of M-hat by noise alone, in deviations of an entry.
+
+    By the triangle inequality for its blocks, inside and across; a tenth more, for chance.
+    """
+    inside = 2 * math.sqrt(p)
+    across = math.sqrt(d - p) + math.sqrt(p) if p < d else 0.0
+    alone = math.sqrt(d) + math.sqrt(p)
+    return 1.1 * max(alone, inside / 2 + math.hypot(inside / 2, across))
 
 
 def _leading(
