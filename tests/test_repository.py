@@ -96,6 +96,7 @@ def test_noise_enters_in_one_place():
         "scalars/noise_variance",
         "scalars/radius",
         "scalars/rank",
+        "scalars/spread",
         "scalars/trace",
         "scalars/variances",
     }

@@ -26,15 +26,18 @@ from eigenveil.data import (
     trace,
     weighted_eigenvalues,
 )
+from eigenveil.data.boxes import coordinate_counts
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
 from eigenveil.data.shuffled import shuffled_records
 from eigenveil.data.source import Batch, PairedSource
 from eigenveil.data.spectrum import projector
-from eigenveil.data.updates import View, update_counts, update_sum
+from eigenveil.data.spreads import spread_counts
+from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, update_counts
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
+    DPPCA,
     AdaptiveCleanedCov,
     AdaptiveCov,
     AnalyzeGauss,
@@ -44,6 +47,7 @@ from eigenveil.mechanisms import (
     ClippingThreshold,
     CoinPressCov,
     ColumnScale,
+    Deflation,
     ExponentialCov,
     ExponentialPCA,
     GapProjector,
@@ -55,6 +59,7 @@ from eigenveil.mechanisms import (
     LaplacePCA,
     Lifted,
     Located,
+    NoisyPower,
     Paired,
     PrivateEigenvalues,
     PrivateGap,
@@ -64,6 +69,7 @@ from eigenveil.mechanisms import (
     PrivateQuantile,
     PrivateRadius,
     PrivateRank,
+    PrivateSpread,
     PrivateTrace,
     PrivateVariances,
     ProductNoise,
@@ -78,6 +84,7 @@ from eigenveil.mechanisms import (
     StabilityHistogram,
     Staged,
     TangentPCA,
+    TruncatedMean,
     Uncentred,
     Variances,
     WishartCov,
@@ -92,6 +99,7 @@ from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
+from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import epsilon_of, rho_of, split
 from eigenveil.privacy.adjacency import Adjacency
@@ -265,6 +273,17 @@ def _products(rows, adjacency):
     return moment_products(open_rows(rows), directions(CLIP), adjacency)
 
 
+def _moment_columns(rows, adjacency):
+    """Products with two columns between the axes, or with the only one."""
+    view = View(np.ascontiguousarray(_turned(rows.shape[1])[:2].T))
+    return moment_columns(open_rows(rows), directions(CLIP), view, adjacency)
+
+
+def _moment_columns_sensitivity(natural, ends):
+    """Of the unit ball, and what rounding adds: 181/128 sqrt(columns) 2^-19 a row."""
+    return lambda d: natural + ends * 181 / 128 * math.sqrt(min(d, 2)) * 2.0**-19
+
+
 def _columns(d):
     """Of a one-pass basis at k = 1."""
     return _turned(d)[:12].T
@@ -272,9 +291,7 @@ def _columns(d):
 
 def _updates(clip):
     def query(rows, adjacency):
-        return update_sum(
-            Batch(rows, 0), clip, View(_columns(rows.shape[1]), weighted=True), adjacency
-        )
+        return moment_columns(Batch(rows, 0), clip, View(_columns(rows.shape[1])), adjacency)
 
     return query
 
@@ -451,6 +468,84 @@ def _procedure(mechanism, rows, adjacency, gate):
 
 def _on_directions(mechanism, rows, adjacency, gate):
     return mechanism.run(open_rows(rows), DIRECTIONS, gate)
+
+
+def _spreads(rows, adjacency):
+    """Pairs of rows, each a block; one at the origin for each, so that no row is left over."""
+    d = rows.shape[1]
+    batch = Batch(np.vstack([rows, np.zeros(rows.shape)]), 0)
+    view = View(np.full((d, 1), 1 / math.sqrt(d)))
+    return spread_counts(batch, CLIP, view, adjacency, len(rows), np.empty((0, d)))
+
+
+def dense_counts(query, filled):
+    """Counts of these bins, whether they are empty or not."""
+    counts = np.zeros(len(filled), dtype=np.int64)
+    counts[np.searchsorted(filled, query.bins)] = query.value.units
+    return counts
+
+
+def _coordinates(rows, adjacency):
+    """Entries of Aq in bins of width 0.01, empty ones included."""
+    d = rows.shape[1]
+    view, away = View(np.full((d, 1), 1 / math.sqrt(d))), np.empty((0, d))
+    query = coordinate_counts(Batch(rows, 0), CLIP, view, adjacency, 0.01, away)
+    numbers = np.arange(-102, 102) + (1 << 31)
+    filled = ((np.arange(d)[:, None] << 32) + numbers).ravel()
+    return replace(query, value=FixedPoint(dense_counts(query, filled), 0), bins=None)
+
+
+def _truncated(epsilon, d, k):
+    """Blocks enough to agree more often than not: the company of the rows is all alike."""
+    mean = TruncatedMean.build(epsilon, 0.1, "basic")
+    return replace(mean, spread=replace(mean.spread, zeta=0.5))
+
+
+def _dp_pca(epsilon, d, k):
+    mean = _truncated(epsilon, d, k)
+    size = mean.needed_records(d)
+    return DPPCA(mu=mean.noise.mu, n_components=1, batch_size=size, mean=mean)
+
+
+def _among(rows, n, first):
+    """The rows in public company, n in all."""
+    lengths = np.resize([0.5, 0.6], n - len(rows))
+    company = lengths[:, None] * np.eye(rows.shape[1])[0]
+    return np.vstack([rows, company] if first else [company, rows])
+
+
+def _truncated_mean(mechanism, rows, adjacency, gate):
+    """The rows are in the half that the mean is of."""
+    d = rows.shape[1]
+    batch = Batch(_among(rows, mechanism.needed_records(d), first=False), 0)
+    view = View(np.full((d, 1), 1 / math.sqrt(d)))
+    return mechanism.estimate(batch, CLIP, view, gate, np.empty((0, d)))
+
+
+def _one_batch(mechanism, rows, adjacency, gate):
+    return _procedure(mechanism, _among(rows, mechanism.batch_size, first=True), adjacency, gate)
+
+
+def _form(form):
+    """Two batches of the least size; the trace takes one of them."""
+
+    def build(epsilon, d, k):
+        mean = _truncated(epsilon, d, k)
+        settings = {"mu": mean.noise.mu, "epsilon": mean.spread.epsilon, "mean": mean}
+        mechanism = AdaptiveOja(n_components=k, form=form, batch_size=1, **settings)
+        return replace(mechanism, batch_size=mechanism._fewest(d))
+
+    return build
+
+
+def _two_batches(mechanism, rows, adjacency, gate):
+    n = 2 * mechanism.batch_size
+    return _procedure(mechanism, _among(rows, n, first=True), adjacency, gate)
+
+
+def _one_part_each(mechanism, rows, adjacency, gate):
+    n = mechanism.n_components * mechanism.inner.batch_size
+    return _procedure(mechanism, _among(rows, n, first=True), adjacency, gate)
 
 
 def _upper(matrix):
@@ -685,6 +780,13 @@ VECTOR_L1 = {
     "sensitivity": {REPLACE: lambda d: 2 * math.sqrt(d), ADD: lambda d: math.sqrt(d) + 1},
 }
 PURE = {"strength_of": pure_of}
+PRINTED = {  # half of (epsilon, delta) on histograms, half on a Gaussian mean
+    "strength_of": lambda cost: 2 * cost.parts[1].epsilon,
+    "ledger": {"epsilon": 50.0, "delta": 0.5},
+    "trials": 200,
+    "shows": False,
+    "adjacencies": (REPLACE,),
+}
 ONE_OR_SHARED = {  # of one number, or of two that share what a row adds
     "l2": {REPLACE: lambda d: 1.0 if d == 1 else math.sqrt(2), ADD: lambda d: 1.0},
     "l1": {REPLACE: lambda d: 1.0 if d == 1 else 2.0, ADD: lambda d: 1.0},
@@ -738,9 +840,9 @@ OCTAVES = {
 ONE_PASS = {
     "read": _components,
     "norm": "l2",
-    # Up to 12 columns, whose coordinates are rounded; rows along one column move by 1 at most.
+    # Up to 12 columns, whose coordinates are rounded.
     "sensitivity": {
-        REPLACE: lambda d: (1.0 if d == 1 else math.sqrt(2)) + math.sqrt(min(d, 12)) * 2.0**-18
+        REPLACE: lambda d: math.sqrt(2) + OUTSIDE_SCALE * math.sqrt(min(d, 12)) * 2.0**-18
     },
     "worst_pair": _two_directions,
     "adjacencies": (REPLACE,),
@@ -1051,6 +1153,43 @@ TABLE = [
         run=_one_step(_products),
         read=lambda released: np.append(released.columns, released.trace),
         exact=False,
+    ),
+    _case(
+        "power",
+        "pca.power",
+        lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
+        query=_trace,
+        read=_projector,
+        norm="l2",
+        sensitivity=ONE,
+        worst_pair=_long_and_short,
+    ),
+    _case(
+        "power on directions",
+        "pca.power",
+        lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
+        query=lambda rows, adjacency: (_moment_columns if adjacency is REPLACE else _trace)(
+            rows, adjacency
+        ),
+        run=_on_directions,
+        read=_projector,
+        norm="l2",
+        sensitivity={REPLACE: _moment_columns_sensitivity(math.sqrt(2), 2), ADD: lambda d: 1.0},
+        worst_pair=_two_directions,
+    ),
+    _case(
+        "gaussian on columns",
+        "pca.power",
+        lambda mu, d, k: GaussianNoise(mu=mu),
+        query=_moment_columns,
+        run=_one_step(_moment_columns),
+        read=lambda released: released.values.ravel(),
+        norm="l2",
+        sensitivity={
+            REPLACE: _moment_columns_sensitivity(math.sqrt(2), 2),
+            ADD: _moment_columns_sensitivity(1.0, 1),
+        },
+        worst_pair=_two_directions,
     ),
     _case(
         "shuffled-oja",
@@ -1452,5 +1591,73 @@ TABLE = [
         exact=False,
         trials=1000,
         shows=False,
+    ),
+    _case(
+        "spread",
+        "scalars.spread",
+        lambda epsilon, d, k: PrivateSpread(epsilon=epsilon, delta=1e-3),
+        query=_spreads,
+        run=_one_step(_spreads),
+        read=lambda released: np.array([-1.0 if released is None else released]),
+        norm="l1",
+        sensitivity=NUCLEAR,
+        worst_pair=_long_and_short,
+        strength_of=lambda cost: cost.epsilon,
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        may_coincide=True,
+        trials=300,
+        shows=False,
+        adjacencies=(REPLACE,),
+    ),
+    _case(
+        "truncated-mean",
+        "truncated_mean",
+        _truncated,
+        query=_coordinates,
+        run=_truncated_mean,
+        read=lambda released: released.values.ravel(),
+        norm="l1",
+        sensitivity={REPLACE: lambda d: 2.0 * d},
+        worst_pair=_long_and_short,
+        **PRINTED,
+    ),
+    _case(
+        "dp-pca",
+        "pca.dp_pca",
+        _dp_pca,
+        query=_trace,
+        run=_one_batch,
+        read=_components,
+        norm="l2",
+        sensitivity=ONE,
+        worst_pair=_long_and_short,
+        **PRINTED,
+    ),
+    _case(
+        "deflation",
+        "pca.deflation",
+        lambda epsilon, d, k: Deflation(inner=_dp_pca(epsilon, d, k), n_components=k),
+        query=_trace,
+        run=_one_part_each,
+        read=_components,
+        norm="l2",
+        sensitivity=ONE,
+        worst_pair=_long_and_short,
+        **PRINTED,
+    ),
+    *(
+        _case(
+            f"adaptive-oja {form}",
+            "pca.adaptive_oja",
+            _form(form),
+            query=_trace,
+            run=_two_batches,
+            read=_components,
+            norm="l2",
+            sensitivity=ONE,
+            worst_pair=_long_and_short,
+            **PRINTED,
+        )
+        for form in ("box", "printed")
     ),
 ]

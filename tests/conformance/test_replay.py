@@ -11,7 +11,7 @@ import pytest
 
 from eigenveil.mechanisms import Gate
 from eigenveil.numerics.random import SimulationSource
-from tests.conformance.table import REPLACE, TABLE
+from tests.conformance.table import REPLACE, TABLE, dense_counts
 from tests.conformance.test_conformance import ADJACENCIES, neighbours, table
 
 D = 4
@@ -51,7 +51,11 @@ class Tape(Gate):
         name, recorded, answer = next(self.record)
         assert step.name == name
         self._pay(step, query.records)
-        gap = (query.value.units - recorded.value.units) * 2.0**query.value.exponent
+        units = [each.value.units for each in (query, recorded)]
+        if query.bins is not None:
+            filled = np.union1d(query.bins, recorded.bins)
+            units = [dense_counts(each, filled) for each in (query, recorded)]
+        gap = (units[0] - units[1]) * 2.0**query.value.exponent
         for norm, bound in query.sensitivities.items():
             self.excess = max(self.excess, size(gap, norm) / bound)
         return answer

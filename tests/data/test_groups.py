@@ -35,6 +35,7 @@ from eigenveil.data.source import (
     thinned,
     unit_tables,
 )
+from eigenveil.data.updates import View, moment_columns
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -105,6 +106,13 @@ def distance(one, other, norm):
     return math.sqrt(sum(int(g) ** 2 for g in gap.ravel().tolist())) * scale
 
 
+def between(d):
+    """Two orthonormal columns, between the first two axes."""
+    columns = np.zeros((d, 2))
+    columns[:2] = [[math.cos(0.3), -math.sin(0.3)], [math.sin(0.3), math.cos(0.3)]]
+    return columns
+
+
 STATISTICS = {
     "moment": lambda source, clip, adjacency: second_moment(source, clip, adjacency),
     "trace": lambda source, clip, adjacency: trace(source, clip, adjacency),
@@ -113,6 +121,9 @@ STATISTICS = {
     "beyond": lambda source, clip, adjacency: rows_beyond(norm_counts(source, clip, adjacency)),
     "columns": lambda source, clip, adjacency: column_counts(source, clip, adjacency),
     "count": lambda source, clip, adjacency: count(source, clip),
+    "products": lambda source, clip, adjacency: moment_columns(
+        source, clip, View(between(clip.width(3))), adjacency
+    ),
 }
 
 
@@ -151,6 +162,7 @@ def test_the_bounds_are_attained_whatever_the_numbers_of_rows(m, k):
     for statistic, norm, other, expected in [
         ("moment", "frobenius", axes[1], {REPLACE: math.sqrt(2), ADD: 1.0}),
         ("moment", "nuclear", axes[1], {REPLACE: 2.0, ADD: 1.0}),
+        ("products", "l2", axes[1], {REPLACE: math.sqrt(2), ADD: 1.0}),
         ("total", "l2", -axes[0], {REPLACE: 2.0, ADD: math.sqrt(2)}),
         ("trace", "l1", 0 * axes[0], {REPLACE: 1.0, ADD: 1.0}),
         ("norms", "l1", axes[1] / 8, {REPLACE: 2.0, ADD: 1.0}),

@@ -3,6 +3,7 @@ import sys
 import numpy as np
 import pytest
 
+from eigenveil.data.batches import Batches
 from eigenveil.data.source import (
     ArraySource,
     IterableSource,
@@ -470,3 +471,14 @@ def test_numbers_beyond_all_floats_are_the_affair_of_their_row():
         rows = as_table(table)
         assert np.isinf(rows[1, 0])
         assert (rows[0] == [1.0, 2.0]).all()
+
+
+def test_batches_of_an_array_are_views_of_it():
+    """Copying them took longer than all products with them."""
+    rows = np.zeros((50_000, 100))  # several chunks
+    reader = Batches(ArraySource(rows), Adjacency.REPLACE_ONE)
+    sizes = []
+    while (batch := reader.take(30_000)) is not None:
+        assert np.shares_memory(batch.array, rows)
+        sizes.append(len(batch.records))
+    assert sizes == [30_000, 20_000]

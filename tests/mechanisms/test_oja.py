@@ -97,7 +97,7 @@ def test_a_batch_that_is_used_twice_would_be_accused():
 
 @pytest.mark.slow
 def test_a_sensitivity_too_small_would_be_accused(monkeypatch):
-    monkeypatch.setattr(updates.View, "natural", lambda self: 0.64)
+    monkeypatch.setattr(updates, "_columns_sensitivity", lambda view, adjacency: 0.9)
     assert accused(lambda table, i: Batch(table if i == 0 else 0 * table, i * len(table)))
 
 

@@ -252,7 +252,7 @@ def test_directions_beside_others_are_orthogonal_to_them(monkeypatch):
     rows /= 2 * np.linalg.norm(rows, axis=1).max()
     mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=2000)
     away = np.linalg.qr(np.eye(5)[:, :1] + 0.01 * rng.standard_normal((5, 1)))[0].T
-    found, value = mechanism.direction(Batch(rows, 0), CLIP, gate_of(mechanism), away)
+    found, value, _ = mechanism.direction(Batch(rows, 0), CLIP, gate_of(mechanism), away)
     assert np.abs(away @ found).max() < 1e-12
     assert np.linalg.norm(found) == pytest.approx(1.0)
     assert abs(found[1]) > 0.99
@@ -264,8 +264,8 @@ def test_steps_on_different_batches_cost_one(monkeypatch):
     mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=N)
     gate = gate_of(mechanism)
     batch = Batch(np.zeros((2 * N, D)), 0)
-    first, _ = mechanism.direction(batch.slice(0, N), CLIP, gate, NOWHERE)
-    second, _ = mechanism.direction(batch.slice(N, 2 * N), CLIP, gate, first[None, :])
+    first, *_ = mechanism.direction(batch.slice(0, N), CLIP, gate, NOWHERE)
+    second, *_ = mechanism.direction(batch.slice(N, 2 * N), CLIP, gate, first[None, :])
     assert abs(first @ second) < 1e-12
     with pytest.raises(Exception, match="more than its share"):
         mechanism.direction(batch.slice(N, 2 * N), CLIP, gate, NOWHERE)

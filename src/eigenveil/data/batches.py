@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import ArraySource, Batch, RowSource, protected, tables
+from eigenveil.data.source import ArraySource, Batch, RowSource, ShuffledSource, protected, tables
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -43,10 +43,16 @@ class Batches:
         check_batches(source, adjacency)
         self._of_rows = not isinstance(source, MatrixSource)
         # Whoever makes chunks may fill the same memory again: a record would be handed out twice.
-        self._stays = isinstance(source, ArraySource)
-        chunks: Iterator[_Chunk] = (
-            source.chunks() if isinstance(source, MatrixSource) else tables(source)
-        )
+        self._stays = isinstance(source, (ArraySource, ShuffledSource))
+        chunks: Iterator[_Chunk]
+        if isinstance(source, MatrixSource):
+            chunks = source.chunks()
+        elif isinstance(source, ArraySource):
+            chunks = iter((source.array,))  # of which batches are views: nothing is copied
+        elif isinstance(source, ShuffledSource):
+            chunks = iter((source,))  # copied once
+        else:
+            chunks = tables(source)
         self._chunks = (chunk for chunk in chunks if len(chunk))
         self._chunk: _Chunk | None = next(self._chunks, None)
         self._offset = 0  # in the chunk

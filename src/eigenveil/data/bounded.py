@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
@@ -43,6 +46,8 @@ class Bounded:
         number of rows is private. Used after the noise only.
     records : range or None
         Positions of the records that it is a sum over; None for the whole table.
+    bins : array or None
+        Which of very many bins the counts in ``value`` are of; empty ones are left out. Private.
 
     """
 
@@ -56,6 +61,7 @@ class Bounded:
     trace_bound: float = math.inf
     protects: Unit = ROW
     records: range | None = None
+    bins: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         for bound in self.sensitivities.values():

@@ -378,6 +378,14 @@ class ShuffledSource:
         self.feature_names = source.feature_names
         self._rows, self._order = source.array, order
 
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self._order)
+
+    def __getitem__(self, places: slice) -> NDArray[Any]:
+        """A copy of some rows."""
+        return np.asarray(self._rows[self._order[places]])
+
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Copies of rows, which stay in cache."""
         size = max(1, _SHUFFLED_BYTES // (8 * self.n_columns))

@@ -15,7 +15,8 @@ moves a sum by at most min(2r, natural) and what rounding adds. The natural boun
 unit ball is sqrt(2) for w = 1; 1 for a single column, since x x'q lies in the ball of radius 1/2
 about q/2; and 1 for w^2 <= 1/2: a block off the diagonal stands twice in its matrix, so that
 w^2|Q'DQ|^2 + |T|^2 <= |D|^2/2. With w = sqrt(1/2) the tangent part has the noise that a whole
-symmetric matrix would give it. Proof: docs/proofs/oja.md.
+symmetric matrix would give it. Proof: docs/proofs/oja.md. `moment_columns` weighs the sum over a
+whole table in the same way, of persons too. Proof: docs/proofs/power.md.
 """
 
 import math
@@ -29,13 +30,29 @@ from numpy.typing import NDArray
 from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, NO_EXPONENT, Clip, half_octaves
-from eigenveil.data.gram import integer_blocks, limit_rows, sums_are_exact
+from eigenveil.data.gram import (
+    Tally,
+    integer_blocks,
+    limit_rows,
+    require_rows,
+    sums_are_exact,
+)
 from eigenveil.data.matrices import MatrixBatch
+from eigenveil.data.source import RowSource, protected, records_of, unit_sizes
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["REACH", "View", "update_blocks", "update_counts", "update_sum"]
+__all__ = [
+    "OUTSIDE_SCALE",
+    "REACH",
+    "View",
+    "moment_columns",
+    "unscaled",
+    "update_blocks",
+    "update_counts",
+    "update_sum",
+]
 
 _BASIS_BITS = 26
 _ENTRY_BITS = 30  # of a matrix record, relative to the radius
@@ -44,6 +61,8 @@ _AT_A_TIME = 1 << 20  # entries of products that are held
 _DISTANCE_ERROR = 2.0**-24  # by cancellation, for each column and each length, as slack has it
 _LONGEST_CENTRE = 2.0**16  # in units of the ball: products with rows are then exact
 _SMALLEST_RADIUS = 1e-40  # of the ball: squares of shorter lengths lose their digits
+_OUTSIDE, _OUTSIDE_BITS = 53, 7
+OUTSIDE_SCALE = 1 + _OUTSIDE * 2.0**-_OUTSIDE_BITS  # 181/128, whose square is just below 2
 REACH = 2.0  # distances are counted from here down, in units of the squared row norm
 
 
@@ -157,26 +176,21 @@ def update_sum(
     longest = 1 + float(np.linalg.norm(centre))
     longest = longest if radius is None else min(longest, radius / bound)
     limit_rows(math.ceil(len(records.records) * (1 + longest)))
-    group: NDArray[np.float64] = np.zeros(view.basis.shape[::-1])
-    sums = np.zeros(group.shape, dtype=np.int64)
-    weight = pending = 0
+    sums = _OuterSums(view)
+    weight = 0
     for rows, inside in _parts(records, clip, view):
         if radius is not None:
             share = np.minimum(1.0, radius / bound / _distances(rows, inside, centre))
             inside = np.rint(share[:, None] * inside)
             weight += int(np.rint(share * 2.0**FRACTION_BITS).sum())
-        if pending + len(rows) > _EXACT_ROWS:
-            sums += group.astype(np.int64)
-            group[:], pending = 0.0, 0
-        group += inside.T @ rows
-        pending += len(rows)
-    sums += group.astype(np.int64)
-    sums -= weight * np.rint(centre * 2.0**FRACTION_BITS).astype(np.int64).T
+        sums.add(rows, inside)
+    units = sums.total()
+    units -= weight * np.rint(centre * 2.0**FRACTION_BITS).astype(np.int64)
     sensitivity = view.natural()
     if radius is not None:
         sensitivity = min(2 * radius / bound, sensitivity) + 2 * view.slack(centre)
     return Bounded(
-        value=FixedPoint(sums.T.copy(), -2 * FRACTION_BITS),
+        value=FixedPoint(units, -2 * FRACTION_BITS),
         sensitivities={"l2": sensitivity * (1 + 2.0**-40)},
         adjacency=adjacency,
         unit=bound / len(records.records),
@@ -184,6 +198,102 @@ def update_sum(
         exact=clip.transform is None and sums_are_exact(),
         records=records.records,
     )
+
+
+def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacency) -> Bounded:
+    """The second moment times Q, its part outside the span of Q scaled up by `OUTSIDE_SCALE`.
+
+    Of a table, of persons or of a batch; a mean where the number of rows is public, else a sum.
+    l2 sensitivity: that of the second moment in Frobenius norm, and what rounding adds.
+    """
+    sizes = unit_sizes(source)
+    sums, finer = _OuterSums(view), _OuterSums(view)
+    tally = Tally(source)
+    for block in integer_blocks(source, clip):
+        tally.add(block)
+        inside = block.integers @ view.integers * 2.0**-_BASIS_BITS
+        rounded = np.rint(inside)
+        sums.add(block.integers, rounded)
+        if sizes is not None:  # what rounding takes from each of many short rows would add up
+            many = sizes[block.units] > 1
+            left = (inside[many] - rounded[many]) * 2.0**FRACTION_BITS
+            finer.add(block.integers[many], np.rint(left))
+    units = sums.total() + ((finer.total() + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS)
+    outside = units - _projected(units, view)
+    low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
+    units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
+    replace = adjacency is Adjacency.REPLACE_ONE
+    return Bounded(
+        value=FixedPoint(units, -2 * FRACTION_BITS),
+        sensitivities={"l2": _columns_sensitivity(view, adjacency)},
+        adjacency=adjacency,
+        protects=protected(source),
+        records=records_of(source),
+        unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
+        count=tally.units if replace else None,
+        exact=clip.transform is None and sums_are_exact(),
+    )
+
+
+def unscaled(view: View, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What noise made of `moment_columns`, with the part outside at its own size again."""
+    inside = view.basis @ (view.basis.T @ noisy)
+    return np.asarray(inside + (noisy - inside) / OUTSIDE_SCALE)
+
+
+def _columns_sensitivity(view: View, adjacency: Adjacency) -> float:
+    natural, ends = (math.sqrt(2), 2) if adjacency is Adjacency.REPLACE_ONE else (1.0, 1)
+    rounding = OUTSIDE_SCALE * ends * math.sqrt(view.k) * 2.0 ** -(FRACTION_BITS + 1)  # of x'Q
+    entries = 6 * math.sqrt(view.basis.size) * 4.0**-FRACTION_BITS  # of the whole sum
+    return ((natural + rounding) * (1 + view.skew) + entries) * (1 + 2.0**-40)
+
+
+class _OuterSums:
+    """Sums of outer products of integers: as floats while they are exact, then as int64."""
+
+    def __init__(self, view: View) -> None:
+        self._group = np.zeros(view.basis.shape[::-1])
+        self._sums = np.zeros(self._group.shape, dtype=np.int64)
+        self._pending = 0  # rows in the group
+
+    def add(self, rows: NDArray[np.float64], inside: NDArray[np.float64]) -> None:
+        """Of rows and their coordinates."""
+        if self._pending + len(rows) > _EXACT_ROWS:
+            self._move()
+        self._group += inside.T @ rows
+        self._pending += len(rows)
+
+    def total(self) -> NDArray[np.int64]:
+        """Rows times coordinates, (d, k)."""
+        self._move()
+        return self._sums.T.copy()
+
+    def _move(self) -> None:
+        self._sums += self._group.astype(np.int64)
+        self._group[:], self._pending = 0.0, 0
+
+
+def _projected(units: NDArray[np.int64], view: View) -> NDArray[np.int64]:
+    """QQ' times integers of 63 bits: within one of each, but for k/2 in all by rounding Q'units.
+
+    Sixteen bits at a time, so that sums of floats are exact for up to 2^22 columns.
+    """
+    inside = np.zeros((view.k, view.k), dtype=object)  # of more than 64 bits
+    for shift, limb in _limbs(units):
+        inside += (view.integers.T @ limb).astype(np.int64).astype(object) << shift
+    rounded = ((inside + (1 << (_BASIS_BITS - 1))) >> _BASIS_BITS).astype(np.int64)
+    projected = np.zeros_like(units)
+    for shift, limb in _limbs(rounded):
+        product = (view.integers @ limb).astype(np.int64)
+        drop = _BASIS_BITS - shift
+        projected += (product + (1 << (drop - 1))) >> drop if drop > 0 else product << -drop
+    return projected
+
+
+def _limbs(units: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    for shift in (0, 16, 32):
+        yield shift, ((units >> shift) & 0xFFFF).astype(np.float64)
+    yield 48, (units >> 48).astype(np.float64)
 
 
 def update_counts(records: Records, clip: Clip, view: View, adjacency: Adjacency) -> Bounded:

@@ -29,16 +29,21 @@ from eigenveil.mechanisms.centred import CentredResult, Uncentred
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, wide
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.pca.deflation import Deflation
+from eigenveil.mechanisms.pca.dp_pca import DPPCA
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.power import NoisyPower
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.staged import StagedComponents
 from eigenveil.mechanisms.pca.tangent import TangentPCA
 from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.mechanisms.pca.wishart import WishartPCA
+from eigenveil.mechanisms.truncated_mean import ADVANCED_UP_TO, Composition
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.planner import Situation
 from eigenveil.planner.stages import Centring, Plan, free_centring
@@ -58,13 +63,42 @@ _DIRECTIONS = ("spherical", "tangent")  # which use nothing else of a row
 
 
 def _gap_projector(mu: float, asked: Asked) -> GapProjector:
-    delta = asked.budget.delta
-    if delta is None:
+    return GapProjector.build(mu, _delta(asked, "analyze-gauss"), asked.n_components)
+
+
+def _delta(asked: Asked, otherwise: str) -> float:
+    if asked.budget.delta is None:
         raise UnsupportedNotionError(
-            "'gap-projector' tests a gap, which fails with a small probability: give epsilon and "
-            "delta, or choose mechanism='analyze-gauss'"
+            f"{asked.mechanism!r} may fail with a small probability: give epsilon and delta, or "
+            f"choose mechanism={otherwise!r}"
         )
-    return GapProjector.build(mu, delta, asked.n_components)
+    return asked.budget.delta
+
+
+def _dp_pca(epsilon: float, asked: Asked) -> DPPCA:
+    # Beyond the range of advanced composition basic composition holds.
+    composition: Composition = "advanced" if epsilon <= ADVANCED_UP_TO else "basic"
+    return DPPCA.build(epsilon, _delta(asked, "oja"), asked.n_components, composition=composition)
+
+
+def _deflation(epsilon: float, asked: Asked) -> Deflation:
+    return Deflation(
+        inner=_dp_pca(epsilon, replace(asked, n_components=1)), n_components=asked.n_components
+    )
+
+
+def _shuffled_oja(epsilon: float, asked: Asked) -> ShuffledOja:
+    if asked.n_rows is None:
+        raise InvalidDataError(
+            "'shuffled-oja' must know the number of rows: give a table that can be read twice, or "
+            "choose mechanism='oja'"
+        )
+    return ShuffledOja(
+        epsilon=epsilon,
+        delta=_delta(asked, "oja") / 2,  # the rest is for the centre
+        n_records=asked.n_rows,
+        n_components=asked.n_components,
+    )
 
 
 def _spiked(mu: float, asked: Asked) -> Spiked:
@@ -112,14 +146,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for
         a pure guarantee.
-    mechanism : {"auto", "tangent", "spherical", "analyze-gauss", "gap-projector", "oja", \
-"adaptive-oja", "tangent-oja", "wishart", "exponential", "laplace", "spiked"}
+    mechanism : {"auto", "tangent", "spherical", "analyze-gauss", "gap-projector", "power", "oja", \
+"adaptive-oja", "tangent-oja", "deflation", "dp-pca", "shuffled-oja", "wishart", "exponential", \
+"laplace", "spiked"}
         How noise is added. ``"auto"`` lets the planner choose from public numbers and records why:
         ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where stated ``bounds``
         promise less error, ``"wishart"`` for a pure guarantee. ``"exponential"`` and ``"laplace"``
         are pure too. ``"oja"``, ``"adaptive-oja"`` and ``"tangent-oja"`` use each row once, in
-        batches, and form no matrix. ``"spiked"`` protects tables of a ``model`` only and is never
-        chosen.
+        batches, and form no matrix; ``"power"`` forms none either and reads them ten times.
+        ``"deflation"``, ``"dp-pca"`` and ``"shuffled-oja"`` are the methods of the papers, for
+        comparison; the last two find one component.
+        ``"spiked"`` protects tables of a ``model`` only and is never chosen.
     row_norm : float or "private", optional
         Public clipping distance of a row from the centre; rows are clipped instead of normalised.
         ``"private"`` finds one with a tenth of the budget at most. With ``scale`` it is a distance
@@ -250,6 +287,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             lazy=True,
         ),
         "gap-projector": Family(gaussian=_gap_projector),
+        "power": Family(
+            gaussian=lambda mu, asked: NoisyPower(mu=mu, n_components=asked.n_components),
+            one_pass=False,
+            normalises=True,
+        ),
         "oja": Family(
             gaussian=lambda mu, asked: PrivateOja(mu=mu, n_components=asked.n_components),
             normalises=True,
@@ -264,6 +306,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             gaussian=lambda mu, asked: TangentOja.build(mu, asked.n_components),
             normalises=True,
             batches=True,
+        ),
+        "deflation": Family(gaussian=_deflation, one_pass=False, normalises=True, batches=True),
+        "dp-pca": Family(gaussian=_dp_pca, normalises=True, batches=True),
+        "shuffled-oja": Family(
+            gaussian=_shuffled_oja, one_pass=False, normalises=True, batches=True
         ),
         "wishart": Family(
             pure=lambda epsilon, asked: WishartPCA(
@@ -451,7 +498,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InvalidParameterError(
                 "a private rank needs the whole matrix: state n_components, or pass lazy=False"
             )
-        if asked.mechanism in ("exponential", "gap-projector", "spiked"):
+        if asked.mechanism in ("exponential", "gap-projector", "spiked", "dp-pca", "shuffled-oja"):
             raise InvalidParameterError(
                 f"the cost of {asked.mechanism!r} depends on the number of components: state it, "
                 "or leave the mechanism out"
@@ -564,16 +611,19 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if plan.radius and plan.too_few(Allowance(whole, asked.pure)):
             raise self._too_few()
 
+        seen = replace(asked, n_rows=plan.n_differences)
+
         def build(parameter: float) -> Procedure[CentredResult[Any]]:
             whole = Allowance(parameter, asked.pure)
-            return plan.build(whole, self._inner(asked, plan.components(whole)))
+            return plan.build(whole, self._inner(seen, plan.components(whole)))
 
         return build
 
     def _check_strength(self, asked: Asked, found: float) -> None:
         if asked.family.batches:
-            method = self._inner(asked, self._planned.components(Allowance(found, asked.pure)))
-            method.check_records(asked.n_columns, self._planned.n_differences)  # type: ignore[attr-defined]
+            seen = replace(asked, n_rows=self._planned.n_differences)
+            method: Any = self._inner(seen, self._planned.components(Allowance(found, asked.pure)))
+            method.check_records(asked.n_columns, seen.n_rows)
 
     def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
         alone = isinstance(procedure, Uncentred) and len(self._planned.shares) == 1

@@ -20,10 +20,13 @@ from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.deflation import Deflation
+from eigenveil.mechanisms.pca.dp_pca import DPPCA
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.power import NoisyPower
 from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import Spiked
@@ -41,12 +44,15 @@ from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.mechanisms.scalars.radius import PrivateRadius
 from eigenveil.mechanisms.scalars.rank import PrivateRank
 from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
+from eigenveil.mechanisms.scalars.spread import PrivateSpread
 from eigenveil.mechanisms.scalars.threshold import ClippingThreshold
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.mechanisms.scaled import Scaled
+from eigenveil.mechanisms.truncated_mean import TruncatedMean
 
 __all__ = [
+    "DPPCA",
     "AdaptiveCleanedCov",
     "AdaptiveCov",
     "AdaptiveOja",
@@ -57,6 +63,7 @@ __all__ = [
     "ClippingThreshold",
     "CoinPressCov",
     "ColumnScale",
+    "Deflation",
     "ExponentialCov",
     "ExponentialPCA",
     "GapProjector",
@@ -69,6 +76,7 @@ __all__ = [
     "Lifted",
     "Located",
     "Mechanism",
+    "NoisyPower",
     "Paired",
     "PrivateEigenvalues",
     "PrivateGap",
@@ -78,6 +86,7 @@ __all__ = [
     "PrivateQuantile",
     "PrivateRadius",
     "PrivateRank",
+    "PrivateSpread",
     "PrivateTrace",
     "PrivateVariances",
     "Procedure",
@@ -94,6 +103,7 @@ __all__ = [
     "Staged",
     "TangentOja",
     "TangentPCA",
+    "TruncatedMean",
     "Uncentred",
     "Variances",
     "WishartCov",

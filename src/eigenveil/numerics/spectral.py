@@ -7,7 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-__all__ = ["block_krylov", "map_eigenvalues", "project_to_simplex", "signed", "top_eigenpairs"]
+__all__ = [
+    "block_krylov",
+    "eigenpairs_of_image",
+    "map_eigenvalues",
+    "project_to_simplex",
+    "signed",
+    "top_eigenpairs",
+]
 
 # From these sizes on a few pairs cost less by products than by LAPACK, even where noise makes
 # them converge slowly: ten of 4096 in 9 s instead of 12, to a fiftieth of the noise in 2 s.
@@ -103,6 +110,29 @@ def block_krylov(
                 return values[::-1].copy(), signed((seen @ vectors[:, ::-1]).T), residual
         again = np.linalg.qr(block - ((block.T @ seen) @ seen.T).T)[0]  # against rounding
         block = again[:, : d - size]
+
+
+def eigenpairs_of_image(
+    basis: NDArray[np.float64], image: NDArray[np.float64], level: float, width: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Leading eigenvectors, as columns, and eigenvalues of a matrix M known by its image of Q.
+
+    With P for MQ, symmetric inside Q, and ``level`` for all that lies outside Q on both sides:
+    M = level + Q (Q'P - level) Q' + T Q' + Q T', T = (I - QQ')P.
+    """
+    d, p = basis.shape
+    block = basis.T @ image
+    outside, lengths, turns = np.linalg.svd(image - basis @ block, full_matrices=False)
+    more = min(p, d - p)  # directions there are outside
+    small = np.zeros((p + more, p + more))
+    small[:p, :p] = (block + block.T) / 2 - level * np.eye(p)
+    small[p:, :p] = (lengths[:, None] * turns)[:more]
+    small[:p, p:] = small[p:, :p].T
+    values, vectors = np.linalg.eigh(small)
+    values, vectors = values[::-1][:width], vectors[:, ::-1][:, :width]
+    # Where T has no length, its directions may repeat inner ones: orthonormal again.
+    turned, change = np.linalg.qr(np.hstack([basis, outside[:, :more]]) @ vectors)
+    return turned * np.where(np.diagonal(change) < 0, -1.0, 1.0), values + level
 
 
 def signed(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,9 +10,17 @@ from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.spectral import top_eigenpairs
 
-__all__ = ["NoisyComponents", "energy_beside", "leading", "negligible", "reliability"]
+__all__ = [
+    "NoisyComponents",
+    "energy_beside",
+    "image_reliability",
+    "leading",
+    "negligible",
+    "reliability",
+]
 
 _FEW = 512  # columns
+_CHASED = 1.4  # how far above its largest singular value steps raise noise that they follow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,3 +133,29 @@ def negligible(law: NoiseLaw) -> float:
     but hides them, by 0.2 % where they are half as strong again, and not at all beyond.
     """
     return law.edge / 50
+
+
+def image_reliability(
+    values: NDArray[np.float64], k: int, trace: float, d: int, variance: float
+) -> NDArray[np.float64]:
+    """Squared cosines that noise of this variance, off the diagonal, leaves to k components.
+
+    Where columns of a basis and their noisy images were released, ``values`` along the columns.
+    Zero for one that is not above the mean of itself and all smaller ones by as much as noise
+    alone would raise it. Otherwise each other direction turns it by noise over their gap. Where
+    the last column of the basis stands out as well, more such directions may lie outside: all are
+    then taken to be where it is, and a component has to stand out from there.
+    """
+    p = values.size
+    leading = values[:k]
+    floor = math.sqrt(variance) * (math.sqrt(d) + math.sqrt(p))
+    rest = (trace - np.append(0.0, np.cumsum(values)[: k - 1])) / (d - np.arange(k))
+    clear = leading > rest + _CHASED * floor
+    outside = max(0.0, trace - float(values.sum())) / max(1, d - p)
+    if p < d and values[-1] > outside + floor:
+        outside = float(values[-1])
+        clear &= leading > outside + _CHASED * floor
+    others = np.append(values[k:], np.full(d - p, outside))
+    gaps = np.maximum(leading[:, None] - others, math.sqrt(variance))
+    turned = variance * np.sum(gaps**-2.0, axis=1)
+    return np.where(np.logical_and.accumulate(clear), 1 / (1 + turned), 0.0)

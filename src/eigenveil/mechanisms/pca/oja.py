@@ -13,8 +13,8 @@ Differences from the source
    is post-processing. That is the isotropic noise of the source's Lemma 8; its Algorithm 1 has
    sqrt(2) times as much in Q'Y.
 2. Rows, A = xx', move the mean by R^2/m and not by 2 R^2/m: two matrices of rank one are sqrt(2)
-   R^2 apart at most, and of several columns the part inside Q is weighed by sqrt(1/2) before the
-   noise, since a symmetric matrix holds the part outside twice (`data/updates.py`).
+   R^2 apart at most, and the part outside Q, which a symmetric matrix holds twice, is scaled by
+   nearly sqrt(2) before the noise and back after it (`data/updates.py`).
 3. The learning rate is that of `one_pass`, which needs no spectrum; ``schedule`` is the source's.
 4. Noise is calibrated by the exact Gaussian curve. Unit rows need no R.
 """
@@ -24,7 +24,8 @@ from typing import ClassVar
 
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import Clip
-from eigenveil.data.updates import View, update_sum
+from eigenveil.data.matrices import MatrixBatch
+from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, unscaled, update_sum
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass
@@ -45,8 +46,12 @@ class PrivateOja(OnePass):
 
     def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
         """Correct the estimate by one batch."""
-        view = View(iterate.basis, weighted=True)
-        query = update_sum(batch, clip, view, gate.adjacency)
-        noisy = gate.draw(GaussianNoise(mu=self.mu), query)
-        correction = view.restored(noisy.values) - iterate.image
-        return iterate.corrected(correction, noisy.deviation, batch, self.schedule)
+        noise = GaussianNoise(mu=self.mu)
+        view = View(iterate.basis, weighted=isinstance(batch, MatrixBatch))
+        if isinstance(batch, MatrixBatch):
+            noisy = gate.draw(noise, update_sum(batch, clip, view, gate.adjacency))
+            image, deviation = view.restored(noisy.values), noisy.deviation
+        else:
+            noisy = gate.draw(noise, moment_columns(batch, clip, view, gate.adjacency))
+            image, deviation = unscaled(view, noisy.values), noisy.deviation / OUTSIDE_SCALE
+        return iterate.corrected(image - iterate.image, deviation, batch, self.schedule)

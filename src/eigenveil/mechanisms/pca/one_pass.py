@@ -38,9 +38,9 @@ from eigenveil.data.source import RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.pca.components import NoisyComponents, image_reliability
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
-from eigenveil.numerics.spectral import signed
+from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["Iterate", "OnePass", "Schedule"]
@@ -118,15 +118,15 @@ class Iterate:
             doubt = self.doubt * (1 + _FORGET / self.steps)
             rate = doubt / (doubt + variance)
             variance = (1 - rate) ** 2 * self.noise_variance + rate**2 * variance
-        basis, level = self.basis, self.level
+        basis = self.basis
         image = self.image + rate * correction
-        block = basis.T @ image
-        inside = (block + block.T) / 2
-        outer = image - basis @ block
         if schedule is None:
-            turned, values = _leading(basis, inside - level * np.eye(len(inside)), outer)
-            image = turned * (values + level)
+            turned, values = eigenpairs_of_image(basis, image, self.level, basis.shape[1])
+            image = turned * values
         else:
+            block = basis.T @ image
+            inside = (block + block.T) / 2
+            outer = image - basis @ block
             eta = schedule.rate(self.steps + 1)
             turned = np.linalg.qr(basis + eta * (basis @ inside + outer))[0]
             seen = basis.T @ turned
@@ -149,50 +149,16 @@ class Iterate:
     def components(self, k: int) -> NoisyComponents:
         """The leading ``k`` directions."""
         d, p = self.basis.shape
-        values = self.values(k)
-        gaps = values - self.level
-        scale = math.sqrt(self.noise_variance)
-        even = self.level if math.isnan(self.trace) else max(self.level, self.trace / d)
-        hidden = values - even <= scale * _noise_norm(d, p)
-        turned = self.noise_variance / np.where(hidden, 1.0, gaps) ** 2
+        values = self.values(p)
         trace = self.trace if not math.isnan(self.trace) else float(np.maximum(values, 0.0).sum())
         return NoisyComponents(
             components=signed(self.basis[:, :k].T),
-            eigenvalues=values,
+            eigenvalues=values[:k],
             trace=trace,
-            noise_scale=scale,
+            noise_scale=math.sqrt(self.noise_variance),
             law=None,
-            reliability=np.where(hidden, 0.0, 1 / (1 + (d - k) * turned)),
+            reliability=image_reliability(values, k, trace, d, self.noise_variance),
         )
-
-
-def _noise_norm(d: int, p: int) -> float:
-    """Largest eigenvalue of M-hat by noise alone, in deviations of an entry.
-
-    By the triangle inequality for its blocks, inside and across; a tenth more, for chance.
-    """
-    inside = 2 * math.sqrt(p)
-    across = math.sqrt(d - p) + math.sqrt(p) if p < d else 0.0
-    alone = math.sqrt(d) + math.sqrt(p)
-    return 1.1 * max(alone, inside / 2 + math.hypot(inside / 2, across))
-
-
-def _leading(
-    basis: NDArray[np.float64], inside: NDArray[np.float64], outer: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Leading eigenpairs of QSQ' + TQ' + QT', as many as Q has columns."""
-    p = len(inside)
-    outside, coupling = np.linalg.qr(outer)
-    small = np.zeros((2 * p, 2 * p))
-    small[:p, :p] = inside
-    small[p:, :p] = coupling
-    small[:p, p:] = coupling.T
-    values, vectors = np.linalg.eigh(small)
-    chosen = np.argsort(values)[::-1][:p]
-    # Outer directions repeat inner ones where there is no room for both: orthonormal again.
-    turned, change = np.linalg.qr(np.hstack([basis, outside]) @ vectors[:, chosen])
-    signs = np.where(np.diagonal(change) < 0, -1.0, 1.0)
-    return turned * signs, values[chosen]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,10 +124,17 @@ class ShuffledOja:
 
     def direction(
         self, records: Records, clip: Clip, gate: Gate, away: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], float]:
-        """The leading direction beside the orthonormal rows of ``away``, and its eigenvalue."""
+    ) -> tuple[NDArray[np.float64], float, float]:
+        """The leading direction beside the orthonormal rows of ``away``, its eigenvalue, and the
+        deviation of the noise on an entry of its image.
+        """
         found = self._pass(records, clip, gate, away)
-        return found.vector, found.eigenvalue
+        return found.vector, found.eigenvalue, self._image_deviation(found)
+
+    def check_records(self, d: int, n: int | None) -> None:
+        """Refuse another number of records, before anything is charged."""
+        if n != self.n_records:
+            raise InvalidDataError("n_records is not the number of records: give their number")
 
     def _pass(
         self, records: Records, clip: Clip, gate: Gate, away: NDArray[np.float64]
@@ -135,8 +142,7 @@ class ShuffledOja:
         j, d = away.shape
         if j >= d:
             raise InvalidParameterError("no direction is left beside those found before")
-        if len(records.records) != self.n_records:
-            raise InvalidDataError("n_records is not the number of records: give their number")
+        self.check_records(d, len(records.records))
         if not isinstance(records, MatrixBatch):
             clip.check(records.array)
         start = beside(away, gate.normals(d))
@@ -160,10 +166,14 @@ class ShuffledOja:
             components=signed(found.vector[None, :]),
             eigenvalues=np.array([found.eigenvalue]),
             trace=trace,
-            noise_scale=found.deviation * math.sqrt(_weights_squared(self.n_records)),
+            noise_scale=self._image_deviation(found),
             law=None,
             reliability=np.array([self._reliability(found, level)]),
         )
+
+    def _image_deviation(self, found: NoisyDirection) -> float:
+        """Of the noise on an entry of the mean of all answers."""
+        return found.deviation * math.sqrt(_weights_squared(self.n_records))
 
     def _reliability(self, found: NoisyDirection, level: float) -> float:
         """Squared cosine that noise leaves, by the linearised recursion of what lies across.
@@ -172,7 +182,7 @@ class ShuffledOja:
         """
         d = len(found.vector)
         gap = found.eigenvalue - level
-        scale = found.deviation * math.sqrt(_weights_squared(self.n_records))
+        scale = self._image_deviation(found)
         if gap <= scale * (math.sqrt(d) + 1):  # noise alone would do
             return 0.0
         t = np.arange(1, self.n_records + 1)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.exceptions import InvalidParameterError
@@ -51,11 +52,19 @@ class StabilityHistogram:
         counts = query.value.units
         filled = np.flatnonzero(counts)
         scale = noise_scale(query.sensitivity("l1"), self.epsilon)
-        grid = unit_grid(scale, -30)
-        exact = FixedPoint(counts[filled], query.value.exponent).refined(-30)
-        noisy = add_noise(exact, scale, noise, law=LAPLACE, grid=grid).to_float()
-        # A grid step covers the rounding of the noise.
-        limit = 1 + scale * max(0.0, math.log(0.5 / self.delta)) + math.ldexp(1.0, grid)
+        kept = FixedPoint(counts[filled], query.value.exponent)
+        noisy, limit = self.noisy(kept, scale, noise), self.limit(scale)
         return {
             int(j): float(count) for j, count in zip(filled, noisy, strict=True) if count > limit
         }
+
+    @staticmethod
+    def noisy(filled: FixedPoint, scale: float, noise: NoiseSource) -> NDArray[np.float64]:
+        """Counts of bins that are not empty, with Laplace noise of this scale."""
+        grid = unit_grid(scale, -30)
+        return add_noise(filled.refined(-30), scale, noise, law=LAPLACE, grid=grid).to_float()
+
+    def limit(self, scale: float) -> float:
+        """What a noisy count must exceed; a grid step covers the rounding of the noise."""
+        step = math.ldexp(1.0, unit_grid(scale, -30))
+        return 1 + scale * max(0.0, math.log(0.5 / self.delta)) + step

@@ -1,0 +1,92 @@
+"""Seconds of one-pass Oja against two matrix products with each batch, in one process, in turn.
+
+Wanted: at least half the throughput of X Q and X'(X Q) on the same batches, so a ratio of at most
+2, at 1000 columns and k = 10. The basis has 2k + 10 columns; products with k columns alone are
+measured too. The products read the rows twice, clip nothing and add no noise.
+One thread: two threads of a BLAS wait for each other many times in a thin product, which on a
+machine that is busy with other work says little about either side.
+"""
+
+import os
+import statistics
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from eigenveil.data import Clip, open_rows
+from eigenveil.mechanisms import Gate
+from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.numerics.random import SimulationSource
+from eigenveil.privacy.adjacency import Adjacency
+from side_by_side import interleave, median_ratio, report
+from tables import tick
+
+# Rows, columns, components, repeats.
+CELLS = [(40_000, 1000, 10, 7), (100_000, 200, 5, 7)]
+MU = 1.0
+WANTED = 2.0
+
+
+def table(n, d, k):
+    """Noise of variance 1 and k directions of variance 10."""
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((d, k)))[0]
+    rows = rng.standard_normal((n, d))
+    rows += 3 * rng.standard_normal((n, k)) @ basis.T
+    return rows
+
+
+def private(rows, k):
+    procedure = PrivateOja(mu=MU, n_components=k)
+    gate = Gate(
+        procedure.cost(),
+        label=procedure.name,
+        adjacency=Adjacency.REPLACE_ONE,
+        ledger=None,
+        noise=SimulationSource(0),
+    )
+    return procedure.run(open_rows(rows), Clip(row_norm=1.0, normalise=True), gate)
+
+
+def products(rows, k, width):
+    """The same batches, each times a basis and back."""
+    basis = np.linalg.qr(np.random.default_rng(1).standard_normal((rows.shape[1], width)))[0]
+    first = 0
+    for size in PrivateOja(mu=MU, n_components=k).sizes(*rows.shape):
+        batch = rows[first : first + size]
+        first += size
+        basis = np.linalg.qr(batch.T @ (batch @ basis))[0]
+    return basis
+
+
+def measured():
+    for n, d, k, repeats in CELLS:
+        rows = table(n, d, k)
+        width = PrivateOja(mu=MU, n_components=k).width(d)
+        sides = {
+            "products": lambda rows=rows, k=k, width=width: products(rows, k, width),
+            "products with k columns": lambda rows=rows, k=k: products(rows, k, k),
+            "oja": lambda rows=rows, k=k: private(rows, k),
+        }
+        times = interleave(sides, repeats)
+        for name, columns in (("products", width), ("products with k columns", k)):
+            ratio = median_ratio(times["oja"], times[name])
+            yield {
+                "rows": n,
+                "columns": d,
+                "k": k,
+                "against": name,
+                "basis columns": columns,
+                "oja_s": statistics.median(times["oja"]),
+                "products_s": statistics.median(times[name]),
+                "ratio": ratio,
+                "wanted": WANTED if columns == width else "",
+                "met": ratio <= WANTED if columns == width else "",
+                "load": round(os.getloadavg()[0], 1),
+            }
+        tick()
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        report("one_pass_time", list(measured()))

@@ -1,0 +1,136 @@
+r"""Deflation: components one after the other, each on records of its own.
+
+Source: Düngler, Sanyal 2025 (k-DP-PCA and k-DP-Ojas), the baselines of [kPCA].
+
+The records are divided into k equal parts. On part j a method for one component looks for the
+leading direction of
+
+.. math:: (I - V_j V_j') M (I - V_j V_j')
+
+with V_j the directions found before. A record A enters as (I - V_j V_j') A w, before anything of it
+is bounded, and what is released is projected likewise: a function of one record and of released
+vectors. Each record is in one part, so that all parts together cost what one does.
+Proof: docs/proofs/deflation.md.
+
+Differences from the source
+---------------------------
+1. Eigenvalues come from the last batch of each part.
+2. The components are orthonormal to the last digits: each is projected again.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.batches import Batches, Records, check_batches
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import public_rows
+from eigenveil.data.matrices import MatrixSource
+from eigenveil.data.source import RowSource, shuffled
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.numerics.spectral import signed
+from eigenveil.privacy.cost import Cost
+
+__all__ = ["Deflation", "RankOne"]
+
+
+class RankOne(Protocol):
+    """A method for one component."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        ...
+
+    def cost(self) -> Cost:
+        """Of all records that it is given."""
+        ...
+
+    def check_records(self, d: int, n: int | None) -> None:
+        """Refuse too few, before anything is charged."""
+        ...
+
+    def direction(
+        self, records: Records, clip: Clip, gate: Gate, away: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float, float]:
+        """A unit vector orthogonal to the rows of ``away``, the eigenvalue along it, and the
+        deviation of the noise on an entry of its image.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deflation:
+    """A method for one component, k times. Fields are public, never data."""
+
+    name: ClassVar[str] = "deflation"
+    inner: RankOne
+    n_components: int
+
+    def cost(self) -> Cost:
+        """Of one part of the records, and so of all."""
+        return self.inner.cost()
+
+    def check_records(self, d: int, n: int | None) -> None:
+        """Refuse too few, before anything is charged."""
+        if n is None:
+            raise _unknown()
+        if n < self.n_components:
+            raise InvalidDataError(f"{self.name!r} needs a record at least for every component")
+        try:
+            self.inner.check_records(d, n // self.n_components)
+        except InvalidDataError as error:
+            raise InvalidDataError(f"for each of its components {error}") from None
+
+    def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
+        """Leading components about the centre of ``clip``."""
+        d, k = source.n_columns, self.n_components
+        if k > d:
+            raise InvalidParameterError(f"{d} columns have no more than {d} components")
+        check_batches(source, gate.adjacency)
+        n = _count(source)
+        self.check_records(d, n)
+        size = n // k
+        if not isinstance(source, MatrixSource):
+            source = shuffled(source, gate.order, clip.check)
+        reader = Batches(source, gate.adjacency)
+        found = np.empty((0, d))
+        values, deviations = np.empty(0), np.empty(0)
+        for _ in range(k):
+            records = reader.take(size)
+            assert records is not None  # counted above
+            direction, value, deviation = self.inner.direction(records, clip, gate, found)
+            direction = direction - found.T @ (found @ direction)
+            found = np.vstack([found, direction / np.linalg.norm(direction)])
+            values, deviations = np.append(values, value), np.append(deviations, deviation)
+        # Noise alone would have an image of length sqrt(d) deviations.
+        hidden = values <= deviations * (math.sqrt(d) + 1)
+        turned = (deviations / np.where(hidden, 1.0, values)) ** 2
+        return NoisyComponents(
+            components=signed(found),
+            eigenvalues=values,
+            trace=float(np.maximum(values, 0.0).sum()),
+            noise_scale=float(deviations.max()),
+            law=None,
+            reliability=np.where(hidden, 0.0, 1 / (1 + (d - 1) * turned)),
+        )
+
+
+def _count(source: RowSource | MatrixSource) -> int:
+    if not source.rereadable:
+        raise _unknown()
+    if isinstance(source, MatrixSource):
+        return sum(len(chunk) for chunk in source.chunks())
+    return public_rows(source)
+
+
+def _unknown() -> InvalidDataError:
+    return InvalidDataError(
+        "'deflation' divides the records among components and must know their number: give a "
+        "table that can be read twice, or choose mechanism='adaptive-oja'"
+    )

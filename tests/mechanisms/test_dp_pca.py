@@ -1,0 +1,225 @@
+"""DP-PCA and deflation: what they find, what they cost, what they refuse."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eigenveil.data import Clip, open_rows, total
+from eigenveil.data.matrices import MatrixSource
+from eigenveil.data.source import Batch
+from eigenveil.exceptions import (
+    BudgetExceededError,
+    InvalidDataError,
+    InvalidParameterError,
+    UnsupportedNotionError,
+)
+from eigenveil.mechanisms import DPPCA, Deflation, GaussianNoise
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
+from eigenveil.mechanisms.truncated_mean import printed_cost
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.ledger import Ledger
+from tests.mechanisms.test_spread import gate
+
+CLIP = Clip(row_norm=2.0)
+D = 4
+
+
+def spiked(n, sigma=0.1, seed=0):
+    """+-v and noise; the leading direction of xx' is v."""
+    rng = np.random.default_rng(seed)
+    rows = sigma * rng.standard_normal((n, D))
+    rows[:, 0] += rng.choice([-1.0, 1.0], n)
+    return rows
+
+
+def off(components, k=1):
+    """Frobenius distance of projectors from the leading axes."""
+    return float(np.linalg.norm(components.T @ components - np.diag(np.arange(D) < k)))
+
+
+@pytest.mark.parametrize("composition", ["basic", "advanced"])
+def test_one_component(composition):
+    mechanism = DPPCA.build(1.0, 0.01, composition=composition)
+    rows = spiked(15 * mechanism.first_batch(D))
+    for seed in range(3):
+        found = mechanism.run(open_rows(rows), CLIP, gate(mechanism, seed))
+        assert off(found.components) < 0.1
+        assert found.eigenvalues[0] == pytest.approx(1.0, abs=0.15)
+        assert found.reliability[0] > 0.9
+
+
+def test_all_batches_cost_what_one_does():
+    mechanism = DPPCA.build(1.0, 0.01)
+    assert mechanism.cost() == printed_cost(1.0, 0.01)
+    allotment = gate(mechanism)
+    rows = open_rows(spiked(mechanism.needed_records(D)))
+    mechanism.run(rows, CLIP, allotment)
+    query = total(rows, CLIP, Adjacency.REPLACE_ONE)
+    with pytest.raises(BudgetExceededError, match="more than its share"):
+        allotment.draw(GaussianNoise(mu=1e-3), query)
+
+
+def test_halves_that_overlap_are_refused(monkeypatch):
+    """A planted fault: the spread sees a record of the mean's half."""
+
+    def overlapping(batch):
+        middle, size = len(batch.records) // 2, len(batch.records)
+        return batch.slice(0, middle + 1), batch.slice(middle, size)
+
+    monkeypatch.setattr("eigenveil.mechanisms.truncated_mean.halves", overlapping)
+    mechanism = DPPCA.build(1.0, 0.01)
+    with pytest.raises(BudgetExceededError, match="more than its share"):
+        mechanism.run(open_rows(spiked(mechanism.needed_records(D))), CLIP, gate(mechanism))
+
+
+def test_what_is_left_at_the_end_of_a_stream_is_not_used():
+    mechanism = DPPCA.build(1.0, 0.01, batch_size=DPPCA.build(1.0, 0.01).first_batch(D))
+    rows = spiked(3 * mechanism.first_batch(D) + 5)
+    found = [
+        mechanism.run(open_rows(iter([part])), CLIP, gate(mechanism)).components
+        for part in (rows, rows[:-5])
+    ]
+    assert np.array_equal(*found)
+
+
+def test_refusals_come_before_the_charge(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", epsilon=10.0, delta=0.5, adjacency=Adjacency.REPLACE_ONE)
+    mechanism = DPPCA.build(1.0, 0.01)
+    needed = mechanism.needed_records(D)
+    with pytest.raises(InvalidDataError, match=f"needs {needed} records"):
+        mechanism.run(open_rows(spiked(needed - 1)), CLIP, gate(mechanism, ledger=ledger))
+    small = DPPCA.build(1.0, 0.01, batch_size=100)
+    with pytest.raises(InvalidParameterError, match=f"batches of {needed // 9} records"):
+        small.run(open_rows(spiked(500)), CLIP, gate(small, ledger=ledger))
+    assert ledger.entries == ()
+    with pytest.raises(InvalidParameterError, match="'deflation' or 'adaptive-oja'"):
+        DPPCA.build(1.0, 0.01, 2)
+    with pytest.raises(InvalidParameterError, match=r"epsilon = 1\.8"):
+        DPPCA.build(2.0, 0.01)
+
+
+def test_a_direction_beside_others():
+    mechanism = DPPCA.build(1.0, 0.01)
+    n = 15 * mechanism.first_batch(D)
+    rows = spiked(n, 0.05)
+    rows[:, 1] += np.random.default_rng(1).choice([-0.7, 0.7], n)
+    batch = Batch(rows, 0)
+    away = np.eye(D)[:1]
+    vector, value, deviation = mechanism.direction(batch, CLIP, gate(mechanism), away)
+    assert abs(vector[0]) < 1e-12
+    assert abs(vector[1]) > 0.98
+    assert value == pytest.approx(0.49, abs=0.1)
+    assert 0 < deviation < 0.05
+    assert np.linalg.norm(vector) == pytest.approx(1.0)
+
+
+class Told:
+    """A method for one component that remembers what it was given."""
+
+    name = "told"
+
+    def __init__(self):
+        self.given = []
+
+    def cost(self):
+        return Gaussian(1.0)
+
+    def check_records(self, d, n):
+        if n < 3:
+            raise InvalidDataError("needs 3 records")
+
+    def direction(self, records, clip, gate, away):
+        self.given.append((records.records, away.copy()))
+        return np.eye(D)[len(away)] + 0.01, 1.0 / (1 + len(away)), 0.01
+
+
+def test_every_component_has_records_of_its_own():
+    told = Told()
+    mechanism = Deflation(inner=told, n_components=3)
+    found = mechanism.run(open_rows(spiked(100)), CLIP, gate(mechanism))
+    assert [records for records, _ in told.given] == [range(33), range(33, 66), range(66, 99)]
+    assert [len(away) for _, away in told.given] == [0, 1, 2]
+    for _, away in told.given:
+        assert np.allclose(away @ away.T, np.eye(len(away)), atol=1e-14)
+    assert np.allclose(found.components @ found.components.T, np.eye(3), atol=1e-14)
+    assert found.eigenvalues.tolist() == [1.0, 1 / 2, 1 / 3]
+    assert mechanism.cost() == told.cost()
+
+
+def test_shuffled_passes_one_after_the_other():
+    """k-DP-Ojas; two random directions are further off with probability above 0.95."""
+    n = 80_000
+    rows = spiked(n, 0.05)
+    rows[:, 1] += np.random.default_rng(1).choice([-0.7, 0.7], n)
+    inner = ShuffledOja(epsilon=2.0, delta=0.01, n_records=n // 2)
+    mechanism = Deflation(inner=inner, n_components=2)
+    found = mechanism.run(open_rows(rows), CLIP, gate(mechanism))
+    assert off(found.components, 2) < 0.3
+    assert found.eigenvalues == pytest.approx([1.0, 0.49], abs=0.2)
+    assert found.noise_scale > 0
+    other = Deflation(inner=inner, n_components=3)
+    with pytest.raises(InvalidDataError, match="give their number"):
+        other.run(open_rows(rows), CLIP, gate(other))
+
+
+def planes(n, seed=0):
+    """Matrices diag(1, 0.5, 0, 0) + zz', as an iterator of chunks."""
+    z = 0.05 * np.random.default_rng(seed).standard_normal((n, D))
+    return np.diag([1.0, 0.5, 0.0, 0.0]) + z[:, :, None] * z[:, None, :]
+
+
+def test_two_components_of_matrices():
+    inner = DPPCA.build(1.0, 0.01, composition="basic")
+    mechanism = Deflation(inner=inner, n_components=2)
+    source = MatrixSource([planes(2 * 15 * inner.first_batch(D))], D)
+    found = mechanism.run(source, CLIP, gate(mechanism))
+    assert off(found.components, 2) < 0.1
+    assert found.eigenvalues == pytest.approx([1.0, 0.5], abs=0.1)
+    assert (found.reliability > 0.9).all()
+
+
+def test_deflation_needs_to_know_how_many_records_there_are(tmp_path):
+    mechanism = Deflation(inner=Told(), n_components=2)
+    ledger = Ledger.create(tmp_path / "l", rho=10.0, adjacency=Adjacency.REPLACE_ONE)
+    with pytest.raises(InvalidDataError, match="must know their number"):
+        mechanism.run(open_rows(iter([spiked(10)])), CLIP, gate(mechanism))
+    with pytest.raises(InvalidDataError, match="needs 3 records"):
+        mechanism.run(open_rows(spiked(5)), CLIP, gate(mechanism, ledger=ledger))
+    assert ledger.entries == ()
+    with pytest.raises(InvalidDataError, match="a record at least for every component"):
+        mechanism.run(open_rows(spiked(1)), CLIP, gate(mechanism))
+    beyond = Deflation(inner=Told(), n_components=5)
+    with pytest.raises(InvalidParameterError, match="no more than 4 components"):
+        beyond.run(open_rows(spiked(10)), CLIP, gate(beyond))
+
+
+@pytest.mark.parametrize("form", ["box", "printed"])
+def test_forms_of_adaptive_oja(form):
+    mechanism = AdaptiveOja.build(1.0, 2, form=form, delta=0.01)
+    assert mechanism.cost() == printed_cost(1.0, 0.01)
+    source = MatrixSource([planes(15 * mechanism.first_batch(D))], D)
+    found = mechanism.run(source, CLIP, gate(mechanism))
+    assert off(found.components, 2) < 0.1
+    assert found.eigenvalues == pytest.approx([1.0, 0.5], abs=0.1)
+
+
+def test_a_gaussian_centre_needs_fewer_records_and_less_noise():
+    """The box is as wide in both; the histograms take half of the records' votes at 40 columns."""
+    box, printed = (AdaptiveOja.build(1.0, 2, form=form, delta=1e-3) for form in ("box", "printed"))
+    assert box.needed_records(40) < printed.needed_records(40) / 3
+
+
+def test_forms_that_are_no_ball_need_a_delta_and_large_batches(tmp_path):
+    with pytest.raises(UnsupportedNotionError, match="give epsilon with delta"):
+        AdaptiveOja.build(1.0, 2, form="box")
+    with pytest.raises(InvalidParameterError, match="other forms need one"):
+        AdaptiveOja(mu=1.0, epsilon=1.0, n_components=1, form="box")
+    ledger = Ledger.create(tmp_path / "l", epsilon=10.0, delta=0.5, adjacency=Adjacency.REPLACE_ONE)
+    small = AdaptiveOja.build(1.0, 2, form="printed", delta=0.01, batch_size=64)
+    with pytest.raises(InvalidParameterError, match="needs batches of"):
+        small.run(open_rows(spiked(500)), CLIP, gate(small, ledger=ledger))
+    assert ledger.entries == ()
+    assert math.isfinite(small.mu)
