@@ -451,7 +451,7 @@ def part_e():
     claim(
         "a composed centre is at or below the printed one",
         min(ratios) >= 0.99,
-        f"printed / composed from {min(ratios):.3f} to {max(ratios):.3f}, where printed runs at all",
+        f"printed / composed from {min(ratios):.3f} to {max(ratios):.3f} where printed runs",
     )
 
 
