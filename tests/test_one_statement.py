@@ -12,7 +12,7 @@ import pytest
 from anndata import AnnData
 from click.testing import CliRunner
 
-from eigenveil import PrivateCovariance, PrivatePCA, Release
+from eigenveil import PrivateCovariance, PrivatePCA, Release, StreamingPCA
 from eigenveil.cli import main
 from eigenveil.data import open_rows
 from eigenveil.privacy.ledger import Ledger
@@ -43,6 +43,11 @@ def persons(csv, tmp_path):
     return estimator, open_rows(csv, unit="patient")
 
 
+def streamed(csv, tmp_path):
+    ledger = Ledger.create(tmp_path / "l", rho=300.0)
+    return StreamingPCA(2, rho=200.0, ledger=ledger, on_missing="centre"), csv
+
+
 def covariance(csv, tmp_path):
     bounds = ([-9, -9, -9, 0], [9, 9, 9, 150])
     return PrivateCovariance(rho=0.5, bounds=bounds, on_missing="centre"), open_rows(csv)
@@ -66,7 +71,7 @@ def on_page(page, guarantee):
     return "\n".join(clauses) in words
 
 
-@pytest.mark.parametrize("release_of", [components, persons, covariance, simulated])
+@pytest.mark.parametrize("release_of", [components, persons, streamed, covariance, simulated])
 def test_all_say_the_same(release_of, csv, tmp_path):
     estimator, rows = release_of(csv, tmp_path)
     fitted = estimator.fit(rows)
@@ -86,7 +91,7 @@ def test_all_say_the_same(release_of, csv, tmp_path):
     assert sentence in (tmp_path / "x.csv.statement.txt").read_text("utf-8")
     stored = pq.read_schema(tmp_path / "x.parquet").metadata.values()
     assert any(sentence in value.decode() for value in stored)
-    if isinstance(fitted, PrivatePCA):
+    if isinstance(fitted, PrivatePCA | StreamingPCA):
         export(loaded, tmp_path / "x.onnx")
         assert sentence in onnx.load(tmp_path / "x.onnx").doc_string
         table = AnnData(np.zeros((1, fitted.n_features_in_)))

@@ -5,18 +5,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eigenveil.data.source import open_rows
-    from eigenveil.estimators import PrivateCovariance, PrivatePCA
+    from eigenveil.estimators import PrivateCovariance, PrivatePCA, StreamingPCA
     from eigenveil.numerics.spiked_model import SpikedModel
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
 
-__all__ = ["Ledger", "PrivateCovariance", "PrivatePCA", "Release", "SpikedModel", "open_rows"]
+__all__ = [
+    "Ledger",
+    "PrivateCovariance",
+    "PrivatePCA",
+    "Release",
+    "SpikedModel",
+    "StreamingPCA",
+    "open_rows",
+]
 
 # Imported at first use: the command line starts before scikit-learn is needed.
 _HOMES = {
     "Ledger": "eigenveil.privacy.ledger",
     "PrivateCovariance": "eigenveil.estimators",
     "PrivatePCA": "eigenveil.estimators",
+    "StreamingPCA": "eigenveil.estimators",
     "SpikedModel": "eigenveil.numerics.spiked_model",
     "Release": "eigenveil.release",
     "open_rows": "eigenveil.data.source",

@@ -3,6 +3,7 @@
 __all__ = [
     "BoundsRequiredError",
     "BudgetExceededError",
+    "DuplicateBatchError",
     "EigenveilError",
     "GapTooSmallError",
     "InvalidBudgetError",
@@ -11,6 +12,7 @@ __all__ = [
     "LedgerError",
     "MissingExtraError",
     "NothingFoundError",
+    "StateError",
     "UnsupportedNotionError",
     "VerificationError",
 ]
@@ -48,6 +50,10 @@ class InvalidDataError(EigenveilError, ValueError):
     exit_code = 3
 
 
+class DuplicateBatchError(InvalidDataError):
+    """The records arrived before; nothing of this arrival was taken."""
+
+
 class BudgetExceededError(EigenveilError):
     """The charge would exceed what is left; nothing was released."""
 
@@ -66,6 +72,12 @@ class GapTooSmallError(NothingFoundError):
 
 class LedgerError(EigenveilError):
     """The ledger file is missing, damaged or was altered."""
+
+    exit_code = 3
+
+
+class StateError(EigenveilError):
+    """The state of a stream is damaged, in use, or of another stream."""
 
     exit_code = 3
 

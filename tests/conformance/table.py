@@ -703,6 +703,11 @@ def _located_pure(epsilon, d, k):
     return Located.build(Allowance(epsilon, pure=True), ROWS, LapCov(epsilon=epsilon - spent))
 
 
+def _located_whole(mu, d, k):
+    """Nine tenths of mu^2 for the centre, searches among them, the rest for a matrix."""
+    return Located.whole(math.sqrt(0.9) * mu * (1 - 2**-40), GaussCov(mu=math.sqrt(0.1) * mu))
+
+
 def _ranged_about_a_centre(mu, d, k):
     """A centre, a radius and a matrix, as they are built for rows without any bound."""
     whole = Allowance(mu, pure=False)
@@ -1345,6 +1350,7 @@ TABLE = [
     ),
     _case("located", "located", _located, **LOCATED),
     _case("located pure", "located", _located_pure, **(LOCATED | PURE)),
+    _case("located at one mu", "located", _located_whole, **LOCATED),
     _case(
         "located of filled rows",
         "located",

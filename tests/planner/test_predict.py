@@ -76,6 +76,12 @@ def measured(situation, mechanism, repeats):
         (components(d=120, n=4000, k=3), "spherical"),  # more columns than are simulated
         (components(row_norm=1.0, spread=0.8), "analyze-gauss"),
         (components(row_norm=1.0, spread=2.0), "analyze-gauss"),  # most rows are clipped
+        (components(n=5000), "oja"),
+        (components(n=20_000, row_norm=1.0, spread=0.8), "oja"),
+        (components(n=1000, d=8), "oja"),  # differences of pairs
+        (components(n=10_000, d=250, spectrum=spiked(2, 40.0)), "oja"),  # more than are simulated
+        (components(n=5000, spectrum="steep"), "adaptive-oja"),
+        (components(n=20_000, k=3, spectrum=spiked(3, 20.0)), "tangent-oja"),
         (components(budget=PURE), "wishart"),
         (components(budget=PURE, k=1), "exponential"),
         (components(budget=PURE, row_norm=1.0), "laplace"),
@@ -160,6 +166,32 @@ def test_what_cannot_serve_says_why():
     assert predict(components(k=1, spectrum="steep", n=20_000), "gap-projector").error is not None
     with pytest.raises(InvalidParameterError, match="tangent"):
         predict(components(), "spiked")
+
+
+@pytest.mark.parametrize("name", ["oja", "adaptive-oja", "tangent-oja"])
+def test_batches_that_cannot_be_formed(name):
+    assert "pure" in why(components(budget=PURE), name)
+    assert "replace-one" in why(components(adjacency="add-remove"), name)
+    assert "person" in why(components(unit="person"), name)
+    assert "200,000 x 2,010" in why(components(d=200_000, k=1000, n=10**6), name)
+    assert predict(components(d=30_000, n=10**6), name).error > 0  # no matrix is formed
+    few = components(n=150, d=40, assume_centered=True)
+    enough = int(why(few, name).split(": ")[1].split()[0].replace(",", ""))
+    assert predict(replace(few, n=enough), name).error is not None
+    assert not predict(replace(few, n=enough - 1), name).serves
+
+
+def test_the_sample_of_a_batch_stands_for_all_of_it():
+    """Without noise to speak of, what is left is the sampling error of n rows, not of a sample.
+
+    Unit rows of a flat spectrum: the last batch has half of the rows, three quarters of the weight.
+    """
+    few, many = (
+        components(n=n, d=10, spectrum=spiked(2, 9.0), budget=Budget(rho=1e5), assume_centered=True)
+        for n in (20_000, 2_000_000)
+    )
+    ratio = predict(few, "oja").error / predict(many, "oja").error
+    assert ratio == pytest.approx(100, rel=0.5)
 
 
 def test_a_recommendation_is_the_choice_among_all():

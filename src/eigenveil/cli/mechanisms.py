@@ -33,6 +33,10 @@ MECHANISMS = [
         ("wishart", _PURE, _NONE, "idealised", "two-sided Wishart noise", True),
         ("spherical", _GAUSSIAN, _NONE, "exact", "the noisy second moment of unit rows", True),
         ("analyze-gauss", _GAUSSIAN, _NONE, "exact", "the noisy covariance", True),
+        ("power", _GAUSSIAN, _NONE, "exact", "noisy products with a basis, pass after pass"),
+        ("oja", _GAUSSIAN, _NONE, "exact", "one pass in batches, no matrix; single rows", True),
+        ("adaptive-oja", _GAUSSIAN, _NONE, "exact", "oja, at ranges found privately"),
+        ("tangent-oja", _GAUSSIAN, _NONE, "exact", "adaptive-oja, then tangent steps"),
         (
             "gap-projector",
             "(epsilon, delta)",

@@ -24,10 +24,15 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["MomentProducts", "moment_products"]
+__all__ = ["MomentProducts", "can_keep", "moment_products"]
 
 _KEPT_BYTES = 1 << 29  # of rows as float32, which holds integers of up to 24 bits exactly
 _ROWS = 32  # at a time at least: fewer make products slow, more leave the cache
+
+
+def can_keep(n: int, d: int) -> bool:
+    """Whether so many rows are kept, so that they need be read once only."""
+    return 4 * n * d <= _KEPT_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -83,12 +88,12 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         # Sums over one block stay below 2**53: exact.
         squares += np.einsum("ij,ij->j", integers, integers).astype(np.int64)
         fingerprint += (_hashes(integers @ weights) @ integers).astype(np.int64)
-        if kept is not None and 4 * rows * d > _KEPT_BYTES:
+        if kept is not None and not can_keep(rows, d):
             kept = None
             if not source.rereadable:
                 raise InvalidDataError(
-                    "these rows can be read only once and are too many to keep: "
-                    "pass an array or a file"
+                    "these rows can be read only once and are too many to keep: pass an array or "
+                    "a file, or choose mechanism='oja'"
                 )
         if kept is not None:
             kept.append(integers.astype(np.float32))

@@ -2,5 +2,6 @@
 
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
+from eigenveil.estimators.streaming import StreamingPCA
 
-__all__ = ["PrivateCovariance", "PrivatePCA"]
+__all__ = ["PrivateCovariance", "PrivatePCA", "StreamingPCA"]

@@ -8,7 +8,7 @@ a step the allotment does not cover.
 
 import os
 import threading
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,13 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.source import RowSource
-from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
+from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, LedgerError
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.variates import normals
 from eigenveil.privacy.accounting import covers
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.cost import Composed, Cost
-from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.privacy.ledger import Balance, Entry, Ledger
 
 __all__ = ["Gate", "Mechanism", "MomentMechanism", "Procedure", "release"]
 
@@ -103,7 +103,7 @@ class Gate:
         self.total = total
         self.adjacency = adjacency
         self.protects = protects
-        self.receipt: str | None = None  # the ledger's, once charged
+        self.entry: Entry | None = None  # of the ledger, once charged
         self.balance: Balance | None = None  # of the ledger, with this charge
         self.rows: int | None = None  # where their number is public
         self.exact = True
@@ -116,6 +116,56 @@ class Gate:
         self._earlier: set[tuple[Cost, ...]] = set()  # what was spent on single earlier batches
         self._process = os.getpid()
         self._lock = threading.Lock()
+
+    @classmethod
+    def resume(
+        cls,
+        total: Cost,
+        *,
+        label: str,
+        adjacency: Adjacency,
+        ledger: Ledger | None,
+        noise: NoiseSource,
+        entry: str | None,
+        position: int,
+    ) -> Self:
+        """Re-open an allotment whose earlier process is gone; nothing is charged twice.
+
+        Parameters
+        ----------
+        total : Cost
+            What all steps together may spend.
+        label, adjacency, ledger, noise
+            Those of the allotment.
+        entry : str or None
+            Hash of the entry that paid for it, which the ledger must hold with this label and this
+            total; None where nothing was charged yet.
+        position : int
+            Records before it were spent and are refused, as is the whole table. Whoever re-opens
+            has noted it where a crash does not reach it, before anything was drawn on them.
+
+        """
+        gate = cls(total, label=label, adjacency=adjacency, ledger=ledger, noise=noise)
+        if entry is not None:
+            entries = () if ledger is None else ledger.entries
+            paid = next((e for e in entries if e.hash == entry), None)
+            if paid is None or (paid.label, paid.cost, paid.unit) != (label, total, ROW):
+                raise LedgerError(
+                    "the ledger does not hold the charge of this allotment: open the one that was "
+                    "charged"
+                )
+            gate._paid_by(paid)
+        gate._batch = range(position, position)
+        if position > 0:
+            gate._earlier = {(total,)}
+        return gate
+
+    @property
+    def receipt(self) -> str | None:
+        """The ledger's, once charged."""
+        if self.entry is None:
+            return None
+        return f"entry {self.entry.number} of {self._ledger} (hash {self.entry.hash[:16]})"
 
     def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
         """Charge, then add noise."""
@@ -176,12 +226,17 @@ class Gate:
             raise BudgetExceededError(f"the step {step.name!r} asks for more than its share")
 
     def _commit(self) -> None:
-        if self._ledger is not None and self.receipt is None:
-            entry = self._ledger.charge(
-                self.total, label=self._label, adjacency=self.adjacency, unit=self.protects
+        if self._ledger is not None and self.entry is None:
+            self._paid_by(
+                self._ledger.charge(
+                    self.total, label=self._label, adjacency=self.adjacency, unit=self.protects
+                )
             )
-            self.receipt = f"entry {entry.number} of {self._ledger} (hash {entry.hash[:16]})"
-            self.balance = self._ledger.balance(entry.number)
+
+    def _paid_by(self, entry: Entry) -> None:
+        assert self._ledger is not None  # who else would have an entry
+        self.entry = entry
+        self.balance = self._ledger.balance(entry.number)
 
     def __reduce__(self) -> NoReturn:  # copy, deepcopy and pickle all ask here
         raise TypeError("an allotment cannot be copied: it would be spent twice")

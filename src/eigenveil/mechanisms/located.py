@@ -19,12 +19,12 @@ import numpy as np
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total
 from eigenveil.data.source import RowSource, thinned
-from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.additive import Allowance, GaussianNoise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult, near
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
-from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.accounting import compose, gaussian_epsilon, split
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["DISTANCE_ROWS", "SHARES", "Located", "distance_epsilon", "enough_rows"]
@@ -34,6 +34,8 @@ SHARES = {False: (0.05, 0.1), True: (0.05, 0.2)}  # of mu^2 for two means; of a 
 # A median at epsilon = 64/n answers a bracket beyond all rows about once in 1700 times (each of up
 # to 2044 misses n/2 rows, 16 noise scales); a larger epsilon would buy little.
 DISTANCE_ROWS = 64.0
+# Of a whole mu^2: a search for a distance, of which there are three, and two means.
+_WHOLE = (0.05, 0.25, 0.6)
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27
 
 Result = TypeVar("Result")
@@ -101,6 +103,16 @@ class Located(Generic[Result]):
             bounded=bounded,
             share=share,
             directions=directions,
+        )
+
+    @classmethod
+    def whole(cls, mu: float, inner: Procedure[Result]) -> Self:
+        """A whole ``mu`` for the centre, searches paid from it too; ``inner`` comes on top."""
+        search, *means = split(mu, _WHOLE)
+        return cls(
+            distance=PrivateQuantile(epsilon=gaussian_epsilon(search), level=0.5, gaussian=True),
+            means=tuple(PrivateMean(noise=GaussianNoise(mu=mean)) for mean in means),
+            inner=inner,
         )
 
     def cost(self) -> Cost:

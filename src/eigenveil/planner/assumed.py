@@ -98,14 +98,14 @@ class AssumedTable:
     whole: NDArray[np.float64]
 
     @classmethod
-    def of(cls, situation: Situation, cap: int) -> "AssumedTable":
-        """With at most ``cap`` directions."""
+    def of(cls, situation: Situation, cap: int, leading: int | None = None) -> "AssumedTable":
+        """With at most ``cap`` directions, half of them leading unless ``leading`` are enough."""
         values = situation.eigenvalues
         d, k = situation.d, situation.k or 1
         if d <= cap:
             return cls(values, 0.0, d, k, 1.0, values)
         if 2 * k <= cap // 2:
-            leading = cap // 2
+            leading = cap // 2 if leading is None else max(2 * k, leading)
             where = np.linspace(leading, d - 1, cap - leading + 1)
             where = (where[1:] + where[:-1]) / 2  # the middle of each group
             bulk = np.interp(where, np.arange(d), values)

@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from eigenveil.data.gram import moment_sensitivities
+from eigenveil.data.products import can_keep
 from eigenveil.mechanisms.centred import CENTRE_SHARE
 from eigenveil.mechanisms.pca.analyze_gauss import wide
 from eigenveil.numerics.symmetric import GaussianLaw
@@ -56,14 +57,22 @@ def choose(situation: Situation) -> Choice:
 
 
 def _components(situation: Situation) -> Choice:
+    assert situation.k is not None  # `Situation` has checked
+    if _only_batches(situation):
+        return Choice(
+            mechanism="oja",
+            reason=f"{situation.n} rows of {situation.d} columns that can be read once only: a "
+            "square matrix is too large, and so are the rows to keep",
+        )
     if situation.row_norm is not None or situation.private_radius:
         return Choice(
             mechanism="analyze-gauss",
             reason="row_norm is stated, so rows are clipped and not normalised",
         )
     if situation.one_pass:
-        return Choice(mechanism="spherical", reason="the rows can be read once only")
-    assert situation.k is not None  # `Situation` has checked
+        kept = wide(situation.d, situation.k)
+        beware = ", and are kept: if they are too many, 'oja' needs none" if kept else ""
+        return Choice(mechanism="spherical", reason=f"the rows can be read once only{beware}")
     if wide(situation.d, situation.k):
         return Choice(
             mechanism="spherical",
@@ -85,6 +94,15 @@ def _components(situation: Situation) -> Choice:
         mechanism="tangent",
         reason="no length of rows is stated: their directions need none",
     )
+
+
+def _only_batches(situation: Situation) -> bool:
+    """Whether nothing but batches of rows fits; all else has less error where it does."""
+    assert situation.k is not None  # `Situation` has checked
+    batches = situation.adjacency.count_is_public and situation.unit == "row"
+    if not (situation.one_pass and batches and wide(situation.d, situation.k)):
+        return False
+    return situation.n is not None and not can_keep(situation.n, situation.d)
 
 
 def _losses(situation: Situation) -> tuple[float, float]:

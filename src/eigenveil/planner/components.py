@@ -11,17 +11,22 @@ from numpy.typing import NDArray
 
 from eigenveil.data.gram import moment_sensitivities
 from eigenveil.data.spectrum import gap_sensitivity, projector_sensitivity
-from eigenveil.exceptions import EigenveilError
+from eigenveil.exceptions import EigenveilError, NothingFoundError
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.located import SHARES
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, wide
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading, reliability
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
+from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.one_pass import OnePass
+from eigenveil.mechanisms.pca.power import NoisyPower
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.tangent import ROUGH_SHARE, NoisyProduct, TangentPCA, turn
+from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.numerics.bingham import draw_bingham
 from eigenveil.numerics.metrics import subspace_distance
@@ -34,19 +39,22 @@ from eigenveil.planner.assumed import AssumedTable, Rows, isotropic, unit_shares
 from eigenveil.planner.noise import (
     WIDEST,
     Refused,
+    Unpredicted,
     held,
     mean_deviation,
     symmetric_laplace,
     unpredicted,
 )
+from eigenveil.planner.rehearsal import Rehearsal
 from eigenveil.planner.situation import Situation
 from eigenveil.planner.stages import Plan, free_centring
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.calibrate import strength
 
-__all__ = ["MECHANISMS", "Components"]
+__all__ = ["MECHANISMS", "ONE_PASS", "Components"]
 
-_CAP, _SLOW_CAP = 80, 32  # directions that are simulated, and where each is drawn by itself
+# Directions that are simulated, where each is drawn by itself, and beside a basis of many columns.
+_CAP, _SLOW_CAP, _PRODUCT_CAP = 80, 32, 200
 _BRACKET = 2**0.25  # by how much a median distance, the upper end of a bracket, is too large
 _FAR = math.sqrt(2)  # distance of rows from a start that lies as far from the centre as they do
 _CLIP = 1 / math.sqrt(3)  # of the reach of stated ranges, where rows are clipped
@@ -78,6 +86,10 @@ _GAUSSIAN: dict[str, Build] = {
     "tangent": lambda a, s: TangentPCA(mu=a.strength, n_components=_wanted(s)),
     "spherical": lambda a, s: SphericalPCA(mu=a.strength, n_components=_wanted(s)),
     "analyze-gauss": lambda a, s: AnalyzeGauss(mu=a.strength, n_components=_wanted(s)),
+    "power": lambda a, s: NoisyPower(mu=a.strength, n_components=_wanted(s)),
+    "oja": lambda a, s: PrivateOja(mu=a.strength, n_components=_wanted(s)),
+    "adaptive-oja": lambda a, s: AdaptiveOja.build(a.strength, _wanted(s)),
+    "tangent-oja": lambda a, s: TangentOja.build(a.strength, _wanted(s)),
     "gap-projector": _gap_projector,
     "exponential": _exponential,
 }
@@ -86,10 +98,21 @@ _PURE: dict[str, Build] = {
     "exponential": _exponential,
     "laplace": lambda a, s: LaplacePCA(epsilon=a.strength, n_components=_wanted(s)),
 }
-_NORMALISING = ("tangent", "spherical", "wishart")
+ONE_PASS = ("oja", "adaptive-oja", "tangent-oja")
+_UNPREDICTED = {"power": "is not predicted: 'spherical' has less error wherever both can serve"}
+_PRODUCTS = (*ONE_PASS, *_UNPREDICTED)  # with a basis; no square matrix is formed
+_NORMALISING = ("tangent", "spherical", "wishart", *_PRODUCTS)
 _DIRECTIONS = ("tangent", "spherical")
 _LAZY = ("tangent", "spherical", "analyze-gauss")
-MECHANISMS = ("tangent", "spherical", "analyze-gauss", "gap-projector", *_PURE)
+MECHANISMS = (
+    "tangent",
+    "spherical",
+    "analyze-gauss",
+    *ONE_PASS,
+    *_UNPREDICTED,
+    "gap-projector",
+    *_PURE,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,8 +144,12 @@ class Components:
         clips = situation.row_norm is not None or situation.private_radius
         if clips and name in _DIRECTIONS:
             raise Refused("uses directions of rows and no length: leave row_norm out")
+        if name in ONE_PASS:
+            _batches(situation)
         plan = _plan(name, situation, pure)
-        if situation.d > WIDEST and not plan.lazy:
+        if name in _PRODUCTS:
+            _narrow(situation)
+        elif situation.d > WIDEST and not plan.lazy:
             fewer = "columns or components" if name in _LAZY else "columns"
             raise Refused(
                 f"needs a matrix of {situation.d:,} x {situation.d:,} entries: ask for fewer "
@@ -142,10 +169,16 @@ class Components:
             raise Refused(str(error)) from None
         whole = Allowance(found, pure)
         inner = build(plan.components(whole), situation)
+        if name in ONE_PASS:
+            _enough(inner, plan, situation)
         if (missing := unpredicted(situation)) is not None:
             raise missing
-        cap = _SLOW_CAP if name == "exponential" else _CAP
-        return cls(name, situation, plan, whole, inner, AssumedTable.of(situation, cap))
+        if name in _UNPREDICTED:
+            raise Unpredicted(_UNPREDICTED[name])
+        table = AssumedTable.of(situation, _SLOW_CAP if name == "exponential" else _CAP)
+        if name in ONE_PASS:
+            table = AssumedTable.of(situation, _PRODUCT_CAP, leading=_CAP // 2)
+        return cls(name, situation, plan, whole, inner, table)
 
     @property
     def rows(self) -> int:
@@ -161,24 +194,41 @@ class Components:
     def simulate(self, source: NoiseSource) -> tuple[float, float]:
         """One release: the share of variance lost, and the distance of the projectors."""
         table = self.table
-        per_direction = self.rows / table.stretch
-        rows = table.sample(per_direction, source)
-        truth = rows.moment(np.diag(table.values))
+        truth, found = (self._in_batches if self.name in ONE_PASS else self._at_once)(source)
         if self.plan.centring == "paired":
             # The table has the sums of its pairs beside their differences.
-            other = table.sample(per_direction, source)
+            other = table.sample(self.rows / table.stretch, source)
             truth = (truth + other.moment(np.diag(table.values))) / 2
-        error = held(normals(source, (table.d,)) * self._centre_deviation(), self._farthest())
-        found = self._components(rows, error, source)
         values, best = top_eigenpairs(truth, table.k)
         lost = 1 - float(np.einsum("ij,ij->", found @ truth, found)) / float(values.sum())
         return max(0.0, lost), subspace_distance(found, best)
 
-    def _components(self, rows: Rows, error: Matrix, source: NoiseSource) -> Matrix:
+    def _at_once(self, source: NoiseSource) -> tuple[Matrix, Matrix]:
+        """Second moments of the rows, and components."""
+        rows = self.table.sample(self.rows / self.table.stretch, source)
+        truth = rows.moment(np.diag(self.table.values))
+        error = self._centre_error(source)
         if self.name == "tangent":
-            return _tangent(self, rows, error, source)
-        moment = self._moment(rows, error)
-        return _RELEASES[self.name](self, moment, source)
+            return truth, _tangent(self, rows, error, source)
+        return truth, _RELEASES[self.name](self, self._moment(rows, error), source)
+
+    def _in_batches(self, source: NoiseSource) -> tuple[Matrix, Matrix]:
+        """The same of rows that are read once."""
+        method = Rehearsal(
+            self.inner,
+            self.table,
+            n=self.rows,
+            d=self.situation.d,
+            reach=None if self.plan.normalise else self._reach(),
+        )
+        try:
+            return method.run(self._centre_error(source), source)
+        except NothingFoundError:
+            raise Refused("would find no range of the records: give more rows") from None
+
+    def _centre_error(self, source: NoiseSource) -> Matrix:
+        error = normals(source, (self.table.d,)) * self._centre_deviation()
+        return held(error, self._farthest())
 
     def _moment(self, rows: Rows, error: Matrix) -> Matrix:
         """What noise is added to: second moments of rows in the unit ball about the centre."""
@@ -261,6 +311,33 @@ def _plan(name: str, situation: Situation, pure: bool) -> Plan:
         lazy=name in _LAZY and wide(situation.d, _wanted(situation)),
         radius=situation.private_radius,
     )
+
+
+def _batches(situation: Situation) -> None:
+    """Refuse neighbours that differ in more than one batch."""
+    if not situation.adjacency.count_is_public:
+        raise Refused("takes batches by position: choose replace-one neighbours")
+    if situation.unit != "row":
+        raise Refused(f"takes batches of rows, and a {situation.unit} may have some in several")
+
+
+def _narrow(situation: Situation) -> None:
+    """Refuse a basis that is too wide to hold."""
+    width = min(situation.d, 2 * _wanted(situation) + 10)
+    if situation.d * width > WIDEST**2:
+        raise Refused(
+            f"needs matrices of {situation.d:,} x {width:,} entries: ask for fewer columns or "
+            "components"
+        )
+
+
+def _enough(method: OnePass, plan: Plan, situation: Situation) -> None:
+    """Refuse a table of which no batches can be formed."""
+    seen = plan.n_differences
+    pair = 2 if plan.centring == "paired" else 1
+    needed = method.needed_records(situation.d) * pair
+    if seen is not None and seen * pair < needed:
+        raise Refused(f"too few rows for batches at this budget: {needed:,} would be enough")
 
 
 def _gaussian(release: Components, moment: Matrix, source: NoiseSource) -> Matrix:

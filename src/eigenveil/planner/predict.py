@@ -17,7 +17,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner import components, matrices
 from eigenveil.planner.choice import Choice, choose
-from eigenveil.planner.components import Components
+from eigenveil.planner.components import ONE_PASS, Components
 from eigenveil.planner.matrices import Matrices
 from eigenveil.planner.noise import Refused, Unpredicted
 from eigenveil.planner.situation import MOST_ROWS, Situation
@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _RELEASES, _FEW = (10, 40), 5  # simulated, more of small tables; few of what is drawn one by one
+_BATCHED = (6, 16)  # of what sees a sample for each of its batches
 _WORK = 800  # releases times directions
 _SLOW = ("exponential",)
 _MARGIN = 1.15  # on both sides of a band, for what the assumed table leaves out
@@ -306,9 +307,12 @@ def _of_matrix(release: Matrices, empty: Prediction) -> Prediction:
 
 
 def _seeds(release: Components | Matrices) -> range:
-    fewest, most = _RELEASES
-    many = min(most, max(fewest, _WORK // release.table.d))
-    return range(_FEW if release.name in _SLOW else many)
+    if release.name in _SLOW:
+        return range(_FEW)
+    (fewest, most), work = _RELEASES, _WORK
+    if release.name in ONE_PASS:
+        (fewest, most), work = _BATCHED, _WORK // 2
+    return range(min(most, max(fewest, work // release.table.d)))
 
 
 def _banded(empty: Prediction, errors: list[float]) -> Prediction:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri_exp
 from scipy.stats import binom
 
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
@@ -40,6 +40,8 @@ __all__ = [
     "epsilon_of",
     "fits",
     "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
     "native",
     "rho_of",
     "split",
@@ -51,6 +53,7 @@ CURVE_ERROR = 1e-11
 # Distinct sums of pure losses enumerated exactly before they are rounded up to a grid.
 _MAX_LOSSES = 1 << 14
 _LOSS_ERROR = 1e-13  # relative, of a sum of losses and of its difference from an epsilon
+_DOMINATION_ERROR = 1e-11  # relative, of the mu that covers a pure step
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
@@ -81,6 +84,27 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     if low > 0:
         return density * (_mills(low) - _mills(high))
     return float(ndtr(-low)) - density * _mills(high)
+
+
+def gaussian_mu(epsilon: float) -> float:
+    r"""Smallest mu whose Gaussian cost covers a pure step: :math:`2\Phi^{-1}(1/(1+e^{-\epsilon}))`.
+
+    Where a total has Gaussian parts only, a pure step can be paid from them.
+    """
+    if epsilon < 1:  # the same number, without losing the digits of a small one
+        mu = 2 * math.sqrt(2) * float(erfinv(math.tanh(epsilon / 2)))
+    else:
+        mu = -2 * float(ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon))))
+    return mu * (1 + _DOMINATION_ERROR)
+
+
+def gaussian_epsilon(mu: float) -> float:
+    """Epsilon of a pure step that ``mu`` covers, the largest to ten digits."""
+    if mu < 1:
+        epsilon = 2 * math.atanh(math.erf(mu / (2 * math.sqrt(2))))
+    else:
+        epsilon = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
+    return epsilon * (1 - 4 * _DOMINATION_ERROR)
 
 
 class _Parts(NamedTuple):

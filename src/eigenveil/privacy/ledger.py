@@ -91,6 +91,7 @@ class _Book:
     unit: str
     entries: tuple[Entry, ...]
     head: str
+    id: str
 
 
 class Ledger:
@@ -174,6 +175,11 @@ class Ledger:
     def check(self, cost: Cost, *, adjacency: Adjacency, unit: Unit = ROW) -> None:
         """Refuse what `charge` would refuse at present, before rows are read for it."""
         _require(self._read(), cost, adjacency, unit)
+
+    @property
+    def id(self) -> str:
+        """The random name that no other ledger has."""
+        return self._read().id
 
     @property
     def budget(self) -> Budget:
@@ -295,7 +301,8 @@ def _load(connection: sqlite3.Connection) -> _Book:
         raise LedgerError("the ledger is of a later version: update eigenveil")
     neighbours = Adjacency(terms["adjacency"])
     unit_name = terms.get("unit", "row")
-    return _Book(Budget(**terms["budget"]), neighbours, unit_name, tuple(entries), head)
+    budget = Budget(**terms["budget"])
+    return _Book(budget, neighbours, unit_name, tuple(entries), head, terms["id"])
 
 
 def _require(book: _Book, cost: Cost, adjacency: Adjacency, unit: Unit) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "sums",
     "unzip",
     "write",
+    "zipped",
 ]
 
 FILES = ("release.json", "arrays.npz", "report.html")
@@ -147,7 +148,7 @@ def write(path: Path, content: Mapping[str, bytes]) -> None:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".release-") as draft:
             complete = Path(draft) / "complete"
             if path.suffix.lower() == ".zip":
-                complete.write_bytes(_zipped(content))
+                complete.write_bytes(zipped(content))
             else:
                 complete.mkdir()
                 for name, data in content.items():
@@ -160,7 +161,7 @@ def write(path: Path, content: Mapping[str, bytes]) -> None:
 def add_signature(path: Path, content: Mapping[str, bytes], signature: bytes) -> None:
     """Put a signature beside the files of a folder, or into a zip, all or nothing."""
     target = path if path.is_file() else path / SIGNATURE
-    data = _zipped({**content, SIGNATURE: signature}) if path.is_file() else signature
+    data = zipped({**content, SIGNATURE: signature}) if path.is_file() else signature
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".release-") as draft:
             complete = Path(draft) / "complete"
@@ -170,7 +171,8 @@ def add_signature(path: Path, content: Mapping[str, bytes], signature: bytes) ->
         raise InvalidParameterError(f"cannot write to {path}: sign a copy of it") from None
 
 
-def _zipped(content: Mapping[str, bytes]) -> bytes:
+def zipped(content: Mapping[str, bytes]) -> bytes:
+    """One uncompressed zip, the same bytes for the same files."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, data in content.items():

@@ -18,8 +18,7 @@ Differences from the source
    half-width in every corner.
 3. Both steps see the whole batch and are composed; the source halves it. Where a batch is too small
    for the quantile, its records are pulled in to their stated bound.
-4. The learning rate is that of `one_pass`. The basis has more columns than are asked for until the
-   leading ones settle, for they add to the distance here.
+4. The learning rate is that of `one_pass`.
 
 ``form="printed"`` is the source: `truncated_mean` on the two halves of a batch, k columns.
 ``form="box"`` has its spread and its box, but the centre is a rough Gaussian mean on the half of
@@ -54,9 +53,7 @@ Form = Literal["ball", "box", "printed"]
 _ROUGH = 0.1  # of mu^2 for the centre of a box
 _GROWTH = 9  # of a table over its first batch, by `sizes`: three batches
 _RANGE = 0.25  # epsilon of the quantile over mu: a sixteenth of mu^2
-_LEVEL = 0.75  # of the quantile; lower where records are few
 _SCALES = 16.0  # of the search's noise: what a bracket beyond all records should miss
-_STILL, _SAME, _CLEAR = 0.95, 0.3, 0.9  # cosines, change of values, reliability of settled ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +61,7 @@ class AdaptiveOja(OnePass):
     """A private radius about the image, then noisy means. Fields are public, never data."""
 
     name: ClassVar[str] = "adaptive-oja"
+    level: ClassVar[float] = 0.75  # of the quantile; lower where records are few
     epsilon: float
     form: Form = "ball"
     mean: TruncatedMean | None = None  # of the other forms
@@ -154,7 +152,7 @@ class AdaptiveOja(OnePass):
         return 4 * _SCALES / self.epsilon
 
     def _quantile(self, records: int) -> PrivateQuantile:
-        level = min(_LEVEL, max(0.5, 1 - 2 * _SCALES / (records * self.epsilon)))
+        level = min(self.level, max(0.5, 1 - 2 * _SCALES / (records * self.epsilon)))
         return PrivateQuantile(epsilon=self.epsilon, level=level)
 
     def view(self, iterate: Iterate) -> View:
@@ -173,8 +171,8 @@ class AdaptiveOja(OnePass):
         radius = self._radius(batch, clip, view, gate)
         query = update_sum(batch, clip, view, gate.adjacency, radius)
         noisy = gate.draw(GaussianNoise(mu=self.mu), query)
-        new = iterate.corrected(view.restored(noisy.values), noisy.deviation, batch, self.schedule)
-        return new.narrowed(self.n_components) if self._settled(iterate, new) else new
+        values = view.restored(noisy.values)
+        return iterate.corrected(values, noisy.deviation, batch, self.schedule)
 
     def _boxed(
         self, mean: TruncatedMean, view: View, batch: Records, clip: Clip, gate: Gate
@@ -204,14 +202,3 @@ class AdaptiveOja(OnePass):
                 "records may be equal, or far smaller than the stated bound"
             )
         return float(counts.unit * 2.0 ** (-found / 2))
-
-    def _settled(self, before: Iterate, after: Iterate) -> bool:
-        """Whether the leading directions and values are those of the step before."""
-        k = self.n_components
-        if not math.isfinite(before.noise_variance) or len(after.basis.T) == k:
-            return False
-        cosines = np.linalg.svd(before.basis[:, :k].T @ after.basis[:, :k], compute_uv=False)
-        values = after.values(k)
-        same = np.abs(before.values(k) - values) <= _SAME * np.abs(values)
-        clear = after.components(k).reliability.min() > _CLEAR
-        return bool(cosines.min() > _STILL and same.all() and clear)

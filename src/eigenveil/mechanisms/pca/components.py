@@ -13,6 +13,7 @@ from eigenveil.numerics.spectral import top_eigenpairs
 __all__ = [
     "NoisyComponents",
     "energy_beside",
+    "image_noise",
     "image_reliability",
     "leading",
     "negligible",
@@ -135,6 +136,11 @@ def negligible(law: NoiseLaw) -> float:
     return law.edge / 50
 
 
+def image_noise(variance: float, d: int, p: int) -> float:
+    """What noise on the image of p columns alone rarely exceeds, as a value along one of them."""
+    return _CHASED * math.sqrt(variance) * (math.sqrt(d) + math.sqrt(p))
+
+
 def image_reliability(
     values: NDArray[np.float64], k: int, trace: float, d: int, variance: float
 ) -> NDArray[np.float64]:
@@ -148,11 +154,11 @@ def image_reliability(
     """
     p = values.size
     leading = values[:k]
-    floor = math.sqrt(variance) * (math.sqrt(d) + math.sqrt(p))
+    floor = image_noise(variance, d, p) / _CHASED
     rest = (trace - np.append(0.0, np.cumsum(values)[: k - 1])) / (d - np.arange(k))
     clear = leading > rest + _CHASED * floor
     outside = max(0.0, trace - float(values.sum())) / max(1, d - p)
-    if p < d and values[-1] > outside + floor:
+    if k < p < d and values[-1] > outside + floor:
         outside = float(values[-1])
         clear &= leading > outside + _CHASED * floor
     others = np.append(values[k:], np.full(d - p, outside))

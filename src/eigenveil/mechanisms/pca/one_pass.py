@@ -16,7 +16,8 @@ Batches grow by a factor of two, and the last one of a table has two thirds of i
 one only has to bring the basis near enough for the next. Noise on a mean falls as 1/m, so that h is
 three quarters or more; for the sampling error, which falls as 1/sqrt(m), that loses little.
 Noise on AQ does not grow with the number of columns where records are bounded as a whole, so the
-basis has more columns than are asked for, and a random start meets all directions sooner.
+basis has more columns than are asked for until the leading ones stand still, and a random start
+meets all directions sooner.
 
 Parallel composition: a record is in one batch, so all batches together cost what one does.
 Proof: docs/proofs/batches.md.
@@ -38,7 +39,7 @@ from eigenveil.data.source import RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.components import NoisyComponents, image_reliability
+from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.cost import Cost
@@ -48,6 +49,8 @@ __all__ = ["Iterate", "OnePass", "Schedule"]
 GROWTH = 2  # of batches
 _LAST = 2 / 3  # of a table whose end is known, in the last batch
 _FORGET = 2.0  # over the number of steps, by which the weight of earlier ones falls
+_TURNING, _STILL = 0.8, 0.95  # smallest cosine of leading directions with those before
+_SAME, _CLEAR = 0.3, 0.9  # change of values, and reliability, of directions that stand still
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _FEWEST = 32  # records of a first batch
 _STEPS = 3  # batches at least, or there is nothing to correct
@@ -96,6 +99,13 @@ class Iterate:
             return 0.0
         inside = float(np.einsum("ij,ij->", self.basis, self.image))
         return max(0.0, self.trace - inside) / float(d - p)
+
+    @property
+    def floor(self) -> float:
+        """What noise alone, beside an even spectrum, rarely exceeds."""
+        d, p = self.basis.shape
+        even = self.level if math.isnan(self.trace) else self.trace / float(d)
+        return even + image_noise(self.noise_variance, d, p)
 
     def values(self, k: int) -> NDArray[np.float64]:
         """Along the leading ``k`` directions."""
@@ -187,7 +197,7 @@ class OnePass(ABC):
     def width(self, d: int) -> int:
         """Number of columns of the basis."""
         k = self.n_components
-        return min(d, k if self.schedule is not None else 2 * k + 10)
+        return min(d, k if self.schedule is not None else 4 * k + 20)
 
     def first_batch(self, d: int) -> int:
         """Records in the first batch: as many as noise on unit rows asks for."""
@@ -252,7 +262,25 @@ class OnePass(ABC):
                 records=batch.records.stop,
                 steps=1,
             )
-        return self.step(iterate, batch, clip, gate)
+        after = self.step(iterate, batch, clip, gate)
+        return after if self.schedule is not None else self._considered(iterate, after)
+
+    def _considered(self, before: Iterate, after: Iterate) -> Iterate:
+        """What earlier steps are worth, and how many columns the next one needs.
+
+        While the leading directions turn, an image of others says little about theirs. Once they
+        stand still, and their values too, further columns only add to the time, and to distances.
+        """
+        k, columns = self.n_components, after.basis.shape[1]
+        if not math.isfinite(before.noise_variance) or columns == k:
+            return after
+        cosine = np.linalg.svd(before.basis[:, :k].T @ after.basis[:, :k], compute_uv=False)[-1]
+        if cosine < _TURNING:
+            return replace(after, doubt=math.inf)
+        values = after.values(k)
+        same = np.abs(before.values(k) - values) <= _SAME * np.abs(values)
+        clear = after.components(k).reliability.min() > _CLEAR
+        return after.narrowed(k) if cosine > _STILL and same.all() and clear else after
 
     def check_records(self, d: int, n: int | None) -> None:
         """Refuse a table too small, before anything is charged."""

@@ -30,6 +30,8 @@ class TangentOja(AdaptiveOja):
     """Tangent updates after a warm start. Fields are public, never data."""
 
     name: ClassVar[str] = "tangent-oja"
+    # Values of the warm start decide how long later steps are: records are pulled in less.
+    level: ClassVar[float] = 0.9
 
     def view(self, iterate: Iterate) -> View:
         """Tangent once the basis has been narrowed."""

@@ -24,8 +24,9 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.lattice import LAPLACE, add_noise, unit_grid
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.accounting import gaussian_mu
 from eigenveil.privacy.calibrate import noise_scale
-from eigenveil.privacy.cost import Cost, Pure
+from eigenveil.privacy.cost import Cost, Gaussian, Pure
 
 __all__ = ["PrivateQuantile"]
 
@@ -34,12 +35,16 @@ _LEVEL_BITS = 10  # the level is rounded to 2**-10, so that utilities are exact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateQuantile:
-    """Exponent of the norm that a share ``level`` of rows stays below. Fields are public."""
+    """Exponent of the norm that a share ``level`` of rows stays below. Fields are public.
+
+    ``gaussian``: the cost is stated as the mu that covers it, for a total that is one mu.
+    """
 
     name: ClassVar[str] = "quantile"
     exact: ClassVar[bool] = True
     epsilon: float
     level: float
+    gaussian: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
@@ -48,7 +53,7 @@ class PrivateQuantile:
 
     def cost(self) -> Cost:
         """Cost of one `perturb`."""
-        return Pure(self.epsilon)
+        return Gaussian(gaussian_mu(self.epsilon)) if self.gaussian else Pure(self.epsilon)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> int:
         """The j for which R 2^(-j/2) is the quantile; ``query`` holds counts of row norms."""

@@ -1,0 +1,652 @@
+"""Principal components of records that arrive over days, each of which is used once."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from eigenveil.data.batches import check_batches
+from eigenveil.data.clip import Clip
+from eigenveil.data.source import (
+    ArraySource,
+    Batch,
+    RowSource,
+    is_streamed,
+    open_rows,
+    shuffled,
+    tables,
+)
+from eigenveil.estimators.base import Outcome, PrivateEstimator
+from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.estimators.stream import FEWEST_COMPARED, Stream, digest, locked
+from eigenveil.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    LedgerError,
+    StateError,
+)
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.located import Located
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
+from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.one_pass import GROWTH, OnePass
+from eigenveil.mechanisms.pca.tangent_oja import TangentOja
+from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import Composed, Cost, cost_to_dict
+from eigenveil.privacy.guarantee import Guarantee, Numerics
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.release.artefact import Release
+from eigenveil.release.projection import Projection
+from eigenveil.release.storage import require_outside
+
+__all__ = ["StreamingPCA"]
+
+# Records of the batch that buys the centre: searches for a distance at 64/n (`located`), and an
+# error of about a twentieth of the spread.
+_CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
+_STEPS = 3  # batches that grow, at least, or a random start would show
+_FIXED = (
+    "n_components",
+    "epsilon",
+    "delta",
+    "rho",
+    "mechanism",
+    "row_norm",
+    "assume_centered",
+    "batch_size",
+    "on_invalid",
+    "on_missing",
+    "random_state",
+)
+_ADJACENCY = Adjacency.REPLACE_ONE
+
+Build = Callable[[float, int, int | None], OnePass]  # from mu, components and a batch size
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """What is released about the centre on its own records: later ones are for that."""
+
+    name: ClassVar[str] = "nothing"
+
+    def cost(self) -> Cost:
+        return Composed(())
+
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """How a stream goes; public numbers."""
+
+    d: int
+    method: OnePass
+    centre: Located[None] | None
+    stated: StatedBounds
+
+    @property
+    def total(self) -> Cost:
+        """Of any batch: that of the centre fits into it (docs/proofs/streaming.md)."""
+        return self.method.cost()
+
+    @property
+    def centre_records(self) -> int:
+        if self.centre is None:
+            return 0
+        noise = max(_CENTRE_SEARCH, _CENTRE_NOISE * math.sqrt(self.d))
+        return max(_CENTRE_FEWEST, math.ceil(noise / self.method.mu))
+
+    @property
+    def needed(self) -> int:
+        """Fewest records of a stream that can be finished."""
+        if self.method.batch_size is None:
+            batches: int = sum(GROWTH**step for step in range(_STEPS))
+        else:
+            batches = 1 if self.stated.clip.normalise else 2  # of which the first buys the trace
+        return self.centre_records + batches * self.method.first_batch(self.d)
+
+    def next_size(self, stream: Stream) -> int:
+        """Records of the next batch."""
+        if self.centre is not None and stream.centre is None:
+            return self.centre_records
+        if stream.iterate is None:
+            return self.method.first_batch(self.d)
+        return self.method.next_batch(stream.iterate)
+
+    def step(self, stream: Stream, batch: Batch, gate: Gate) -> None:
+        """Spend one batch: on the centre, or on a correction of the components."""
+        if self.centre is not None and stream.centre is None:
+            stream.centre = self.centre.run(batch, self.stated.start, gate).centre
+            return
+        clip = replace(self.stated.clip, centre=stream.centre)
+        iterate = stream.iterate or self.method.start(self.d, clip, gate)
+        stream.iterate = self.method.advance(iterate, batch, clip, gate)
+
+
+class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+    """Leading principal components of a stream, under one budget for the whole of it.
+
+    Records come by `partial_fit`, as many at a time and as often as they arrive. They wait until
+    the next batch of the method is full; then the batch is used once and the components are
+    released anew. All these releases together cost the budget once, since each record is in one
+    batch only.
+
+    Parameters
+    ----------
+    n_components : int
+        How many components to release.
+    epsilon, delta, rho : float, optional
+        The budget of the whole stream: ``epsilon`` and ``delta``, or ``rho`` alone.
+    mechanism : {"oja", "adaptive-oja", "tangent-oja"}
+        How a batch corrects the components. The noise of ``"adaptive-oja"`` follows how far records
+        lie from what earlier batches released; ``"tangent-oja"`` looks at what turns the
+        components only, once they have settled.
+    row_norm : float, optional
+        Public clipping distance of a row from the centre. By default rows are scaled to unit
+        length about the centre, so that no bound is needed and only directions count.
+    assume_centered : bool
+        Take the origin as the centre. By default the first max(360, 80 sqrt(d))/mu records buy a
+        private centre and are used for nothing else.
+    batch_size : int, optional
+        Records in every batch. By default batches double, so that the last one has half of the
+        records; as many wait in memory, and in the state.
+    on_invalid : {"raise", "zero"}
+        Whether a row with a missing or infinite value is refused, with all rows of its table, or
+        contributes nothing.
+    on_missing : {"invalid", "centre"}
+        Whether an empty cell (NaN) makes its row invalid or is taken as the centre's.
+    ledger : Ledger or path, optional
+        Charged once for the whole stream, before any noise is drawn.
+    state : path, optional
+        Where the stream is kept between calls, so that it survives the process. The file is
+        PRIVATE, and so is the one beside it with the records that wait, written by each call.
+    random_state : int, optional
+        Seed of a simulation. A seeded stream is marked as not private.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        Directions of largest variance, as rows; from the first update on.
+    reliability_ : array of shape (n_components,)
+        Expected squared cosine between each component and what it would be without noise; 0 where
+        it cannot be told from noise, and until the stream has the records a method needs. How far
+        the method is from where it settles is not counted.
+    distinguishable_ : array of shape (n_components,)
+        Whether each component stands out from the noise.
+    explained_variance_, explained_variance_ratio_ : arrays of shape (n_components,)
+        Noisy eigenvalues (never below zero), and their share of the trace; both are shares unless
+        ``row_norm`` is stated.
+    mean_, scale_ : arrays of shape (n_features,)
+        The released centre, and ones.
+    n_samples_, n_buffered_ : int
+        Records that were used, and records that wait; both are public.
+    n_lost_ : int
+        Records of batches that an error or a crash cut off: spent, and nothing learnt from them.
+    n_components_ : int
+        Number of components.
+    noise_scale_, noise_floor_ : float
+        Standard deviation of the noise on an entry of the image, and the eigenvalue that noise
+        rarely exceeds.
+    release_ : Release
+        The newest artefact: save it, publish it. Nothing that waits is part of it.
+    privacy_ : Guarantee
+        The promise, for all releases of the stream together.
+
+    Notes
+    -----
+    Privacy: protects one row, under replace-one; the number of records and when they arrive are
+    public. A record that is handed over twice is protected half as well: label what arrives,
+    ``partial_fit(rows, batch="2026-11-15")``, and a label is refused the second time. Without a
+    label, rows that are byte for byte those of an earlier chunk are refused, from 32 rows on: a
+    safeguard, not part of the promise. `transform` output is not private with respect to its input.
+
+    """
+
+    methods: ClassVar[Mapping[str, Build]] = {
+        "oja": lambda mu, k, size: PrivateOja(mu=mu, n_components=k, batch_size=size),
+        "adaptive-oja": lambda mu, k, size: AdaptiveOja.build(mu, k, batch_size=size),
+        "tangent-oja": lambda mu, k, size: TangentOja.build(mu, k, batch_size=size),
+    }
+    subject = "clipping"
+    shrink = 1.0
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mechanism: str = "oja",
+        row_norm: float | None = None,
+        assume_centered: bool = False,
+        batch_size: int | None = None,
+        on_invalid: Literal["raise", "zero"] = "raise",
+        on_missing: Literal["invalid", "centre"] = "invalid",
+        ledger: Ledger | str | Path | None = None,
+        state: str | Path | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.mechanism = mechanism
+        self.row_norm = row_norm
+        self.assume_centered = assume_centered
+        self.batch_size = batch_size
+        self.on_invalid = on_invalid
+        self.on_missing = on_missing
+        self.ledger = ledger
+        self.state = state
+        self.random_state = random_state
+
+    # What a caller does.
+
+    def partial_fit(self, X: Any, y: Any = None, *, batch: str | None = None) -> Self:
+        """Take in records: an array, a data frame, a path, or chunks; use those that fill a batch.
+
+        ``batch`` names the arrival, a day for instance, and is refused the second time. Where a row
+        is refused, nothing of its table is taken; of chunks that can be read once only, those
+        before it are.
+        """
+        with self._opened() as stream:
+            self._feed(stream, X, batch)
+        return self
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Start afresh, take in all of ``X`` and finish; the budget is spent anew.
+
+        A table in memory is taken in a random order, so that it does not matter how it is sorted.
+        """
+        with self._renewed(), self._opened(afresh=True) as stream:
+            self._feed(stream, X, None, whole=True)
+            self._finish(stream)
+        return self
+
+    def finish(self) -> Self:
+        """Use what waits as a last batch, and take in no more."""
+        with self._opened() as stream:
+            self._finish(stream)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, then scores of the same rows; what `transform` says about privacy holds."""
+        if is_streamed(X):
+            X = open_rows(X)
+            if not X.rereadable:  # say so before anything is charged
+                raise InvalidDataError(
+                    "rows that can be read once cannot be fitted and transformed"
+                )
+        return super().fit_transform(X, y, **fit_params)
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Scores of the rows of ``X``. They are NOT private with respect to ``X``."""
+        return self._per_row(X, lambda rows: self._projection().scores(rows))
+
+    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
+        """Rows with the given scores; as private as the scores are."""
+        check_is_fitted(self)
+        return self._projection().rows(X)
+
+    # Where the stream is kept.
+
+    @contextmanager
+    def _opened(self, *, afresh: bool = False) -> Iterator[Stream]:
+        """The stream as it stands, for this call alone."""
+        if self.state is None:
+            yield self._checked(None if afresh else vars(self).get("_stream"))
+            return
+        path = Path(self.state).absolute()
+        require_outside(path)
+        with locked(path):
+            there = path.exists() or path.is_symlink()
+            if there and afresh:
+                raise StateError(
+                    f"{path.name} holds a stream, and fit starts afresh: go on with partial_fit, "
+                    "or choose another state"
+                )
+            yield self._checked(Stream.load(path) if there else None)
+
+    def _checked(self, stream: Stream | None) -> Stream:
+        """The stream of these parameters, new if there is none."""
+        _, ledger = self._noise_and_ledger()
+        payer = None if ledger is None else ledger.id
+        given = {name: _plain(getattr(self, name)) for name in _FIXED}
+        if stream is None:
+            if hasattr(self, "n_samples_"):  # another stream would spend the budget again
+                raise StateError(
+                    "the stream is not here: go on with the original of this copy, or with the "
+                    "state; a new one takes a new estimator, or fit"
+                )
+            return Stream(settings=given, ledger=payer)
+        for each, value in given.items():
+            if stream.settings[each] != value:
+                raise StateError(
+                    f"the stream began with another {each}: go on with that one, or start another "
+                    "stream"
+                )
+        if stream.ledger != payer:
+            raise LedgerError(
+                "the stream is paid from another ledger, or from none: pass the one it began with"
+            )
+        return stream
+
+    def _keep(self, stream: Stream, *, records: bool) -> None:
+        if self.state is None:
+            self._stream = stream
+        else:
+            stream.save(Path(self.state).absolute(), records=records)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies have what was released; neither what waits nor the allotment.
+        return {k: v for k, v in super().__getstate__().items() if k != "_stream"}
+
+    # From rows to batches.
+
+    def _feed(self, stream: Stream, X: Any, label: str | None, *, whole: bool = False) -> None:
+        """Check everything that can be checked, then take the rows in and use what is full."""
+        if label is not None and not (isinstance(label, str) and label):
+            raise InvalidParameterError("batch must be a name for what arrives, such as a day")
+        if stream.finished:
+            raise InvalidParameterError(
+                "the stream is finished: start another, with another state if it has one"
+            )
+        earlier = dict(vars(self))
+        try:
+            source = self._arriving(stream, X)
+            del X
+            check_batches(source, _ADJACENCY)
+            plan = self._plan(source.n_columns)
+            gate = self._gate(stream, plan)
+            stream.require_new(label, [])
+            if source.rereadable:
+                self._look(stream, source, plan, label, whole=whole)
+        except BaseException:
+            self.__dict__ = earlier
+            raise
+        if whole:
+            self._keep(stream, records=True)  # its name, before an order is drawn and charged
+            source = shuffled(source, gate.order, plan.stated.start.check)
+        try:
+            for chunk in tables(source):
+                if not source.rereadable:
+                    plan.stated.start.check(chunk)
+                    stream.require_new(None, [] if label else _digests(chunk))
+                stream.arrive(chunk, label)
+                self._advance(stream, plan, gate)
+        finally:
+            if stream.spent or stream.waiting:
+                self._keep(stream, records=True)
+            self._publish(stream, plan, gate)
+
+    def _arriving(self, stream: Stream, X: Any) -> RowSource:
+        """Rows with the columns that the stream began with."""
+        settings = stream.settings
+        if "n_features" not in settings:
+            source = self._as_it_is(X)
+            names = getattr(self, "feature_names_in_", None)
+            settings["n_features"] = int(self.n_features_in_)
+            settings["feature_names"] = None if names is None else [str(name) for name in names]
+            return source
+        self._recall(stream)
+        if not is_streamed(X):
+            return ArraySource(self._check_table(X, reset=False))
+        source = open_rows(X)
+        self._check_columns(source)
+        return source
+
+    def _recall(self, stream: Stream) -> None:
+        """The columns, where another process was told them."""
+        self.n_features_in_ = stream.settings["n_features"]
+        names = stream.settings["feature_names"]
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _look(
+        self, stream: Stream, source: RowSource, plan: _Plan, label: str | None, *, whole: bool
+    ) -> None:
+        """Read the table once before anything of it is taken."""
+        records, digests = 0, []
+        for chunk in tables(source):
+            plan.stated.start.check(chunk)
+            records += len(chunk)
+            digests += _digests(chunk)
+        if whole:
+            self._require_enough(plan, records)
+        stream.require_new(label, digests)
+
+    def _advance(self, stream: Stream, plan: _Plan, gate: Gate) -> None:
+        """As many steps as there are full batches."""
+        if stream.buffered >= plan.next_size(stream):
+            self._keep(stream, records=True)  # they have arrived, whatever happens next
+        while stream.buffered >= (size := plan.next_size(stream)):
+            self._step(stream, plan, gate, size)
+
+    def _step(self, stream: Stream, plan: _Plan, gate: Gate, size: int) -> None:
+        batch = stream.take(size)
+        self._keep(stream, records=False)  # spent, whatever happens next
+        plan.step(stream, batch, gate)
+        stream.used += size
+        stream.entry = None if gate.entry is None else gate.entry.hash
+        stream.exact = gate.exact
+
+    def _finish(self, stream: Stream) -> None:
+        if "n_features" not in stream.settings:
+            raise InvalidDataError("no records came yet: call partial_fit first")
+        self._recall(stream)
+        plan = self._plan(stream.settings["n_features"])
+        gate = self._gate(stream, plan)
+        if not stream.finished:
+            self._require_enough(plan, stream.used + stream.buffered)
+            self._advance(stream, plan, gate)
+            if stream.buffered:
+                self._step(stream, plan, gate, stream.buffered)
+            stream.finished = True
+            self._keep(stream, records=True)
+        self._publish(stream, plan, gate)
+
+    def _require_enough(self, plan: _Plan, records: int) -> None:
+        if records < plan.needed:
+            raise InvalidDataError(
+                f"{self.mechanism!r} needs {plan.needed} records at least for {plan.d} columns at "
+                f"this budget, and there are n_samples = {records}: hand over more, or start a "
+                "stream with a larger budget"
+            )
+
+    # Public numbers, and what is charged for.
+
+    def _plan(self, d: int) -> _Plan:
+        budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+        k = _positive("n_components", self.n_components)
+        if k > d:
+            raise InvalidParameterError(
+                f"n_components must be between 1 and the number of columns, {d}"
+            )
+        size = None if self.batch_size is None else _positive("batch_size", self.batch_size)
+        try:
+            build = self.methods[self.mechanism]
+        except (KeyError, TypeError):
+            known = ", ".join(map(repr, self.methods))
+            raise InvalidParameterError(f"mechanism must be one of: {known}") from None
+        mu = strength(budget, lambda mu: build(mu, k, size).cost(), self.mechanism)
+        method = build(mu, k, size)
+        return _Plan(
+            d=d,
+            method=method,
+            centre=None if self.assume_centered else Located.whole(method.mu, _Nothing()),
+            stated=self._stated(d),
+        )
+
+    def _stated(self, d: int) -> StatedBounds:
+        """How rows are bounded, and in words."""
+        if self.row_norm is None:
+            clip = Clip(
+                row_norm=1.0,
+                on_invalid=self.on_invalid,
+                on_missing=self.on_missing,
+                normalise=True,
+            )
+            words = "none needed: every row scaled to unit length about the centre, whatever its"
+            return StatedBounds(clip, clip, (f"{words} length",), stated=False)
+        if isinstance(self.row_norm, str):
+            raise InvalidParameterError("row_norm must be a positive number, or left out")
+        return self._bounds(self.mechanism, d, None)
+
+    def _ranges(self) -> None:
+        return None
+
+    def _public_scale(self, n_columns: int) -> None:
+        return None
+
+    def _gate(self, stream: Stream, plan: _Plan) -> Gate:
+        """The allotment of the stream, charged once for all processes."""
+        noise, ledger = self._noise_and_ledger()
+        total = cost_to_dict(plan.total)
+        if stream.settings.setdefault("total", total) != total:
+            raise StateError(
+                "the stream began with another version of eigenveil, which spent the budget "
+                "otherwise: go on with that one"
+            )
+        if stream.gate is not None:
+            return stream.gate
+        stream.gate = self._reopened(stream, plan.total, noise, ledger)
+        return stream.gate
+
+    def _reopened(
+        self, stream: Stream, total: Cost, noise: NoiseSource, ledger: Ledger | None
+    ) -> Gate:
+        label = f"{self.mechanism} stream {stream.name}"
+        entry = stream.entry
+        if ledger is not None and entry is None:
+            # A process may have died between the charge and its note.
+            entry = next((e.hash for e in ledger.entries if e.label == label), None)
+        gate = Gate.resume(
+            total,
+            label=label,
+            adjacency=_ADJACENCY,
+            ledger=ledger,
+            noise=noise,
+            entry=entry,
+            position=stream.spent,
+        )
+        gate.exact = stream.exact
+        if ledger is not None and entry is None:
+            ledger.check(total, adjacency=_ADJACENCY)
+        return gate
+
+    # After the noise.
+
+    def _publish(self, stream: Stream, plan: _Plan, gate: Gate) -> None:
+        """What was released so far; no record is in reach of it."""
+        self.n_samples_, self.n_buffered_ = stream.used, stream.buffered
+        self.n_lost_ = stream.spent - stream.used
+        iterate = stream.iterate
+        if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
+            return
+        noisy = iterate.components(plan.method.n_components)
+        positive = np.maximum(noisy.eigenvalues, 0.0)
+        whole = max(noisy.trace, float(positive.sum())) or 1.0
+        unit = 1 / whole if plan.stated.clip.normalise else 1.0
+        centre = np.zeros(plan.d) if stream.centre is None else stream.centre
+        self.components_ = noisy.components
+        self.n_components_ = len(noisy.components)
+        self.explained_variance_ratio_ = positive / whole
+        self.explained_variance_ = positive * unit
+        settled = stream.used >= plan.needed
+        self.reliability_ = noisy.reliability if settled else np.zeros(self.n_components_)
+        self.distinguishable_ = self.reliability_ > 0
+        self.mean_, self.scale_ = centre, np.ones(plan.d)
+        stated = replace(plan.stated, words=self._stream_words(plan))
+        self.privacy_ = Guarantee(
+            budget=Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho),
+            cost=plan.total,
+            adjacency=_ADJACENCY,
+            bounds=stated.words,
+            numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
+            simulated=self.random_state is not None,
+            ledger=gate.receipt,
+        )
+        result = CentredResult(centre, 0.0, None, noisy)
+        outcome = Outcome(
+            result, stream.used, self.mechanism, "", stated, self.privacy_, gate.balance
+        )
+        settings = self._settings(outcome, noisy.noise_scale, None, unit=unit, error=0.0)
+        self.noise_floor_ = iterate.floor * unit
+        self.release_ = Release(
+            kind="pca",
+            mechanism=self.mechanism,
+            guarantee=self.privacy_,
+            settings={
+                **settings,
+                "noise_floor": self.noise_floor_,
+                "centring": "none" if plan.centre is None else "located",
+            },
+            arrays={
+                "components": self.components_,
+                "explained_variance": self.explained_variance_,
+                "explained_variance_ratio": self.explained_variance_ratio_,
+                "eigenvalues": positive * unit,
+                "reliability": self.reliability_,
+                "distinguishable": self.distinguishable_.astype(np.float64),
+                "mean": self.mean_,
+                "scale": self.scale_,
+            },
+        )
+
+    def _stream_words(self, plan: _Plan) -> tuple[str, ...]:
+        centre = (
+            "the origin is taken as the centre"
+            if plan.centre is None
+            else "the centre is private, found without a bound from records used for nothing else"
+        )
+        return (
+            *plan.stated.words,
+            centre,
+            *self._missing_words(),
+            "every record is used in one batch only, so all releases of this stream together cost "
+            "the budget once",
+        )
+
+    def _projection(self) -> Projection:
+        return Projection(
+            components=self.components_,
+            mean=self.mean_,
+            scale=self.scale_,
+            on_invalid=self.on_invalid,
+            on_missing=self.on_missing,
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "components_")
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+
+def _digests(chunk: NDArray[Any]) -> list[str]:
+    return [digest(chunk)] if len(chunk) >= FEWEST_COMPARED else []
+
+
+def _plain(value: Any) -> Any:
+    """As JSON gives it back."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _positive(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InvalidParameterError(f"{name} must be a positive integer")
+    return int(value)

@@ -1,0 +1,160 @@
+"""Kill a streaming process at chosen and at random moments, and carry on from its state.
+
+Run as a process of its own: ``kill_stream.py FOLDER honest|careless``. Children feed labelled
+chunks and note the positions of the records of every draw; each is killed without warning. A
+careless one notes records as spent only after the draw. Prints what is left at the end as JSON.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+from eigenveil import Ledger, StreamingPCA
+from eigenveil.estimators.stream import Stream
+from eigenveil.exceptions import DuplicateBatchError
+from eigenveil.mechanisms.base import Gate
+
+CHUNKS = np.random.default_rng(0).standard_normal((24, 25, 3)) * [3, 1, 1] + 5
+MOMENTS = [  # function, before or after it, at which call
+    (Ledger, "charge", "before", 1),
+    (Ledger, "charge", "after", 1),
+    (Gate, "draw", "before", 2),
+    (Gate, "draw", "after", 4),
+    (Gate, "normals", "after", 1),
+    (Gate, "draw", "after", 6),
+    (Gate, "draw", "after", 1),
+    (Stream, "save", "before", 3),
+    (Stream, "save", "after", 4),
+    (Gate, "draw", "after", 3),
+]
+
+
+def stream(folder):
+    return StreamingPCA(
+        1, rho=50.0, batch_size=20, ledger=folder / "ledger", state=folder / "state"
+    )
+
+
+def strike(owner, name, side, nth):
+    """Die at the nth call."""
+    inner, calls = getattr(owner, name), []
+
+    def wrapped(*arguments, **options):
+        calls.append(name)
+        if side == "before" and len(calls) == nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = inner(*arguments, **options)
+        if side == "after" and len(calls) == nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, name, wrapped)
+
+
+def watch(folder):
+    """Note on disk which records each draw is on."""
+    inner = Gate.draw
+    notes = os.open(folder / "draws", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def draw(gate, step, query):
+        result = inner(gate, step, query)
+        line = f"{os.getpid()} {query.records.start} {query.records.stop}\n"
+        os.write(notes, line.encode())
+        return result
+
+    Gate.draw = draw
+
+
+def forget():
+    """The planted fault: records are noted as spent after the draw, with what it brought."""
+
+    def step(self, stream, plan, gate, size):
+        plan.step(stream, stream.take(size), gate)
+        stream.used += size
+        stream.entry = gate.entry.hash
+        self._keep(stream, records=True)
+
+    StreamingPCA._step = step
+
+
+def feed(folder, pipe, moment, careless):
+    watch(folder)
+    if careless:
+        forget()
+    if moment is not None:
+        strike(*moment)
+    pca = stream(folder)
+    for i, chunk in enumerate(CHUNKS):
+        try:
+            pca.partial_fit(chunk, batch=f"day {i}")
+        except DuplicateBatchError:
+            continue
+        os.write(pipe, b".")
+    pca.finish()
+
+
+def child(folder, moment, careless, wait=None):
+    """Run until it dies, is killed after ``wait`` arrivals, or is done; whether it was done."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(reader)
+        code = 1
+        try:
+            feed(folder, writer, moment, careless)
+            code = 0
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.close(writer)
+    if wait is not None:
+        for _ in range(wait):
+            os.read(reader, 1)
+        time.sleep(random.uniform(0.0, 0.01))
+        os.kill(process, signal.SIGKILL)
+    else:
+        while os.read(reader, 4096):
+            pass
+    os.close(reader)
+    _, status = os.waitpid(process, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "it must not fail"
+    return os.WIFEXITED(status)
+
+
+def main(folder, careless):
+    folder = Path(folder)
+    ledger = Ledger.create(folder / "ledger", rho=50.0)
+    killed = 0
+    for moment in MOMENTS[:6] if careless else MOMENTS:
+        killed += not child(folder, moment, careless)
+        assert len(ledger.entries) <= 1
+    for _ in range(0 if careless else 4):
+        if (folder / "state").exists() and not Stream.load(folder / "state").finished:
+            killed += not child(folder, None, careless, wait=random.randint(0, 3))
+    if not Stream.load(folder / "state").finished:
+        assert child(folder, None, careless)
+    left = Stream.load(folder / "state")
+    draws = [list(map(int, line.split())) for line in (folder / "draws").read_text().splitlines()]
+    result = {
+        "killed": killed,
+        "entries": len(ledger.entries),
+        "records": CHUNKS.shape[0] * CHUNKS.shape[1],
+        "spent": left.spent,
+        "used": left.used,
+        "waiting": left.buffered,
+        "finished": left.finished,
+        "draws": draws,
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2] == "careless")
