@@ -14,6 +14,7 @@ method is given the best of its numbers of iterations. DP-Gauss-2 is as printed,
 
 import argparse
 import math
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -46,7 +47,6 @@ from published import (
     published_power,
 )
 from side_by_side import report
-from tables import tick
 
 REPEATS = 10
 EPSILON, DELTA, ZETA = 1.0, 0.01, 0.01
@@ -143,7 +143,7 @@ class Records:
             return self.error(mechanism.run(self.source(), clip, gate).components)
         except EigenveilError as refusal:
             if self.seed == 0:
-                print(f"\n{self.cell}: {refusal}")
+                print(f"{public(self.cell)}: {refusal}", file=sys.stderr)
             return math.nan
 
 
@@ -292,8 +292,11 @@ def averages(work: Callable, cells):
         ]
         for cell, futures in pending:
             runs = [future.result() for future in futures]
-            tick()
-            yield cell, {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
+            mean = {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
+            if len(mean) < 20:
+                shown = ", ".join(f"{name} {value:.4g}" for name, value in mean.items())
+                print(f"{public(cell)}: {shown}", file=sys.stderr, flush=True)
+            yield cell, mean
 
 
 def claim(text, holds, figures):
@@ -320,7 +323,7 @@ GRID = [
 
 
 LARGE = [  # what the printed histograms need
-    replace(BASE, n=200_000, d=50, k=1),
+    replace(BASE, n=500_000, d=50, k=1),
     replace(BASE, n=250_000, d=20, k=2),
     replace(BASE, n=600_000, d=20, k=5),
 ]
