@@ -26,7 +26,7 @@ class StepDecay:
         """Of step 1, 2, ..."""
         last = math.ceil(self.cutoff * self.steps) + self.offset
         here = step + self.offset
-        return min(1.0, last / here) ** self.power / here
+        return float(min(1.0, last / here) ** self.power) / here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
