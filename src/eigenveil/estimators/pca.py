@@ -15,7 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.source import RowSource, is_streamed, open_rows, protected
-from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
+from eigenveil.estimators.base import (
+    Asked,
+    Family,
+    Outcome,
+    PrivateEstimator,
+    mean_score,
+    standing_out,
+    without_law,
+)
 from eigenveil.estimators.bounds import RowNorm, StatedBounds, by_column
 from eigenveil.exceptions import (
     BoundsRequiredError,
@@ -153,7 +161,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where stated ``bounds``
         promise less error, ``"wishart"`` for a pure guarantee. ``"exponential"`` and ``"laplace"``
         are pure too. ``"oja"``, ``"adaptive-oja"`` and ``"tangent-oja"`` use each row once, in
-        batches, and form no matrix; ``"power"`` forms none either and reads them ten times.
+        batches in the order of a file or an iterator (shuffle a sorted one first; tables in memory
+        are), and form no matrix; ``"power"`` forms none either and reads them ten times.
         ``"deflation"``, ``"dp-pca"`` and ``"shuffled-oja"`` are the methods of the papers, for
         comparison; the last two find one component.
         ``"spiked"`` protects tables of a ``model`` only and is never chosen.
@@ -625,6 +634,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             method: Any = self._inner(seen, self._planned.components(Allowance(found, asked.pure)))
             method.check_records(asked.n_columns, seen.n_rows)
 
+    def _read_once(self) -> InvalidDataError:
+        return InvalidDataError(
+            f"{super()._read_once()}; StreamingPCA finds its centre in one pass"
+        )
+
     def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
         alone = isinstance(procedure, Uncentred) and len(self._planned.shares) == 1
         return alone and asked.family.one_pass
@@ -720,16 +734,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         error = outcome.result.centre_error
         settings = self._settings(outcome, noisy.noise_scale, noisy.law, unit=unit, error=error)
         law = None if noisy.law is None else noisy.law.scaled(unit)
-        self.matrix_floor_ = 0.0 if law is None else law.floor()
+        if law is None:
+            self.matrix_floor_ = noisy.floor * unit
+            floor = without_law(self.matrix_floor_, error, noisy.components.shape[1])
+            self.noise_floor_ = floor if noisy.floor else 0.0
+        else:
+            self.matrix_floor_ = law.floor()
         if self.plan_.normalise:  # shares end at 1
             self.noise_floor_ = max(self.matrix_floor_, min(1.0, self.noise_floor_))
         values = np.maximum(noisy.eigenvalues, 0.0) * unit
-        self.distinguishable_ = (values > self.matrix_floor_) & (self.reliability_ > 0)
-        suspects = np.flatnonzero(self.distinguishable_ & (values <= self.noise_floor_))
-        if self.noise_floor_ > self.matrix_floor_ and suspects.size:
-            # The error of the centre shows as one component: most likely the one of its own size.
-            likeliest = np.argmin(np.abs(values[suspects] - error))
-            self.distinguishable_[suspects[likeliest]] = False
+        floors = self.matrix_floor_, self.noise_floor_
+        self.distinguishable_ = standing_out(values, self.reliability_, floors, error)
         self.shares_ = {stage: round(share, 12) for stage, share in self.plan_.shares.items()}
         return {
             **settings,

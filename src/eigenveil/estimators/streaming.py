@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
@@ -23,7 +23,7 @@ from eigenveil.data.source import (
     shuffled,
     tables,
 )
-from eigenveil.estimators.base import Outcome, PrivateEstimator
+from eigenveil.estimators.base import Outcome, PrivateEstimator, standing_out, without_law
 from eigenveil.estimators.bounds import StatedBounds
 from eigenveil.estimators.stream import FEWEST_COMPARED, Stream, digest, locked
 from eigenveil.exceptions import (
@@ -111,10 +111,8 @@ class _Plan:
     @property
     def needed(self) -> int:
         """Fewest records of a stream that can be finished."""
-        if self.method.batch_size is None:
-            batches: int = sum(GROWTH**step for step in range(_STEPS))
-        else:
-            batches = 1 if self.stated.clip.normalise else 2  # of which the first buys the trace
+        grows = self.method.batch_size is None
+        batches: int = sum(GROWTH**step for step in range(_STEPS)) if grows else 1
         return self.centre_records + batches * self.method.first_batch(self.d)
 
     def next_size(self, stream: Stream) -> int:
@@ -128,7 +126,8 @@ class _Plan:
     def step(self, stream: Stream, batch: Batch, gate: Gate) -> None:
         """Spend one batch: on the centre, or on a correction of the components."""
         if self.centre is not None and stream.centre is None:
-            stream.centre = self.centre.run(batch, self.stated.start, gate).centre
+            found = self.centre.run(batch, self.stated.start, gate)
+            stream.centre, stream.centre_error = found.centre, found.centre_error
             return
         clip = replace(self.stated.clip, centre=stream.centre)
         iterate = stream.iterate or self.method.start(self.d, clip, gate)
@@ -180,11 +179,13 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
     components_ : array of shape (n_components, n_features)
         Directions of largest variance, as rows; from the first update on.
     reliability_ : array of shape (n_components,)
-        Expected squared cosine between each component and what it would be without noise; 0 where
-        it cannot be told from noise, and until the stream has the records a method needs. How far
-        the method is from where it settles is not counted.
+        Expected squared cosine between each component and what it would be without noise, about
+        the same centre; 0 where it cannot be told from noise, and until the stream has the records
+        a method needs. How far the method is from where it settles is not counted, nor is the
+        error of the centre, which the first records decide.
     distinguishable_ : array of shape (n_components,)
-        Whether each component stands out from the noise.
+        Whether each component stands out from the noise. The error of the centre may add one
+        component: where it could, the likeliest is taken for it.
     explained_variance_, explained_variance_ratio_ : arrays of shape (n_components,)
         Noisy eigenvalues (never below zero), and their share of the trace; both are shares unless
         ``row_norm`` is stated.
@@ -197,8 +198,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
     n_components_ : int
         Number of components.
     noise_scale_, noise_floor_ : float
-        Standard deviation of the noise on an entry of the image, and the eigenvalue that noise
-        rarely exceeds.
+        Standard deviation of the noise on an entry of the image, and the eigenvalue that noise and
+        the error of the centre rarely exceed.
     release_ : Release
         The newest artefact: save it, publish it. Nothing that waits is part of it.
     privacy_ : Guarantee
@@ -292,14 +293,33 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
                 )
         return super().fit_transform(X, y, **fit_params)
 
+    def restore(self) -> Self:
+        """What was released so far, from the state; nothing is taken in or spent."""
+        with self._opened() as stream:
+            if "n_features" not in stream.settings:
+                raise InvalidDataError("no records came yet: call partial_fit first")
+            self._recall(stream)
+            plan = self._plan(stream.settings["n_features"])
+            self._publish(stream, plan, self._gate(stream, plan))
+        return self
+
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Scores of the rows of ``X``. They are NOT private with respect to ``X``."""
+        self._require_components()
         return self._per_row(X, lambda rows: self._projection().scores(rows))
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Rows with the given scores; as private as the scores are."""
-        check_is_fitted(self)
+        self._require_components()
         return self._projection().rows(X)
+
+    def _require_components(self) -> None:
+        if not hasattr(self, "components_"):
+            waiting = getattr(self, "n_buffered_", 0)
+            raise NotFittedError(
+                f"no components yet, {waiting} records wait: hand over more with partial_fit, or "
+                "restore what a state holds"
+            )
 
     # Where the stream is kept.
 
@@ -486,9 +506,12 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         return _Plan(
             d=d,
             method=method,
-            centre=None if self.assume_centered else Located.whole(method.mu, _Nothing()),
+            centre=None if self.assume_centered else self._located(method.mu),
             stated=self._stated(d),
         )
+
+    def _located(self, mu: float) -> Located[None]:
+        return replace(Located.whole(mu, _Nothing()), directions=self.row_norm is None)
 
     def _stated(self, d: int) -> StatedBounds:
         """How rows are bounded, and in words."""
@@ -567,7 +590,6 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         self.explained_variance_ = positive * unit
         settled = stream.used >= plan.needed
         self.reliability_ = noisy.reliability if settled else np.zeros(self.n_components_)
-        self.distinguishable_ = self.reliability_ > 0
         self.mean_, self.scale_ = centre, np.ones(plan.d)
         stated = replace(plan.stated, words=self._stream_words(plan))
         self.privacy_ = Guarantee(
@@ -579,12 +601,17 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             simulated=self.random_state is not None,
             ledger=gate.receipt,
         )
-        result = CentredResult(centre, 0.0, None, noisy)
+        error = stream.centre_error
+        result = CentredResult(centre, error, None, noisy)
         outcome = Outcome(
             result, stream.used, self.mechanism, "", stated, self.privacy_, gate.balance
         )
-        settings = self._settings(outcome, noisy.noise_scale, None, unit=unit, error=0.0)
-        self.noise_floor_ = iterate.floor * unit
+        settings = self._settings(outcome, noisy.noise_scale, None, unit=unit, error=error)
+        matrix_floor = noisy.floor * unit
+        self.noise_floor_ = without_law(matrix_floor, error, plan.d)
+        self.distinguishable_ = standing_out(
+            positive * unit, self.reliability_, (matrix_floor, self.noise_floor_), error
+        )
         self.release_ = Release(
             kind="pca",
             mechanism=self.mechanism,
@@ -592,6 +619,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             settings={
                 **settings,
                 "noise_floor": self.noise_floor_,
+                "matrix_floor": matrix_floor,
                 "centring": "none" if plan.centre is None else "located",
             },
             arrays={

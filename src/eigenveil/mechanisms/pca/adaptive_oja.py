@@ -33,6 +33,7 @@ import numpy as np
 
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import NO_EXPONENT, Clip
+from eigenveil.data.source import Batch
 from eigenveil.data.updates import REACH, View, update_counts, update_sum
 from eigenveil.exceptions import (
     InvalidParameterError,
@@ -173,6 +174,12 @@ class AdaptiveOja(OnePass):
         noisy = gate.draw(GaussianNoise(mu=self.mu), query)
         values = view.restored(noisy.values)
         return iterate.corrected(values, noisy.deviation, batch, self.schedule)
+
+    def traced(
+        self, iterate: Iterate, batch: Batch, clip: Clip, gate: Gate
+    ) -> tuple[Self, Iterate]:
+        """A box leaves nothing for the trace."""
+        return (self, iterate) if self.mean else OnePass.traced(self, iterate, batch, clip, gate)
 
     def _boxed(
         self, mean: TruncatedMean, view: View, batch: Records, clip: Clip, gate: Gate

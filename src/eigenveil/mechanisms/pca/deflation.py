@@ -18,7 +18,6 @@ Differences from the source
 2. The components are orthonormal to the last digits: each is projected again.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -108,16 +107,13 @@ class Deflation:
             direction = direction - found.T @ (found @ direction)
             found = np.vstack([found, direction / np.linalg.norm(direction)])
             values, deviations = np.append(values, value), np.append(deviations, deviation)
-        # Noise alone would have an image of length sqrt(d) deviations.
-        hidden = values <= deviations * (math.sqrt(d) + 1)
-        turned = (deviations / np.where(hidden, 1.0, values)) ** 2
         return NoisyComponents(
             components=signed(found),
             eigenvalues=values,
-            trace=float(np.maximum(values, 0.0).sum()),
+            trace=clip.row_norm**2 if clip.normalise else float(np.maximum(values, 0.0).sum()),
             noise_scale=float(deviations.max()),
             law=None,
-            reliability=np.where(hidden, 0.0, 1 / (1 + (d - 1) * turned)),
+            reliability=np.zeros(k),  # what earlier directions were off by is not known
         )
 
 

@@ -26,7 +26,7 @@ Proof: docs/proofs/batches.md.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,13 +35,14 @@ from eigenveil.data.batches import Batches, Records, check_batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows, trace
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import RowSource, shuffled
+from eigenveil.data.source import Batch, RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
+from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["Iterate", "OnePass", "Schedule"]
@@ -51,6 +52,7 @@ _LAST = 2 / 3  # of a table whose end is known, in the last batch
 _FORGET = 2.0  # over the number of steps, by which the weight of earlier ones falls
 _TURNING, _STILL = 0.8, 0.95  # smallest cosine of leading directions with those before
 _SAME, _CLEAR = 0.3, 0.9  # change of values, and reliability, of directions that stand still
+_TRACE_SHARE = 0.02  # of mu^2, where rows have no known length
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _FEWEST = 32  # records of a first batch
 _STEPS = 3  # batches at least, or there is nothing to correct
@@ -72,8 +74,9 @@ class Iterate:
     ----------
     basis, image : arrays of shape (d, p)
         Q, and the estimate P of its image; in the caller's units.
-    trace : float
-        Of the mean of the records; not a number where it is unknown.
+    trace, trace_weight : float
+        Of the mean of the records, not a number where it is unknown; and the squared sizes of the
+        batches that it is a mean of.
     records, steps : int
         How many records were used, in how many batches.
     noise_variance : float
@@ -90,6 +93,7 @@ class Iterate:
     steps: int = 0
     noise_variance: float = math.inf
     doubt: float = math.inf
+    trace_weight: float = 0.0
 
     @property
     def level(self) -> float:
@@ -99,13 +103,6 @@ class Iterate:
             return 0.0
         inside = float(np.einsum("ij,ij->", self.basis, self.image))
         return max(0.0, self.trace - inside) / float(d - p)
-
-    @property
-    def floor(self) -> float:
-        """What noise alone, beside an even spectrum, rarely exceeds."""
-        d, p = self.basis.shape
-        even = self.level if math.isnan(self.trace) else self.trace / float(d)
-        return even + image_noise(self.noise_variance, d, p)
 
     def values(self, k: int) -> NDArray[np.float64]:
         """Along the leading ``k`` directions."""
@@ -168,6 +165,7 @@ class Iterate:
             noise_scale=math.sqrt(self.noise_variance),
             law=None,
             reliability=image_reliability(values, k, trace, d, self.noise_variance),
+            floor=image_noise(self.noise_variance, d, p),
         )
 
 
@@ -220,9 +218,7 @@ class OnePass(ABC):
 
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
-        if self.batch_size is not None:
-            return 2 * self.batch_size  # one of which may go into the trace
-        return _first(d, self.mu) * ((1 << _STEPS) - 1)
+        return self.batch_size or _first(d, self.mu) * ((1 << _STEPS) - 1)
 
     def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
         """A random basis."""
@@ -249,21 +245,30 @@ class OnePass(ABC):
             iterate = self.advance(iterate, batch, clip, gate)
         if math.isinf(iterate.noise_variance):  # a stream that ended before the first step
             self.check_records(d, iterate.records)
-        return iterate.components(self.n_components)
+        found = iterate.components(self.n_components)
+        if iterate.records < self.needed_records(d):  # a random start may still show
+            return replace(found, reliability=np.zeros(self.n_components))
+        return found
 
     def advance(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
-        """One batch; the first one of rows of unknown lengths buys the trace."""
-        if iterate.steps == 0 and math.isnan(iterate.trace) and not isinstance(batch, MatrixBatch):
-            noise = PrivateTrace(noise=GaussianNoise(mu=self.mu))
-            released = gate.draw(noise, trace(batch, clip, gate.adjacency))
-            return replace(
-                iterate,
-                trace=released.value,
-                records=batch.records.stop,
-                steps=1,
-            )
-        after = self.step(iterate, batch, clip, gate)
+        """One batch, of which rows of unknown lengths also give the trace."""
+        method = self
+        if not (clip.normalise or isinstance(batch, MatrixBatch)):
+            method, iterate = self.traced(iterate, batch, clip, gate)
+        after = method.step(iterate, batch, clip, gate)
         return after if self.schedule is not None else self._considered(iterate, after)
+
+    def traced(
+        self, iterate: Iterate, batch: Batch, clip: Clip, gate: Gate
+    ) -> tuple[Self, Iterate]:
+        """The trace by a small share of mu^2, and the method with the rest."""
+        small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
+        noise = PrivateTrace(noise=GaussianNoise(mu=small))
+        released = gate.draw(noise, trace(batch, clip, gate.adjacency)).value
+        weight = iterate.trace_weight + len(batch.records) ** 2
+        before = 0.0 if math.isnan(iterate.trace) else iterate.trace
+        mean = before + (released - before) * len(batch.records) ** 2 / weight
+        return replace(self, mu=rest), replace(iterate, trace=mean, trace_weight=weight)
 
     def _considered(self, before: Iterate, after: Iterate) -> Iterate:
         """What earlier steps are worth, and how many columns the next one needs.

@@ -35,7 +35,7 @@ from eigenveil.data.updates import View, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.components import NoisyComponents, image_reliability
+from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
@@ -104,4 +104,5 @@ class NoisyPower:
             noise_scale=math.sqrt(variance),
             law=None,
             reliability=image_reliability(values, self.n_components, whole, d, variance / 2),
+            floor=image_noise(variance / 2, d, width),
         )
