@@ -635,9 +635,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             method.check_records(asked.n_columns, seen.n_rows)
 
     def _read_once(self) -> InvalidDataError:
-        return InvalidDataError(
-            f"{super()._read_once()}; StreamingPCA finds its centre in one pass"
-        )
+        return InvalidDataError(f"{super()._read_once()}; StreamingPCA needs one pass only")
 
     def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
         alone = isinstance(procedure, Uncentred) and len(self._planned.shares) == 1
