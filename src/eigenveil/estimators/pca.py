@@ -623,7 +623,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if asked.family.batches:
             seen = replace(asked, n_rows=self._planned.n_differences)
             method: Any = self._inner(seen, self._planned.components(Allowance(found, asked.pure)))
-            method.check_records(asked.n_columns, seen.n_rows)
+            method.check_records(asked.n_columns, seen.n_rows, self._planned.rows_each)
 
     def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
         alone = isinstance(procedure, Uncentred) and len(self._planned.shares) == 1

@@ -37,7 +37,7 @@ from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.located import Located
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.oja import PrivateOja
-from eigenveil.mechanisms.pca.one_pass import GROWTH, OnePass
+from eigenveil.mechanisms.pca.one_pass import OnePass
 from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency
@@ -55,7 +55,6 @@ __all__ = ["StreamingPCA"]
 # Records of the batch that buys the centre: searches for a distance at 64/n (`located`), and an
 # error of about a twentieth of the spread.
 _CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
-_STEPS = 3  # batches that grow, at least, or a random start would show
 _FIXED = (
     "n_components",
     "epsilon",
@@ -111,11 +110,11 @@ class _Plan:
     @property
     def needed(self) -> int:
         """Fewest records of a stream that can be finished."""
-        if self.method.batch_size is None:
-            batches: int = sum(GROWTH**step for step in range(_STEPS))
-        else:
-            batches = 1 if self.stated.clip.normalise else 2  # of which the first buys the trace
-        return self.centre_records + batches * self.method.first_batch(self.d)
+        size = self.method.batch_size
+        if size is None:
+            return self.centre_records + self.method.stream_records(self.d)
+        batches = 1 if self.stated.clip.normalise else 2  # of which the first buys the trace
+        return self.centre_records + batches * size
 
     def next_size(self, stream: Stream) -> int:
         """Records of the next batch."""
