@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
@@ -23,8 +21,9 @@ from eigenveil.data.source import (
     shuffled,
     tables,
 )
-from eigenveil.estimators.base import Outcome, PrivateEstimator
+from eigenveil.estimators.base import Outcome
 from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.estimators.stream import FEWEST_COMPARED, Stream, digest, locked
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -47,7 +46,6 @@ from eigenveil.privacy.cost import Composed, Cost, cost_to_dict
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
-from eigenveil.release.projection import Projection
 from eigenveil.release.storage import require_outside
 
 __all__ = ["StreamingPCA"]
@@ -134,7 +132,7 @@ class _Plan:
         stream.iterate = self.method.advance(iterate, batch, clip, gate)
 
 
-class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class StreamingPCA(ComponentEstimator):
     """Leading principal components of a stream, under one budget for the whole of it.
 
     Records come by `partial_fit`, as many at a time and as often as they arrive. They wait until
@@ -280,25 +278,6 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         with self._opened() as stream:
             self._finish(stream)
         return self
-
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, then scores of the same rows; what `transform` says about privacy holds."""
-        if is_streamed(X):
-            X = open_rows(X)
-            if not X.rereadable:  # say so before anything is charged
-                raise InvalidDataError(
-                    "rows that can be read once cannot be fitted and transformed"
-                )
-        return super().fit_transform(X, y, **fit_params)
-
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Scores of the rows of ``X``. They are NOT private with respect to ``X``."""
-        return self._per_row(X, lambda rows: self._projection().scores(rows))
-
-    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """Rows with the given scores; as private as the scores are."""
-        check_is_fitted(self)
-        return self._projection().rows(X)
 
     # Where the stream is kept.
 
@@ -619,21 +598,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             "the budget once",
         )
 
-    def _projection(self) -> Projection:
-        return Projection(
-            components=self.components_,
-            mean=self.mean_,
-            scale=self.scale_,
-            on_invalid=self.on_invalid,
-            on_missing=self.on_missing,
-        )
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
 
 
 def _digests(chunk: NDArray[Any]) -> list[str]:
