@@ -691,16 +691,7 @@ class PrivatePCA(ComponentEstimator):
             mechanism=outcome.mechanism,
             guarantee=outcome.guarantee,
             settings=settings,
-            arrays={
-                "components": self.components_,
-                "explained_variance": self.explained_variance_,
-                "explained_variance_ratio": self.explained_variance_ratio_,
-                "eigenvalues": positive * unit,
-                "reliability": self.reliability_,
-                "distinguishable": self.distinguishable_.astype(np.float64),
-                "mean": self.mean_,
-                "scale": self.scale_,
-            },
+            arrays=self._arrays(positive * unit),
         )
         return self
 

@@ -1,4 +1,4 @@
-"""What estimators of components do with rows once they are fitted."""
+"""What estimators of components share once they are fitted: scores of rows, and the release."""
 
 from typing import Any, Literal
 
@@ -20,6 +20,10 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
 
     components_: NDArray[np.float64]
     n_components_: int
+    explained_variance_: NDArray[np.float64]
+    explained_variance_ratio_: NDArray[np.float64]
+    reliability_: NDArray[np.float64]
+    distinguishable_: NDArray[np.bool_]
     mean_: NDArray[np.float64]
     scale_: NDArray[np.float64]
     on_invalid: Literal["raise", "zero"]
@@ -56,6 +60,19 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
             on_invalid=self.on_invalid,
             on_missing=self.on_missing,
         )
+
+    def _arrays(self, eigenvalues: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """Of the release; ``eigenvalues`` as the mechanism gave them."""
+        return {
+            "components": self.components_,
+            "explained_variance": self.explained_variance_,
+            "explained_variance_ratio": self.explained_variance_ratio_,
+            "eigenvalues": eigenvalues,
+            "reliability": self.reliability_,
+            "distinguishable": self.distinguishable_.astype(np.float64),
+            "mean": self.mean_,
+            "scale": self.scale_,
+        }
 
     @property
     def _n_features_out(self) -> int:

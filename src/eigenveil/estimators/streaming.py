@@ -572,16 +572,7 @@ class StreamingPCA(ComponentEstimator):
                 "noise_floor": self.noise_floor_,
                 "centring": "none" if plan.centre is None else "located",
             },
-            arrays={
-                "components": self.components_,
-                "explained_variance": self.explained_variance_,
-                "explained_variance_ratio": self.explained_variance_ratio_,
-                "eigenvalues": positive * unit,
-                "reliability": self.reliability_,
-                "distinguishable": self.distinguishable_.astype(np.float64),
-                "mean": self.mean_,
-                "scale": self.scale_,
-            },
+            arrays=self._arrays(positive * unit),
         )
 
     def _stream_words(self, plan: _Plan) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ class AdaptiveOja(OnePass):
         found = gate.draw(self._quantile(size), counts)
         if found == NO_EXPONENT:
             raise NothingFoundError(
-                "no distance of records from their mean was found, and the budget is spent: most "
-                "records may be equal, or far smaller than the stated bound"
+                "no distance of records from their mean was found, and the budget is spent: choose "
+                "mechanism='oja' where most are equal, or state a bound nearer to their size"
             )
         return float(counts.unit * 2.0 ** (-found / 2))
