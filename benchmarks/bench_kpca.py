@@ -29,6 +29,7 @@ from eigenveil.datasets import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
+from eigenveil.mechanisms.pca.boxed_oja import BoxedOja
 from eigenveil.mechanisms.pca.deflation import Deflation
 from eigenveil.mechanisms.pca.dp_pca import DPPCA
 from eigenveil.mechanisms.pca.oja import PrivateOja
@@ -202,12 +203,10 @@ def deflated(cell):
 
 def forms(cell):
     """Of the adaptive method: as printed, with a composed centre, and about the released image."""
-    box, printed = (
-        AdaptiveOja.build(EPSILON, cell.k, form=form, delta=DELTA) for form in ("box", "printed")
-    )
+    boxed = partial(BoxedOja.build, EPSILON, DELTA, cell.k)
     return {
-        "printed centre": printed,
-        "composed centre": box,
+        "printed centre": boxed(centre="histograms"),
+        "composed centre": boxed(centre="mean"),
         "released image": calibrated(AdaptiveOja.build, cell.k),
     }
 

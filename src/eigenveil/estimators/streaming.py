@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from eigenveil.data.batches import check_batches
@@ -23,8 +22,9 @@ from eigenveil.data.source import (
     shuffled,
     tables,
 )
-from eigenveil.estimators.base import Outcome, PrivateEstimator, standing_out, without_law
+from eigenveil.estimators.base import Outcome, standing_out, without_law
 from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.estimators.stream import FEWEST_COMPARED, Stream, digest, locked
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -37,7 +37,7 @@ from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.located import Located
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.oja import PrivateOja
-from eigenveil.mechanisms.pca.one_pass import GROWTH, OnePass
+from eigenveil.mechanisms.pca.one_pass import OnePass
 from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency
@@ -47,7 +47,6 @@ from eigenveil.privacy.cost import Composed, Cost, cost_to_dict
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
-from eigenveil.release.projection import Projection
 from eigenveil.release.storage import require_outside
 
 __all__ = ["StreamingPCA"]
@@ -55,7 +54,6 @@ __all__ = ["StreamingPCA"]
 # Records of the batch that buys the centre: searches for a distance at 64/n (`located`), and an
 # error of about a twentieth of the spread.
 _CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
-_STEPS = 3  # batches that grow, at least, or a random start would show
 _FIXED = (
     "n_components",
     "epsilon",
@@ -111,9 +109,8 @@ class _Plan:
     @property
     def needed(self) -> int:
         """Fewest records of a stream that can be finished."""
-        grows = self.method.batch_size is None
-        batches: int = sum(GROWTH**step for step in range(_STEPS)) if grows else 1
-        return self.centre_records + batches * self.method.first_batch(self.d)
+        method = self.method
+        return self.centre_records + (method.batch_size or method.stream_records(self.d))
 
     def next_size(self, stream: Stream) -> int:
         """Records of the next batch."""
@@ -134,7 +131,7 @@ class _Plan:
         stream.iterate = self.method.advance(iterate, batch, clip, gate)
 
 
-class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class StreamingPCA(ComponentEstimator):
     """Leading principal components of a stream, under one budget for the whole of it.
 
     Records come by `partial_fit`, as many at a time and as often as they arrive. They wait until
@@ -283,16 +280,6 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             self._finish(stream)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, then scores of the same rows; what `transform` says about privacy holds."""
-        if is_streamed(X):
-            X = open_rows(X)
-            if not X.rereadable:  # say so before anything is charged
-                raise InvalidDataError(
-                    "rows that can be read once cannot be fitted and transformed"
-                )
-        return super().fit_transform(X, y, **fit_params)
-
     def restore(self) -> Self:
         """What was released so far, from the state; nothing is taken in or spent."""
         with self._opened() as stream:
@@ -306,12 +293,12 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Scores of the rows of ``X``. They are NOT private with respect to ``X``."""
         self._require_components()
-        return self._per_row(X, lambda rows: self._projection().scores(rows))
+        return super().transform(X)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Rows with the given scores; as private as the scores are."""
         self._require_components()
-        return self._projection().rows(X)
+        return super().inverse_transform(X)
 
     def _require_components(self) -> None:
         if not hasattr(self, "components_"):
@@ -622,16 +609,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
                 "matrix_floor": matrix_floor,
                 "centring": "none" if plan.centre is None else "located",
             },
-            arrays={
-                "components": self.components_,
-                "explained_variance": self.explained_variance_,
-                "explained_variance_ratio": self.explained_variance_ratio_,
-                "eigenvalues": positive * unit,
-                "reliability": self.reliability_,
-                "distinguishable": self.distinguishable_.astype(np.float64),
-                "mean": self.mean_,
-                "scale": self.scale_,
-            },
+            arrays=self._arrays(positive * unit),
         )
 
     def _stream_words(self, plan: _Plan) -> tuple[str, ...]:
@@ -648,21 +626,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             "the budget once",
         )
 
-    def _projection(self) -> Projection:
-        return Projection(
-            components=self.components_,
-            mean=self.mean_,
-            scale=self.scale_,
-            on_invalid=self.on_invalid,
-            on_missing=self.on_missing,
-        )
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
 
 
 def _digests(chunk: NDArray[Any]) -> list[str]:

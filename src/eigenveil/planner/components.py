@@ -333,11 +333,11 @@ def _narrow(situation: Situation) -> None:
 
 def _enough(method: OnePass, plan: Plan, situation: Situation) -> None:
     """Refuse a table of which no batches can be formed."""
-    seen = plan.n_differences
-    pair = 2 if plan.centring == "paired" else 1
-    needed = method.needed_records(situation.d) * pair
-    if seen is not None and seen * pair < needed:
-        raise Refused(f"too few rows for batches at this budget: {needed:,} would be enough")
+    seen, needed = plan.n_differences, method.needed_records(situation.d)
+    if seen is not None and seen < needed:
+        raise Refused(
+            f"too few rows for batches at this budget: {needed * plan.rows_each:,} would be enough"
+        )
 
 
 def _gaussian(release: Components, moment: Matrix, source: NoiseSource) -> Matrix:

@@ -26,14 +26,14 @@ Proof: docs/proofs/batches.md.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Batches, Records, check_batches
+from eigenveil.data.batches import Batches, Records, check_batches, count_records
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import public_rows, trace
+from eigenveil.data.gram import trace
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
 from eigenveil.data.source import Batch, RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
@@ -47,8 +47,8 @@ from eigenveil.privacy.cost import Cost
 
 __all__ = ["Iterate", "OnePass", "Schedule"]
 
-GROWTH = 2  # of batches
-_LAST = 2 / 3  # of a table whose end is known, in the last batch
+_GROWTH = 2  # of batches
+_EARLIER = 3  # of a table whose end is known, one record in so many comes before the last batch
 _FORGET = 2.0  # over the number of steps, by which the weight of earlier ones falls
 _TURNING, _STILL = 0.8, 0.95  # smallest cosine of leading directions with those before
 _SAME, _CLEAR = 0.3, 0.9  # change of values, and reliability, of directions that stand still
@@ -148,6 +148,15 @@ class Iterate:
             doubt=rate * deviation**2,
         )
 
+    def traced(self, mu: float, batch: Batch, clip: Clip, gate: Gate) -> "Iterate":
+        """With the trace of one more batch, bought at ``mu``."""
+        noise = PrivateTrace(noise=GaussianNoise(mu=mu))
+        released = gate.draw(noise, trace(batch, clip, gate.adjacency)).value
+        size = len(batch.records) ** 2
+        before = released if math.isnan(self.trace) else self.trace
+        mean = before + (released - before) * size / (self.trace_weight + size)
+        return replace(self, trace=mean, trace_weight=self.trace_weight + size)
+
     def narrowed(self, k: int) -> "Iterate":
         """With the leading ``k`` columns alone."""
         basis, image = self.basis[:, :k], self.image[:, :k]
@@ -204,21 +213,29 @@ class OnePass(ABC):
     def next_batch(self, iterate: Iterate) -> int:
         """Records in the next batch of a stream whose end is not known."""
         first = self.first_batch(len(iterate.basis))
-        return first if self.batch_size is not None else first * GROWTH**iterate.steps
+        return first if self.batch_size is not None else first * _GROWTH**iterate.steps
 
     def sizes(self, n: int, d: int) -> list[int]:
         """Records in each batch of a table of ``n``."""
         if self.batch_size is not None:
             size = self.batch_size
             return [min(size, n - start) for start in range(0, n, size)]
-        growing = n - round(_LAST * n)
-        steps = max(_STEPS - 1, int(math.log(growing / self.first_batch(d) + 1, GROWTH)))
-        sizes = [growing * GROWTH**step // (GROWTH**steps - 1) for step in range(steps)]
+        growing = round(n / _EARLIER)
+        steps = max(_STEPS - 1, int(math.log(growing / self.first_batch(d) + 1, _GROWTH)))
+        sizes = [growing * _GROWTH**step // _grown(1, steps) for step in range(steps)]
         return [*sizes, n - sum(sizes)]
 
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
-        return self.batch_size or _first(d, self.mu) * ((1 << _STEPS) - 1)
+        return self.batch_size or _grown(_first(d, self.mu), _STEPS)
+
+    def stream_records(self, d: int) -> int:
+        """Records of a stream that reaches as many batches as a random start needs."""
+        return _grown(self.first_batch(d), _STEPS)
+
+    def table_records(self, d: int) -> int:
+        """Records of a table of which no batch is smaller than the first should be."""
+        return _EARLIER * _grown(self.first_batch(d), _STEPS - 1)
 
     def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
         """A random basis."""
@@ -230,7 +247,7 @@ class OnePass(ABC):
         """Leading components about the centre of ``clip``; the records are read once."""
         check_batches(source, gate.adjacency)
         d = source.n_columns
-        n = _count(source) if source.rereadable else None
+        n = count_records(source) if source.rereadable else None
         self.check_records(d, n)
         if not isinstance(source, MatrixSource):
             source = shuffled(source, gate.order, clip.check)
@@ -254,21 +271,11 @@ class OnePass(ABC):
         """One batch, of which rows of unknown lengths also give the trace."""
         method = self
         if not (clip.normalise or isinstance(batch, MatrixBatch)):
-            method, iterate = self.traced(iterate, batch, clip, gate)
+            small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
+            iterate = iterate.traced(small, batch, clip, gate)
+            method = replace(self, mu=rest)
         after = method.step(iterate, batch, clip, gate)
         return after if self.schedule is not None else self._considered(iterate, after)
-
-    def traced(
-        self, iterate: Iterate, batch: Batch, clip: Clip, gate: Gate
-    ) -> tuple[Self, Iterate]:
-        """The trace by a small share of mu^2, and the method with the rest."""
-        small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
-        noise = PrivateTrace(noise=GaussianNoise(mu=small))
-        released = gate.draw(noise, trace(batch, clip, gate.adjacency)).value
-        weight = iterate.trace_weight + len(batch.records) ** 2
-        before = 0.0 if math.isnan(iterate.trace) else iterate.trace
-        mean = before + (released - before) * len(batch.records) ** 2 / weight
-        return replace(self, mu=rest), replace(iterate, trace=mean, trace_weight=weight)
 
     def _considered(self, before: Iterate, after: Iterate) -> Iterate:
         """What earlier steps are worth, and how many columns the next one needs.
@@ -287,11 +294,12 @@ class OnePass(ABC):
         clear = after.components(k).reliability.min() > _CLEAR
         return after.narrowed(k) if cosine > _STILL and same.all() and clear else after
 
-    def check_records(self, d: int, n: int | None) -> None:
-        """Refuse a table too small, before anything is charged."""
-        if n is not None and n < self.needed_records(d):
+    def check_records(self, d: int, n: int | None, rows_each: int = 1) -> None:
+        """Refuse a table too small, before anything is charged; the message counts rows."""
+        needed = self.needed_records(d)
+        if n is not None and n < needed:
             raise InvalidDataError(
-                f"{self.name!r} needs {self.needed_records(d)} records at least for {d} columns at "
+                f"{self.name!r} needs {needed * rows_each} records at least for {d} columns at "
                 "this budget: give more, a larger budget, or choose mechanism='spherical'"
             )
 
@@ -301,7 +309,6 @@ def _first(d: int, mu: float) -> int:
     return math.ceil(max(_FEWEST, _FIRST_NOISE * math.sqrt(2 * d) / mu))
 
 
-def _count(source: RowSource | MatrixSource) -> int:
-    if isinstance(source, MatrixSource):
-        return sum(len(chunk) for chunk in source.chunks())
-    return public_rows(source)
+def _grown(first: int, batches: int) -> int:
+    """Records in so many batches from the first on."""
+    return first * sum(int(_GROWTH**step) for step in range(batches))
