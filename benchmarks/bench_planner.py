@@ -26,7 +26,7 @@ from tables import tick
 
 QUICK = "--quick" in sys.argv[1:]
 ONE_PASS = "--one-pass" in sys.argv[1:]
-REPEATS, DELTA = 6, 1e-6
+REPEATS, DELTA = 10 if ONE_PASS else 6, 1e-6
 SHAPES = {"flat": "flat", "decaying": "decaying", "steep": "steep", "spiked": spiked(3, 20.0)}
 WIDE = 20  # beyond it, mechanisms for comparison are left out, which are slow there
 COMPARED = ("exponential", "coinpress", "laplace", "adaptive", "separate", "gap-projector")
@@ -103,7 +103,7 @@ def cells():
             found = [one for one in found if one.mechanism not in COMPARED]
         if situation.row_norm is None:  # without bounds the same as `spherical`
             found = [one for one in found if one.mechanism != "analyze-gauss"]
-        repeats = REPEATS // 2 if situation.d > 100 else REPEATS
+        repeats = REPEATS // 2 if situation.d > 100 and not ONE_PASS else REPEATS
         errors = {one.mechanism: [] for one in found}
         for seed in range(repeats):
             rows = table(situation, seed)

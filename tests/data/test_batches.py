@@ -8,7 +8,16 @@ from eigenveil.data.batches import Batches
 from eigenveil.data.groups import GroupedSource
 from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.products import moment_products
-from eigenveil.data.source import ArraySource, Batch, IterableSource, ScaledSource, records_of
+from eigenveil.data.source import (
+    ArraySource,
+    Batch,
+    IterableSource,
+    ScaledSource,
+    ShuffledBatch,
+    records_of,
+    shuffled,
+)
+from eigenveil.data.updates import View, moment_columns
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -47,6 +56,38 @@ def test_every_record_comes_once_and_in_order(source):
     ]
     for batch in found[:-1]:
         assert np.array_equal(batch.array, ROWS[batch.records.start : batch.records.stop])
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int16, np.longdouble])
+def test_shuffled_rows_are_gathered_a_few_at_a_time(kind, monkeypatch):
+    """What is summed over them is what is summed over the same rows side by side."""
+    monkeypatch.setattr("eigenveil.data.source._GATHERED", 4)
+    monkeypatch.setattr("eigenveil.data.source._GATHERED_BYTES", 1)
+    rows = np.asfortranarray(np.round(9 * ROWS).astype(kind))
+    order = np.random.default_rng(1).permutation(50)
+    mixed = shuffled(ArraySource(rows), lambda n: order[:n], lambda chunk: None)
+    found = taken(mixed, [1, 7, 42, 1])
+    assert found.pop() is None
+    parts = [found[0], found[1], found[2].slice(3, 30), found[2].slice(30, 99)]
+    clip = Clip(row_norm=2.0, normalise=True)
+    view = View(np.linalg.qr(ROWS[:3, :2])[0])
+    for part in parts:
+        assert isinstance(part, ShuffledBatch)
+        start, stop = part.records.start, part.records.stop
+        beside = Batch(rows[order[start:stop]], start)
+        assert part.records == beside.records
+        assert (part.n_rows, part.n_columns) == (stop - start, 3)
+        assert [len(chunk) for chunk in part.chunks()][:-1] == [4] * ((stop - start - 1) // 4)
+        for one in (second_moment, total, trace):
+            seen, wanted = (one(batch, clip, REPLACE) for batch in (part, beside))
+            assert np.array_equal(seen.value.units, wanted.value.units)
+            assert seen.records == wanted.records
+        seen, wanted = (moment_columns(batch, clip, view, REPLACE) for batch in (part, beside))
+        assert np.array_equal(seen.value.units, wanted.value.units)
+        assert "array" not in vars(part)  # never side by side
+        assert np.array_equal(part.array, beside.array)
+    with pytest.raises(InvalidParameterError):
+        found[2].slice(-1, 3)
 
 
 def test_files_give_the_batches_of_the_array(tmp_path):

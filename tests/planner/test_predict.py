@@ -1,6 +1,7 @@
 """Predictions against the estimators on tables as assumed, and against closed forms."""
 
 import math
+import re
 import sys
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.exceptions import InvalidParameterError
+from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.numerics.metrics import captured_variance, relative_error
 from eigenveil.planner import (
     Choice,
@@ -173,12 +174,31 @@ def test_batches_that_cannot_be_formed(name):
     assert "pure" in why(components(budget=PURE), name)
     assert "replace-one" in why(components(adjacency="add-remove"), name)
     assert "person" in why(components(unit="person"), name)
-    assert "200,000 x 2,010" in why(components(d=200_000, k=1000, n=10**6), name)
+    assert "200,000 x 4,020" in why(components(d=200_000, k=1000, n=10**6), name)
     assert predict(components(d=30_000, n=10**6), name).error > 0  # no matrix is formed
     few = components(n=150, d=40, assume_centered=True)
     enough = int(why(few, name).split(": ")[1].split()[0].replace(",", ""))
     assert predict(replace(few, n=enough), name).error is not None
     assert not predict(replace(few, n=enough - 1), name).serves
+
+
+@pytest.mark.parametrize("name", ["dp-pca", "deflation", "shuffled-oja"])
+def test_methods_of_the_papers_are_refused_where_the_estimator_refuses_them(name):
+    one = {"n": 300_000, "d": 10, "k": 1, "assume_centered": True}
+    assert "'oja'" in why(components(**one), name)
+    assert predict(components(**one), name).serves
+    assert predict(components(**one | {"k": 2, "n": 600_000}), name).serves == (name == "deflation")
+    for other in ({"budget": PURE}, {"budget": Budget(rho=0.5)}, {"adjacency": "add-remove"}):
+        assert not predict(components(**one | other), name).serves
+    assert "delta" in why(components(**one | {"budget": Budget(rho=0.5)}), name)
+    few = components(**one | {"n": 20})
+    enough = int(re.search(r"[\d,]+(?= would| at this)", why(few, name))[0].replace(",", ""))
+    assert predict(replace(few, n=enough), name).serves
+    assert not predict(replace(few, n=enough - 1), name).serves
+    with pytest.raises(EigenveilError, match="records"):
+        PrivatePCA(
+            1, mechanism=name, assume_centered=True, random_state=0, **few.budget.as_dict()
+        ).fit(np.ones((enough - 1, 10)))
 
 
 def test_the_sample_of_a_batch_stands_for_all_of_it():

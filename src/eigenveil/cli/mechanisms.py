@@ -9,7 +9,7 @@ from eigenveil.cli.options import JSON
 
 __all__ = ["MECHANISMS", "command"]
 
-_GAUSSIAN, _PURE = "(epsilon, delta) or rho", "epsilon"
+_GAUSSIAN, _BOTH, _PURE = "(epsilon, delta) or rho", "(epsilon, delta)", "epsilon"
 _ANY = f"{_GAUSSIAN}, {_PURE}"
 _NONE, _NEEDED = "no", "yes"
 
@@ -37,9 +37,12 @@ MECHANISMS = [
         ("oja", _GAUSSIAN, _NONE, "exact", "one pass in batches, no matrix; single rows", True),
         ("adaptive-oja", _GAUSSIAN, _NONE, "exact", "oja, at ranges found privately"),
         ("tangent-oja", _GAUSSIAN, _NONE, "exact", "adaptive-oja, then tangent steps"),
+        ("deflation", _BOTH, _NONE, "exact", "dp-pca, one component after the other"),
+        ("dp-pca", _BOTH, _NONE, "exact", "a paper's truncated means; one component, many rows"),
+        ("shuffled-oja", _BOTH, _NONE, "idealised", "a paper's shuffled records; one component"),
         (
             "gap-projector",
-            "(epsilon, delta)",
+            _BOTH,
             _NONE,
             "idealised",
             "noise on the projector if a gap is found",

@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import ArraySource, Batch, RowSource, ShuffledSource, protected, tables
+from eigenveil.data.source import (
+    ArraySource,
+    Batch,
+    RowSource,
+    ShuffledBatch,
+    ShuffledSource,
+    protected,
+    tables,
+)
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -58,7 +66,7 @@ class Batches:
         elif isinstance(source, ArraySource):
             chunks = iter((source.array,))  # of which batches are views: nothing is copied
         elif isinstance(source, ShuffledSource):
-            chunks = iter((source,))  # copied once
+            chunks = iter((source,))  # gathered when they are read
         else:
             chunks = tables(source)
         self._chunks = (chunk for chunk in chunks if len(chunk))
@@ -80,6 +88,8 @@ class Batches:
         if not taken:
             return None
         first, self.position = self.position, self.position + count
+        if isinstance(taken[0], ShuffledSource):
+            return ShuffledBatch(taken[0], first)  # all of it is one chunk
         if self._of_rows:
             return Batch(taken[0] if len(taken) == 1 else _stacked(taken), first)
         return MatrixBatch(taken, first)

@@ -166,7 +166,8 @@ class Clip:
         most = ((1 << 2 * FRACTION_BITS) // sizes).astype(np.float64)
         # That of finer entries is not: 2**-30 covers its rounding.
         most[shared] = ((1 - 2 * rounding) * one[shared]) ** 2 * (1 - 2.0**-30)
-        inside = _squared_norms(out) <= most
+        squares = _squared_norms(out) if len(shared) else np.vecdot(out, out)
+        inside = squares <= most
         out[~inside] = 0.0
         return invalid
 

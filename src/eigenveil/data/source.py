@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 _CHUNK_BYTES = 1 << 24
-_SHUFFLED_BYTES = 1 << 20
+_GATHERED_BYTES, _GATHERED = 1 << 20, 64  # of rows that stay in cache; rows at least
 _MOST = 1e300  # of a scaled entry
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio
 
@@ -356,9 +357,13 @@ class Batch(ArraySource):
 
     def slice(self, start: int, stop: int) -> "Batch":
         """Records ``start`` up to ``stop`` of the batch."""
+        self._check_part(start, stop)
+        return Batch(self.array[start:stop], self.records.start + start)
+
+    @staticmethod
+    def _check_part(start: int, stop: int) -> None:
         if not 0 <= start <= stop:  # counted from the end, they would get others' positions
             raise InvalidParameterError("part of a batch starts at 0 or later and ends after it")
-        return Batch(self.array[start:stop], self.records.start + start)
 
 
 def records_of(source: RowSource) -> range | None:
@@ -382,15 +387,56 @@ class ShuffledSource:
         """Number of rows."""
         return len(self._order)
 
-    def __getitem__(self, places: slice) -> NDArray[Any]:
-        """A copy of some rows."""
-        return np.asarray(self._rows[self._order[places]])
+    def __getitem__(self, places: slice) -> "ShuffledSource":
+        """Some of them, not yet gathered."""
+        part = copy(self)
+        part._order = self._order[places]
+        return part
 
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """Copies of rows, which stay in cache."""
-        size = max(1, _SHUFFLED_BYTES // (8 * self.n_columns))
-        for start in range(0, len(self._order), size):
-            yield self._rows[self._order[start : start + size]]
+        """Rows gathered into the same memory again and again, which stays in cache."""
+        size = max(_GATHERED, _GATHERED_BYTES // (8 * self.n_columns))
+        held = np.empty((min(size, len(self)), self.n_columns), dtype=self._rows.dtype)
+        for start in range(0, len(self), size):
+            places = self._order[start : start + size]
+            # Its own mode, "raise", would copy what it writes; no place is out of range.
+            yield np.take(self._rows, places, axis=0, out=held[: len(places)], mode="clip")
+
+    def gathered(self) -> NDArray[Any]:
+        """All rows at once."""
+        return np.asarray(self._rows[self._order])
+
+
+class ShuffledBatch(Batch):
+    """A batch whose rows are gathered as they are read, so that they are never written out."""
+
+    def __init__(self, rows: ShuffledSource, first: int) -> None:
+        self._rows = rows
+        self.records = range(first, first + len(rows))
+
+    @cached_property
+    def array(self) -> NDArray[Any]:  # type: ignore[override]
+        """All rows, for what goes back and forth among them."""
+        return self._rows.gathered()
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self._rows.n_columns
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self._rows)
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Some rows at a time, in memory that is used again."""
+        return self._rows.chunks()
+
+    def slice(self, start: int, stop: int) -> "ShuffledBatch":
+        """Records ``start`` up to ``stop`` of the batch."""
+        self._check_part(start, stop)
+        return ShuffledBatch(self._rows[start:stop], self.records.start + start)
 
 
 def shuffled(

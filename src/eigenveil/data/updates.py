@@ -213,14 +213,16 @@ def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacen
     tally = Tally(source)
     for block in integer_blocks(source, clip):
         tally.add(block)
-        inside = block.integers @ view.integers * 2.0**-_BASIS_BITS
+        inside = block.integers @ view.rounded  # exact, as with integers
         rounded = np.rint(inside)
         sums.add(block.integers, rounded)
         if sizes is not None:  # what rounding takes from each of many short rows would add up
             many = sizes[block.units] > 1
             left = (inside[many] - rounded[many]) * 2.0**FRACTION_BITS
             finer.add(block.integers[many], np.rint(left))
-    units = sums.total() + ((finer.total() + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS)
+    units = sums.total()
+    if sizes is not None:
+        units += (finer.total() + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
     outside = units - _projected(units, view)
     low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
     units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
@@ -255,6 +257,7 @@ class _OuterSums:
 
     def __init__(self, view: View) -> None:
         self._group = np.zeros(view.basis.shape[::-1])
+        self._product = np.empty_like(self._group)
         self._sums = np.zeros(self._group.shape, dtype=np.int64)
         self._pending = 0  # rows in the group
 
@@ -262,7 +265,7 @@ class _OuterSums:
         """Of rows and their coordinates."""
         if self._pending + len(rows) > _EXACT_ROWS:
             self._move()
-        self._group += inside.T @ rows
+        self._group += np.matmul(inside.T, rows, out=self._product)
         self._pending += len(rows)
 
     def total(self) -> NDArray[np.int64]:

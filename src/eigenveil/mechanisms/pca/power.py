@@ -62,6 +62,10 @@ class NoisyPower:
         """All passes, composed."""
         return Gaussian(self.mu)
 
+    def width(self, d: int) -> int:
+        """Number of columns of the basis."""
+        return min(d, 2 * self.n_components + 10)
+
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``."""
         if not source.rereadable:
@@ -70,7 +74,7 @@ class NoisyPower:
                 "array or a file, or choose mechanism='oja'"
             )
         d = clip.width(source.n_columns)
-        width = min(d, 2 * self.n_components + 10)
+        width = self.width(d)
         passes = 1 if width == d else self.passes  # all of M is seen at once
         basis = np.linalg.qr(gate.normals(d, width))[0]
         whole = clip.row_norm**2  # the trace of unit rows, where their number is public
