@@ -135,8 +135,9 @@ class Stream:
 
     def take(self, size: int) -> Batch:
         """The next records; from now on they are spent."""
+        first = self.spent
         rows = self.waiting[0] if len(self.waiting) == 1 else np.concatenate(self.waiting)
-        batch = Batch(rows[:size], self.spent)
+        batch = Batch(rows[:size], first)
         self.waiting = [rows[size:].copy()] if len(rows) > size else []
         self.spent += size
         return batch

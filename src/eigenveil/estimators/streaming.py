@@ -1,6 +1,7 @@
 """Principal components of records that arrive over days, each of which is used once."""
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -314,12 +315,23 @@ class StreamingPCA(ComponentEstimator):
     def _opened(self, *, afresh: bool = False) -> Iterator[Stream]:
         """The stream as it stands, for this call alone."""
         if self.state is None:
-            yield self._checked(None if afresh else vars(self).get("_stream"))
+            busy = self.__dict__.setdefault("_busy", threading.Lock())
+            if not busy.acquire(blocking=False):
+                raise StateError("this stream is in use by another thread: call again when it ends")
+            try:
+                yield self._checked(None if afresh else vars(self).get("_stream"))
+            finally:
+                busy.release()
             return
-        path = Path(self.state).absolute()
+        path = Path(self.state).resolve()  # under one name only is it one stream
         require_outside(path)
         with locked(path):
             there = path.exists() or path.is_symlink()
+            if there and path.stat().st_nlink > 1:
+                raise StateError(
+                    f"{path.name} has several names (hard links), under each of which it would be "
+                    "another stream: keep one of them"
+                )
             if there and afresh:
                 raise StateError(
                     f"{path.name} holds a stream, and fit starts afresh: go on with partial_fit, "
@@ -355,11 +367,11 @@ class StreamingPCA(ComponentEstimator):
         if self.state is None:
             self._stream = stream
         else:
-            stream.save(Path(self.state).absolute(), records=records)
+            stream.save(Path(self.state).resolve(), records=records)
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies have what was released; neither what waits nor the allotment.
-        return {k: v for k, v in super().__getstate__().items() if k != "_stream"}
+        return {k: v for k, v in super().__getstate__().items() if k not in ("_stream", "_busy")}
 
     # From rows to batches.
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
-from eigenveil.data.source import RowSource
+from eigenveil.data.source import RowSource, unit_tables
 from eigenveil.data.updates import View, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
@@ -73,6 +73,8 @@ class NoisyPower:
                 "'power' reads the rows several times, and these can be read once only: pass an "
                 "array or a file, or choose mechanism='oja'"
             )
+        for chunk, _ in unit_tables(source):
+            clip.check(chunk)  # before anything is charged
         d = clip.width(source.n_columns)
         width = self.width(d)
         passes = 1 if width == d else self.passes  # all of M is seen at once
