@@ -324,7 +324,6 @@ GRID = [
 LARGE = [  # what the printed histograms need
     replace(BASE, n=500_000, d=50, k=1),
     replace(BASE, n=250_000, d=20, k=2),
-    replace(BASE, n=600_000, d=20, k=5),
 ]
 GAUSSIAN = [
     Cell(n=n, d=d, k=k, gap=0.5, noise=noise, gaussian=True)
