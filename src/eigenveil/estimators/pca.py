@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
-from eigenveil.data.source import RowSource, protected
+from eigenveil.data.source import ArraySource, RowSource, ScaledSource, protected
 from eigenveil.estimators.base import (
     Asked,
     Family,
@@ -610,6 +610,8 @@ class PrivatePCA(ComponentEstimator):
 
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
         self._planned = plan = self._plan(asked)
+        rows = asked.source.base if isinstance(asked.source, ScaledSource) else asked.source
+        self._in_order = asked.family.batches and not isinstance(rows, ArraySource)
         whole = strength(asked.budget, Pure if asked.pure else Gaussian, asked.mechanism)
         if plan.variances and plan.too_few(Allowance(whole, asked.pure)):
             raise InvalidParameterError(
@@ -659,6 +661,8 @@ class PrivatePCA(ComponentEstimator):
                 f"rows pulled in to {result.inner.row_norm * self._pair:.6g} for the variances "
                 "(chosen privately)"
             )
+        if self._in_order:
+            words.append("rows used in the order in which they came: a sorted table misleads")
         return tuple(words)
 
     @property
