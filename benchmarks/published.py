@@ -1,4 +1,5 @@
-"""Mechanisms as published: Dong, Liang, Yi 2022 for rows in the unit ball, Cai, Xia, Zha 2024.
+"""Mechanisms as published: Dong, Liang, Yi 2022 for rows in the unit ball, Cai, Xia, Zha 2024, and
+the baselines of Düngler, Sanyal [kPCA], Appendix F.
 
 The noise is that of the papers: every entry on and above the diagonal has the same variance, and
 released eigenvalues stay as they are. The text of the first is read with its misprints corrected:
@@ -119,3 +120,43 @@ def published_spiked(truth, k, sensitivity, epsilon, delta, rng):
     scale = sensitivity * classic(epsilon / 2, delta / 2)
     noisy = basis @ basis.T + _symmetric(rng.standard_normal(truth.shape)) * scale
     return np.linalg.eigh(noisy)[1][:, -k:].T
+
+
+def published_dp_gauss_1(total, k, squared_norm, mu, rng):
+    """[kPCA] App. F on the sum of matrices of trace up to ``squared_norm``; columns of a basis.
+
+    Calibrated exactly, 1/mu for sqrt(2 ln(1.25/delta))/epsilon, but with the printed sensitivity,
+    which is that of a record removed: sqrt(2) too small for one replaced.
+    """
+    noise = _symmetric(rng.standard_normal(total.shape)) * squared_norm / mu
+    return np.linalg.eigh(total + noise)[1][:, -k:]
+
+
+def published_dp_gauss_2_not_private(total, k, squared_norm, epsilon, delta, rng):
+    """[kPCA] App. F as printed: a gap that is not positive is drawn again, which nothing hides.
+
+    The noise on the gap does not know ``squared_norm`` either.
+    """
+    values, vectors = np.linalg.eigh(total)
+    gap = 0.0
+    while gap <= 0:
+        gap = values[-k] - values[-k - 1] + rng.laplace(scale=2 / epsilon)
+    margin = abs(gap - 2 * (1 + math.log(1 / delta) / epsilon))
+    scale = squared_norm * (1 + math.sqrt(2 * math.log(1 / delta) / epsilon)) / margin
+    basis = vectors[:, -k:]
+    noisy = basis @ basis.T + _symmetric(rng.standard_normal(total.shape)) * scale
+    return np.linalg.eigh(noisy)[1][:, -k:]
+
+
+def published_power(total, k, bound, steps, mu, rng):
+    """[kPCA] App. F with the noise of Nicolas et al. 2024: (beta alpha) times the longest row of X.
+
+    ``bound`` is beta alpha: a record aa' within |a|_2 <= beta and |a|_1 <= alpha moves the product
+    with X by no more than that times the longest row of X. Composed exactly over the ``steps``.
+    """
+    basis = np.linalg.qr(rng.standard_normal((len(total), k)))[0]
+    for _ in range(steps):
+        longest = np.sqrt(np.einsum("ij,ij->i", basis, basis).max())
+        scale = bound * longest * math.sqrt(steps) / mu
+        basis = np.linalg.qr(total @ basis + scale * rng.standard_normal(basis.shape))[0]
+    return basis

@@ -104,7 +104,8 @@ def test_noise_enters_in_one_place():
     randomness = {
         path.name for path in (ROOT / "src").rglob("*.py") if "np.random" in path.read_text("utf-8")
     }
-    assert randomness == {"random.py", "zipf.py"}  # the noise, and a generator of test tables
+    # The noise, and generators of test tables.
+    assert randomness == {"random.py", "zipf.py", "spiked_matrices.py"}
 
 
 def test_floating_point_noise_is_declared():

@@ -279,7 +279,7 @@ class TestOrder:
         def stop(*arguments, **options):
             raise fault
 
-        monkeypatch.setattr("eigenveil.cli.releasing._tell", stop)
+        monkeypatch.setattr("eigenveil.cli.releasing.tell", stop)
         words = ["fit", files.csv, *asked, "--ledger", ledger.path, "-o", tmp_path / "r"]
         result = invoke(*words)
         assert result.exit_code == code

@@ -93,6 +93,7 @@ from eigenveil.mechanisms import (
 )
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
+from eigenveil.mechanisms.pca.boxed_oja import BoxedOja
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.mechanisms.pca.spherical import directions
@@ -526,21 +527,15 @@ def _one_batch(mechanism, rows, adjacency, gate):
     return _procedure(mechanism, _among(rows, mechanism.batch_size, first=True), adjacency, gate)
 
 
-def _form(form):
-    """Two batches of the least size; the trace takes one of them."""
+def _boxed(centre):
+    """A batch of the least size."""
 
     def build(epsilon, d, k):
         mean = _truncated(epsilon, d, k)
-        settings = {"mu": mean.noise.mu, "epsilon": mean.spread.epsilon, "mean": mean}
-        mechanism = AdaptiveOja(n_components=k, form=form, batch_size=1, **settings)
-        return replace(mechanism, batch_size=mechanism._fewest(d))
+        mechanism = BoxedOja(mu=mean.noise.mu, n_components=k, mean=mean, centre=centre)
+        return replace(mechanism, batch_size=mechanism.fewest(d))
 
     return build
-
-
-def _two_batches(mechanism, rows, adjacency, gate):
-    n = 2 * mechanism.batch_size
-    return _procedure(mechanism, _among(rows, n, first=True), adjacency, gate)
 
 
 def _one_part_each(mechanism, rows, adjacency, gate):
@@ -1653,17 +1648,17 @@ TABLE = [
     ),
     *(
         _case(
-            f"adaptive-oja {form}",
-            "pca.adaptive_oja",
-            _form(form),
+            f"boxed-oja {centre}",
+            "pca.boxed_oja",
+            _boxed(centre),
             query=_trace,
-            run=_two_batches,
+            run=_one_batch,
             read=_components,
             norm="l2",
             sensitivity=ONE,
             worst_pair=_long_and_short,
             **PRINTED,
         )
-        for form in ("box", "printed")
+        for centre in ("mean", "histograms")
     ),
 ]

@@ -1,6 +1,7 @@
 """Principal components: without bounds, at any width, with error bars."""
 
 import math
+import re
 import tracemalloc
 from contextlib import suppress
 
@@ -141,6 +142,23 @@ def test_neither_place_nor_unit_matter_to_pairs(shift, size):
     rows = spikes(400, 5, 1, shift=shift) * size
     fitted = PrivatePCA(1, epsilon=2.0, delta=1e-6, centring="paired", random_state=0).fit(rows)
     assert inside(fitted, 1) > (0.9 if shift < 1e12 else 0.8)
+
+
+@pytest.mark.parametrize("mechanism", ["oja", "adaptive-oja", "deflation"])
+def test_too_few_rows_for_batches_are_counted_as_rows(tmp_path, mechanism):
+    """Two rows make a difference: the number that is asked for is enough, one less is not."""
+    ledger = Ledger.create(tmp_path / "l", epsilon=100.0, delta=0.1)
+    pca = PrivatePCA(
+        1, epsilon=20.0, delta=0.01, mechanism=mechanism, centring="paired", ledger=ledger
+    )
+    with pytest.raises(InvalidDataError, match="records at least for 5 columns") as refused:
+        pca.fit(spikes(40, 5, 1))
+    needed = int(re.search(r"needs (\d+) records", str(refused.value)).group(1))
+    with pytest.raises(InvalidDataError, match=f"needs {needed} records"):
+        pca.fit(spikes(needed - 1, 5, 1))
+    assert ledger.entries == ()
+    pca.set_params(ledger=None, random_state=0)
+    assert pca.fit(spikes(needed, 5, 1)).n_samples_ == needed
 
 
 def test_data_too_far_away_are_not_taken_for_a_component():

@@ -25,10 +25,12 @@ from eigenveil import Ledger, PrivatePCA, Release, StreamingPCA
 from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.data.source import Batch, IterableSource
+from eigenveil.estimators import streaming
 from eigenveil.estimators.stream import Stream, digest, locked
 from eigenveil.exceptions import (
     BudgetExceededError,
     DuplicateBatchError,
+    EigenveilError,
     InvalidDataError,
     InvalidParameterError,
     LedgerError,
@@ -784,3 +786,71 @@ def test_the_release_is_an_ordinary_one(tmp_path):
     assert streamed.settings["centring"] == "located"
     clear = streamed.arrays["distinguishable"] > 0
     assert np.array_equal(streamed.arrays["eigenvalues"] > streamed.settings["noise_floor"], clear)
+
+
+# One stream, one caller
+
+
+def test_a_stream_is_fed_by_one_thread_at_a_time(monkeypatch):
+    """Two would take the same rows, under different positions."""
+    pca = StreamingPCA(1, **BUDGET, assume_centered=True, batch_size=100, random_state=0)
+    rows = table(250, 4)
+    inner = streaming.StreamingPCA._step
+
+    def step(self, *arguments):
+        with pytest.raises(StateError, match="another thread"):
+            self.partial_fit(rows[:10])
+        return inner(self, *arguments)
+
+    monkeypatch.setattr(streaming.StreamingPCA, "_step", step)
+    pca.partial_fit(rows)
+    assert pca.n_samples_ == 200
+    assert pca.n_buffered_ == 50
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_state_of_two_names_is_one_stream(tmp_path, link):
+    options = {**BUDGET, "assume_centered": True, "batch_size": 400, "random_state": 0}
+    rows = table(500, 4)
+    real, other = tmp_path / "real", tmp_path / "other"
+    StreamingPCA(1, state=real, **options).partial_fit(rows[:399], batch="mon")
+    getattr(other, link)(real)
+    if link == "hardlink_to":
+        for path in (other, real):
+            with pytest.raises(StateError, match="several names"):
+                StreamingPCA(1, state=path, **options).partial_fit(rows[399:], batch="tue")
+        return
+    StreamingPCA(1, state=other, **options).partial_fit(rows[399:], batch="tue")
+    with pytest.raises(DuplicateBatchError):
+        StreamingPCA(1, state=real, **options).partial_fit(rows[399:], batch="tue")
+
+
+def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
+    options = {**BUDGET, "assume_centered": True, "batch_size": 100, "random_state": 0}
+    rows = table(150, 4)
+    pca = StreamingPCA(1, state=tmp_path / "s", **options)
+
+    def dies(*arguments):
+        raise OSError("cut off")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(streaming._Plan, "step", dies)
+        with pytest.raises(OSError, match="cut off"):
+            pca.partial_fit(rows)
+    again = StreamingPCA(1, state=tmp_path / "s", **options).restore()
+    assert again.n_lost_ == 100
+    stream = Stream.load(tmp_path / "s")
+    plan = again._plan(4)
+    gate = again._gate(stream, plan)
+    with pytest.raises(EigenveilError):
+        plan.step(stream, Batch(rows[:100], 0), gate)
+
+
+def test_what_was_released_is_read_from_the_state(tmp_path):
+    options = {**BUDGET, "assume_centered": True, "batch_size": 100, "state": tmp_path / "s"}
+    first = StreamingPCA(1, **options).partial_fit(table(250, 4))
+    second = StreamingPCA(1, **options)
+    with pytest.raises(NotFittedError, match="no components yet, 0 records wait"):
+        second.transform(table(5, 4))
+    assert np.array_equal(second.restore().components_, first.components_)
+    assert second.n_buffered_ == 50

@@ -21,6 +21,7 @@ _COMMANDS = {
     "plan": "Predict errors and recommend a mechanism, from public numbers.",
     "fit": "Release principal components of a table.",
     "covariance": "Release the covariance matrix of a table.",
+    "stream": "Release components of rows that arrive over days, under one budget.",
     "transform": "Scores of rows under a release of components.",
     "report": "A page for people, and figures, from a release folder.",
     "inspect": "What a release folder holds and promises.",

@@ -24,7 +24,7 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
 from eigenveil.release.storage import require_new
 
-__all__ = ["release"]
+__all__ = ["accounted", "release", "require_place", "tell"]
 
 _ROWS = ("columns", "unit")
 _NO_LEDGER = "no ledger recorded this run: a failed or interrupted release counts as spent"
@@ -42,7 +42,7 @@ def release(
     **options: Any,
 ) -> None:
     """Fit an estimator on a file, save the release and say what happened."""
-    _require_new(output)
+    require_place(output)
     key = None if sign is None else private_key(sign)
     account = None if ledger is None else Ledger(ledger)
     budget = Budget(**stated_budget(ctx)).as_dict()
@@ -54,17 +54,17 @@ def release(
             given[name] = per_column(f"--{name}", given[name], source.feature_names)
     private = estimator(**given, ledger=account)
     beware(budget)
-    with _accounted(account):
+    with accounted(account):
         neighbours = Adjacency.parse(private.adjacency)
         # How many rows a unit has is private under any neighbours.
         public = neighbours.count_is_public and options["unit"] is None
         with watched(source, count_is_public=public) as rows:
             private.fit(rows)
         private.release_.save(output, key=key)
-        _tell(private.release_, output, account, sign, as_json=as_json)
+        tell(private.release_, output, account, sign, as_json=as_json)
 
 
-def _require_new(folder: Path) -> None:
+def require_place(folder: Path) -> None:
     """A place to write to, tried out before budget is spent on what goes there."""
     require_new(folder, "choose a new folder with -o")
     if not folder.parent.is_dir():
@@ -80,7 +80,7 @@ def _require_new(folder: Path) -> None:
 
 
 @contextmanager
-def _accounted(account: Ledger | None) -> Iterator[None]:
+def accounted(account: Ledger | None) -> Iterator[None]:
     """Whatever stops the run says whether it was charged."""
     before = 0 if account is None else len(account.entries)
     try:
@@ -107,9 +107,10 @@ def _spent(account: Ledger, before: int) -> str | None:
     )
 
 
-def _tell(
+def tell(
     released: Release, folder: Path, account: Ledger | None, sign: Path | None, *, as_json: bool
 ) -> None:
+    """What was released, where it lies, and what to do next."""
     facts = Release.inspect(folder)
     words = ["eigenveil", "verify", str(folder)]
     if sign is not None and (public := Path(f"{sign}.pub")).is_file():  # as `keygen` leaves it

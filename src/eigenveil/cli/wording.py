@@ -19,6 +19,7 @@ _WORDS = (
     (r"^k must be", "--k must be"),
     (r"^format must be one of", "--format must be one of"),
     (r"open it with Ledger\(path\)", "choose another name, or go on with that one"),
+    (r"pass batch='\.\.\.'", "name them, --batch NAME,"),
     (r"\bbounds=\(low, high\)", "--bounds LOW,HIGH"),
     (r"\b(assume_centered|variances)=True\b", r"--\1"),
     (rf"\b({_OPTIONS})='?([A-Za-z][\w-]*)'?", r"--\1 \2"),

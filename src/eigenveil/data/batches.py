@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.gram import public_rows
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
 from eigenveil.data.source import (
     ArraySource,
@@ -19,7 +20,7 @@ from eigenveil.data.source import (
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["Batches", "Records", "check_batches"]
+__all__ = ["Batches", "Records", "check_batches", "count_records"]
 
 Records = Batch | MatrixBatch
 
@@ -42,6 +43,13 @@ def check_batches(source: RowSource | MatrixSource, adjacency: Adjacency) -> Non
             "the rows of one person may fall into several batches: leave groups and unit out, or "
             "choose a mechanism that reads whole tables"
         )
+
+
+def count_records(source: RowSource | MatrixSource) -> int:
+    """Of a source that can be read again; public under replace-one."""
+    if isinstance(source, MatrixSource):
+        return sum(len(chunk) for chunk in source.chunks())
+    return public_rows(source)
 
 
 class Batches:

@@ -446,15 +446,16 @@ def shuffled(
 ) -> RowSource:
     """Rows in memory in a random order, which no row has to do with; other sources as they come.
 
-    Batches of a sorted table would each see a part of it. ``check`` sees every row before the
-    order is drawn, which charges.
+    Batches of a sorted table would each see a part of it. ``check`` sees every row that can be read
+    again before anything random is drawn, which charges.
     """
     if isinstance(source, ScaledSource):
         return source.over(shuffled(source.base, order, check))
+    if source.rereadable:
+        for chunk in tables(source):
+            check(chunk)
     if not isinstance(source, ArraySource):
         return source
-    for chunk in tables(source):
-        check(chunk)
     return ShuffledSource(source, order(source.n_rows))
 
 

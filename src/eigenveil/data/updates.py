@@ -111,8 +111,10 @@ class View:
         return np.asarray(columns - (1 - self.weight) * self.basis @ (self.basis.T @ columns))
 
     def restored(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What `weigh` made of it; the tangent part has nothing inside."""
-        if self.weight in (0, 1):
+        """What `weigh` made of it; the tangent part has nothing inside, and no noise."""
+        if self.tangent:
+            return self.weigh(columns)
+        if self.weight == 1:
             return columns
         inside = self.basis @ (self.basis.T @ columns)
         return np.asarray(columns + (1 / self.weight - 1) * inside)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
@@ -48,7 +49,15 @@ from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
 
-__all__ = ["Asked", "Family", "Outcome", "PrivateEstimator", "mean_score"]
+__all__ = [
+    "Asked",
+    "Family",
+    "Outcome",
+    "PrivateEstimator",
+    "mean_score",
+    "standing_out",
+    "without_law",
+]
 
 Result = TypeVar("Result")
 
@@ -511,6 +520,33 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.on_invalid == "zero" or self.on_missing == "centre"
         return tags
+
+
+def without_law(floor: float, error: float, d: int) -> float:
+    """The eigenvalue that noise and the error of a centre rarely exceed, where no law is known.
+
+    ``error`` is the expected squared length of that error, which adds a direction of its own.
+    """
+    return floor + error * float(chi2.ppf(0.99, d)) / d
+
+
+def standing_out(
+    values: NDArray[np.float64],
+    reliability: NDArray[np.float64],
+    floors: tuple[float, float],
+    error: float,
+) -> NDArray[np.bool_]:
+    """Which components stand out from the noise of the matrix, but for one.
+
+    ``floors``: of the matrix, and of matrix and centre. The error of the centre shows as one
+    component between the two: most likely the one of its own size.
+    """
+    matrix, whole = floors
+    clear = np.asarray((values > matrix) & (reliability > 0))
+    suspects = np.flatnonzero(clear & (values <= whole))
+    if whole > matrix and suspects.size:
+        clear[suspects[np.argmin(np.abs(values[suspects] - error))]] = False
+    return clear
 
 
 def mean_score(scores: NDArray[np.float64]) -> float:

@@ -8,15 +8,22 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
-from eigenveil.data.source import RowSource, is_streamed, open_rows, protected
-from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
+from eigenveil.data.source import ArraySource, RowSource, ScaledSource, protected
+from eigenveil.estimators.base import (
+    Asked,
+    Family,
+    Outcome,
+    mean_score,
+    standing_out,
+    without_law,
+)
 from eigenveil.estimators.bounds import RowNorm, StatedBounds, by_column
+from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidDataError,
@@ -54,7 +61,6 @@ from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
-from eigenveil.release.projection import Projection
 
 __all__ = ["PrivatePCA"]
 
@@ -131,7 +137,7 @@ def _has_density(pca: "PrivatePCA") -> bool:
     return True
 
 
-class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivatePCA(ComponentEstimator):
     """Leading principal components, released once with differential privacy.
 
     ``PrivatePCA(5, epsilon=1, delta=1e-6).fit(X)`` needs no bound: rows are scaled to unit length
@@ -153,7 +159,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where stated ``bounds``
         promise less error, ``"wishart"`` for a pure guarantee. ``"exponential"`` and ``"laplace"``
         are pure too. ``"oja"``, ``"adaptive-oja"`` and ``"tangent-oja"`` use each row once, in
-        batches, and form no matrix; ``"power"`` forms none either and reads them ten times.
+        batches in the order of a file or an iterator (shuffle a sorted one first; tables in memory
+        are), and form no matrix; ``"power"`` forms none either and reads them ten times.
         ``"deflation"``, ``"dp-pca"`` and ``"shuffled-oja"`` are the methods of the papers, for
         comparison; the last two find one component.
         ``"spiked"`` protects tables of a ``model`` only and is never chosen.
@@ -603,6 +610,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
         self._planned = plan = self._plan(asked)
+        rows = asked.source.base if isinstance(asked.source, ScaledSource) else asked.source
+        self._in_order = asked.family.batches and not isinstance(rows, ArraySource)
         whole = strength(asked.budget, Pure if asked.pure else Gaussian, asked.mechanism)
         if plan.variances and plan.too_few(Allowance(whole, asked.pure)):
             raise InvalidParameterError(
@@ -623,7 +632,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if asked.family.batches:
             seen = replace(asked, n_rows=self._planned.n_differences)
             method: Any = self._inner(seen, self._planned.components(Allowance(found, asked.pure)))
-            method.check_records(asked.n_columns, seen.n_rows)
+            method.check_records(asked.n_columns, seen.n_rows, self._planned.rows_each)
+
+    def _read_once(self) -> InvalidDataError:
+        return InvalidDataError(f"{super()._read_once()}; StreamingPCA needs one pass only")
 
     def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
         alone = isinstance(procedure, Uncentred) and len(self._planned.shares) == 1
@@ -649,6 +661,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 f"rows pulled in to {result.inner.row_norm * self._pair:.6g} for the variances "
                 "(chosen privately)"
             )
+        if self._in_order:
+            words.append("rows used in the order in which they came: a sorted table misleads")
         return tuple(words)
 
     @property
@@ -692,16 +706,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             mechanism=outcome.mechanism,
             guarantee=outcome.guarantee,
             settings=settings,
-            arrays={
-                "components": self.components_,
-                "explained_variance": self.explained_variance_,
-                "explained_variance_ratio": self.explained_variance_ratio_,
-                "eigenvalues": positive * unit,
-                "reliability": self.reliability_,
-                "distinguishable": self.distinguishable_.astype(np.float64),
-                "mean": self.mean_,
-                "scale": self.scale_,
-            },
+            arrays=self._arrays(positive * unit),
         )
         return self
 
@@ -720,16 +725,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         error = outcome.result.centre_error
         settings = self._settings(outcome, noisy.noise_scale, noisy.law, unit=unit, error=error)
         law = None if noisy.law is None else noisy.law.scaled(unit)
-        self.matrix_floor_ = 0.0 if law is None else law.floor()
+        if law is None:
+            self.matrix_floor_ = noisy.floor * unit
+            floor = without_law(self.matrix_floor_, error, noisy.components.shape[1])
+            self.noise_floor_ = floor if noisy.floor else 0.0
+        else:
+            self.matrix_floor_ = law.floor()
         if self.plan_.normalise:  # shares end at 1
             self.noise_floor_ = max(self.matrix_floor_, min(1.0, self.noise_floor_))
         values = np.maximum(noisy.eigenvalues, 0.0) * unit
-        self.distinguishable_ = (values > self.matrix_floor_) & (self.reliability_ > 0)
-        suspects = np.flatnonzero(self.distinguishable_ & (values <= self.noise_floor_))
-        if self.noise_floor_ > self.matrix_floor_ and suspects.size:
-            # The error of the centre shows as one component: most likely the one of its own size.
-            likeliest = np.argmin(np.abs(values[suspects] - error))
-            self.distinguishable_[suspects[likeliest]] = False
+        floors = self.matrix_floor_, self.noise_floor_
+        self.distinguishable_ = standing_out(values, self.reliability_, floors, error)
         self.shares_ = {stage: round(share, 12) for stage, share in self.plan_.shares.items()}
         return {
             **settings,
@@ -771,41 +777,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         np.fill_diagonal(covariance, covariance.diagonal() + np.where(kept, noise, 0.0))
         return covariance
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, then scores of the same rows; what `transform` says about privacy holds."""
-        if is_streamed(X):
-            X = open_rows(X)
-            if not X.rereadable:  # say so before anything is charged
-                raise InvalidDataError(
-                    "rows that can be read once cannot be fitted and transformed"
-                )
-        return super().fit_transform(X, y, **fit_params)
-
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Scores of the rows of ``X``. They are NOT private with respect to ``X``.
-
-        With ``on_invalid="zero"`` a row with a missing or infinite value has NaN scores; with
-        ``on_missing="centre"`` missing ones are taken as ``mean_``.
-        """
-        return self._per_row(X, self._scores)
-
-    def _scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        return self._projection().scores(rows)
-
-    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """Rows with the given scores; as private as the scores are."""
-        check_is_fitted(self)
-        return self._projection().rows(X)
-
-    def _projection(self) -> Projection:
-        return Projection(
-            components=self.components_,
-            mean=self.mean_,
-            scale=self.scale_,
-            on_invalid=self.on_invalid,
-            on_missing=self.on_missing,
-        )
-
     @available_if(_has_density)  # type: ignore[untyped-decorator]
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Log-likelihood of every row of ``X``. It is NOT private with respect to ``X``.
@@ -821,7 +792,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         loadings, noise = self.components_[:, kept], self.noise_variance_
         others = int(kept.sum()) - self.n_components_
         rows = self._floats(rows, self.mean_)
-        scores = self._scores(rows)
+        scores = self._projection().scores(rows)
         with np.errstate(invalid="ignore", over="ignore"):
             scaled = (rows[:, kept] - self.mean_[kept]) / self.scale_[kept]
             distance = np.sum(scores**2 / self.explained_variance_, axis=1)
@@ -836,7 +807,3 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`, of the rows that have one; NOT private either."""
         return mean_score(self.score_samples(X))
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_

@@ -49,6 +49,7 @@ _NOTED = (
     "used",
     "exact",
     "finished",
+    "centre_error",
     "rows",
     "labels",
     "digests",
@@ -73,6 +74,8 @@ class Stream:
         Records that were handed to batches, and those of them that something was learnt from.
     centre, iterate : array, Iterate or None
         What was released so far.
+    centre_error : float
+        Expected squared error of the centre: of unit rows, as a share; public.
     rows : dict or None
         The file of records beside the state: its name, its sum, and the number of its first record.
     labels, digests : lists of str
@@ -93,6 +96,7 @@ class Stream:
     exact: bool = True
     finished: bool = False
     centre: NDArray[np.float64] | None = None
+    centre_error: float = 0.0
     iterate: Iterate | None = None
     rows: dict[str, Any] | None = None
     labels: list[str] = field(default_factory=list)
@@ -131,8 +135,9 @@ class Stream:
 
     def take(self, size: int) -> Batch:
         """The next records; from now on they are spent."""
+        first = self.spent
         rows = self.waiting[0] if len(self.waiting) == 1 else np.concatenate(self.waiting)
-        batch = Batch(rows[:size], self.spent)
+        batch = Batch(rows[:size], first)
         self.waiting = [rows[size:].copy()] if len(rows) > size else []
         self.spent += size
         return batch

@@ -1,6 +1,7 @@
 """Principal components of records that arrive over days, each of which is used once."""
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -9,8 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
@@ -23,8 +23,9 @@ from eigenveil.data.source import (
     shuffled,
     tables,
 )
-from eigenveil.estimators.base import Outcome, PrivateEstimator
+from eigenveil.estimators.base import Outcome, standing_out, without_law
 from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.estimators.stream import FEWEST_COMPARED, Stream, digest, locked
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -37,7 +38,7 @@ from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.located import Located
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.oja import PrivateOja
-from eigenveil.mechanisms.pca.one_pass import GROWTH, OnePass
+from eigenveil.mechanisms.pca.one_pass import OnePass
 from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency
@@ -47,7 +48,6 @@ from eigenveil.privacy.cost import Composed, Cost, cost_to_dict
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
-from eigenveil.release.projection import Projection
 from eigenveil.release.storage import require_outside
 
 __all__ = ["StreamingPCA"]
@@ -55,7 +55,6 @@ __all__ = ["StreamingPCA"]
 # Records of the batch that buys the centre: searches for a distance at 64/n (`located`), and an
 # error of about a twentieth of the spread.
 _CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
-_STEPS = 3  # batches that grow, at least, or a random start would show
 _FIXED = (
     "n_components",
     "epsilon",
@@ -111,11 +110,8 @@ class _Plan:
     @property
     def needed(self) -> int:
         """Fewest records of a stream that can be finished."""
-        if self.method.batch_size is None:
-            batches: int = sum(GROWTH**step for step in range(_STEPS))
-        else:
-            batches = 1 if self.stated.clip.normalise else 2  # of which the first buys the trace
-        return self.centre_records + batches * self.method.first_batch(self.d)
+        method = self.method
+        return self.centre_records + (method.batch_size or method.stream_records(self.d))
 
     def next_size(self, stream: Stream) -> int:
         """Records of the next batch."""
@@ -128,14 +124,15 @@ class _Plan:
     def step(self, stream: Stream, batch: Batch, gate: Gate) -> None:
         """Spend one batch: on the centre, or on a correction of the components."""
         if self.centre is not None and stream.centre is None:
-            stream.centre = self.centre.run(batch, self.stated.start, gate).centre
+            found = self.centre.run(batch, self.stated.start, gate)
+            stream.centre, stream.centre_error = found.centre, found.centre_error
             return
         clip = replace(self.stated.clip, centre=stream.centre)
         iterate = stream.iterate or self.method.start(self.d, clip, gate)
         stream.iterate = self.method.advance(iterate, batch, clip, gate)
 
 
-class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class StreamingPCA(ComponentEstimator):
     """Leading principal components of a stream, under one budget for the whole of it.
 
     Records come by `partial_fit`, as many at a time and as often as they arrive. They wait until
@@ -180,11 +177,13 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
     components_ : array of shape (n_components, n_features)
         Directions of largest variance, as rows; from the first update on.
     reliability_ : array of shape (n_components,)
-        Expected squared cosine between each component and what it would be without noise; 0 where
-        it cannot be told from noise, and until the stream has the records a method needs. How far
-        the method is from where it settles is not counted.
+        Expected squared cosine between each component and what it would be without noise, about
+        the same centre; 0 where it cannot be told from noise, and until the stream has the records
+        a method needs. How far the method is from where it settles is not counted, nor is the
+        error of the centre, which the first records decide.
     distinguishable_ : array of shape (n_components,)
-        Whether each component stands out from the noise.
+        Whether each component stands out from the noise. The error of the centre may add one
+        component: where it could, the likeliest is taken for it.
     explained_variance_, explained_variance_ratio_ : arrays of shape (n_components,)
         Noisy eigenvalues (never below zero), and their share of the trace; both are shares unless
         ``row_norm`` is stated.
@@ -197,8 +196,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
     n_components_ : int
         Number of components.
     noise_scale_, noise_floor_ : float
-        Standard deviation of the noise on an entry of the image, and the eigenvalue that noise
-        rarely exceeds.
+        Standard deviation of the noise on an entry of the image, and the eigenvalue that noise and
+        the error of the centre rarely exceed.
     release_ : Release
         The newest artefact: save it, publish it. Nothing that waits is part of it.
     privacy_ : Guarantee
@@ -282,24 +281,33 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             self._finish(stream)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, then scores of the same rows; what `transform` says about privacy holds."""
-        if is_streamed(X):
-            X = open_rows(X)
-            if not X.rereadable:  # say so before anything is charged
-                raise InvalidDataError(
-                    "rows that can be read once cannot be fitted and transformed"
-                )
-        return super().fit_transform(X, y, **fit_params)
+    def restore(self) -> Self:
+        """What was released so far, from the state; nothing is taken in or spent."""
+        with self._opened() as stream:
+            if "n_features" not in stream.settings:
+                raise InvalidDataError("no records came yet: call partial_fit first")
+            self._recall(stream)
+            plan = self._plan(stream.settings["n_features"])
+            self._publish(stream, plan, self._gate(stream, plan))
+        return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Scores of the rows of ``X``. They are NOT private with respect to ``X``."""
-        return self._per_row(X, lambda rows: self._projection().scores(rows))
+        self._require_components()
+        return super().transform(X)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Rows with the given scores; as private as the scores are."""
-        check_is_fitted(self)
-        return self._projection().rows(X)
+        self._require_components()
+        return super().inverse_transform(X)
+
+    def _require_components(self) -> None:
+        if not hasattr(self, "components_"):
+            waiting = getattr(self, "n_buffered_", 0)
+            raise NotFittedError(
+                f"no components yet, {waiting} records wait: hand over more with partial_fit, or "
+                "restore what a state holds"
+            )
 
     # Where the stream is kept.
 
@@ -307,12 +315,23 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
     def _opened(self, *, afresh: bool = False) -> Iterator[Stream]:
         """The stream as it stands, for this call alone."""
         if self.state is None:
-            yield self._checked(None if afresh else vars(self).get("_stream"))
+            busy = self.__dict__.setdefault("_busy", threading.Lock())
+            if not busy.acquire(blocking=False):
+                raise StateError("this stream is in use by another thread: call again when it ends")
+            try:
+                yield self._checked(None if afresh else vars(self).get("_stream"))
+            finally:
+                busy.release()
             return
-        path = Path(self.state).absolute()
+        path = Path(self.state).resolve()  # under one name only is it one stream
         require_outside(path)
         with locked(path):
             there = path.exists() or path.is_symlink()
+            if there and path.stat().st_nlink > 1:
+                raise StateError(
+                    f"{path.name} has several names (hard links), under each of which it would be "
+                    "another stream: keep one of them"
+                )
             if there and afresh:
                 raise StateError(
                     f"{path.name} holds a stream, and fit starts afresh: go on with partial_fit, "
@@ -348,11 +367,11 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         if self.state is None:
             self._stream = stream
         else:
-            stream.save(Path(self.state).absolute(), records=records)
+            stream.save(Path(self.state).resolve(), records=records)
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies have what was released; neither what waits nor the allotment.
-        return {k: v for k, v in super().__getstate__().items() if k != "_stream"}
+        return {k: v for k, v in super().__getstate__().items() if k not in ("_stream", "_busy")}
 
     # From rows to batches.
 
@@ -486,9 +505,12 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         return _Plan(
             d=d,
             method=method,
-            centre=None if self.assume_centered else Located.whole(method.mu, _Nothing()),
+            centre=None if self.assume_centered else self._located(method.mu),
             stated=self._stated(d),
         )
+
+    def _located(self, mu: float) -> Located[None]:
+        return replace(Located.whole(mu, _Nothing()), directions=self.row_norm is None)
 
     def _stated(self, d: int) -> StatedBounds:
         """How rows are bounded, and in words."""
@@ -567,7 +589,6 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
         self.explained_variance_ = positive * unit
         settled = stream.used >= plan.needed
         self.reliability_ = noisy.reliability if settled else np.zeros(self.n_components_)
-        self.distinguishable_ = self.reliability_ > 0
         self.mean_, self.scale_ = centre, np.ones(plan.d)
         stated = replace(plan.stated, words=self._stream_words(plan))
         self.privacy_ = Guarantee(
@@ -579,12 +600,17 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             simulated=self.random_state is not None,
             ledger=gate.receipt,
         )
-        result = CentredResult(centre, 0.0, None, noisy)
+        error = stream.centre_error
+        result = CentredResult(centre, error, None, noisy)
         outcome = Outcome(
             result, stream.used, self.mechanism, "", stated, self.privacy_, gate.balance
         )
-        settings = self._settings(outcome, noisy.noise_scale, None, unit=unit, error=0.0)
-        self.noise_floor_ = iterate.floor * unit
+        settings = self._settings(outcome, noisy.noise_scale, None, unit=unit, error=error)
+        matrix_floor = noisy.floor * unit
+        self.noise_floor_ = without_law(matrix_floor, error, plan.d)
+        self.distinguishable_ = standing_out(
+            positive * unit, self.reliability_, (matrix_floor, self.noise_floor_), error
+        )
         self.release_ = Release(
             kind="pca",
             mechanism=self.mechanism,
@@ -592,18 +618,10 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             settings={
                 **settings,
                 "noise_floor": self.noise_floor_,
+                "matrix_floor": matrix_floor,
                 "centring": "none" if plan.centre is None else "located",
             },
-            arrays={
-                "components": self.components_,
-                "explained_variance": self.explained_variance_,
-                "explained_variance_ratio": self.explained_variance_ratio_,
-                "eigenvalues": positive * unit,
-                "reliability": self.reliability_,
-                "distinguishable": self.distinguishable_.astype(np.float64),
-                "mean": self.mean_,
-                "scale": self.scale_,
-            },
+            arrays=self._arrays(positive * unit),
         )
 
     def _stream_words(self, plan: _Plan) -> tuple[str, ...]:
@@ -620,21 +638,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEst
             "the budget once",
         )
 
-    def _projection(self) -> Projection:
-        return Projection(
-            components=self.components_,
-            mean=self.mean_,
-            scale=self.scale_,
-            on_invalid=self.on_invalid,
-            on_missing=self.on_missing,
-        )
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
 
 
 def _digests(chunk: NDArray[Any]) -> list[str]:

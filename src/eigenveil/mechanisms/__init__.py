@@ -20,6 +20,7 @@ from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.boxed_oja import BoxedOja
 from eigenveil.mechanisms.pca.deflation import Deflation
 from eigenveil.mechanisms.pca.dp_pca import DPPCA
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
@@ -58,6 +59,7 @@ __all__ = [
     "AdaptiveOja",
     "AnalyzeGauss",
     "BinghamDirection",
+    "BoxedOja",
     "Centred",
     "CleanedCov",
     "ClippingThreshold",

@@ -171,8 +171,7 @@ class Gate:
         """Charge, then add noise."""
         if query.adjacency is not self.adjacency or query.protects != self.protects:
             raise InvalidParameterError("the statistic was bounded for other neighbours")
-        if os.getpid() != self._process:
-            raise BudgetExceededError("an allotment cannot be spent by a forked process")
+        self._check_process()
         with self._lock:
             self._pay(step, query.records)
             self.exact = self.exact and query.exact and step.exact
@@ -181,19 +180,22 @@ class Gate:
 
     def order(self, n: int) -> NDArray[np.intp]:
         """A random order of n rows, secret and independent of them; it costs nothing."""
-        if os.getpid() != self._process:
-            raise BudgetExceededError("an allotment cannot be spent by a forked process")
-        with self._lock:
-            self._commit()  # no random bit before the charge
-        return np.argsort(self._noise.bound_to(np.array([n])).words(n), kind="stable")
+        return np.argsort(self._free(n).words(n), kind="stable")
 
     def normals(self, *shape: int) -> NDArray[np.float64]:
         """Standard normal numbers that no row has to do with; they cost nothing."""
-        if os.getpid() != self._process:
-            raise BudgetExceededError("an allotment cannot be spent by a forked process")
+        return normals(self._free(*shape), shape)
+
+    def _free(self, *shape: int) -> NoiseSource:
+        """Random bits that no row has to do with."""
+        self._check_process()
         with self._lock:
             self._commit()  # no random bit before the charge
-        return normals(self._noise.bound_to(np.array(shape)), shape)
+        return self._noise.bound_to(np.array(shape))
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise BudgetExceededError("an allotment cannot be spent by a forked process")
 
     def _pay(self, step: Mechanism[Any], records: range | None) -> None:
         """Charge the ledger at the first step; refuse a step the allotment does not cover.

@@ -385,11 +385,11 @@ def _enough(method: Any, plan: Plan, situation: Situation) -> None:
         method, parts = method.inner, method.n_components
     if not isinstance(method, OnePass):
         return
-    seen = plan.n_differences
-    pair = 2 if plan.centring == "paired" else 1
-    needed = method.needed_records(situation.d) * parts * pair
-    if seen is not None and seen * pair < needed:
-        raise Refused(f"too few rows for batches at this budget: {needed:,} would be enough")
+    seen, needed = plan.n_differences, method.needed_records(situation.d) * parts
+    if seen is not None and seen < needed:
+        raise Refused(
+            f"too few rows for batches at this budget: {needed * plan.rows_each:,} would be enough"
+        )
 
 
 def _gaussian(release: Components, moment: Matrix, source: NoiseSource) -> Matrix:

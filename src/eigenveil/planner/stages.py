@@ -111,9 +111,12 @@ class Plan:
     @property
     def n_differences(self) -> int | None:
         """Number of rows, or of pairs of them, that a search for a distance sees."""
-        if self.n_rows is None or self.centring != "paired":
-            return self.n_rows
-        return self.n_rows // 2
+        return None if self.n_rows is None else self.n_rows // self.rows_each
+
+    @property
+    def rows_each(self) -> int:
+        """Rows that make one record: two where it is their difference."""
+        return 2 if self.centring == "paired" else 1
 
     def too_few(self, whole: Allowance) -> bool:
         """Whether a search for a distance would mostly fail, as far as public numbers tell."""

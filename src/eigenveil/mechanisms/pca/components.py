@@ -46,6 +46,8 @@ class NoisyComponents:
         among themselves, which does not count.
     energy : float
         Squared Frobenius norm of the noisy matrix, or an estimate where none was formed.
+    floor : float
+        Where there is no law: the eigenvalue that noise alone rarely exceeds; zero where unknown.
 
     """
 
@@ -56,6 +58,7 @@ class NoisyComponents:
     law: NoiseLaw | None
     reliability: NDArray[np.float64]
     energy: float = math.nan
+    floor: float = 0.0
 
 
 def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:

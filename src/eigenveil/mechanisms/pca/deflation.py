@@ -18,16 +18,14 @@ Differences from the source
 2. The components are orthonormal to the last digits: each is projected again.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Batches, Records, check_batches
+from eigenveil.data.batches import Batches, Records, check_batches, count_records
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import public_rows
 from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.source import RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
@@ -51,8 +49,8 @@ class RankOne(Protocol):
         """Of all records that it is given."""
         ...
 
-    def check_records(self, d: int, n: int | None) -> None:
-        """Refuse too few, before anything is charged."""
+    def check_records(self, d: int, n: int | None, rows_each: int = 1) -> None:
+        """Refuse too few, before anything is charged; a message counts rows."""
         ...
 
     def direction(
@@ -76,14 +74,17 @@ class Deflation:
         """Of one part of the records, and so of all."""
         return self.inner.cost()
 
-    def check_records(self, d: int, n: int | None) -> None:
-        """Refuse too few, before anything is charged."""
+    def check_records(self, d: int, n: int | None, rows_each: int = 1) -> None:
+        """Refuse too few, before anything is charged; a message counts rows."""
         if n is None:
-            raise _unknown()
+            raise InvalidDataError(
+                f"{self.name!r} divides the records among components and must know their number: "
+                "give a table that can be read twice, or choose mechanism='adaptive-oja'"
+            )
         if n < self.n_components:
             raise InvalidDataError(f"{self.name!r} needs a record at least for every component")
         try:
-            self.inner.check_records(d, n // self.n_components)
+            self.inner.check_records(d, n // self.n_components, rows_each)
         except InvalidDataError as error:
             raise InvalidDataError(f"for each of its components {error}") from None
 
@@ -93,8 +94,9 @@ class Deflation:
         if k > d:
             raise InvalidParameterError(f"{d} columns have no more than {d} components")
         check_batches(source, gate.adjacency)
-        n = _count(source)
+        n = count_records(source) if source.rereadable else None
         self.check_records(d, n)
+        assert n is not None  # checked
         size = n // k
         if not isinstance(source, MatrixSource):
             source = shuffled(source, gate.order, clip.check)
@@ -108,29 +110,11 @@ class Deflation:
             direction = direction - found.T @ (found @ direction)
             found = np.vstack([found, direction / np.linalg.norm(direction)])
             values, deviations = np.append(values, value), np.append(deviations, deviation)
-        # Noise alone would have an image of length sqrt(d) deviations.
-        hidden = values <= deviations * (math.sqrt(d) + 1)
-        turned = (deviations / np.where(hidden, 1.0, values)) ** 2
         return NoisyComponents(
             components=signed(found),
             eigenvalues=values,
-            trace=float(np.maximum(values, 0.0).sum()),
+            trace=clip.row_norm**2 if clip.normalise else float(np.maximum(values, 0.0).sum()),
             noise_scale=float(deviations.max()),
             law=None,
-            reliability=np.where(hidden, 0.0, 1 / (1 + (d - 1) * turned)),
+            reliability=np.zeros(k),  # what earlier directions were off by is not known
         )
-
-
-def _count(source: RowSource | MatrixSource) -> int:
-    if not source.rereadable:
-        raise _unknown()
-    if isinstance(source, MatrixSource):
-        return sum(len(chunk) for chunk in source.chunks())
-    return public_rows(source)
-
-
-def _unknown() -> InvalidDataError:
-    return InvalidDataError(
-        "'deflation' divides the records among components and must know their number: give a "
-        "table that can be read twice, or choose mechanism='adaptive-oja'"
-    )

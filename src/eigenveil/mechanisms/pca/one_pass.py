@@ -31,26 +31,28 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.batches import Batches, Records, check_batches
+from eigenveil.data.batches import Batches, Records, check_batches, count_records
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import public_rows, trace
+from eigenveil.data.gram import trace
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import RowSource, shuffled
+from eigenveil.data.source import Batch, RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
+from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["Iterate", "OnePass", "Schedule"]
 
-GROWTH = 2  # of batches
-_LAST = 2 / 3  # of a table whose end is known, in the last batch
+_GROWTH = 2  # of batches
+_EARLIER = 3  # of a table whose end is known, one record in so many comes before the last batch
 _FORGET = 2.0  # over the number of steps, by which the weight of earlier ones falls
 _TURNING, _STILL = 0.8, 0.95  # smallest cosine of leading directions with those before
 _SAME, _CLEAR = 0.3, 0.9  # change of values, and reliability, of directions that stand still
+_TRACE_SHARE = 0.02  # of mu^2, where rows have no known length
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
 _FEWEST = 32  # records of a first batch
 _STEPS = 3  # batches at least, or there is nothing to correct
@@ -72,8 +74,9 @@ class Iterate:
     ----------
     basis, image : arrays of shape (d, p)
         Q, and the estimate P of its image; in the caller's units.
-    trace : float
-        Of the mean of the records; not a number where it is unknown.
+    trace, trace_weight : float
+        Of the mean of the records, not a number where it is unknown; and the squared sizes of the
+        batches that it is a mean of.
     records, steps : int
         How many records were used, in how many batches.
     noise_variance : float
@@ -90,6 +93,7 @@ class Iterate:
     steps: int = 0
     noise_variance: float = math.inf
     doubt: float = math.inf
+    trace_weight: float = 0.0
 
     @property
     def level(self) -> float:
@@ -99,13 +103,6 @@ class Iterate:
             return 0.0
         inside = float(np.einsum("ij,ij->", self.basis, self.image))
         return max(0.0, self.trace - inside) / float(d - p)
-
-    @property
-    def floor(self) -> float:
-        """What noise alone, beside an even spectrum, rarely exceeds."""
-        d, p = self.basis.shape
-        even = self.level if math.isnan(self.trace) else self.trace / float(d)
-        return even + image_noise(self.noise_variance, d, p)
 
     def values(self, k: int) -> NDArray[np.float64]:
         """Along the leading ``k`` directions."""
@@ -151,6 +148,15 @@ class Iterate:
             doubt=rate * deviation**2,
         )
 
+    def traced(self, mu: float, batch: Batch, clip: Clip, gate: Gate) -> "Iterate":
+        """With the trace of one more batch, bought at ``mu``."""
+        noise = PrivateTrace(noise=GaussianNoise(mu=mu))
+        released = gate.draw(noise, trace(batch, clip, gate.adjacency)).value
+        size = len(batch.records) ** 2
+        before = released if math.isnan(self.trace) else self.trace
+        mean = before + (released - before) * size / (self.trace_weight + size)
+        return replace(self, trace=mean, trace_weight=self.trace_weight + size)
+
     def narrowed(self, k: int) -> "Iterate":
         """With the leading ``k`` columns alone."""
         basis, image = self.basis[:, :k], self.image[:, :k]
@@ -168,6 +174,7 @@ class Iterate:
             noise_scale=math.sqrt(self.noise_variance),
             law=None,
             reliability=image_reliability(values, k, trace, d, self.noise_variance),
+            floor=image_noise(self.noise_variance, d, p),
         )
 
 
@@ -206,23 +213,29 @@ class OnePass(ABC):
     def next_batch(self, iterate: Iterate) -> int:
         """Records in the next batch of a stream whose end is not known."""
         first = self.first_batch(len(iterate.basis))
-        return first if self.batch_size is not None else first * GROWTH**iterate.steps
+        return first if self.batch_size is not None else first * _GROWTH**iterate.steps
 
     def sizes(self, n: int, d: int) -> list[int]:
         """Records in each batch of a table of ``n``."""
         if self.batch_size is not None:
             size = self.batch_size
             return [min(size, n - start) for start in range(0, n, size)]
-        growing = n - round(_LAST * n)
-        steps = max(_STEPS - 1, int(math.log(growing / self.first_batch(d) + 1, GROWTH)))
-        sizes = [growing * GROWTH**step // (GROWTH**steps - 1) for step in range(steps)]
+        growing = round(n / _EARLIER)
+        steps = max(_STEPS - 1, int(math.log(growing / self.first_batch(d) + 1, _GROWTH)))
+        sizes = [growing * _GROWTH**step // _grown(1, steps) for step in range(steps)]
         return [*sizes, n - sum(sizes)]
 
     def needed_records(self, d: int) -> int:
         """Fewest records that can be used."""
-        if self.batch_size is not None:
-            return 2 * self.batch_size  # one of which may go into the trace
-        return _first(d, self.mu) * ((1 << _STEPS) - 1)
+        return self.batch_size or _grown(_first(d, self.mu), _STEPS)
+
+    def stream_records(self, d: int) -> int:
+        """Records of a stream that reaches as many batches as a random start needs."""
+        return _grown(self.first_batch(d), _STEPS)
+
+    def table_records(self, d: int) -> int:
+        """Records of a table of which no batch is smaller than the first should be."""
+        return _EARLIER * _grown(self.first_batch(d), _STEPS - 1)
 
     def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
         """A random basis."""
@@ -234,7 +247,7 @@ class OnePass(ABC):
         """Leading components about the centre of ``clip``; the records are read once."""
         check_batches(source, gate.adjacency)
         d = source.n_columns
-        n = _count(source) if source.rereadable else None
+        n = count_records(source) if source.rereadable else None
         self.check_records(d, n)
         if not isinstance(source, MatrixSource):
             source = shuffled(source, gate.order, clip.check)
@@ -249,20 +262,19 @@ class OnePass(ABC):
             iterate = self.advance(iterate, batch, clip, gate)
         if math.isinf(iterate.noise_variance):  # a stream that ended before the first step
             self.check_records(d, iterate.records)
-        return iterate.components(self.n_components)
+        found = iterate.components(self.n_components)
+        if iterate.records < self.needed_records(d):  # a random start may still show
+            return replace(found, reliability=np.zeros(self.n_components))
+        return found
 
     def advance(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
-        """One batch; the first one of rows of unknown lengths buys the trace."""
-        if iterate.steps == 0 and math.isnan(iterate.trace) and not isinstance(batch, MatrixBatch):
-            noise = PrivateTrace(noise=GaussianNoise(mu=self.mu))
-            released = gate.draw(noise, trace(batch, clip, gate.adjacency))
-            return replace(
-                iterate,
-                trace=released.value,
-                records=batch.records.stop,
-                steps=1,
-            )
-        after = self.step(iterate, batch, clip, gate)
+        """One batch, of which rows of unknown lengths also give the trace."""
+        method = self
+        if not (clip.normalise or isinstance(batch, MatrixBatch)):
+            small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
+            iterate = iterate.traced(small, batch, clip, gate)
+            method = replace(self, mu=rest)
+        after = method.step(iterate, batch, clip, gate)
         return after if self.schedule is not None else self._considered(iterate, after)
 
     def _considered(self, before: Iterate, after: Iterate) -> Iterate:
@@ -282,11 +294,12 @@ class OnePass(ABC):
         clear = after.components(k).reliability.min() > _CLEAR
         return after.narrowed(k) if cosine > _STILL and same.all() and clear else after
 
-    def check_records(self, d: int, n: int | None) -> None:
-        """Refuse a table too small, before anything is charged."""
-        if n is not None and n < self.needed_records(d):
+    def check_records(self, d: int, n: int | None, rows_each: int = 1) -> None:
+        """Refuse a table too small, before anything is charged; the message counts rows."""
+        needed = self.needed_records(d)
+        if n is not None and n < needed:
             raise InvalidDataError(
-                f"{self.name!r} needs {self.needed_records(d)} records at least for {d} columns at "
+                f"{self.name!r} needs {needed * rows_each} records at least for {d} columns at "
                 "this budget: give more, a larger budget, or choose mechanism='spherical'"
             )
 
@@ -296,7 +309,6 @@ def _first(d: int, mu: float) -> int:
     return math.ceil(max(_FEWEST, _FIRST_NOISE * math.sqrt(2 * d) / mu))
 
 
-def _count(source: RowSource | MatrixSource) -> int:
-    if isinstance(source, MatrixSource):
-        return sum(len(chunk) for chunk in source.chunks())
-    return public_rows(source)
+def _grown(first: int, batches: int) -> int:
+    """Records in so many batches from the first on."""
+    return first * sum(int(_GROWTH**step) for step in range(batches))

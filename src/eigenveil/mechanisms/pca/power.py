@@ -30,12 +30,12 @@ import numpy as np
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
-from eigenveil.data.source import RowSource
+from eigenveil.data.source import RowSource, unit_tables
 from eigenveil.data.updates import View, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.components import NoisyComponents, image_reliability
+from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
@@ -73,6 +73,8 @@ class NoisyPower:
                 "'power' reads the rows several times, and these can be read once only: pass an "
                 "array or a file, or choose mechanism='oja'"
             )
+        for chunk, _ in unit_tables(source):
+            clip.check(chunk)  # before anything is charged
         d = clip.width(source.n_columns)
         width = self.width(d)
         passes = 1 if width == d else self.passes  # all of M is seen at once
@@ -108,4 +110,5 @@ class NoisyPower:
             noise_scale=math.sqrt(variance),
             law=None,
             reliability=image_reliability(values, self.n_components, whole, d, variance / 2),
+            floor=image_noise(variance / 2, d, width),
         )

@@ -131,7 +131,7 @@ class ShuffledOja:
         found = self._pass(records, clip, gate, away)
         return found.vector, found.eigenvalue, self._image_deviation(found)
 
-    def check_records(self, d: int, n: int | None) -> None:
+    def check_records(self, d: int, n: int | None, rows_each: int = 1) -> None:
         """Refuse another number of records, before anything is charged."""
         if n != self.n_records:
             raise InvalidDataError("n_records is not the number of records: give their number")

@@ -1,0 +1,106 @@
+"""``eigenveil stream [DATA] --state FILE``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eigenveil.cli.options import (
+    BUDGET,
+    CENTERED,
+    CONFIG,
+    JSON,
+    LEDGER,
+    NAMES,
+    PATH,
+    beware,
+    stated_budget,
+    with_options,
+)
+from eigenveil.exceptions import InvalidParameterError
+
+__all__ = ["command"]
+
+
+@click.command("stream")
+@click.argument("data", required=False)
+@with_options(
+    click.option(
+        "--state",
+        type=PATH,
+        metavar="FILE",
+        required=True,
+        help="Where the stream is kept between calls; PRIVATE.",
+    ),
+    click.option("--k", type=click.IntRange(min=1), required=True, help="Number of components."),
+    NAMES,
+    *BUDGET,
+    click.option(
+        "--mechanism",
+        type=click.Choice(["oja", "adaptive-oja", "tangent-oja"]),
+        default="oja",
+        show_default=True,
+        help="How a batch corrects the components.",
+    ),
+    click.option("--row-norm", type=float, help="Distance from the centre rows are clipped to."),
+    CENTERED,
+    click.option("--batch-size", type=click.IntRange(min=1), help="Rows in every batch."),
+    click.option("--batch", metavar="NAME", help="A name for what arrives, refused the next time."),
+    click.option("--finish", is_flag=True, help="Use the rows that wait, and take in no more."),
+    LEDGER,
+    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="A new folder to release to."),
+    CONFIG,
+    JSON,
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    data: str | None,
+    state: Path,
+    columns: list[str] | None,
+    batch: str | None,
+    finish: bool,
+    ledger: Path | None,
+    output: Path | None,
+    as_json: bool,
+    k: int,
+    **options: Any,
+) -> None:
+    """Take in the rows of DATA, which arrived since the last call, and release what is known.
+
+    One budget covers the whole stream: it is charged at the first batch, and every row is used
+    once. Give the same options every time, or keep them in a file: --config FILE.
+    """
+    from eigenveil.cli.progress import watched
+    from eigenveil.cli.releasing import accounted, require_place, tell
+    from eigenveil.cli.rows import open_table
+    from eigenveil.estimators import StreamingPCA
+    from eigenveil.privacy.budget import Budget
+    from eigenveil.privacy.ledger import Ledger
+
+    if data is None and not finish:
+        raise InvalidParameterError("nothing to do: give a file of rows, --finish, or both")
+    if output is not None:
+        require_place(output)
+    account = None if ledger is None else Ledger(ledger)
+    budget = Budget(**stated_budget(ctx)).as_dict()
+    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+    pca = StreamingPCA(k, **options, state=state, ledger=account)
+    beware(budget)
+    with accounted(account):
+        if data is not None:
+            with watched(open_table(data, columns), count_is_public=True) as rows:
+                pca.partial_fit(rows, batch=batch)
+        if finish:
+            pca.finish()
+        lost = f", {pca.n_lost_} lost with a call that was cut off" if pca.n_lost_ else ""
+        click.echo(
+            f"stream       {pca.n_samples_} rows used, {pca.n_buffered_} wait{lost}", err=as_json
+        )
+        if output is None:
+            return
+        if not hasattr(pca, "release_"):
+            raise InvalidParameterError("no batch is full yet, so there is nothing to release")
+        pca.release_.save(output)
+        tell(pca.release_, output, account, None, as_json=as_json)

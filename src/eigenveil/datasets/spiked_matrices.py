@@ -1,0 +1,122 @@
+r"""Records about a few leading directions: the spiked models of the one-pass papers.
+
+Sources: Düngler, Sanyal [kPCA], Appendix F.1 (`SpikedSigns` for k = 1, `SpikedMatrices` for k > 1),
+and the Gaussian model of section 4 there and of Cai, Xia, Zha 2024 (`SpikedGaussian`):
+
+* signs: x = +-lambda v + z, so that the leading eigenvalue of E[xx'] is lambda^2 + sigma^2;
+* matrices: A = V L V' + zz', whose leading part is the same in all records;
+* Gaussian: x = V L^(1/2) g + z, with g standard normal;
+
+z of independent N(0, sigma^2), V a random basis. All are drawn chunk by chunk, and drawn again, the
+same, every time they are read.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidParameterError
+
+__all__ = ["SpikedChunk", "SpikedGaussian", "SpikedMatrices", "SpikedSigns"]
+
+_CHUNK = 4096  # records
+_OWN = 6  # first word of all seeds: a start drawn from the same seed must not be the basis
+
+
+@dataclass(frozen=True, eq=False)
+class SpikedChunk:
+    """Some matrices V L V' + zz', none of which is formed."""
+
+    basis: NDArray[np.float64]
+    spikes: NDArray[np.float64]
+    noise: NDArray[np.float64]  # z, one row for each record
+
+    def __len__(self) -> int:
+        return len(self.noise)
+
+    def __getitem__(self, which: slice) -> "SpikedChunk":
+        return SpikedChunk(self.basis, self.spikes, self.noise[which])
+
+    def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Products with the columns of a (d, p) array: (len, d, p)."""
+        products = self.noise[:, :, None] * (self.noise @ columns)[:, None, :]
+        products += (self.basis * self.spikes) @ (self.basis.T @ columns)
+        return products
+
+    def diagonals(self) -> NDArray[np.float64]:
+        """Of the matrices, one row for each."""
+        return np.asarray(self.basis**2 @ self.spikes + self.noise**2)
+
+    def total(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of the matrices with the weights."""
+        leading = (self.basis * self.spikes) @ self.basis.T
+        return np.asarray(weights.sum() * leading + (self.noise.T * weights) @ self.noise)
+
+
+@dataclass(frozen=True)
+class _Spiked(ABC):
+    """``n`` records in ``d`` dimensions; ``spikes`` are lambda_1 and so on, ``noise`` is sigma."""
+
+    n: int
+    d: int
+    spikes: tuple[float, ...]
+    noise: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if min(self.n, self.d) < 1 or not 1 <= len(self.spikes) <= self.d:
+            raise InvalidParameterError("n and d must be positive, with 1 to d spikes")
+        if min(self.spikes) <= 0 or self.noise < 0:
+            raise InvalidParameterError("spikes must be positive and noise must not be negative")
+
+    @cached_property
+    def basis(self) -> NDArray[np.float64]:
+        """V, the true subspace: an array of shape (d, k)."""
+        generator = np.random.default_rng([_OWN, self.seed])
+        return np.linalg.qr(generator.standard_normal((self.d, len(self.spikes))))[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        for index, start in enumerate(range(0, self.n, _CHUNK)):
+            generator = np.random.default_rng([_OWN, self.seed, 1 + index])
+            yield self._chunk(min(_CHUNK, self.n - start), generator)
+
+    @abstractmethod
+    def _chunk(self, size: int, generator: np.random.Generator) -> Any:
+        """Some records."""
+
+    def _noise(self, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        return self.noise * generator.standard_normal((size, self.d))
+
+
+class SpikedMatrices(_Spiked):
+    """Chunks of matrices V L V' + zz', for `MatrixSource`."""
+
+    def _chunk(self, size: int, generator: np.random.Generator) -> SpikedChunk:
+        return SpikedChunk(self.basis, np.array(self.spikes), self._noise(size, generator))
+
+
+class SpikedSigns(_Spiked):
+    """Chunks of rows at random signs of one vector of length lambda, and noise."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.spikes) != 1:
+            raise InvalidParameterError("signs have one spike: take SpikedMatrices for more")
+
+    def _chunk(self, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        signs = generator.choice([-1.0, 1.0], size)
+        rows = np.outer(signs * self.spikes[0], self.basis[:, 0])
+        return rows + self._noise(size, generator)
+
+
+class SpikedGaussian(_Spiked):
+    """Chunks of normal rows with covariance V L V' + sigma^2 I."""
+
+    def _chunk(self, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        scores = generator.standard_normal((size, len(self.spikes))) * np.sqrt(self.spikes)
+        return np.asarray(scores @ self.basis.T + self._noise(size, generator))

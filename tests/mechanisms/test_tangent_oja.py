@@ -1,0 +1,150 @@
+"""TangentOja: when tangent steps begin, what they leave alone, and what they gain."""
+
+import math
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from eigenveil.data import Clip, open_rows
+from eigenveil.data.source import Batch
+from eigenveil.data.updates import View
+from eigenveil.mechanisms import AdaptiveOja, TangentOja
+from eigenveil.mechanisms.pca.one_pass import Iterate
+from tests.mechanisms.test_adaptive_oja import tape
+
+CLIP = Clip(row_norm=1.0)
+UNIT = Clip(row_norm=1.0, normalise=True)
+D, K = 30, 2
+BASIS = np.eye(D)[:, :K]
+
+
+def spiked(n, seed=0):
+    """Two strong directions of their own, in noise."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, D))
+    rows[:, :K] *= np.array([20.0, 12.0])
+    return rows
+
+
+class Watched(TangentOja):
+    """Remembers what its steps look at."""
+
+    seen: ClassVar[list[View]] = []
+
+    def view(self, iterate):
+        view = TangentOja.view(self, iterate)
+        self.seen.append(view)
+        return view
+
+
+def test_tangent_steps_begin_when_the_basis_is_narrowed_and_never_end():
+    mechanism = Watched.build(1.0, K, batch_size=2000)
+    Watched.seen.clear()
+    found = mechanism.run(open_rows(spiked(20_000)), UNIT, tape(mechanism))
+    tangent = [view.tangent for view in Watched.seen]
+    assert len(tangent) == 10
+    assert tangent == sorted(tangent)
+    assert 2 <= sum(tangent) <= 8
+    for view in Watched.seen:
+        assert view.k == (K if view.tangent else mechanism.width(D))
+        assert (view.centre is None) == view.tangent
+    assert np.sum((found.components @ BASIS) ** 2) > K - 0.02
+
+
+def test_a_basis_that_was_never_wider_is_not_narrowed():
+    """All columns are components: there is nothing across."""
+    mechanism = TangentOja.build(1.0, 3)
+    assert not mechanism.view(Iterate(np.eye(3), np.eye(3))).tangent
+    mechanism = TangentOja.build(1.0, K)
+    assert mechanism.view(Iterate(BASIS, BASIS)).tangent
+    wide = np.eye(D)[:, : mechanism.width(D)]
+    assert not mechanism.view(Iterate(wide, wide)).tangent
+
+
+def inside_and_across(n, across):
+    """Rows that vary much along the basis, and by ``across`` beside it."""
+    rng = np.random.default_rng(1)
+    rows = across * rng.standard_normal((n, D)) / math.sqrt(D)
+    rows[:, :K] = np.where(rng.random((n, 1)) < 0.5, [0.7, 0.1], [-0.2, 0.5])
+    return rows
+
+
+def test_values_are_left_alone():
+    """They stay wrong where they were. What lies across, 2e-5 or so, moves them by its square over
+    a gap; noise inside would move them by 1e-7.
+    """
+    mechanism = TangentOja.build(20.0, K)
+    values = np.array([0.9, 0.3])
+    begun = Iterate(BASIS, BASIS * values, trace=1.3, steps=1)
+    batch = Batch(inside_and_across(500, 1e-3), 0)
+    opened = tape(mechanism)
+    after = mechanism.step(begun, batch, CLIP, opened)
+    _, query, noisy = opened.tape[-1]
+    assert np.abs(query.value.to_float() * query.unit)[:K].max() < 1e-5
+    assert 1e-7 < noisy.deviation < 1e-6
+    assert after.values(K) == pytest.approx(values, abs=noisy.deviation / 20)
+    whole = AdaptiveOja.build(20.0, K).step(begun, batch, CLIP, tape(mechanism))
+    assert abs(whole.values(K)[0] - 0.9) > 0.1
+
+
+def test_what_noise_puts_inside_is_taken_out():
+    noise = np.random.default_rng(2).standard_normal((D, K))
+    left = View(BASIS, tangent=True).restored(noise)
+    assert np.abs(left[:K]).max() < 1e-12
+    assert np.array_equal(left[K:], noise[K:])
+
+
+def test_what_varies_inside_adds_no_noise():
+    """A hundredth across: whole steps have the noise of what varies inside."""
+    begun = Iterate(BASIS, BASIS * 0.4, trace=1.0, steps=1)
+    batch = Batch(inside_and_across(2000, 0.01), 0)
+    tangent, whole = (
+        kind.build(1.0, K).step(begun, batch, CLIP, tape(kind.build(1.0, K))).noise_variance
+        for kind in (TangentOja, AdaptiveOja)
+    )
+    assert math.sqrt(tangent) < math.sqrt(whole) / 20
+
+
+# Narrowing, which all one-pass methods share
+
+
+def turned(angle):
+    """The second direction turned towards the third."""
+    basis = np.eye(D)[:, :10]
+    cosine, sine = math.cos(angle), math.sin(angle)
+    basis[1:3, 1:3] = [[cosine, -sine], [sine, cosine]]
+    return basis
+
+
+def considered(angle=0.1, grown=1.0, variance=1e-8):
+    """Ten columns for two components after a step that turned and stretched them."""
+    values = np.array([0.5, 0.3, *np.full(8, 1e-3)])
+    before = Iterate(turned(0.0), turned(0.0) * values, trace=1.0, steps=2, noise_variance=1e-8)
+    values[1] *= grown
+    after = replace(
+        before, basis=turned(angle), image=turned(angle) * values, steps=3, noise_variance=variance
+    )
+    return TangentOja.build(1.0, K)._considered(before, replace(after, doubt=1e-8))
+
+
+def test_columns_are_given_up_once_directions_and_values_stand_still():
+    kept = considered()
+    assert kept.basis.shape == kept.image.shape == (D, K)
+    assert kept.basis == pytest.approx(turned(0.1)[:, :K])
+    assert considered(angle=0.4).basis.shape == (D, 10)  # cosine 0.92
+    assert considered(grown=1.6).basis.shape == (D, 10)
+    assert considered(variance=1e-2).basis.shape == (D, 10)
+
+
+def test_what_was_seen_along_other_directions_is_forgotten():
+    assert math.isinf(considered(angle=0.8).doubt)  # cosine 0.7
+    assert considered(angle=0.4).doubt == 1e-8
+
+
+def test_a_first_step_has_nothing_to_stand_still_beside():
+    wide = turned(0.0)
+    before = Iterate(wide, np.zeros_like(wide), trace=1.0)
+    after = Iterate(wide, wide * 0.1, trace=1.0, steps=1, noise_variance=1e-9, doubt=1e-9)
+    assert TangentOja.build(1.0, K)._considered(before, after) is after
