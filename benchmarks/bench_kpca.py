@@ -310,14 +310,10 @@ BASE = Cell(n=50_000, d=100, k=5, gap=0.5, noise=0.1)
 GRID = [
     BASE,
     *[replace(BASE, d=d) for d in (50, 200)],
-    *[replace(BASE, gap=gap) for gap in (0.2, 1.0)],
+    replace(BASE, gap=0.2),
     *[replace(BASE, noise=noise) for noise in (0.03, 0.3)],
-    *[replace(BASE, n=n) for n in (20_000, 150_000)],
-    replace(BASE, k=2),
-    replace(BASE, k=10),
+    replace(BASE, n=20_000),
     replace(BASE, k=1),
-    replace(BASE, k=1, noise=0.3),
-    replace(BASE, n=20_000, d=200, k=1),
 ]
 
 
@@ -341,12 +337,9 @@ RIVALS = (
     "oja",
 )
 SCHEDULED = [
-    BASE,
-    replace(BASE, d=50),
-    replace(BASE, noise=0.03),
+    replace(BASE, n=20_000, d=50),
     replace(BASE, n=20_000, d=50, k=2, gap=0.2),
-    replace(BASE, k=1),
-    replace(BASE, k=1, noise=0.3),
+    replace(BASE, n=20_000, d=50, k=1),
 ]
 
 
