@@ -1091,6 +1091,7 @@ TABLE = [
         **ONE_PASS,
         query=_updates(DIRECTIONS),
         run=_one_pass(DIRECTIONS),
+        trials=500,
         shows=False,
     ),
     _case(
@@ -1109,6 +1110,7 @@ TABLE = [
         **ONE_PASS,
         query=_updates(CLIP),
         run=_one_pass(CLIP),
+        trials=500,
         shows=False,
     ),
     *(
