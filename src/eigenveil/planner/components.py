@@ -140,7 +140,7 @@ ONE_PASS = ("oja", "adaptive-oja", "tangent-oja")
 # Unit rows, n = 300,000, d = 10, epsilon = 4, a strong direction: `oja` lost 3e-6 of the variance,
 # `shuffled-oja` 4e-4, `dp-pca` 7e-4; n = 400,000, two of them: 2e-6 and `deflation` 8e-3.
 _UNPREDICTED = {
-    "power": "is not predicted: 'spherical' has less error wherever both can serve",
+    "power": "is not predicted: its error is about that of 'spherical', which reads rows once",
     "deflation": "is not predicted: 'oja' needs fewer rows and lost a thousandth as much",
     "dp-pca": "is not predicted: 'oja' needs fewer rows and lost a hundredth as much",
     "shuffled-oja": "is not predicted: 'oja' lost a hundredth as much wherever both were tried",

@@ -6,7 +6,8 @@ Source: Hardt, Price 2014, *The Noisy Power Method*; record-level noise as in Ni
           \qquad \mu^2 = \sum_l \mu_l^2
 
 Nothing of the size d x d is formed, and the numerics are exact. Where such a matrix can be formed,
-or lazy noise is good enough, `spherical` has less error. Proof: docs/proofs/power.md.
+or lazy noise is good enough, `spherical` has about the same error in one read.
+Proof: docs/proofs/power.md.
 
 Differences from the source
 ---------------------------
