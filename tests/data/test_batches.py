@@ -12,6 +12,7 @@ from eigenveil.data.source import (
     ArraySource,
     Batch,
     IterableSource,
+    PairedSource,
     ScaledSource,
     ShuffledBatch,
     records_of,
@@ -185,3 +186,22 @@ def test_a_chunk_of_another_width_is_refused():
 def test_an_empty_table_has_no_batch():
     assert taken(ArraySource(np.empty((0, 3))), [5]) == [None]
     assert taken(MatrixSource([], 3), [5]) == [None]
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray, lambda rows: np.repeat(rows, 2, 1)[:, ::2]])
+def test_rows_are_gathered_from_any_layout(layout):
+    rows = np.arange(60.0).reshape(20, 3)
+    order = np.random.default_rng(0).permutation(20)
+    source = shuffled(open_rows(layout(rows)), lambda n: order, lambda chunk: None)
+    assert np.array_equal(np.concatenate([np.array(c) for c in source.chunks()]), rows[order])
+
+
+def test_pairs_come_in_a_random_order():
+    """Sorted by their first row, batches of a sorted table would be sorted too."""
+    rng = np.random.default_rng(0)
+    rows = np.arange(2000.0)[:, None]
+    pairs = PairedSource(open_rows(rows), Adjacency.REPLACE_ONE, rng.permutation)
+    mixed = shuffled(pairs, rng.permutation, lambda chunk: None)
+    before, after = (np.concatenate(list(source.chunks()))[:, 0] for source in (pairs, mixed))
+    assert np.array_equal(np.sort(before), np.sort(after))
+    assert not np.array_equal(before, after)

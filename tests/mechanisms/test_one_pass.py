@@ -260,3 +260,33 @@ def test_neighbours_with_another_number_of_rows_are_refused(tmp_path):
     with pytest.raises(UnsupportedNotionError, match="replace-one"):
         mechanism.run(open_rows(np.ones((500, 3))), UNIT, opened)
     assert ledger.entries == ()
+
+
+# What earlier batches are worth
+
+
+def faint(n, seed):
+    rows = np.random.default_rng(seed).standard_normal((n, 40))
+    rows[:, 0] *= 2.5
+    return rows
+
+
+def test_batches_of_one_size_add_up():
+    """None of them shows the direction by itself."""
+    mechanism = PrivateOja(mu=0.25, n_components=1, batch_size=300)
+    found = mechanism.run(open_rows(faint(30_000, 0)), UNIT, gate(mechanism, 0))
+    assert found.components[0, 0] ** 2 > 0.9
+    alone = PrivateOja(mu=0.25, n_components=1, batch_size=300)
+    found = alone.run(open_rows(faint(300, 0)), UNIT, gate(alone, 0))
+    assert found.components[0, 0] ** 2 < 0.8
+
+
+def test_one_more_record_does_no_harm():
+    mechanism = PrivateOja(mu=0.5, n_components=1)
+    whole = mechanism.first_batch(40) * 15  # four batches of a stream
+    rows = faint(whole + 1, 1)
+    shown = [
+        mechanism.run(IterableSource(iter([rows[:n]])), UNIT, gate(mechanism, 0)).components[0, 0]
+        for n in (whole, whole + 1)
+    ]
+    assert min(np.square(shown)) > 0.8

@@ -399,8 +399,12 @@ class ShuffledSource:
         held = np.empty((min(size, len(self)), self.n_columns), dtype=self._rows.dtype)
         for start in range(0, len(self), size):
             places = self._order[start : start + size]
-            # Its own mode, "raise", would copy what it writes; no place is out of range.
-            yield np.take(self._rows, places, axis=0, out=held[: len(places)], mode="clip")
+            if self._rows.flags.c_contiguous:
+                # Its own mode, "raise", would copy what it writes; no place is out of range.
+                yield np.take(self._rows, places, axis=0, out=held[: len(places)], mode="clip")
+            else:  # of which it would copy all rows first
+                held[: len(places)] = self._rows[places]
+                yield held[: len(places)]
 
     def gathered(self) -> NDArray[Any]:
         """All rows at once."""
@@ -451,6 +455,8 @@ def shuffled(
     """
     if isinstance(source, ScaledSource):
         return source.over(shuffled(source.base, order, check))
+    if isinstance(source, PairedSource):  # of rows that were checked
+        return source.reordered(order)
     if source.rereadable:
         for chunk in tables(source):
             check(chunk)
@@ -518,6 +524,12 @@ class PairedSource:
         half = self.unpaired // 2
         self._pairs = np.sort(order(self.unpaired)[: 2 * half].reshape(2, half), axis=0).T
         self._pairs = self._pairs[np.argsort(self._pairs[:, 0])]  # read in the order of memory
+
+    def reordered(self, order: Callable[[int], NDArray[np.intp]]) -> "PairedSource":
+        """The same pairs in a random order: batches of the order of memory would be sorted."""
+        other = copy(self)
+        other._pairs = self._pairs[order(len(self._pairs))]
+        return other
 
     def chunks(self) -> Iterator[NDArray[np.float64]]:
         """Differences in chunks; halved, so that none overflows."""

@@ -611,7 +611,8 @@ class PrivatePCA(ComponentEstimator):
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
         self._planned = plan = self._plan(asked)
         rows = asked.source.base if isinstance(asked.source, ScaledSource) else asked.source
-        self._in_order = asked.family.batches and not isinstance(rows, ArraySource)
+        taken = isinstance(rows, ArraySource) or plan.centring == "paired"  # held in memory
+        self._in_order = asked.family.batches and not taken
         whole = strength(asked.budget, Pure if asked.pure else Gaussian, asked.mechanism)
         if plan.variances and plan.too_few(Allowance(whole, asked.pure)):
             raise InvalidParameterError(

@@ -35,7 +35,7 @@ from eigenveil.release import storage
 __all__ = ["FEWEST_COMPARED", "Stream", "digest", "locked"]
 
 FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
-_FORMAT = "eigenveil-stream/1"  # another one where Iterate has other fields
+_FORMAT = "eigenveil-stream/2"  # another one where Iterate has other fields
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
@@ -200,7 +200,7 @@ class Stream:
             later = document["format"] != _FORMAT
             with np.load(io.BytesIO(content["arrays.npz"]), allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
-            iterate = _iterate(arrays)
+            iterate = None if later else _iterate(arrays)
             noted = {} if later else {name: document[name] for name in _NOTED}
             waiting = [] if later else _waiting(path, document["rows"], document["spent"])
         except (OSError, ValueError, KeyError, TypeError, EOFError, VerificationError):

@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -270,7 +270,7 @@ class StreamingPCA(ComponentEstimator):
 
         A table in memory is taken in a random order, so that it does not matter how it is sorted.
         """
-        with self._renewed(), self._opened(afresh=True) as stream:
+        with self._opened(afresh=True) as stream:
             self._feed(stream, X, None, whole=True)
             self._finish(stream)
         return self
@@ -319,7 +319,8 @@ class StreamingPCA(ComponentEstimator):
             if not busy.acquire(blocking=False):
                 raise StateError("this stream is in use by another thread: call again when it ends")
             try:
-                yield self._checked(None if afresh else vars(self).get("_stream"))
+                with self._renewed() if afresh else nullcontext():
+                    yield self._checked(None if afresh else vars(self).get("_stream"))
             finally:
                 busy.release()
             return
@@ -337,7 +338,8 @@ class StreamingPCA(ComponentEstimator):
                     f"{path.name} holds a stream, and fit starts afresh: go on with partial_fit, "
                     "or choose another state"
                 )
-            yield self._checked(Stream.load(path) if there else None)
+            with self._renewed() if afresh else nullcontext():
+                yield self._checked(Stream.load(path) if there else None)
 
     def _checked(self, stream: Stream | None) -> Stream:
         """The stream of these parameters, new if there is none."""
@@ -608,6 +610,8 @@ class StreamingPCA(ComponentEstimator):
         settings = self._settings(outcome, noisy.noise_scale, None, unit=unit, error=error)
         matrix_floor = noisy.floor * unit
         self.noise_floor_ = without_law(matrix_floor, error, plan.d)
+        if plan.stated.clip.normalise:  # shares end at 1
+            self.noise_floor_ = max(matrix_floor, min(1.0, self.noise_floor_))
         self.distinguishable_ = standing_out(
             positive * unit, self.reliability_, (matrix_floor, self.noise_floor_), error
         )

@@ -51,6 +51,7 @@ _GROWTH = 2  # of batches
 _EARLIER = 3  # of a table whose end is known, one record in so many comes before the last batch
 _FORGET = 2.0  # over the number of steps, by which the weight of earlier ones falls
 _TURNING, _STILL = 0.8, 0.95  # smallest cosine of leading directions with those before
+_DOUBT = 4.0  # times what noise alone gives, where they turn
 _SAME, _CLEAR = 0.3, 0.9  # change of values, and reliability, of directions that stand still
 _TRACE_SHARE = 0.02  # of mu^2, where rows have no known length
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
@@ -288,7 +289,8 @@ class OnePass(ABC):
             return after
         cosine = np.linalg.svd(before.basis[:, :k].T @ after.basis[:, :k], compute_uv=False)[-1]
         if cosine < _TURNING:
-            return replace(after, doubt=math.inf)
+            # The next batch is larger, or else it has to add up with those before.
+            return replace(after, doubt=_DOUBT * after.doubt) if self.batch_size is None else after
         values = after.values(k)
         same = np.abs(before.values(k) - values) <= _SAME * np.abs(values)
         clear = after.components(k).reliability.min() > _CLEAR
