@@ -1,0 +1,1 @@
+"""Components and covariances of tables whose owners never pool them."""
