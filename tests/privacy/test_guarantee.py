@@ -1,3 +1,4 @@
+import json
 import math
 import re
 from fractions import Fraction
@@ -10,8 +11,14 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.adjacency import GROUP, Adjacency, Unit
 from eigenveil.privacy.budget import Budget, stated
-from eigenveil.privacy.cost import Gaussian, Pure
-from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
+from eigenveil.privacy.cost import Composed, Gaussian, Pure
+from eigenveil.privacy.guarantee import (
+    Guarantee,
+    Kind,
+    Numerics,
+    guarantee_from_dict,
+    guarantee_to_dict,
+)
 
 
 def guarantee(**changes):
@@ -147,3 +154,64 @@ def test_the_smallest_promises_are_not_said_to_be_nothing():
     for epsilon in (1e-16, 1e-90):
         said = guarantee(budget=Budget(epsilon=epsilon), cost=Pure(epsilon)).sentence()
         assert f"by more than e^{epsilon:g} (epsilon = {epsilon:g})" in said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"budget": Budget(rho=0.1), "ledger": "entry 3", "simulated": True},
+        {"budget": Budget(epsilon=2.0), "cost": Composed((Pure(1.0), Pure(0.5))), "bounds": ()},
+        {"kind": Kind.MODEL_BASED, "assumption": "rows are Gaussian", "protects": GROUP},
+        {"numerics": Numerics.IDEALISED, "protects": PATIENTS, "adjacency": Adjacency.ADD_REMOVE},
+    ],
+)
+def test_a_guarantee_survives_json(changes):
+    promise = guarantee(**changes)
+    document = json.loads(json.dumps(guarantee_to_dict(promise)))
+    assert guarantee_from_dict(document) == promise
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"budget": {"epsilon": 0.1, "delta": 1e-6}},  # less than what was spent
+        {"budget": {"epsilon": "1"}},
+        {"budget": []},
+        {"cost": {"kind": "gaussian", "mu": 10**400}},
+        {"cost": {"kind": "gaussian", "mu": 0.2, "sigma": 1}},
+        {"cost": {"kind": "composed", "parts": [], "also": 1}},
+        {"cost": {"kind": ["gaussian"], "mu": 0.2}},
+        {"adjacency": "neighbours"},
+        {"bounds": "rows"},
+        {"bounds": [1]},
+        {"bounds": None},
+        {"kind": "model-based"},
+        {"simulated": 0},
+        {"ledger": 0},
+        {"ledger": ["entry"]},
+        {"assumption": "rows are Gaussian"},
+        {"unit": "one column"},
+        {"unit": []},
+        {"unit_column": "patient"},
+        {"unit": "all rows of one person"},
+        {"unit": "all rows of one person", "unit_column": 3},
+        {"unit_column": None},
+        {"sentence": "all is well"},
+    ],
+    ids=str,
+)
+def test_what_is_no_guarantee_is_refused(change):
+    document = guarantee_to_dict(guarantee())
+    guarantee_from_dict(document)
+    with pytest.raises(InvalidParameterError, match="not a guarantee"):
+        guarantee_from_dict(document | change)
+    for name in change.keys() & document.keys():
+        with pytest.raises(InvalidParameterError, match="not a guarantee"):
+            guarantee_from_dict({k: v for k, v in document.items() if k != name})
+
+
+@pytest.mark.parametrize("document", [None, [], "guarantee", 1, {}])
+def test_what_is_no_object_is_no_guarantee(document):
+    with pytest.raises(InvalidParameterError, match="not a guarantee"):
+        guarantee_from_dict(document)

@@ -3,14 +3,22 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.accounting import delta_of, epsilon_of, fits, native
-from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget, stated
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
 
-__all__ = ["SIMULATION", "Guarantee", "Kind", "Numerics"]
+__all__ = [
+    "SIMULATION",
+    "Guarantee",
+    "Kind",
+    "Numerics",
+    "guarantee_from_dict",
+    "guarantee_to_dict",
+]
 
 
 class Kind(StrEnum):
@@ -66,6 +74,7 @@ SIMULATION = (
     "Simulation, not private: the noise came from a seed and can be removed. With the operating "
     "system's randomness the promise would be as follows."
 )
+_UNITS = {"one row": ROW, "all rows of one group": GROUP}
 _PLAIN = 1e-6  # an epsilon below which e^epsilon has too many zeros to be read
 _EXAMPLE_DELTA = 1e-6  # at which a rho is also stated as an epsilon
 
@@ -177,3 +186,48 @@ def _factor(epsilon: float) -> str:
     places = 2 - math.floor(math.log10(math.expm1(epsilon)))
     rounded = math.ceil(math.exp(epsilon) * 10**places) / 10**places
     return f"a factor of {rounded:.{max(places, 0)}f}"
+
+
+def guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:
+    """A JSON-ready form of the fields, without the sentence that follows from them."""
+    column = guarantee.protects.column
+    return {
+        "unit": guarantee.unit,
+        "adjacency": guarantee.adjacency.value,
+        "budget": guarantee.budget.as_dict(),
+        "cost": cost_to_dict(guarantee.cost),
+        "kind": guarantee.kind.value,
+        "numerics": guarantee.numerics.value,
+        "simulated": guarantee.simulated,
+        "bounds": list(guarantee.bounds),
+        "ledger": guarantee.ledger,
+        "assumption": guarantee.assumption,
+        **({"unit_column": column} if column is not None else {}),
+    }
+
+
+def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
+    """The inverse of `guarantee_to_dict`, of it alone: a form from elsewhere may hold anything."""
+    try:
+        column = document.get("unit_column")
+        found = Guarantee(
+            budget=Budget(**document["budget"]),
+            cost=cost_from_dict(document["cost"]),
+            adjacency=Adjacency(document["adjacency"]),
+            bounds=tuple(document["bounds"]),
+            kind=Kind(document["kind"]),
+            numerics=Numerics(document["numerics"]),
+            simulated=document["simulated"],
+            ledger=document["ledger"],
+            assumption=document["assumption"],
+            protects=_UNITS[document["unit"]] if column is None else Unit("person", column),
+        )
+        optional = (found.ledger, found.assumption, column)
+        words = (*found.bounds, *(text for text in optional if text is not None))
+        plain = all(isinstance(text, str) for text in words) and isinstance(found.simulated, bool)
+        if plain and guarantee_to_dict(found) == document:
+            return found
+    # InvalidParameterError is the usual one.
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        pass
+    raise InvalidParameterError("not a guarantee that this version can state")

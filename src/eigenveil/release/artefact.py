@@ -21,10 +21,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.source import open_rows, tables
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
-from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import cost_from_dict, cost_to_dict
-from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
+from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict, guarantee_to_dict
 from eigenveil.release import schema, storage
 from eigenveil.release.page import promise, render
 from eigenveil.release.projection import Projection
@@ -80,28 +77,13 @@ class Release:
 
     def as_dict(self) -> dict[str, Any]:
         """The content of ``release.json``."""
-        stated = self.guarantee
-        column = stated.protects.column
         return {
             "schema": schema.NAME,
             "library": self.library,
             "created": self.created,
             "kind": self.kind,
             "mechanism": self.mechanism,
-            "guarantee": {
-                "unit": stated.unit,
-                "adjacency": stated.adjacency.value,
-                "budget": stated.budget.as_dict(),
-                "cost": cost_to_dict(stated.cost),
-                "kind": stated.kind.value,
-                "numerics": stated.numerics.value,
-                "simulated": stated.simulated,
-                "bounds": list(stated.bounds),
-                "ledger": stated.ledger,
-                "assumption": stated.assumption,
-                "sentence": stated.sentence(),
-                **({"unit_column": column} if column is not None else {}),
-            },
+            "guarantee": _promise(self.guarantee),
             "settings": dict(self.settings),
             "arrays": {
                 name: {"dtype": str(array.dtype), "shape": list(array.shape)}
@@ -365,29 +347,19 @@ def _document(data: bytes) -> Any:
     return document
 
 
+def _promise(guarantee: Guarantee) -> dict[str, Any]:
+    """A guarantee with its sentence; the column of persons comes last, as it ever did."""
+    fields = guarantee_to_dict(guarantee)
+    column = {name: fields.pop(name) for name in ("unit_column",) if name in fields}
+    return {**fields, "sentence": guarantee.sentence(), **column}
+
+
 def _guarantee(document: dict[str, Any]) -> Guarantee:
+    fields = {name: value for name, value in document.items() if name != "sentence"}
     try:
-        return Guarantee(
-            budget=Budget(**document["budget"]),
-            cost=cost_from_dict(document["cost"]),
-            adjacency=Adjacency(document["adjacency"]),
-            bounds=tuple(document["bounds"]),
-            kind=Kind(document["kind"]),
-            numerics=Numerics(document["numerics"]),
-            simulated=document["simulated"],
-            ledger=document["ledger"],
-            assumption=document["assumption"],
-            protects=_protects(document["unit"], document.get("unit_column")),
-        )
-    except (ValueError, TypeError, OverflowError):  # InvalidParameterError is the usual one
+        return guarantee_from_dict(fields)
+    except InvalidParameterError:
         raise VerificationError("release.json states an impossible guarantee") from None
-
-
-def _protects(words: str, column: str | None) -> Unit:
-    """The unit behind its words, of which the schema allows three."""
-    if column is not None:
-        return Unit("person", column)
-    return {"one row": ROW, "all rows of one group": GROUP}.get(words) or Unit("person")
 
 
 def _arrays(data: bytes) -> dict[str, NDArray[np.float64]]:
