@@ -12,6 +12,7 @@ __all__ = [
     "LedgerError",
     "MissingExtraError",
     "NothingFoundError",
+    "QuorumLostError",
     "StateError",
     "UnsupportedNotionError",
     "VerificationError",
@@ -80,6 +81,12 @@ class StateError(EigenveilError):
     """The state of a stream is damaged, in use, or of another stream."""
 
     exit_code = 3
+
+
+class QuorumLostError(EigenveilError):
+    """Too few owners of a federation answered; what the others released is kept."""
+
+    exit_code = 6
 
 
 class VerificationError(EigenveilError):

@@ -2,7 +2,7 @@
 
 import json
 import struct
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,14 @@ MESSAGES: list[Message] = [
     BasisQuestion(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST),
     BasisAnswer(**PUBLIC, owner="north", share=0.25, guarantee={"kind": "x"}, basis=BASIS),
     ValuesQuestion(**PUBLIC, basis=BASIS),
-    ValuesAnswer(**PUBLIC, owner="north", guarantee={}, matrix=MATRIX, centre=np.arange(3.0)),
+    ValuesAnswer(
+        **PUBLIC,
+        owner="north",
+        noise_scale=0.1,
+        guarantee={},
+        matrix=MATRIX,
+        centre=np.arange(3.0),
+    ),
 ]
 
 
@@ -179,8 +186,9 @@ def test_a_basis_is_kept_repaired_or_refused() -> None:
 
 def test_a_matrix_of_values_is_symmetric() -> None:
     skew = MATRIX + np.triu(np.ones((3, 3)), 1)
+    right = decode(encode(MESSAGES[5]), ValuesAnswer)
     with pytest.raises(ProtocolError):
-        ValuesAnswer(**PUBLIC, owner="north", guarantee={}, matrix=skew, centre=np.zeros(3))
+        replace(right, matrix=skew)
 
 
 @settings(max_examples=300, deadline=None)
@@ -206,4 +214,5 @@ def test_names_are_safe_in_files_and_logs() -> None:
 
 def test_columns_are_told_apart_by_names_and_order() -> None:
     names = (["a", "b"], ["b", "a"], ["a,b"], ["a", "b", ""], [], None)
-    assert len({columns_digest(n) for n in names}) == len(names)
+    digests = {columns_digest(n) for n in names} | {columns_digest(["a", "b"], [1.0, 2.0])}
+    assert len(digests) == len(names) + 1

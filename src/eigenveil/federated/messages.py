@@ -78,8 +78,8 @@ class Code(StrEnum):
     CONTRADICTION = "contradiction"
     LATE = "late"
     LOST = "lost"
+    MECHANISM = "mechanism"
     NO_ANSWER = "no-answer"
-    TWICE = "twice"
     UNKNOWN = "unknown"
 
     @property
@@ -107,8 +107,8 @@ _EXPLANATIONS = {
     Code.CONTRADICTION: "it says something else than when it joined",
     Code.LATE: "its answer came after the deadline",
     Code.LOST: "the connection to it was lost",
+    Code.MECHANISM: "no error can be predicted for its mechanism, so it has no weight",
     Code.NO_ANSWER: "it did not answer in time",
-    Code.TWICE: "two nodes use its name",
     Code.UNKNOWN: "nobody of its name is expected",
 }
 
@@ -118,18 +118,20 @@ class ProtocolError(EigenveilError):
 
     exit_code = 3
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, owner: str | None = None) -> None:
         super().__init__(f"a message was refused ({code}): {code.explanation}")
         self.code = code
+        self.owner = owner  # who refused, where somebody did
 
 
-def columns_digest(names: Iterable[str] | None) -> str:
-    """One hash for the names of the columns in their order; that of nothing where there are none.
+def columns_digest(names: Iterable[str] | None, scale: Iterable[float] | None = None) -> str:
+    """One hash for what is agreed on the columns: their names in order, what they are divided by.
 
-    The names are part of the public agreement, not of the records.
+    Both are public, and may be left out.
     """
     listed = None if names is None else [str(name) for name in names]
-    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+    scales = None if scale is None else [float(number).hex() for number in scale]
+    return hashlib.sha256(json.dumps([listed, scales]).encode()).hexdigest()
 
 
 def check_name(what: str, name: object) -> str:
@@ -258,6 +260,7 @@ class ValuesAnswer(Message):
 
     kind: ClassVar[str] = "values-answer"
     owner: str
+    noise_scale: float  # standard deviation on the diagonal of the matrix
     guarantee: Mapping[str, Any]
     matrix: Array  # k x k
     centre: Array  # k
@@ -267,7 +270,7 @@ class ValuesAnswer(Message):
         k = self.centre.size
         if self.matrix.shape != (k, k) or self.centre.shape != (k,) or k == 0:
             raise ProtocolError(Code.SHAPE)
-        _require(np.array_equal(self.matrix, self.matrix.T))
+        _require(np.array_equal(self.matrix, self.matrix.T) and self.noise_scale >= 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -332,7 +335,7 @@ def decode(data: bytes, *expected: type[Kind]) -> Kind:
     values |= _arrays({name: header[name] for name in known if name in _ARRAYS}, rest)
     message = kind(**values)
     if isinstance(message, Refusal):
-        raise ProtocolError(message.code)
+        raise ProtocolError(message.code, message.owner)
     assert isinstance(message, expected)  # none but these and refusals are let in
     return message
 

@@ -1,0 +1,127 @@
+"""What the owners of a federation have agreed on before anything is asked; all of it public."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from numbers import Real
+from typing import Any, Literal, get_args
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.federated.messages import check_name
+from eigenveil.privacy.budget import Budget
+
+__all__ = ["Agreement", "Limits", "Weighting"]
+
+Weighting = Literal["predicted", "printed", "equal"]
+
+_LARGEST = 1e100  # of a scale
+_HALF = 0.5  # the largest weight of an owner whose numbers nobody vouches for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The numbers of an owner that the others believe at most; None: whatever it declares."""
+
+    records: int | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.records is not None and not (type(self.records) is int and self.records >= 1):
+            raise InvalidParameterError("records of an owner must be a whole number above 0")
+        # Each alone is checked with an ordinary value of the other.
+        Budget(epsilon=1.0 if self.epsilon is None else self.epsilon, delta=self.delta or 1e-6)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to the owner's word."""
+        return None not in (self.records, self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """What will be asked, of whom, and when it counts.
+
+    Attributes
+    ----------
+    federation : str
+        Its name; an owner answers each round of a name once.
+    owners : mapping of str to Limits
+        Everybody who may take part.
+    n_columns, n_components : int
+        Columns of every table, and directions to find.
+    columns : tuple of str, optional
+        Their names, in this order.
+    scale : tuple of float, optional
+        What every owner divides the columns by.
+    kind : {"pca", "covariance"}
+        What is released at the end: components, or the d x d matrix they stand for.
+    quorum : int
+        How many owners must answer every round.
+    weights : {"predicted", "printed", "equal"}
+        From the error that each owner's mechanism should have, from the formula of [Fed], or none.
+    most_weight : float, optional
+        No owner has more of the whole; by default a half, or all where the limits of every owner
+        are complete.
+    join_seconds, answer_seconds : float
+        How long owners are waited for.
+    simulated : bool
+        Whether answers with seeded noise, which protect nobody, are taken.
+
+    """
+
+    federation: str
+    owners: Mapping[str, Limits]
+    n_columns: int
+    n_components: int
+    columns: tuple[str, ...] | None = None
+    scale: tuple[float, ...] | None = None
+    kind: Literal["pca", "covariance"] = "pca"
+    quorum: int = 2
+    weights: Weighting = "predicted"
+    most_weight: float | None = None
+    join_seconds: float = 600.0
+    answer_seconds: float = 600.0
+    simulated: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("federation", self.federation)
+        for name in self.owners:
+            check_name("owner", name)
+        if not 1 <= self.n_components <= self.n_columns:
+            raise InvalidParameterError("components must lie between 1 and the number of columns")
+        if self.columns is not None and len(self.columns) != self.n_columns:
+            raise InvalidParameterError("give one name for each column")
+        if self.scale is not None and not (
+            len(self.scale) == self.n_columns and all(_between(s, _LARGEST) for s in self.scale)
+        ):
+            raise InvalidParameterError("give one positive scale for each column")
+        if self.kind not in ("pca", "covariance"):
+            raise InvalidParameterError("kind must be 'pca' or 'covariance'")
+        if not 1 <= self.quorum <= len(self.owners):
+            raise InvalidParameterError("the quorum must lie between 1 and the number of owners")
+        if self.weights not in get_args(Weighting):
+            raise InvalidParameterError("weights must be 'predicted', 'printed' or 'equal'")
+        if self.most_weight is not None and not _between(self.most_weight, 1):
+            raise InvalidParameterError("most_weight must lie between 0 and 1")
+        for seconds in (self.join_seconds, self.answer_seconds):
+            if not _between(seconds, math.inf):
+                raise InvalidParameterError("seconds must be positive")
+
+    @property
+    def largest_weight(self) -> float:
+        """That nobody's weight exceeds."""
+        if self.most_weight is not None:
+            return self.most_weight
+        return 1.0 if all(limits.complete for limits in self.owners.values()) else _HALF
+
+    def encode(self) -> bytes:
+        """The same bytes for the same agreement; how long to wait may change in between."""
+        document: dict[str, Any] = asdict(self)
+        del document["join_seconds"], document["answer_seconds"]
+        return json.dumps(document, sort_keys=True).encode()
+
+
+def _between(value: object, most: float) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) <= most

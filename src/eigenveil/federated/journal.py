@@ -1,0 +1,126 @@
+"""What happened in a federation, on the coordinator's disk: enough to go on after a crash.
+
+One SQLite file. Everything in it was released by an owner or is public. An event is committed
+before anything follows from it.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from eigenveil.exceptions import StateError
+from eigenveil.federated.messages import Code
+
+__all__ = ["Event", "Happening", "Journal"]
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS events (
+    number INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    event TEXT NOT NULL,
+    round TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    code TEXT NOT NULL,
+    data BLOB NOT NULL
+) STRICT
+"""
+_FORMAT = 1  # user_version of the file
+
+
+class Happening(StrEnum):
+    """What an event is about."""
+
+    BEGUN = "begun"  # data: the settings
+    JOINED = "joined"  # data: the declaration
+    ASKED = "asked"  # data: the question of a round
+    ANSWERED = "answered"  # data: the answer, which was found good
+    LEFT_OUT = "left-out"
+    CLOSED = "closed"  # a round, with those who had answered
+    RELEASED = "released"  # data: the fingerprint of the release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Event:
+    """One line of the journal."""
+
+    happening: Happening
+    round: str = ""
+    owner: str = ""
+    code: Code | None = None
+    data: bytes = b""
+    at: str = ""
+
+
+class Journal:
+    """Events in their order, in a file or in memory."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        name = ":memory:" if path is None else str(path)
+        try:
+            self._connection = sqlite3.connect(name, isolation_level=None)
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=FULL")
+            (found,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if found not in (0, _FORMAT):
+                raise StateError(f"{name} was written by another version: use a new folder")
+            self._connection.execute(_TABLE)
+            self._connection.execute(f"PRAGMA user_version={_FORMAT}")
+        except sqlite3.Error:
+            raise StateError(f"{name} is no journal that can be written to: use a new folder") from (
+                None
+            )
+
+    @classmethod
+    def read(cls, path: Path) -> list[Event]:
+        """The events of a file that another process may be writing to."""
+        if not path.is_file():
+            raise StateError(f"no journal at {path}: start the server first")
+        try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+                return list(_events(file))
+        except (sqlite3.Error, ValueError):
+            raise StateError(f"{path} is damaged, or no journal") from None
+
+    @property
+    def events(self) -> list[Event]:
+        """All of them, the oldest first."""
+        return list(_events(self._connection))
+
+    def note(self, event: Event) -> None:
+        """Commit one more."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        values = (at, event.happening, event.round, event.owner, event.code or "", event.data)
+        self._connection.execute(
+            "INSERT INTO events (at, event, round, owner, code, data) VALUES (?, ?, ?, ?, ?, ?)",
+            values,
+        )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _events(connection: sqlite3.Connection) -> Iterator[Event]:
+    columns = "at, event, round, owner, code, data"
+    for at, event, name, owner, code, data in connection.execute(
+        f"SELECT {columns} FROM events ORDER BY number"
+    ):
+        yield Event(
+            happening=Happening(event),
+            round=name,
+            owner=owner,
+            code=Code(code) if code else None,
+            data=bytes(data),
+            at=at,
+        )
