@@ -219,9 +219,7 @@ class Coordinator:
                 raise ProtocolError(Code.LATE)
             else:
                 self._check(name, owner, reply)
-                self._note(
-                    Event(happening=Happening.ANSWERED, round=name, owner=owner, data=reply)
-                )
+                self._note(Event(happening=Happening.ANSWERED, round=name, owner=owner, data=reply))
         except ProtocolError as error:
             self._leave_out(name, (name == "join" and error.owner) or owner, error.code)
 
@@ -258,9 +256,13 @@ class Coordinator:
             raise ProtocolError(Code.MALFORMED)
         if (answer.federation, answer.owner) != (declared.federation, owner):
             raise ProtocolError(Code.CONTRADICTION)
-        shape, wanted = (answer.basis.shape, (d, k)) if isinstance(answer, BasisAnswer) else (
-            answer.centre.shape,
-            (k,),
+        shape, wanted = (
+            (answer.basis.shape, (d, k))
+            if isinstance(answer, BasisAnswer)
+            else (
+                answer.centre.shape,
+                (k,),
+            )
         )
         if shape != wanted:
             raise ProtocolError(Code.SHAPE)

@@ -105,7 +105,7 @@ def predicted(
     k: int,
     mechanism: str | Sequence[str] = "spherical",
     *,
-    share: float = 0.5,
+    share: ArrayLike = 0.5,
 ) -> NDArray[np.float64]:
     """Weights of bases, from the error that each owner's worst-case mechanism should have.
 
@@ -117,8 +117,8 @@ def predicted(
         Columns and components.
     mechanism : str or sequence of str
         That of all owners, or of each: a key of `MECHANISMS`.
-    share : float
-        Of mu^2, which buys the bases.
+    share : array-like
+        Of mu^2, which buys the bases; of all owners, or of each.
 
     """
     n, epsilon, delta = _owners(n, epsilon, delta)
@@ -128,12 +128,12 @@ def predicted(
         raise InvalidParameterError(f"the mechanism of each owner must be one of: {known}")
     sampling, noise = _lost(d, k)
     length = np.array([MECHANISMS[name] for name in names])
-    mu_squared = share * _mu(epsilon, delta) ** 2
+    mu_squared = np.asarray(share) * _mu(epsilon, delta) ** 2
     return _shares(1 / (sampling / n + noise / (n * length) ** 2 / mu_squared))
 
 
 def predicted_values(
-    n: ArrayLike, epsilon: ArrayLike, delta: ArrayLike, k: int, *, share: float = 0.5
+    n: ArrayLike, epsilon: ArrayLike, delta: ArrayLike, k: int, *, share: ArrayLike = 0.5
 ) -> NDArray[np.float64]:
     """Weights of k x k matrices from GaussCov on projected rows, from its squared Frobenius error.
 
@@ -144,7 +144,7 @@ def predicted_values(
     values = _decaying(k)
     sampling = _BALL**2 * (1 + float(values @ values))  # normal rows: tr(L)^2 + tr(L^2)
     noise = k * (k + 1)  # s^2 = 2/(n mu)^2 on the diagonal, half of it on k (k - 1) others
-    mu_squared = share * _mu(epsilon, delta) ** 2
+    mu_squared = np.asarray(share) * _mu(epsilon, delta) ** 2
     return _shares(1 / (sampling / n + noise / n**2 / mu_squared))
 
 

@@ -1,0 +1,199 @@
+r"""From the owners' answers to one release: weights, aggregate, model. All of it post-processing.
+
+.. math:: \hat U = \text{top-}k \sum_j w_j U_j U_j', \qquad \hat\Lambda = \sum_j v_j \hat\Lambda_j
+
+The weights come from the numbers that owners declare, as far as the agreement believes them, and
+none exceeds the agreement's largest: an owner that lies about its records or budget gains no more
+than that. The covariance is the one within owners: rows are taken about their own owner's centre.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.federated import weights
+from eigenveil.federated.aggregate import Assembled, assembled, leading_basis
+from eigenveil.federated.agreement import Agreement
+from eigenveil.federated.messages import (
+    BasisAnswer,
+    Code,
+    Declaration,
+    ProtocolError,
+    ValuesAnswer,
+)
+from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
+from eigenveil.release.artefact import OwnerShare, Release
+
+__all__ = ["Contributions", "Weighed", "aggregate", "combine", "promised", "weigh"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Contributions:
+    """What was heard, by owner, and who was left out of which round."""
+
+    declarations: Mapping[str, Declaration]
+    bases: Mapping[str, BasisAnswer]
+    values: Mapping[str, ValuesAnswer]
+    left_out: Mapping[tuple[str, str], Code]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighed:
+    """Weights of some owners, of sum 1, and whose were cut to the largest."""
+
+    shares: Mapping[str, float]
+    cut: tuple[str, ...]
+
+
+def promised(answer: BasisAnswer | ValuesAnswer) -> Guarantee:
+    """The promise that came with an answer, or `ProtocolError`."""
+    try:
+        guarantee = guarantee_from_dict(dict(answer.guarantee))
+    except InvalidParameterError:
+        raise ProtocolError(Code.OUT_OF_RANGE) from None
+    if guarantee.adjacency is not Adjacency.REPLACE_ONE or guarantee.budget.delta is None:
+        raise ProtocolError(Code.OUT_OF_RANGE)
+    return guarantee
+
+
+def weigh(agreed: Agreement, declared: Mapping[str, Declaration], *, values: bool) -> Weighed:
+    """How much each of some owners counts, for its basis or for its values."""
+    numbers = [_believed(agreed, each) for each in declared.values()]
+    n, epsilon, delta = (np.array(column) for column in zip(*numbers, strict=True))
+    d, k = agreed.n_columns, agreed.n_components
+    share = np.array([each.share for each in declared.values()])
+    match agreed.weights:
+        case "equal":
+            wanted = weights.equal(len(n))
+        case "printed":  # of bases; [Fed]'s weights of values need its model
+            wanted = weights.printed(n, epsilon, delta, d, k)
+        case "predicted" if values:
+            wanted = weights.predicted_values(n, epsilon, delta, k, share=1 - share)
+        case "predicted":
+            names = [each.mechanism for each in declared.values()]
+            wanted = weights.predicted(n, epsilon, delta, d, k, names, share=share)
+    shares, cut = weights.capped(wanted, agreed.largest_weight)
+    owners = tuple(declared)
+    return Weighed(
+        dict(zip(owners, shares.tolist(), strict=True)),
+        tuple(owner for owner, was in zip(owners, cut, strict=True) if was),
+    )
+
+
+def _believed(agreed: Agreement, declared: Declaration) -> tuple[float, float, float]:
+    """Records, epsilon and delta, as far as others vouch for them."""
+    limits = agreed.owners[declared.owner]
+    pairs = (
+        (declared.n_records, limits.records),
+        (declared.epsilon, limits.epsilon),
+        (declared.delta, limits.delta),
+    )
+    records, epsilon, delta = (said if most is None else min(said, most) for said, most in pairs)
+    return float(records), float(epsilon), float(delta)
+
+
+def aggregate(agreed: Agreement, heard: Contributions) -> NDArray[np.float64]:
+    """One basis from those that came."""
+    weighed = weigh(agreed, _of(heard.declarations, heard.bases), values=False)
+    bases = [heard.bases[owner].basis for owner in weighed.shares]
+    return leading_basis(bases, np.array(list(weighed.shares.values())), agreed.n_components)
+
+
+def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64]) -> Release:
+    """The release of a federation: an ordinary one, with a guarantee for each owner."""
+    directions = weigh(agreed, _of(heard.declarations, heard.bases), values=False)
+    inside = weigh(agreed, _of(heard.declarations, heard.values), values=True)
+    v = np.array(list(inside.shares.values()))
+    answers = [heard.values[owner] for owner in inside.shares]
+    share = sum(weight * heard.bases[o].share for o, weight in directions.shares.items())
+    pooled = assembled(basis, [answer.matrix for answer in answers], v)
+    scale = np.ones(agreed.n_columns) if agreed.scale is None else np.array(agreed.scale)
+    # What lies beside the basis is nobody's to tell: it has no part in scores.
+    centre = basis @ np.einsum("j,jk->k", v, np.stack([answer.centre for answer in answers]))
+    noise = float(np.sqrt(np.sum((v * [answer.noise_scale for answer in answers]) ** 2)))
+    return Release(
+        kind=agreed.kind,
+        mechanism="federated",
+        owners=tuple(_owner(heard, o, directions, inside) for o in directions.shares),
+        settings=_settings(agreed, heard, noise, (*directions.cut, *inside.cut)),
+        arrays=_arrays(agreed.kind, pooled, centre, scale, share),
+    )
+
+
+def _of(
+    declarations: Mapping[str, Declaration], answered: Mapping[str, Any]
+) -> dict[str, Declaration]:
+    return {owner: declarations[owner] for owner in answered}
+
+
+def _owner(heard: Contributions, owner: str, directions: Weighed, inside: Weighed) -> OwnerShare:
+    answer = heard.values.get(owner) or heard.bases[owner]  # the later promise covers both
+    return OwnerShare(
+        name=owner,
+        guarantee=promised(answer),
+        n_rows=heard.declarations[owner].n_records,
+        basis_weight=directions.shares[owner],
+        values_weight=inside.shares.get(owner, 0.0),
+    )
+
+
+def _settings(
+    agreed: Agreement, heard: Contributions, noise: float, cut: tuple[str, ...]
+) -> dict[str, Any]:
+    floor = GaussianLaw(agreed.n_components, noise).floor()
+    return {
+        "n_features": agreed.n_columns,
+        "n_rows": sum(heard.declarations[owner].n_records for owner in heard.bases),
+        "row_norm": None,
+        "bounds": None,
+        "assume_centered": False,
+        "on_invalid": "raise",
+        "noise_scale": noise,
+        "noise_floor": floor,
+        "matrix_floor": floor,
+        "feature_names": None if agreed.columns is None else list(agreed.columns),
+        "federation": {
+            "name": agreed.federation,
+            "weights": agreed.weights,
+            "largest_weight": agreed.largest_weight,
+            "cut": sorted(set(cut)),
+            "left_out": [
+                {"owner": owner, "round": name, "code": code.value}
+                for (name, owner), code in sorted(heard.left_out.items())
+            ],
+        },
+    }
+
+
+def _arrays(
+    kind: str,
+    pooled: Assembled,
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    share: float,
+) -> dict[str, NDArray[np.float64]]:
+    """Components, or the matrix in the units of the data.
+
+    The owners' shares say how much variance is left for the other directions; it is spread evenly.
+    """
+    d, k = pooled.basis.shape
+    inside = float(pooled.eigenvalues.sum())
+    whole = inside / share if share > 0 else inside
+    if kind == "covariance":
+        rest = (whole - inside) / (d - k) if k < d else 0.0
+        above = np.maximum(pooled.eigenvalues - rest, 0.0)
+        matrix = Assembled(pooled.basis, above, rest).dense() * np.outer(scale, scale)
+        return {"covariance": (matrix + matrix.T) / 2, "location": centre * scale}
+    return {
+        "components": pooled.basis.T,
+        "explained_variance": pooled.eigenvalues,
+        "explained_variance_ratio": pooled.eigenvalues / (whole or 1.0),
+        "mean": centre * scale,
+        "scale": scale,
+    }
