@@ -64,8 +64,8 @@ class Agreement:
     most_weight : float, optional
         No owner has more of the whole; by default a half, or all where the limits of every owner
         are complete.
-    join_seconds, answer_seconds : float
-        How long owners are waited for.
+    join_seconds, answer_seconds, again_seconds : float
+        How long owners are waited for, and after what time a silent one is asked again.
     simulated : bool
         Whether answers with seeded noise, which protect nobody, are taken.
 
@@ -83,6 +83,7 @@ class Agreement:
     most_weight: float | None = None
     join_seconds: float = 600.0
     answer_seconds: float = 600.0
+    again_seconds: float = 60.0
     simulated: bool = False
 
     def __post_init__(self) -> None:
@@ -105,7 +106,7 @@ class Agreement:
             raise InvalidParameterError("weights must be 'predicted', 'printed' or 'equal'")
         if self.most_weight is not None and not _between(self.most_weight, 1):
             raise InvalidParameterError("most_weight must lie between 0 and 1")
-        for seconds in (self.join_seconds, self.answer_seconds):
+        for seconds in (self.join_seconds, self.answer_seconds, self.again_seconds):
             if not _between(seconds, math.inf):
                 raise InvalidParameterError("seconds must be positive")
 
@@ -119,7 +120,8 @@ class Agreement:
     def encode(self) -> bytes:
         """The same bytes for the same agreement; how long to wait may change in between."""
         document: dict[str, Any] = asdict(self)
-        del document["join_seconds"], document["answer_seconds"]
+        for seconds in ("join_seconds", "answer_seconds", "again_seconds"):
+            del document[seconds]
         return json.dumps(document, sort_keys=True).encode()
 
 

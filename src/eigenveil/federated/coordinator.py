@@ -8,6 +8,7 @@ An owner is named by its key where the transport knows it, and by its own word o
 address. One that answers with anything that cannot be used is left out of the rest, by a `Code`.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
@@ -35,11 +36,7 @@ from eigenveil.release.artefact import Release
 
 __all__ = ["Coordinator", "Transport"]
 
-_KINDS: dict[str, type[Message]] = {
-    "join": Declaration,
-    "basis": BasisAnswer,
-    "values": ValuesAnswer,
-}
+_ROUNDS = ("join", "basis", "values")
 # Who was away may be asked again; who sent something unusable is not.
 _AWAY = (Code.LOST, Code.NO_ANSWER)
 
@@ -89,14 +86,14 @@ class Coordinator:
     ) -> None:
         self.agreement = agreement
         self._journal, self._clock, self._sleep, self._tell = journal, clock, sleep, tell
-        self._answers: dict[str, dict[str, bytes]] = {name: {} for name in _KINDS}
+        self._answers: dict[str, dict[str, bytes]] = {name: {} for name in _ROUNDS}
         self._left_out: dict[tuple[str, str], Code] = {}  # by round and owner
         self._closed: set[str] = set()
         self._questions: dict[str, bytes] = {}
         self._named: Mapping[str, str | None] = {}  # nodes, and owners by their keys
         self._place: dict[str, str] = {}  # the node of an owner
         self._pending: dict[str, str] = {}  # the round a node was asked in
-        self._asked: set[tuple[str, str]] = set()  # nodes and rounds
+        self._asked: dict[tuple[str, str], float] = {}  # when, by node and round
         self._recall()
 
     def run(self, transport: Transport) -> Release:
@@ -156,9 +153,12 @@ class Coordinator:
         deadline = self._clock() + seconds
         while self._waiting(name, among) and (left := deadline - self._clock()) > 0:
             self._ask(name, among, transport, left)
+            heard = False
             for node, reply in transport.replies():
                 self._hear(name, node, reply)
-            self._sleep(transport.pause)
+                heard = True
+            if not heard:
+                self._sleep(transport.pause)
         for owner in self._waiting(name, among):
             self._leave_out(name, owner, Code.NO_ANSWER)
         answered = len(self._answers[name])
@@ -188,40 +188,47 @@ class Coordinator:
         return [o for o in among if o not in done and (name, o) not in self._left_out]
 
     def _ask(self, name: str, among: tuple[str, ...], transport: Transport, left: float) -> None:
-        """The round's question to owners whose node is known, an invitation to new nodes."""
+        """The round's question to owners whose node is known, an invitation to new nodes.
+
+        Who is silent is asked again now and then: it may have been started anew. That costs it
+        nothing, as it sends the same answer.
+        """
         self._named = transport.nodes()
-        known = set(self._place.values())
+        now = self._clock()
         asked = {node: "join" for node in self._named if (node, "join") not in self._asked}
         for owner in self._waiting(name, among):
             node = self._place.get(owner)
-            if node in known and node in self._named and (node, name) not in self._asked:
-                asked[node] = name
+            last = self._asked.get((node or "", name), -math.inf)
+            if node in self._named and now - last >= self.agreement.again_seconds:
+                asked[str(node)] = name
         if asked:
-            questions = {node: self._questions[which] for node, which in asked.items()}
-            self._asked |= set(asked.items())
+            self._asked |= dict.fromkeys(asked.items(), now)
             self._pending |= asked
-            transport.send(questions, left)
+            transport.send({n: self._questions[which] for n, which in asked.items()}, left)
 
     def _hear(self, current: str, node: str, reply: bytes | Code) -> None:
         """One reply: noted, or its owner left out."""
-        name = self._pending.pop(node, None)
-        if name is None:
-            return  # nobody asked
-        owner = self._named.get(node) or next(
-            (owner for owner, place in self._place.items() if place == node), f"node-{node}"
-        )
+        key = self._named.get(node)
+        owner = key or next((o for o, place in self._place.items() if place == node), None)
+        name = self._pending.get(node)
+        if name is None or any(reply == told.get(owner or "") for told in self._answers.values()):
+            return  # nobody asked, or it was asked twice
+        del self._pending[node]
         try:
             if isinstance(reply, Code):
                 raise ProtocolError(reply)
             if name == "join":
                 self._join(node, reply)
-            elif name != current:
+                return
+            if name != current:
                 raise ProtocolError(Code.LATE)
-            else:
-                self._check(name, owner, reply)
-                self._note(Event(happening=Happening.ANSWERED, round=name, owner=owner, data=reply))
+            assert owner is not None  # only owners with a place are asked
+            self._check(name, owner, reply)
+            self._note(Event(happening=Happening.ANSWERED, round=name, owner=owner, data=reply))
         except ProtocolError as error:
-            self._leave_out(name, (name == "join" and error.owner) or owner, error.code)
+            # Without keys anybody can use any name, but not one that is taken.
+            said = error.owner if name == "join" and error.owner not in self._place else None
+            self._leave_out(name, owner or said or f"node-{node}", error.code)
 
     def _join(self, node: str, reply: bytes) -> None:
         """Somebody says who it is: who has joined before may come back, as the same."""
@@ -232,7 +239,7 @@ class Coordinator:
         if owner not in self.agreement.owners:
             raise ProtocolError(Code.UNKNOWN, owner)
         if key is not None and key != owner:
-            raise ProtocolError(Code.CONTRADICTION, key)
+            raise ProtocolError(Code.CONTRADICTION)
         if self.agreement.weights == "predicted" and declared.mechanism not in MECHANISMS:
             raise ProtocolError(Code.MECHANISM, owner)
         before = self._answers["join"].get(owner)
@@ -249,23 +256,19 @@ class Coordinator:
 
     def _check(self, name: str, owner: str, reply: bytes) -> None:
         """Whether an answer is one that the owner may give."""
-        answer = decode(reply, BasisAnswer, ValuesAnswer)
         d, k = self.agreement.n_columns, self.agreement.n_components
         declared = decode(self._answers["join"][owner], Declaration)
-        if not isinstance(answer, _KINDS[name]):
-            raise ProtocolError(Code.MALFORMED)
+        answer: BasisAnswer | ValuesAnswer
+        if name == "basis":
+            answer = decode(reply, BasisAnswer)
+            fits = answer.basis.shape == (d, k)
+        else:
+            answer = decode(reply, ValuesAnswer)
+            fits = answer.centre.shape == (k,)
+        if not fits:
+            raise ProtocolError(Code.SHAPE)
         if (answer.federation, answer.owner) != (declared.federation, owner):
             raise ProtocolError(Code.CONTRADICTION)
-        shape, wanted = (
-            (answer.basis.shape, (d, k))
-            if isinstance(answer, BasisAnswer)
-            else (
-                answer.centre.shape,
-                (k,),
-            )
-        )
-        if shape != wanted:
-            raise ProtocolError(Code.SHAPE)
         guarantee = promised(answer)
         stated = guarantee.budget
         if (stated.epsilon, stated.delta) != (declared.epsilon, declared.delta):

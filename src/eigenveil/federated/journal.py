@@ -71,9 +71,7 @@ class Journal:
             self._connection.execute(_TABLE)
             self._connection.execute(f"PRAGMA user_version={_FORMAT}")
         except sqlite3.Error:
-            raise StateError(
-                f"{name} is no journal that can be written to: use a new folder"
-            ) from (None)
+            raise StateError(f"{name} cannot be used as a journal: use a new folder") from None
 
     @classmethod
     def read(cls, path: Path) -> list[Event]:
