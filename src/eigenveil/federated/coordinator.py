@@ -211,8 +211,9 @@ class Coordinator:
         key = self._named.get(node)
         owner = key or next((o for o, place in self._place.items() if place == node), None)
         name = self._pending.get(node)
-        if name is None or any(reply == told.get(owner or "") for told in self._answers.values()):
-            return  # nobody asked, or it was asked twice
+        told = [answers.get(owner or "") for answers in self._answers.values()]
+        if name is None or (name != "join" and reply in told):
+            return  # nobody asked, or an earlier question was asked twice
         del self._pending[node]
         try:
             if isinstance(reply, Code):

@@ -1,0 +1,358 @@
+"""The coordinator: who fails is named and left out, who restarts goes on."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigenveil.exceptions import InvalidParameterError, QuorumLostError, StateError
+from eigenveil.federated.agreement import Limits
+from eigenveil.federated.coordinator import Coordinator
+from eigenveil.federated.journal import Event, Happening, Journal
+from eigenveil.federated.messages import Code, Refusal, encode
+from eigenveil.release.artefact import Release
+from tests.federated.stubs import NAMES, Clock, K, Stub, Wire, agreement, rotated
+
+
+def wire(keys: bool = True, **stubs: Stub) -> Wire:
+    return Wire({f"n-{name}": stubs.get(name, Stub(name)) for name in NAMES}, keys=keys)
+
+
+def run(transport: Wire, journal: Journal | None = None, **changes: Any) -> Release:
+    clock = Clock()
+    coordinator = Coordinator(
+        agreement(**changes), journal or Journal(), clock=clock, sleep=clock.sleep
+    )
+    return coordinator.run(transport)
+
+
+def left_out(release: Release) -> set[tuple[str, str, str]]:
+    listed = release.settings["federation"]["left_out"]
+    return {(each["round"], each["owner"], each["code"]) for each in listed}
+
+
+def weights(release: Release) -> dict[str, float]:
+    return {owner.name: owner.basis_weight for owner in release.owners}
+
+
+@pytest.mark.parametrize("keys", [True, False])
+def test_everybody_contributes(keys: bool) -> None:
+    release = run(wire(keys))
+    assert weights(release) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
+    assert left_out(release) == set()
+    assert [owner.guarantee.budget.epsilon for owner in release.owners] == [1.0] * 3
+    components = release.arrays["components"]
+    np.testing.assert_allclose(np.abs(components), np.eye(6)[:K], atol=1e-12)
+    np.testing.assert_allclose(release.arrays["explained_variance"], [3.0, 2.0])
+    # 0.8 of the variance lies inside
+    np.testing.assert_allclose(release.arrays["explained_variance_ratio"].sum(), 0.8)
+    np.testing.assert_allclose(np.abs(components @ release.arrays["mean"]), [1.0, 1.0])
+
+
+def test_the_release_is_saved_and_verified(tmp_path: Path) -> None:
+    release = run(wire())
+    loaded = Release.load(release.save(tmp_path / "release"))
+    assert [owner.name for owner in loaded.owners] == list(NAMES)
+    assert loaded.transform(np.zeros((2, 6))).shape == (2, K)
+
+
+def test_a_covariance_has_the_values_and_spreads_the_rest() -> None:
+    matrix = run(wire(), kind="covariance").arrays["covariance"]
+    np.testing.assert_allclose(np.diag(matrix), [3.0, 2.0, *[5 / 0.8 * 0.2 / 4] * 4])
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "code"),
+    [
+        ("basis-question", lambda a: b"no message", Code.MALFORMED),
+        ("basis-question", lambda a: b"\x80\x04K\x01.", Code.MALFORMED),
+        ("basis-question", lambda a: encode(a)[:-8], Code.SHAPE),
+        ("basis-question", lambda a: encode(a)[:-8] + b"\0" * 6 + b"\xf8\x7f", Code.NOT_FINITE),
+        (
+            "basis-question",
+            lambda a: encode(a)[:-8] + b"\0" * 6 + b"\xf0\x3f",
+            Code.NOT_ORTHONORMAL,
+        ),
+        ("basis-question", lambda a: replace(a, basis=np.eye(7)[:, :2]), Code.SHAPE),
+        ("basis-question", lambda a: replace(a, basis=np.eye(6)[:, :3]), Code.SHAPE),
+        ("basis-question", lambda a: replace(a, owner="west"), Code.CONTRADICTION),
+        ("basis-question", lambda a: replace(a, federation="other"), Code.CONTRADICTION),
+        ("basis-question", lambda a: replace(a, guarantee={}), Code.OUT_OF_RANGE),
+        (
+            "basis-question",
+            lambda a: replace(a, guarantee=Stub("x", epsilon=0.5).guarantee),
+            Code.CONTRADICTION,
+        ),
+        (
+            "basis-question",
+            lambda a: replace(a, guarantee={**a.guarantee, "simulated": True}),
+            Code.CONTRADICTION,
+        ),
+        (
+            "basis-question",
+            lambda a: Refusal(federation="test", owner="north", code=Code.BUDGET),
+            Code.BUDGET,
+        ),
+        ("values-question", lambda a: replace(a, matrix=np.eye(1), centre=np.ones(1)), Code.SHAPE),
+        ("values-question", lambda a: replace(a, owner="east"), Code.CONTRADICTION),
+    ],
+)
+def test_an_unusable_answer_leaves_its_owner_out(kind: str, change: Any, code: Code) -> None:
+    spoiled = Stub("north", spoil=lambda asked, a: change(a) if asked == kind else a)
+    release = run(wire(north=spoiled))
+    name = kind.removesuffix("-question")
+    assert left_out(release) == {(name, "north", code)}
+    if name == "basis":
+        assert set(weights(release)) == {"east", "west"}
+        assert spoiled.asked == ["invitation", "basis-question"]
+    else:  # its basis was good
+        values = {owner.name: owner.values_weight for owner in release.owners}
+        assert values == pytest.approx({"east": 0.5, "north": 0.0, "west": 0.5})
+
+
+def test_a_silent_owner_is_asked_again_and_then_left_out() -> None:
+    transport = wire()
+    transport.silent.add("n-west")
+    release = run(transport)
+    assert ("join", "west", Code.NO_ANSWER) in left_out(release)
+    transport = wire()
+    west = transport.owners["n-west"]
+    west.spoil = lambda kind, a: transport.silent.add("n-west") or a  # after it has joined
+    release = run(transport)
+    assert left_out(release) == {("basis", "west", Code.NO_ANSWER)}
+    assert transport.sent.count("n-west") == 1 + 4  # joined; every 0.3 s of a second
+
+
+def test_a_lost_connection_ends_the_wait() -> None:
+    transport = wire()
+    clock = Clock()
+
+    def lose(kind: str, answer: Any) -> Any:
+        return encode(answer)
+
+    transport.owners["n-west"].spoil = lose
+    answer = transport.owners["n-west"].answer
+    transport.owners["n-west"].answer = lambda q: (  # type: ignore[method-assign,assignment]
+        Code.LOST if b"basis-question" in q else answer(q)
+    )
+    release = Coordinator(agreement(), Journal(), clock=clock, sleep=clock.sleep).run(transport)
+    assert left_out(release) == {("basis", "west", Code.LOST)}
+    assert clock.now < 1
+
+
+def test_a_late_answer_is_left_out() -> None:
+    transport = wire()
+    held: list[Any] = []
+    west = transport.owners["n-west"]
+    answer = west.answer
+
+    def late(question: bytes) -> Any:
+        if b"basis-question" not in question:
+            return answer(question)
+        transport.silent.add("n-west")
+        held.append(("n-west", answer(question)))
+        return b"EIGENVEIL"  # never seen: taken out below
+
+    west.answer = late  # type: ignore[method-assign]
+    replies = transport.replies
+
+    def later() -> Any:
+        arrived = [each for each in replies() if each[1] != b"EIGENVEIL"]
+        asked = [stub.asked[-1] for stub in transport.owners.values() if stub.asked]
+        return arrived + (held if "values-question" in asked else [])
+
+    transport.replies = later  # type: ignore[method-assign]
+    release = run(transport)
+    assert ("basis", "west", Code.LATE) in left_out(release)
+    assert set(weights(release)) == {"east", "north"}
+
+
+def test_too_few_owners_lose_the_quorum() -> None:
+    transport = wire()
+    transport.silent |= {"n-west", "n-east"}
+    with pytest.raises(QuorumLostError, match="1 of 3 owners .* 'join', the quorum is 2"):
+        run(transport)
+
+
+def test_strangers_are_not_asked_for_anything() -> None:
+    for keys in (True, False):
+        transport = wire(keys)
+        transport.owners["n-x"] = Stub("stranger")
+        release = run(transport)
+        assert ("join", "stranger", Code.UNKNOWN) in left_out(release)
+        assert transport.owners["n-x"].asked == ["invitation"]
+
+
+def test_a_key_cannot_speak_for_another_owner() -> None:
+    transport = wire()
+    thief = Stub("west", angle=1.0)
+    transport.owners["n-west"] = thief
+    transport.nodes = lambda: {  # type: ignore[method-assign]
+        "n-east": "east",
+        "n-north": "north",
+        "n-west": "south",
+    }
+    release = run(transport, owners=dict.fromkeys((*NAMES, "south"), Limits()))
+    assert ("join", "south", Code.CONTRADICTION) in left_out(release)
+    assert ("join", "west", Code.NO_ANSWER) in left_out(release)
+
+
+def test_a_name_that_is_taken_cannot_be_spoilt_without_keys() -> None:
+    transport = wire(keys=False)
+    refusal = Refusal(federation="test", owner="west", code=Code.DATA)
+    transport.owners["n-zz"] = Stub("west", spoil=lambda kind, a: refusal)
+    transport.owners["n-zy"] = Stub("west", records=10**9)
+    release = run(transport)
+    assert set(weights(release)) == set(NAMES)
+    assert weights(release) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
+
+
+def test_an_owner_that_comes_back_under_another_node_is_asked_there() -> None:
+    transport = wire(keys=False)
+    transport.silent.add("n-west")  # it joined nowhere yet
+
+    def appear(kind: str, answer: Any) -> Any:
+        transport.owners["n-new"] = Stub("west")
+        return answer
+
+    transport.owners["n-east"].spoil = appear
+    release = run(transport)
+    assert set(weights(release)) == set(NAMES)
+
+
+@pytest.mark.parametrize("crash", ["basis-question", "values-question"])
+@pytest.mark.parametrize("keys", [True, False])
+def test_a_coordinator_that_crashed_goes_on(tmp_path: Path, crash: str, keys: bool) -> None:
+    path = tmp_path / "journal"
+    transport = wire(keys, east=Stub("east", angle=0.1))
+    questions: list[tuple[str, bytes]] = []
+    send = transport.send
+
+    def noting(asked: Any, seconds: float) -> None:
+        questions.extend(asked.items())
+        send(asked, seconds)
+
+    transport.send = noting  # type: ignore[method-assign]
+
+    def fall(kind: str, answer: Any) -> Any:
+        if kind == crash:
+            raise KeyboardInterrupt
+        return answer
+
+    transport.owners["n-west"].spoil = fall
+    with Journal(path) as journal, pytest.raises(KeyboardInterrupt):
+        run(transport, journal)
+    before = dict(questions)
+    transport.owners["n-west"].spoil = lambda kind, answer: answer
+    transport.queue.clear()
+    with Journal(path) as journal:
+        release = run(transport, journal)
+        events = journal.events
+    assert set(weights(release)) == set(NAMES)
+    assert left_out(release) == set()
+    again = {node: q for node, q in questions if crash.encode() in q}
+    assert again["n-west"] == before["n-west"]  # the same bytes
+    heard = [(e.round, e.owner) for e in events if e.happening is Happening.ANSWERED]
+    assert len(heard) == len(set(heard)) == 6
+    uncut = run(wire(keys, east=Stub("east", angle=0.1)))
+    for name, array in uncut.arrays.items():
+        np.testing.assert_array_equal(release.arrays[name], array)
+
+
+def test_who_was_away_may_come_back_after_a_restart(tmp_path: Path) -> None:
+    transport = wire()
+    transport.silent |= {"n-west", "n-east"}
+    with Journal(tmp_path / "journal") as journal, pytest.raises(QuorumLostError):
+        run(transport, journal)
+    transport.silent.clear()
+    with Journal(tmp_path / "journal") as journal:
+        assert set(weights(run(transport, journal))) == set(NAMES)
+
+
+def test_a_journal_belongs_to_its_agreement(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        run(wire(), journal)
+        with pytest.raises(StateError, match="another agreement"):
+            run(wire(), journal, quorum=3)
+        run(wire(), journal, answer_seconds=5.0)  # patience may change
+
+
+def test_an_owner_that_lies_about_its_records_gains_little() -> None:
+    honest = run(wire())
+    liar = Stub("west", records=10**12, epsilon=50.0, angle=1.2)
+    release = run(wire(west=liar))
+    assert weights(release)["west"] == pytest.approx(0.5)
+    assert release.settings["federation"]["cut"] == ["west"]
+    assert honest.settings["federation"]["cut"] == []
+    agreed = dict.fromkeys(NAMES, Limits(records=100, epsilon=1.0, delta=1e-6))
+    vouched = run(wire(west=liar), owners=agreed)
+    assert weights(vouched) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
+    trusting = run(wire(west=liar), most_weight=1.0)
+    assert weights(trusting)["west"] > 0.99
+
+
+def test_weights_follow_what_was_declared() -> None:
+    large = Stub("west", records=10_000)
+    limits = dict.fromkeys(NAMES, Limits(records=10_000, epsilon=1.0, delta=1e-6))
+    assert weights(run(wire(west=large), owners=limits))["west"] > 0.9
+    assert weights(run(wire(west=large), owners=limits, weights="printed"))["west"] > 0.9
+    assert weights(run(wire(west=large), weights="equal"))["west"] == pytest.approx(1 / 3)
+
+
+def test_the_better_basis_counts_more() -> None:
+    limits = dict.fromkeys(NAMES, Limits(records=10**6, epsilon=1.0, delta=1e-6))
+    good = Stub("west", records=10**6)
+    stubs = {"east": Stub("east", angle=1.0), "north": Stub("north", angle=1.0), "west": good}
+    components = run(wire(**stubs), owners=limits).arrays["components"]
+    projector = components.T @ components
+    assert np.linalg.norm(projector - np.diag([1, 1, 0, 0, 0, 0])) < 0.01
+    assert math.isclose(np.linalg.norm(rotated(1.0)[:, 0]), 1.0)
+
+
+def test_events_are_told_as_they_happen() -> None:
+    told: list[Event] = []
+    clock = Clock()
+    coordinator = Coordinator(
+        agreement(), Journal(), clock=clock, sleep=clock.sleep, tell=told.append
+    )
+    coordinator.run(wire())
+    assert [event.happening for event in told].count(Happening.CLOSED) == 3
+
+
+def test_journals_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="no journal at"):
+        Journal.read(tmp_path / "journal")
+    (tmp_path / "journal").write_bytes(b"something else, at some length " * 50)
+    with pytest.raises(StateError, match="damaged"):
+        Journal.read(tmp_path / "journal")
+    with pytest.raises(StateError, match="use a new folder"):
+        Journal(tmp_path / "journal")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"federation": "a b"}, "federation must be a name"),
+        ({"owners": {"a b": Limits()}}, "owner must be a name"),
+        ({"n_components": 7}, "between 1 and the number of columns"),
+        ({"columns": ("a", "b")}, "one name for each column"),
+        ({"scale": (1.0,) * 5}, "one positive scale"),
+        ({"scale": (0.0,) * 6}, "one positive scale"),
+        ({"quorum": 4}, "quorum must lie between"),
+        ({"quorum": 0}, "quorum must lie between"),
+        ({"weights": "best"}, "weights must be"),
+        ({"most_weight": 1.5}, "most_weight must lie"),
+        ({"answer_seconds": 0}, "seconds must be positive"),
+        ({"kind": "svd"}, "kind must be"),
+    ],
+)
+def test_impossible_agreements_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidParameterError, match=words):
+        agreement(**changes)
+    with pytest.raises(InvalidParameterError):
+        Limits(records=0)
+    with pytest.raises(InvalidParameterError):
+        Limits(epsilon=-1.0)
