@@ -16,7 +16,7 @@ __all__ = ["command"]
 @JSON
 def command(folder: Path, key: Path | None, as_json: bool) -> None:
     """Show what a release FOLDER holds and promises, after checking that it is intact."""
-    from eigenveil.cli.summary import headline, standing_out
+    from eigenveil.cli.summary import headline, owners, standing_out
     from eigenveil.release import Release
 
     facts = Release.inspect(folder, key=key)
@@ -35,4 +35,6 @@ def command(folder: Path, key: Path | None, as_json: bool) -> None:
     click.echo("arrays")
     for name, array in facts["arrays"].items():
         click.echo(f"  {name:<26} {' x '.join(map(str, array['shape']))}")
+    for line in owners(release):
+        click.echo(line)
     click.echo(f"guarantee    {facts['guarantee']['sentence']}")

@@ -4,8 +4,9 @@ import numpy as np
 
 from eigenveil.release import Release
 
-__all__ = ["headline", "promise", "standing_out"]
+__all__ = ["headline", "owners", "promise", "standing_out"]
 
+_MOST_OWNERS = 20
 _MARGIN = "\n" + " " * 13
 
 
@@ -39,6 +40,23 @@ def promise(release: Release) -> str:
     return f"guarantee    {_MARGIN.join(release.guarantee.lines())}"
 
 
+def owners(release: Release) -> list[str]:
+    """Who made the release together, one owner a line; none where it has no such list."""
+    if not release.owners:
+        return []
+    shown = release.owners[:_MOST_OWNERS]
+    wide = max(len(owner.name) for owner in shown)
+    lines = [
+        f"  {owner.name:<{wide}}  {_counted(owner.n_rows, owner.guarantee.protects.name)}; "
+        f"{owner.guarantee.budget}; weight {owner.basis_weight:.3g} in directions, "
+        f"{owner.values_weight:.3g} in variances{'; simulation' * owner.guarantee.simulated}"
+        for owner in shown
+    ]
+    more = len(release.owners) - len(shown)
+    rest = [f"  and {more:,} more: report.html lists all"] if more else []
+    return [f"owners       {len(release.owners):,}", *lines, *rest]
+
+
 def _standing(clear: int | None, those: str) -> str:
     if clear is None:
         return ""
@@ -46,4 +64,4 @@ def _standing(clear: int | None, those: str) -> str:
 
 
 def _counted(number: int, name: str) -> str:
-    return f"{number} {name}{'s' * (number != 1)}"
+    return f"{number:,} {name}{'s' * (number != 1)}"

@@ -12,6 +12,7 @@ from eigenveil.privacy.budget import Budget, stated
 from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
 
 __all__ = [
+    "EXAMPLE_DELTA",
     "SIMULATION",
     "Guarantee",
     "Kind",
@@ -76,7 +77,7 @@ SIMULATION = (
 )
 _UNITS = {"one row": ROW, "all rows of one group": GROUP}
 _PLAIN = 1e-6  # an epsilon below which e^epsilon has too many zeros to be read
-_EXAMPLE_DELTA = 1e-6  # at which a rho is also stated as an epsilon
+EXAMPLE_DELTA = 1e-6  # at which a rho is also stated as an epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ class Guarantee:
                 f"{self._protected()} makes no outcome more likely by more than "
                 f"{self._strength()}; {self._count()}",
             ),
-            ("Spent", f"{self.budget} at most, made of {native(self.cost)}"),
+            ("Spent", self._spent()),
             ("Holds for", f"{self._tables()}; {_NUMERICS[self.numerics]}"),
             ("Bounds, enforced", "; ".join(self.bounds)),
             (
@@ -137,6 +138,9 @@ class Guarantee:
             return f"{self.unit}, whichever it is; {_NEIGHBOURS[self.adjacency]}"
         neighbours = _SHARED_NEIGHBOURS[self.adjacency].format(unit=self.protects.name)
         return f"{self.unit} (rows that share {self._id()}), whichever it is; {neighbours}"
+
+    def _spent(self) -> str:
+        return f"{self.budget} at most, made of {native(self.cost)}"
 
     def _id(self) -> str:
         column = self.protects.column
@@ -165,9 +169,9 @@ class Guarantee:
             return "a factor of 1 (nothing is spent)"
         budget = self.budget
         if budget.rho is not None:
-            epsilon = epsilon_of(self.cost, _EXAMPLE_DELTA)
+            epsilon = epsilon_of(self.cost, EXAMPLE_DELTA)
             return (
-                f"{_factor(epsilon)}, up to a probability of {_EXAMPLE_DELTA:g} (rho = "
+                f"{_factor(epsilon)}, up to a probability of {EXAMPLE_DELTA:g} (rho = "
                 f"{stated(budget.rho)}, zero-concentrated differential privacy)"
             )
         assert budget.epsilon is not None  # a Budget has rho or epsilon

@@ -2,5 +2,6 @@
 
 from eigenveil.release.artefact import Release
 from eigenveil.release.signature import generate_key, private_key
+from eigenveil.release.statement import Contribution
 
-__all__ = ["Release", "generate_key", "private_key"]
+__all__ = ["Contribution", "Release", "generate_key", "private_key"]

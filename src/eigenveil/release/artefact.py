@@ -21,11 +21,18 @@ from numpy.typing import NDArray
 
 from eigenveil.data.source import open_rows, tables
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
-from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict, guarantee_to_dict
+from eigenveil.privacy.federated import FederatedGuarantee
+from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release import schema, storage
-from eigenveil.release.page import promise, render
+from eigenveil.release.page import promise, promises, render
 from eigenveil.release.projection import Projection
 from eigenveil.release.signature import Signature
+from eigenveil.release.statement import (
+    Contribution,
+    check_owners,
+    promise_from_dict,
+    promise_to_dict,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -59,6 +66,9 @@ def _now() -> str:
 class Release:
     """What was released, with its promise. Nothing in it depends on raw records but through
     the noisy arrays.
+
+    One that several owners made together has a `Contribution` of each; its guarantee is the one
+    that theirs imply.
     """
 
     kind: str
@@ -68,12 +78,16 @@ class Release:
     arrays: Mapping[str, NDArray[np.float64]]
     created: str = field(default_factory=_now)
     library: str = field(default_factory=lambda: version("eigenveil"))
+    owners: tuple[Contribution, ...] = ()
 
     def __post_init__(self) -> None:
         frozen = {name: np.array(array, dtype=np.float64) for name, array in self.arrays.items()}
         for array in frozen.values():
             array.setflags(write=False)
         object.__setattr__(self, "arrays", frozen)
+        object.__setattr__(self, "owners", tuple(self.owners))
+        if self.owners or isinstance(self.guarantee, FederatedGuarantee):
+            check_owners(self.owners, self.guarantee, self.settings["n_rows"])
 
     def as_dict(self) -> dict[str, Any]:
         """The content of ``release.json``."""
@@ -83,13 +97,21 @@ class Release:
             "created": self.created,
             "kind": self.kind,
             "mechanism": self.mechanism,
-            "guarantee": _promise(self.guarantee),
+            "guarantee": promise_to_dict(self.guarantee),
+            **({"owners": [owner.as_dict() for owner in self.owners]} if self.owners else {}),
             "settings": dict(self.settings),
             "arrays": {
                 name: {"dtype": str(array.dtype), "shape": list(array.shape)}
                 for name, array in self.arrays.items()
             },
         }
+
+    def statement(self) -> str:
+        """The promise in plain words, and a line with that of each owner where there are several
+        owners.
+        """
+        each = (f"Owner {one.name}: {one.guarantee.sentence()}" for one in self.owners)
+        return "\n".join([self.guarantee.sentence(), *each])
 
     def save(self, folder: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> Path:
         """Write a new folder, or one file where the name ends in ``.zip``, and return it.
@@ -104,7 +126,9 @@ class Release:
         content = {
             "release.json": (json.dumps(document, indent=2, allow_nan=False) + "\n").encode(),
             "arrays.npz": arrays.getvalue(),
-            "report.html": render(self.guarantee, document, self.arrays).encode(),
+            "report.html": render(
+                self.guarantee, document, self.arrays, owners=self.owners
+            ).encode(),
         }
         content[storage.SUMS] = storage.sums(content)
         if key is not None:
@@ -150,18 +174,22 @@ class Release:
 
     @classmethod
     def _parse(cls, content: Mapping[str, bytes]) -> "Release":
-        document, guarantee = _statement(content["release.json"])
+        document, guarantee, owners = _statement(content["release.json"])
         arrays = _arrays(content["arrays.npz"])
         _check_arrays(document["kind"], document["settings"], arrays)
-        loaded = cls(
-            kind=document["kind"],
-            mechanism=document["mechanism"],
-            guarantee=guarantee,
-            settings=document["settings"],
-            arrays=arrays,
-            created=document["created"],
-            library=document["library"],
-        )
+        try:
+            loaded = cls(
+                kind=document["kind"],
+                mechanism=document["mechanism"],
+                guarantee=guarantee,
+                settings=document["settings"],
+                arrays=arrays,
+                created=document["created"],
+                library=document["library"],
+                owners=owners,
+            )
+        except InvalidParameterError as error:
+            raise VerificationError(f"release.json contradicts its owners: {error}") from None
         if loaded.as_dict() != document:
             raise VerificationError("release.json contradicts itself or the arrays beside it")
         if loaded.library == version("eigenveil"):  # another version may have had other words
@@ -172,8 +200,11 @@ class Release:
         """Whether the page and the settings say what the promise says."""
         if promise(self.guarantee).encode() not in page:
             raise VerificationError("report.html does not say what release.json says")
+        if promises(self.owners).encode() not in page:
+            raise VerificationError("report.html does not say what the owners say")
         told = any("empty cells" in words for words in self.guarantee.bounds)
-        if told != (self.settings.get("on_missing") == "centre"):
+        # Owners treat their empty cells as each of them says.
+        if not self.owners and told != (self.settings.get("on_missing") == "centre"):
             raise VerificationError("release.json says two things about empty cells")
         if self.settings["assume_centered"] and self.settings.get("centring", "none") != "none":
             raise VerificationError("release.json says two things about the centre")
@@ -313,13 +344,18 @@ def _words(signature: Signature | None, *, trusted: bool) -> str:
     return f"signed by {signature.signer}, not checked against a key you trust"
 
 
-def _statement(data: bytes) -> tuple[dict[str, Any], Guarantee]:
-    """What ``release.json`` says, and the promise in it."""
+def _statement(data: bytes) -> tuple[dict[str, Any], Guarantee, tuple[Contribution, ...]]:
+    """What ``release.json`` says, the promise in it, and the owners who made it."""
     try:
         document = _document(data)
         schema.check_version(document)
         schema.check(document)
-        return document, _guarantee(document["guarantee"])
+        if "owners" not in document:
+            return document, promise_from_dict(document["guarantee"]), ()
+        owners = tuple(map(Contribution.from_dict, document["owners"]))
+        return document, FederatedGuarantee.of(owner.guarantee for owner in owners), owners
+    except InvalidParameterError:
+        raise VerificationError("release.json states an impossible guarantee") from None
     except RecursionError:
         raise VerificationError("release.json is nested too deeply") from None
 
@@ -345,21 +381,6 @@ def _document(data: bytes) -> Any:
     except ValueError:
         raise VerificationError("release.json is not JSON") from None
     return document
-
-
-def _promise(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee with its sentence; the column of persons comes last, as it ever did."""
-    fields = guarantee_to_dict(guarantee)
-    column = {name: fields.pop(name) for name in ("unit_column",) if name in fields}
-    return {**fields, "sentence": guarantee.sentence(), **column}
-
-
-def _guarantee(document: dict[str, Any]) -> Guarantee:
-    fields = {name: value for name, value in document.items() if name != "sentence"}
-    try:
-        return guarantee_from_dict(fields)
-    except InvalidParameterError:
-        raise VerificationError("release.json states an impossible guarantee") from None
 
 
 def _arrays(data: bytes) -> dict[str, NDArray[np.float64]]:

@@ -107,7 +107,7 @@ def annotate(adata: Any, release: Release) -> None:
         "variance": release.arrays["explained_variance"].copy(),
         "variance_ratio": release.arrays["explained_variance_ratio"].copy(),
         "eigenveil": {
-            "statement": release.guarantee.sentence(),
+            "statement": release.statement(),
             "mechanism": release.mechanism,
             "mean": mean,
             "scale": scale,
@@ -137,7 +137,7 @@ def _parquet(release: Release) -> Files:
     table = pyarrow.Table.from_arrays([pyarrow.array(column) for column in columns], names=header)
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(
-        table.replace_schema_metadata({"eigenveil": release.guarantee.sentence()}), buffer
+        table.replace_schema_metadata({"eigenveil": release.statement()}), buffer
     )
     return {"": buffer.getvalue()}
 
@@ -179,7 +179,7 @@ def _onnx(release: Release) -> Files:
         graph,
         producer_name="eigenveil",
         producer_version=release.library,
-        doc_string=release.guarantee.sentence(),
+        doc_string=release.statement(),
         # Old enough for the runtimes in use.
         opset_imports=[helper.make_opsetid("", 17)],
         ir_version=8,
@@ -253,7 +253,7 @@ def _features(release: Release, reason: str) -> tuple[str, ...]:
 
 
 def _statement(release: Release) -> bytes:
-    return f"{release.guarantee.sentence()}\n".encode()
+    return f"{release.statement()}\n".encode()
 
 
 def _text(header: Sequence[str], columns: Sequence[Any], delimiter: str) -> bytes:

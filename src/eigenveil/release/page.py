@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.privacy.budget import stated
 from eigenveil.privacy.guarantee import SIMULATION, Guarantee
 from eigenveil.privacy.ledger import Balance
 from eigenveil.release.drawings import (
@@ -19,15 +20,18 @@ from eigenveil.release.drawings import (
     draw_spending,
     signed,
 )
+from eigenveil.release.statement import Contribution
 from eigenveil.release.views import Spectrum, correlations, loadings, spectrum, spending
 
-__all__ = ["promise", "render"]
+__all__ = ["promise", "promises", "render"]
 
 Arrays = Mapping[str, NDArray[np.float64]]
 
 _MOST_BARS = 40
 _MOST_COMPONENTS = 6  # whose loadings are drawn
 _MOST_PAIRS = 5  # of columns, in words beside their map
+_MOST_UNFOLDED = 5  # owners whose words are shown without being asked for
+_RIGHT = ' class="number"'
 _ROUNDING = 1e-9  # of the largest eigenvalue: below it a sign means nothing
 _CENTRES = {
     "none": "the origin, as stated",
@@ -51,6 +55,7 @@ def render(
     document: Mapping[str, Any],
     arrays: Arrays,
     *,
+    owners: Sequence[Contribution] = (),
     balance: Balance | None = None,
     now: Balance | None = None,
 ) -> str:
@@ -67,8 +72,9 @@ def render(
         balance = Balance(**settings["ledger"])
     sections = [
         ("What is promised", promise(guarantee)),
+        ("What each owner promises", promises(owners)),
         ("What it cost", "" if balance is None else _cost(balance, now)),
-        ("How far to trust it", _trust(document["kind"], arrays, noisy)),
+        ("How far to trust it", _trust(document, arrays, noisy)),
         _contents(document, arrays, noisy),
         ("How it was made", _table(_facts(document, arrays))),
         ("How to verify it", _VERIFY),
@@ -84,7 +90,7 @@ def render(
 <header><h1>{name}</h1>
 <p class="soft">Released <time datetime="{created}">{_moment(created)}</time> with mechanism
 <b>{escape(document["mechanism"])}</b></p>
-{_warning(guarantee)}{_tiles(guarantee, document, arrays, noisy)}</header>
+{_warning(guarantee)}{_tiles(guarantee, document, arrays, noisy, owners)}</header>
 <main>
 {body}
 </main>
@@ -102,6 +108,57 @@ def _style() -> str:
 def promise(guarantee: Guarantee) -> str:
     """The guarantee's own words, clause by clause."""
     return f'<div class="promise">{_table(guarantee.statements())}</div>'
+
+
+def promises(owners: Sequence[Contribution]) -> str:
+    """Who took part, and the own words of each, folded; nothing where there is no such list."""
+    if not owners:
+        return ""
+    notions = [
+        notion
+        for notion in ("epsilon", "delta", "rho")
+        if any(notion in owner.guarantee.budget.as_dict() for owner in owners)
+    ]
+    header = ("owner", _counted_as(owners), *notions, "weight: directions", "variances")
+    head = "".join(
+        f'<th scope="col"{_RIGHT if i else ""}>{title}</th>' for i, title in enumerate(header)
+    )
+    rows = "".join(_owner_row(owner, notions) for owner in owners)
+    unfolded = " open" * (len(owners) <= _MOST_UNFOLDED)
+    own = "".join(
+        f"<details{unfolded}><summary>{escape(owner.name)}</summary>"
+        f"{_simulation(owner.guarantee)}{promise(owner.guarantee)}</details>"
+        for owner in owners
+    )
+    return (
+        "<p>Each owner made its own promise to its own records, and these hold one by one. Weights "
+        "are the parts of the owners in the common directions and in the variances along them.</p>"
+        f'<table class="owners"><thead class="small"><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table><h3>In their own words</h3>{own}"
+    )
+
+
+def _simulation(guarantee: Guarantee) -> str:
+    return f'<p class="small warning">{SIMULATION}</p>' if guarantee.simulated else ""
+
+
+def _owner_row(owner: Contribution, notions: Sequence[str]) -> str:
+    budget = owner.guarantee.budget.as_dict()
+    if owner.guarantee.budget.is_pure:
+        budget["delta"] = 0.0
+    numbers = (
+        f"{owner.n_rows:,}",
+        *(stated(budget[notion]) if notion in budget else "" for notion in notions),
+        f"{owner.basis_weight:.3g}",
+        f"{owner.values_weight:.3g}",
+    )
+    cells = "".join(f"<td{_RIGHT}>{number}</td>" for number in numbers)
+    return f'<tr><th scope="row">{escape(owner.name)}</th>{cells}</tr>'
+
+
+def _counted_as(owners: Sequence[Contribution]) -> str:
+    """What the numbers of rows are numbers of."""
+    return " or ".join(sorted({_UNITS[owner.guarantee.unit] for owner in owners}))
 
 
 _VERIFY = """<pre><code>eigenveil verify FOLDER                      # intact and consistent
@@ -126,7 +183,11 @@ def _warning(guarantee: Guarantee) -> str:
 
 
 def _tiles(
-    guarantee: Guarantee, document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None
+    guarantee: Guarantee,
+    document: Mapping[str, Any],
+    arrays: Arrays,
+    noisy: Spectrum | None,
+    owners: Sequence[Contribution],
 ) -> str:
     """The release at a glance."""
     settings = document["settings"]
@@ -140,10 +201,12 @@ def _tiles(
     else:
         clear = np.zeros(settings["n_features"], dtype=bool) if noisy is None else noisy.clear
     outcome = (f"{int(clear.sum())} of {len(clear)}", f"{noun} told from noise")
+    counted = _counted_as(owners) if owners else _UNITS[guarantee.unit]
+    where = f", owners: {len(owners):,}" if owners else ""
     facts = (
         ("Stands out", *outcome),
         ("Protected", budget, holds),
-        ("Table", _times(rows, columns), _times(_UNITS[guarantee.unit], "columns")),
+        ("Table", _times(rows, columns), _times(counted, "columns") + where),
     )
     tiles = "".join(
         f"<div><dt>{label}</dt><dd>{escape(value)}</dd><dd>{escape(note)}</dd></div>"
@@ -163,9 +226,12 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
         noun = "number" if array.size == 1 else "numbers"
         contents.append((name.replace("_", " "), f"{size} {noun}"))
     why = [("why this mechanism", settings["choice"])] if settings.get("choice") else []
+    noise = f"standard deviation {settings['noise_scale']:.4g}"
+    # That of owners is in what each of them sent.
+    of_all = settings["noise_scale"] > 0 or "owners" not in document
     return [
         *why,
-        (_noise_on(document["mechanism"]), f"standard deviation {settings['noise_scale']:.4g}"),
+        *([(_noise_on(document["mechanism"]), noise)] if of_all else []),
         *_stages(settings),
         *contents,
     ]
@@ -212,10 +278,15 @@ def _cost(balance: Balance, now: Balance | None) -> str:
     )
 
 
-def _trust(kind: str, arrays: Arrays, noisy: Spectrum | None) -> str:
-    if kind == "pca":
+def _trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
+    if document["kind"] == "pca":
         if noisy is not None:
             levels = _levels(noisy)
+        elif "owners" in document:
+            levels = (
+                "<p>Each owner released directions with noise of its own, so there is no one "
+                "eigenvalue that noise alone would reach.</p>"
+            )
         else:
             levels = (
                 "<p>This mechanism releases directions, not a noisy second moment, so there is no "

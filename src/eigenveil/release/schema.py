@@ -28,11 +28,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 _KEYWORDS = {
     "$schema",
+    "$defs",
+    "$ref",
     "title",
     "type",
     "const",
     "enum",
     "minimum",
+    "maximum",
     "exclusiveMinimum",
     "required",
     "properties",
@@ -64,6 +67,8 @@ def check(document: Any, schema: dict[str, Any] | None = None, at: str = "releas
     schema = _schema() if schema is None else schema
     if unknown := schema.keys() - _KEYWORDS:
         raise VerificationError(f"the schema uses keywords not understood here: {sorted(unknown)}")
+    if "$ref" in schema:
+        check(document, _schema()["$defs"][schema["$ref"].removeprefix("#/$defs/")], at)
     if "type" in schema and not _has_type(document, schema["type"]):
         raise VerificationError(f"{at} has the wrong type")
     if "const" in schema and document != schema["const"]:
@@ -71,7 +76,7 @@ def check(document: Any, schema: dict[str, Any] | None = None, at: str = "releas
     if "enum" in schema and document not in schema["enum"]:
         raise VerificationError(f"{at} is none of {schema['enum']}")
     if isinstance(document, (int, float)) and not (
-        document >= schema.get("minimum", document)
+        schema.get("minimum", document) <= document <= schema.get("maximum", document)
         and ("exclusiveMinimum" not in schema or document > schema["exclusiveMinimum"])
     ):
         raise VerificationError(f"{at} is out of range")

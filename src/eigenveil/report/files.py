@@ -27,7 +27,14 @@ def write(release: Release, path: str | Path, ledger: Ledger | None = None) -> P
     path = Path(path)
     require_new(path)
     balance, now = (None, None) if ledger is None else _balances(release, ledger)
-    page = render(release.guarantee, release.as_dict(), release.arrays, balance=balance, now=now)
+    page = render(
+        release.guarantee,
+        release.as_dict(),
+        release.arrays,
+        owners=release.owners,
+        balance=balance,
+        now=now,
+    )
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(page)
