@@ -37,7 +37,7 @@ def agreement(**changes: Any) -> Agreement:
         "n_components": K,
         "join_seconds": 1.0,
         "answer_seconds": 1.0,
-        "again_seconds": 0.3,
+        "again_seconds": 0.25,
     }
     return Agreement(**{**settings, **changes})
 

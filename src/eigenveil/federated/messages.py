@@ -46,7 +46,8 @@ _VERSION = 1
 _HEADER = struct.Struct("<BI")  # version, length of the header
 _LONGEST_HEADER = 1 << 16
 _MOST_DIGITS = 16  # of an integer: as good as a float
-_LARGEST_COUNT = 2**53
+_LARGEST_COUNT = 10**12
+_LARGEST_VALUE = 1e100  # squares and sums of such are ordinary floats
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KEPT, _REPAIRED = 1e-12, 1e-6  # how far B'B may be from the identity
@@ -270,7 +271,9 @@ class ValuesAnswer(Message):
         k = self.centre.size
         if self.matrix.shape != (k, k) or self.centre.shape != (k,) or k == 0:
             raise ProtocolError(Code.SHAPE)
-        _require(np.array_equal(self.matrix, self.matrix.T) and self.noise_scale >= 0)
+        largest = max(np.abs(self.matrix).max(), np.abs(self.centre).max(), self.noise_scale)
+        _require(largest <= _LARGEST_VALUE and self.noise_scale >= 0)
+        _require(np.array_equal(self.matrix, self.matrix.T))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,6 +7,7 @@ none exceeds the agreement's largest: an owner that lies about its records or bu
 than that. The covariance is the one within owners: rows are taken about their own owner's centre.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import weights
 from eigenveil.federated.aggregate import Assembled, assembled, leading_basis
 from eigenveil.federated.agreement import Agreement
+from eigenveil.federated.consensus import chance, reliability
 from eigenveil.federated.messages import (
     BasisAnswer,
     Code,
@@ -25,10 +27,11 @@ from eigenveil.federated.messages import (
     ProtocolError,
     ValuesAnswer,
 )
-from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
-from eigenveil.release.artefact import OwnerShare, Release
+from eigenveil.release.artefact import Release
+from eigenveil.release.statement import Contribution
 
 __all__ = ["Contributions", "Weighed", "aggregate", "combine", "promised", "weigh"]
 
@@ -55,6 +58,10 @@ def promised(answer: BasisAnswer | ValuesAnswer) -> Guarantee:
     """The promise that came with an answer, or `ProtocolError`."""
     try:
         guarantee = guarantee_from_dict(dict(answer.guarantee))
+        # Whose texts are too long for a release is found out before it is made.
+        Contribution(
+            name=answer.owner, n_rows=1, guarantee=guarantee, basis_weight=0.0, values_weight=0.0
+        )
     except InvalidParameterError:
         raise ProtocolError(Code.OUT_OF_RANGE) from None
     if guarantee.adjacency is not Adjacency.REPLACE_ONE or guarantee.budget.delta is None:
@@ -117,12 +124,30 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
     # What lies beside the basis is nobody's to tell: it has no part in scores.
     centre = basis @ np.einsum("j,jk->k", v, np.stack([answer.centre for answer in answers]))
     noise = float(np.sqrt(np.sum((v * [answer.noise_scale for answer in answers]) ** 2)))
+    owners = tuple(_owner(heard, owner, directions, inside) for owner in directions.shares)
     return Release(
         kind=agreed.kind,
         mechanism="federated",
-        owners=tuple(_owner(heard, o, directions, inside) for o in directions.shares),
-        settings=_settings(agreed, heard, noise, (*directions.cut, *inside.cut)),
-        arrays=_arrays(agreed.kind, pooled, centre, scale, share),
+        guarantee=FederatedGuarantee.of(owner.guarantee for owner in owners),
+        owners=owners,
+        settings={
+            **_settings(agreed, heard, noise),
+            "federation": {
+                "name": agreed.federation,
+                "weights": agreed.weights,
+                "largest_weight": agreed.largest_weight,
+                "cut": sorted({*directions.cut, *inside.cut}),
+                "left_out": [
+                    {"owner": owner, "round": name, "code": code.value}
+                    for (name, owner), code in sorted(heard.left_out.items())
+                ],
+                "compared": {
+                    owner: _compared(heard, owner, basis, pooled) for owner in heard.bases
+                },
+            },
+        },
+        arrays=_arrays(agreed.kind, pooled, centre, scale, share)
+        | (_trust(heard, directions, pooled) if agreed.kind == "pca" else {}),
     )
 
 
@@ -132,9 +157,9 @@ def _of(
     return {owner: declarations[owner] for owner in answered}
 
 
-def _owner(heard: Contributions, owner: str, directions: Weighed, inside: Weighed) -> OwnerShare:
+def _owner(heard: Contributions, owner: str, directions: Weighed, inside: Weighed) -> Contribution:
     answer = heard.values.get(owner) or heard.bases[owner]  # the later promise covers both
-    return OwnerShare(
+    return Contribution(
         name=owner,
         guarantee=promised(answer),
         n_rows=heard.declarations[owner].n_records,
@@ -143,10 +168,42 @@ def _owner(heard: Contributions, owner: str, directions: Weighed, inside: Weighe
     )
 
 
-def _settings(
-    agreed: Agreement, heard: Contributions, noise: float, cut: tuple[str, ...]
-) -> dict[str, Any]:
-    floor = GaussianLaw(agreed.n_components, noise).floor()
+def _trust(
+    heard: Contributions, directions: Weighed, pooled: Assembled
+) -> dict[str, NDArray[np.float64]]:
+    """How far the owners agree on each component, and what follows from that."""
+    w = np.array(list(directions.shares.values()))
+    inside = [
+        np.sum((heard.bases[o].basis.T @ pooled.basis) ** 2, axis=0) for o in directions.shares
+    ]
+    agreement = np.clip(w @ np.stack(inside), 0.0, 1.0)
+    estimated = reliability(agreement, w)
+    clear = (agreement > chance(w, *pooled.basis.shape)) & (estimated > 0)
+    return {
+        "agreement": agreement,
+        "reliability": estimated,
+        "distinguishable": clear.astype(np.float64),
+    }
+
+
+def _compared(
+    heard: Contributions, owner: str, basis: NDArray[np.float64], pooled: Assembled
+) -> dict[str, float]:
+    """How far an owner's answers are from the result: one that makes them up stands out.
+
+    ``distance``: of its basis, between 0 and 1, the root of the share that lies outside.
+    ``variance``: its variance inside the result's basis, over the result's.
+    """
+    own = heard.bases[owner].basis
+    inside = float(np.sum((basis.T @ own) ** 2)) / own.shape[1]
+    told = {"distance": math.sqrt(min(1.0, max(0.0, 1 - inside)))}
+    whole = float(pooled.eigenvalues.sum())
+    if owner in heard.values and whole > 0:
+        told["variance"] = float(np.trace(heard.values[owner].matrix)) / whole
+    return told
+
+
+def _settings(agreed: Agreement, heard: Contributions, noise: float) -> dict[str, Any]:
     return {
         "n_features": agreed.n_columns,
         "n_rows": sum(heard.declarations[owner].n_records for owner in heard.bases),
@@ -155,19 +212,8 @@ def _settings(
         "assume_centered": False,
         "on_invalid": "raise",
         "noise_scale": noise,
-        "noise_floor": floor,
-        "matrix_floor": floor,
+        "noise_floor": 0.0,  # no level of noise tells which directions are those of the rows
         "feature_names": None if agreed.columns is None else list(agreed.columns),
-        "federation": {
-            "name": agreed.federation,
-            "weights": agreed.weights,
-            "largest_weight": agreed.largest_weight,
-            "cut": sorted(set(cut)),
-            "left_out": [
-                {"owner": owner, "round": name, "code": code.value}
-                for (name, owner), code in sorted(heard.left_out.items())
-            ],
-        },
     }
 
 

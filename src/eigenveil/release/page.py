@@ -343,12 +343,17 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
         f'<td class="verdict soft">{"stands out" if clear[i] else "not clear"}</td></tr>'
         for i, value in enumerate(shown.tolist())
     )
+    if "agreement" in arrays:
+        about = (
+            " It is estimated from how far the owners' answers, whose noise is independent, agree: "
+            "what one owner alone knows is not counted."
+        )
     return (
         "<p>Noise turns directions. Shown is the expected share of each component that lies in the "
         "span of those that the same rows would give about the same centre without noise; "
         "directions of similar variance mix, among themselves and with those not released, which "
         "is not counted. Grey ones cannot be told from noise, or are one of many like them."
-        f"{about if unit_rows else ''}{rest}</p>"
+        f"{about if unit_rows or 'agreement' in arrays else ''}{rest}</p>"
         '<table class="bars"><thead class="small"><tr><th scope="col">direction</th>'
         '<th scope="col">reliability</th><td></td><td></td></tr></thead>'
         f"<tbody>{bars}</tbody></table>"

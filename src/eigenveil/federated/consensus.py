@@ -1,0 +1,48 @@
+r"""How far the owners' answers agree, and what that says of a component. Post-processing.
+
+A component v has the agreement :math:`a = v' \sum_j w_j U_j U_j' v`, between 0 and 1. The noise of
+different owners is independent, so agreement beyond chance is signal.
+
+`chance`: the largest agreement of bases that have nothing to do with each other. Their stack is a d
+x mk matrix of columns in random directions, of squared lengths w_j; the largest eigenvalue of its
+outer product lies at the edge of the law of Marchenko and Pastur (1967) for columns of different
+sizes (Silverstein and Choi 1995), and fluctuates by some :math:`d^{-2/3}` of it,
+
+.. math:: \min_{0 < s < 1/\max w} \frac1s + \frac{k}{d} \sum_j \frac{w_j}{1 - s w_j}.
+
+`reliability`: if each owner's basis holds a share r of the true direction and its error is its own,
+the sum turns v away by an angle of tangent^2 :math:`W (1 - r)/r`, with :math:`W = \sum_j w_j^2`,
+and shows :math:`a = r + W (1 - r)`. Solved for r this is low where one owner alone knows a
+direction: agreement cannot confirm what the others do not see.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+__all__ = ["chance", "reliability"]
+
+_FLUCTUATIONS = 1.5  # of d^(-2/3), and more than the largest of a hundred
+
+
+def chance(weights: NDArray[np.float64], d: int, k: int) -> float:
+    """The agreement that unrelated bases of k out of d columns rarely exceed (about 1 %)."""
+    largest = float(weights.max())
+
+    def edge(share: float) -> float:
+        s = share / largest
+        return 1 / s + k / d * float(np.sum(weights / (1 - s * weights)))
+
+    found = minimize_scalar(edge, bounds=(1e-6, 1 - 1e-6), method="bounded")
+    return min(1.0, float(found.fun) * (1 + _FLUCTUATIONS * d ** (-2 / 3)))
+
+
+def reliability(
+    agreement: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Expected squared cosine between components and those without noise, from their agreement."""
+    together = float(np.sum(weights**2))
+    if together >= 1:  # one owner agrees with itself
+        return np.zeros_like(agreement)
+    share = np.clip((agreement - together) / (1 - together), 0.0, 1.0)
+    return np.asarray(share / (share + together * (1 - share)))
