@@ -119,6 +119,10 @@ def test_a_covariance_may_have_owners_too(tmp_path):
     arrays = {"covariance": np.eye(3), "location": np.zeros(3)}
     loaded = Release.load(federated(kind="covariance", arrays=arrays).save(tmp_path / "r.zip"))
     assert loaded.owners == (NORTH, SOUTH)
+    text = page(loaded)
+    assert "there is no one eigenvalue that noise alone would reach" in text
+    assert "Map of released correlations" in text
+    assert "told from noise" not in text
 
 
 def test_a_release_of_one_table_has_no_owners():

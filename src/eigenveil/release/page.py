@@ -44,6 +44,10 @@ _UNITS = {
     "all rows of one group": "groups",
     "all rows of one person": "persons",
 }
+_NO_ONE_LEVEL = (
+    "<p>Each owner added noise of its own, so there is no one eigenvalue that noise alone would "
+    "reach.</p>"
+)
 _TITLES = {"pca": "Private principal components", "covariance": "Private covariance"}
 
 # Nothing but the style sheet of the page itself may be used by a browser.
@@ -201,6 +205,8 @@ def _tiles(
     else:
         clear = np.zeros(settings["n_features"], dtype=bool) if noisy is None else noisy.clear
     outcome = (f"{int(clear.sum())} of {len(clear)}", f"{noun} told from noise")
+    if document["kind"] == "covariance" and noisy is None and owners:
+        outcome = ("not known", "noise differs from owner to owner")
     counted = _counted_as(owners) if owners else _UNITS[guarantee.unit]
     where = f", owners: {len(owners):,}" if owners else ""
     facts = (
@@ -283,16 +289,15 @@ def _trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) 
         if noisy is not None:
             levels = _levels(noisy)
         elif "owners" in document:
-            levels = (
-                "<p>Each owner released directions with noise of its own, so there is no one "
-                "eigenvalue that noise alone would reach.</p>"
-            )
+            levels = _NO_ONE_LEVEL
         else:
             levels = (
                 "<p>This mechanism releases directions, not a noisy second moment, so there is no "
                 "eigenvalue that noise alone would reach.</p>"
             )
         return levels + _reliability(arrays, unit_rows=noisy is not None and noisy.of_unit_rows)
+    if noisy is None and "owners" in document:
+        return _NO_ONE_LEVEL
     if noisy is None:
         return (
             "<p>The zero matrix, which holds nothing of the records. If a location was released "
@@ -365,7 +370,7 @@ def _contents(
 ) -> tuple[str, str]:
     if document["kind"] == "pca":
         return "Which columns weigh most", _loadings(document["settings"], arrays)
-    return "Which columns go together", _map(document["settings"], arrays, noisy)
+    return "Which columns go together", _map(document, arrays, noisy)
 
 
 def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
@@ -392,10 +397,11 @@ def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
     )
 
 
-def _map(settings: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
+def _map(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
     """The covariance as a map of correlations, and its strongest pairs in words."""
-    shown = correlations(settings, arrays)
-    if noisy is None or not (arrays["covariance"].diagonal() > 0).any():
+    shown = correlations(document["settings"], arrays)
+    zero = noisy is None and "owners" not in document
+    if zero or not (arrays["covariance"].diagonal() > 0).any():
         return "<p>The released matrix has no positive variance, so no map is drawn.</p>"
     notes = []
     if len(shown.names) < shown.n_columns:
@@ -407,7 +413,7 @@ def _map(settings: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) ->
         notes.append("Columns whose released variance cannot be told from noise are blank.")
     if (np.abs(shown.values) > 1 + _ROUNDING).any():
         notes.append("Some lie beyond ±1, which only noise can cause, and are drawn as ±1.")
-    if not noisy.clear.any():
+    if noisy is not None and not noisy.clear.any():
         notes.append("No eigenvalue stands above the noise: what the map shows may be noise.")
     pairs = "".join(
         f'<tr><th scope="row">{escape(a)}</th><td>{escape(b)}</td>'
