@@ -56,7 +56,6 @@ from eigenveil.planner import Situation
 from eigenveil.planner.stages import Centring, Plan, free_centring
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 from eigenveil.privacy.ledger import Ledger
@@ -613,7 +612,7 @@ class PrivatePCA(ComponentEstimator):
         rows = asked.source.base if isinstance(asked.source, ScaledSource) else asked.source
         taken = isinstance(rows, ArraySource) or plan.centring == "paired"  # held in memory
         self._in_order = asked.family.batches and not taken
-        whole = strength(asked.budget, Pure if asked.pure else Gaussian, asked.mechanism)
+        whole = self._strength(asked, Pure if asked.pure else Gaussian)
         if plan.variances and plan.too_few(Allowance(whole, asked.pure)):
             raise InvalidParameterError(
                 "too few rows for variances at this budget: leave variances out, or state row_norm"
