@@ -325,9 +325,7 @@ class ArraySource:
     rereadable = True
     feature_names: tuple[str, ...] | None = None
 
-    def __init__(
-        self, array: NDArray[Any], feature_names: tuple[str, ...] | None = None
-    ) -> None:
+    def __init__(self, array: NDArray[Any], feature_names: tuple[str, ...] | None = None) -> None:
         self.array = as_table(array)
         if feature_names is not None:
             self.feature_names = feature_names

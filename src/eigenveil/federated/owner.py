@@ -21,10 +21,9 @@ influence on it. How long an answer takes is not protected either.
 
 import hashlib
 import logging
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
@@ -88,6 +87,7 @@ from eigenveil.privacy.ledger import Ledger
 
 __all__ = ["Owner", "OwnerSettings"]
 
+_LOG = logging.getLogger(__name__)
 _DIRECTIONS = ("spherical", "tangent")  # which use no length of rows
 # The first that fits; of whatever else happens nobody is told more than that it did.
 _CODES: tuple[tuple[type[Exception], Code], ...] = (
@@ -204,7 +204,7 @@ class Owner:
         ledger: Ledger | None = None,
         folder: str | Path | None = None,
         *,
-        log: Callable[[str], None] = logging.getLogger(__name__).warning,
+        log: Callable[[str], None] = _LOG.warning,
     ) -> None:
         simulated = settings.random_state is not None
         if (ledger is None) != simulated:
@@ -249,16 +249,11 @@ class Owner:
             return encode(self._refusal(error))
 
     def _answer(self, question: bytes) -> bytes:
-        asked: Invitation | ValuesQuestion = decode(
-            question, Invitation, BasisQuestion, ValuesQuestion
-        )
+        asked: Any = decode(question, Invitation, BasisQuestion, ValuesQuestion)
         if asked.federation != self.settings.federation:
             raise ProtocolError(Code.FEDERATION)
-        if isinstance(asked, BasisQuestion):
-            self._check_columns(asked)
-            return self._once("basis", question, lambda: self._basis(asked))
-        if isinstance(asked, ValuesQuestion):
-            return self._once("values", question, lambda: self._values(asked))
+        if isinstance(asked, (BasisQuestion, ValuesQuestion)):
+            return self._once(asked, question)
         self._check_columns(asked)
         return encode(self._declaration())
 
@@ -275,7 +270,8 @@ class Owner:
         """The same columns in the same order, divided by the same scales."""
         if asked.n_columns != self._rows.n_columns:
             raise ProtocolError(Code.COLUMNS)
-        if asked.columns not in map(columns_digest, (self._names, None)):
+        agreed = (columns_digest(names, self._scale) for names in (self._names, None))
+        if asked.columns not in agreed:
             raise ProtocolError(Code.COLUMNS)
 
     def _declaration(self) -> Declaration:
@@ -294,8 +290,9 @@ class Owner:
             mechanism=settings.mechanism,
         )
 
-    def _once(self, name: str, question: bytes, work: Callable[[], Answer]) -> bytes:
+    def _once(self, asked: BasisQuestion | ValuesQuestion, question: bytes) -> bytes:
         """Answer a round's question, or send what was answered before."""
+        name = "basis" if isinstance(asked, BasisQuestion) else "values"
         digest = hashlib.sha256(question).hexdigest()
         with self._answers.opened():
             kept = self._answers.find(name)
@@ -305,7 +302,7 @@ class Owner:
                 if kept.answer is None:
                     raise ProtocolError(Code.INTERRUPTED)
                 return kept.answer
-            entries = self._entries()
+            work, entries = self._prepared(asked), self._entries()
             self._answers.begin(name, digest)
             notes: dict[str, Any] = {}
             try:
@@ -319,15 +316,29 @@ class Owner:
             self._answers.keep(name, digest, answer, notes)
             return answer
 
+    def _prepared(self, asked: BasisQuestion | ValuesQuestion) -> Callable[[], Answer]:
+        """What is to be done, unless public numbers tell that it cannot be."""
+        if isinstance(asked, BasisQuestion):
+            self._check_columns(asked)
+            return partial(self._basis, asked.n_components)
+        before = self._answers.find("basis")
+        if before is None or "guarantee" not in before.notes:
+            raise ProtocolError(Code.OTHER_QUESTION)  # this one comes second
+        if asked.basis.shape != (self._rows.n_columns, before.notes["n_components"]):
+            raise ProtocolError(Code.SHAPE)
+        if self.settings.share == 1:
+            raise InvalidParameterError("the basis has had the whole budget: lower share")
+        return partial(self._values, asked.basis, before.notes)
+
     def _entries(self) -> int | None:
         """How many charges the ledger holds; others may add to them."""
         return None if self._ledger is None else len(self._ledger.entries)
 
-    def _basis(self, asked: BasisQuestion) -> Answer:
+    def _basis(self, n_components: int) -> Answer:
         settings = self.settings
         first = _first_budget(settings.epsilon, settings.delta, settings.share)
         pca = _Basis(
-            asked.n_components,
+            n_components,
             epsilon=first.epsilon,
             delta=first.delta,
             mechanism=settings.mechanism,
@@ -356,20 +367,12 @@ class Owner:
         return answer, {
             "guarantee": answer.guarantee,
             "centre": centre,
-            "n_components": asked.n_components,
+            "n_components": n_components,
         }
 
-    def _values(self, asked: ValuesQuestion) -> Answer:
-        settings, basis = self.settings, asked.basis
-        before = self._answers.find("basis")
-        if before is None or "guarantee" not in before.notes:
-            raise ProtocolError(Code.OTHER_QUESTION)  # this one comes second
-        if basis.shape != (self._rows.n_columns, before.notes["n_components"]):
-            raise ProtocolError(Code.SHAPE)
-        if settings.share == 1:
-            raise InvalidParameterError("the basis has had the whole budget: lower share")
-        first = guarantee_from_dict(before.notes["guarantee"])
-        centre = np.array(before.notes["centre"])
+    def _values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
+        settings = self.settings
+        first, centre = guarantee_from_dict(notes["guarantee"]), np.array(notes["centre"])
         covariance = PrivateCovariance(
             epsilon=settings.epsilon,
             delta=settings.delta,
@@ -387,6 +390,7 @@ class Owner:
             federation=settings.federation,
             owner=settings.owner,
             guarantee=guarantee_to_dict(promise),
+            noise_scale=covariance.noise_scale_,
             matrix=covariance.covariance_,
             centre=covariance.location_ + basis.T @ centre,
         )
