@@ -612,12 +612,15 @@ class PrivatePCA(ComponentEstimator):
         rows = asked.source.base if isinstance(asked.source, ScaledSource) else asked.source
         taken = isinstance(rows, ArraySource) or plan.centring == "paired"  # held in memory
         self._in_order = asked.family.batches and not taken
-        whole = self._strength(asked, Pure if asked.pure else Gaussian)
-        if plan.variances and plan.too_few(Allowance(whole, asked.pure)):
+        few = False
+        if plan.variances or plan.radius:
+            whole = self._strength(asked, Pure if asked.pure else Gaussian)
+            few = plan.too_few(Allowance(whole, asked.pure))
+        if plan.variances and few:
             raise InvalidParameterError(
                 "too few rows for variances at this budget: leave variances out, or state row_norm"
             )
-        if plan.radius and plan.too_few(Allowance(whole, asked.pure)):
+        if plan.radius and few:
             raise self._too_few()
 
         seen = replace(asked, n_rows=plan.n_differences)
