@@ -3,6 +3,7 @@
 __all__ = [
     "BoundsRequiredError",
     "BudgetExceededError",
+    "BusyError",
     "DuplicateBatchError",
     "EigenveilError",
     "GapTooSmallError",
@@ -87,6 +88,10 @@ class QuorumLostError(EigenveilError):
     """Too few owners of a federation answered; what the others released is kept."""
 
     exit_code = 6
+
+
+class BusyError(StateError):
+    """Another process is at it; nothing was done."""
 
 
 class VerificationError(EigenveilError):

@@ -45,6 +45,7 @@ _COLUMNS = 4096  # summed at a time
 _STRETCH_BITS = 26  # products of two unit vectors then stay below 2**53
 _NO_LENGTH = 1e-290  # squared norms below it have lost their digits
 SMALLEST_NORM, LARGEST_NORM = 1e-50, 1e50  # others would overflow or vanish when squared
+_FARTHEST = 1e150  # of an entry whose square is finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -225,6 +226,23 @@ class Clip:
             self._about_centre(rows, moved)
         return moved
 
+    def coordinates(
+        self, rows: NDArray[Any], directions: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Of rows about the centre, along ``directions``: orthonormal rows, public or released.
+
+        Those of an invalid row are NaN. Others are finite whatever the row, to 2^-26 of its length,
+        and depend on no other row, to the last bit.
+        """
+        moved = np.empty(rows.shape)
+        with np.errstate(all="ignore"):
+            invalid, _ = self._about_centre(rows, moved)
+            np.clip(moved, -_FARTHEST, _FARTHEST, out=moved)
+            products, lengths, _ = _products(moved, _squared_norms(moved), directions)
+            products *= (lengths / float(1 << 2 * _STRETCH_BITS))[:, None]
+        products[invalid] = np.nan
+        return products
+
     def norm_exponents(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """For each row the largest j >= 0 with |x| < R 2^(-j/2), as floats decide it.
 
@@ -316,9 +334,20 @@ def _stretch(
     directions: NDArray[np.float64],
     factor: float,
 ) -> None:
-    """In place. Products are of integers, of unit vectors: exact, so no row feels the others.
+    """In place. A row keeps its own digits; only its coordinates inside are rounded."""
+    unit = float(1 << _STRETCH_BITS)
+    products, lengths, basis = _products(rows, squares, directions)
+    beside = np.matmul(np.rint(products / unit), basis)
+    beside *= (lengths * ((factor - 1) / unit**2))[:, None]
+    rows += beside
 
-    A row keeps its own digits; only its coordinates inside are rounded, to 2^-26 of its length.
+
+def _products(
+    rows: NDArray[np.float64], squares: NDArray[np.float64], directions: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Of rows with directions, both rounded to 2^-26 of their lengths; these, and the directions.
+
+    Products are of integers, of unit vectors: exact, so no row feels the others.
     """
     unit = float(1 << _STRETCH_BITS)
     lengths = np.sqrt(squares)
@@ -330,7 +359,4 @@ def _stretch(
     integers = rows * scale[:, None]
     np.rint(integers, out=integers)
     basis = np.rint(directions * unit)
-    inside = np.rint(integers @ basis.T / unit)
-    np.matmul(inside, basis, out=integers)
-    integers *= (lengths * ((factor - 1) / unit**2))[:, None]
-    rows += integers
+    return integers @ basis.T, lengths, basis

@@ -13,12 +13,18 @@ from eigenveil.exceptions import InvalidDataError
 if TYPE_CHECKING:
     import narwhals
 
-__all__ = ["is_frame", "native", "numbers"]
+__all__ = ["is_frame", "names", "native", "numbers"]
 
 
 def is_frame(data: Any) -> bool:
     """Whether the data are a frame in memory, with named and typed columns."""
     return _frame(data) is not None
+
+
+def names(data: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a frame."""
+    frame = _frame(data)
+    return None if frame is None else tuple(frame.columns)
 
 
 def native(data: Any) -> Any:

@@ -28,7 +28,7 @@ from eigenveil.data.source import (
     CSVSource,
     ParquetSource,
     RowSource,
-    ScaledSource,
+    RowwiseSource,
     protected,
     records_of,
     tables,
@@ -276,7 +276,8 @@ def public_rows(source: RowSource) -> int:
     sizes = unit_sizes(source)
     if sizes is not None:
         return require_rows(limit_rows(len(sizes)))
-    source = source.base if isinstance(source, ScaledSource) else source
+    while isinstance(source, RowwiseSource):
+        source = source.base
     if isinstance(source, (ArraySource, CSVSource, ParquetSource)):
         return require_rows(limit_rows(source.n_rows))
     return require_rows(limit_rows(sum(chunk.shape[0] for chunk in tables(source))))

@@ -203,7 +203,7 @@ class PairedUnits(UnitSource):
         if not isinstance(base, UnitSource):
             raise InvalidParameterError("rows that are units of their own need PairedSource")
         # Dividing differences is dividing rows, without a copy of the table.
-        self._scaled = None if scaled is None else scaled.scaled
+        self._scaled = None if scaled is None else scaled.of_rows
         self.unit = base.unit
         chunks, owners = zip(*_kept(base), strict=True)
         units = np.concatenate(owners)

@@ -33,6 +33,7 @@ __all__ = [
     "PairedSource",
     "ParquetSource",
     "RowSource",
+    "RowwiseSource",
     "ScaledSource",
     "UnitSource",
     "as_table",
@@ -264,9 +265,9 @@ def unit_tables(
     if isinstance(source, UnitSource):
         for chunk, units in source.unit_chunks():
             yield _checked(chunk, source.n_columns), units
-    elif isinstance(source, ScaledSource):
+    elif isinstance(source, RowwiseSource):
         for chunk, owners in unit_tables(source.base):
-            yield source.scaled(chunk), owners
+            yield source.of_rows(chunk), owners
     else:
         for chunk in tables(source):
             yield chunk, None
@@ -274,14 +275,14 @@ def unit_tables(
 
 def unit_sizes(source: RowSource) -> NDArray[np.int64] | None:
     """Number of rows of each unit; None where each row is one. Private."""
-    while isinstance(source, ScaledSource):
+    while isinstance(source, RowwiseSource):
         source = source.base
     return source.unit_sizes if isinstance(source, UnitSource) else None
 
 
 def protected(source: RowSource) -> Unit:
     """What neighbouring tables of this source differ in."""
-    while isinstance(source, ScaledSource):
+    while isinstance(source, RowwiseSource):
         source = source.base
     return source.unit if isinstance(source, UnitSource) else ROW
 
@@ -319,13 +320,15 @@ def thinned(
 
 
 class ArraySource:
-    """An array in memory or memory-mapped."""
+    """An array in memory or memory-mapped; ``feature_names`` for one that has them."""
 
     rereadable = True
-    feature_names = None
+    feature_names: tuple[str, ...] | None = None
 
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: NDArray[Any], feature_names: tuple[str, ...] | None = None) -> None:
         self.array = as_table(array)
+        if feature_names is not None:
+            self.feature_names = feature_names
 
     @property
     def n_columns(self) -> int:
@@ -368,7 +371,7 @@ class Batch(ArraySource):
 
 def records_of(source: RowSource) -> range | None:
     """Positions of the records of a batch; None for a whole table."""
-    while isinstance(source, ScaledSource):
+    while isinstance(source, RowwiseSource):
         source = source.base
     return source.records if isinstance(source, Batch) else None
 
@@ -511,7 +514,7 @@ class PairedSource:
         self.n_columns = source.n_columns
         self.feature_names = source.feature_names
         # Dividing differences is dividing rows, without a copy of the table.
-        self._scaled = source.scaled if isinstance(source, ScaledSource) else None
+        self._scaled = source.of_rows if isinstance(source, ScaledSource) else None
         base = source.base if isinstance(source, ScaledSource) else source
         if not isinstance(base, ArraySource):
             base = ArraySource(np.concatenate([np.empty((0, base.n_columns)), *tables(base)]))
@@ -554,7 +557,31 @@ def half_differences(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.fl
     return np.asarray(difference)
 
 
-class ScaledSource:
+class RowwiseSource(ABC):
+    """Rows of another source, each changed by what is public or was released, and by itself.
+
+    So neighbours differ in what they differed in before, and rows keep their owners.
+    """
+
+    base: RowSource
+    n_columns: int
+    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether the rows may be read more than once."""
+        return self.base.rereadable
+
+    @abstractmethod
+    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+        """What becomes of rows of ``base``."""
+
+    def chunks(self) -> Iterator[NDArray[np.float64]]:
+        """Changed chunks."""
+        return map(self.of_rows, tables(self.base))
+
+
+class ScaledSource(RowwiseSource):
     """Columns divided by public or released scales; a column of infinite scale is left out."""
 
     def __init__(self, source: RowSource, scale: NDArray[np.float64]) -> None:
@@ -564,16 +591,14 @@ class ScaledSource:
         self.n_columns = self._kept.size
         names = source.feature_names
         self.feature_names = None if names is None else tuple(names[j] for j in self._kept)
-        self.rereadable = source.rereadable
 
     def over(self, base: RowSource) -> "ScaledSource":
         """The same scales on other rows of the same columns."""
         other = copy(self)
         other.base = base
-        other.rereadable = base.rereadable
         return other
 
-    def scaled(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Rows of ``base``, with the columns that are kept divided by their scales."""
         kept = chunk if self.n_columns == chunk.shape[1] else chunk[:, self._kept]
         with np.errstate(all="ignore"):  # a warning would depend on the records
@@ -582,7 +607,3 @@ class ScaledSource:
         # Only what was not finite before may be so now: a row of numbers stops no run.
         np.clip(scaled, -_MOST, _MOST, out=scaled, where=np.isfinite(rows))
         return np.asarray(scaled)
-
-    def chunks(self) -> Iterator[NDArray[np.float64]]:
-        """Scaled chunks."""
-        return map(self.scaled, tables(self.base))

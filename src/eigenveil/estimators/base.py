@@ -43,9 +43,11 @@ from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.planner import Choice, Situation, choose
+from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Kind, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
 
@@ -169,6 +171,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ledger: Ledger | str | Path | None
     random_state: int | None
 
+    # Of the budget, by an earlier release of the same rows: a fit buys what is left beside it.
+    _spent: Cost | None = None
+
     def _family(self, name: str) -> Family[Any]:
         try:
             return self.mechanisms[name]
@@ -290,9 +295,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _calibrated(self, asked: Asked) -> Procedure[CentredResult[Any]]:
         """All steps at the strength that the budget buys."""
         about = self._about(asked)
-        found = strength(asked.budget, lambda s: about(s).cost(), asked.mechanism)
+        found = self._strength(asked, lambda s: about(s).cost())
         self._check_strength(asked, found)
         return about(found)
+
+    def _strength(self, asked: Asked, cost_of: Callable[[float], Cost]) -> float:
+        """Largest strength that the budget buys, beside what was spent of it before."""
+        spent = self._spent
+        if spent is None:
+            return strength(asked.budget, cost_of, asked.mechanism)
+        return strength(asked.budget, lambda s: compose(spent, cost_of(s)), asked.mechanism)
 
     def _check_strength(self, asked: Asked, found: float) -> None:
         """Refuse what so much strength does not allow, before anything is charged."""

@@ -41,7 +41,6 @@ from eigenveil.planner import Situation
 from eigenveil.planner.stages import Centring, too_few
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
@@ -298,7 +297,7 @@ class PrivateCovariance(PrivateEstimator):
         self._shares: dict[str, float] | None = None
         if not self._bought(asked):
             return super()._about(asked)
-        budget = strength(asked.budget, Pure if asked.pure else Gaussian, asked.mechanism)
+        budget = self._strength(asked, Pure if asked.pure else Gaussian)
         if asked.stated.private and too_few(Allowance(budget, asked.pure), asked.n_rows):
             raise self._too_few()
         self._shares = shares = self._shares_of(asked)

@@ -56,7 +56,6 @@ from eigenveil.planner import Situation
 from eigenveil.planner.stages import Centring, Plan, free_centring
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 from eigenveil.privacy.ledger import Ledger
@@ -613,12 +612,15 @@ class PrivatePCA(ComponentEstimator):
         rows = asked.source.base if isinstance(asked.source, ScaledSource) else asked.source
         taken = isinstance(rows, ArraySource) or plan.centring == "paired"  # held in memory
         self._in_order = asked.family.batches and not taken
-        whole = strength(asked.budget, Pure if asked.pure else Gaussian, asked.mechanism)
-        if plan.variances and plan.too_few(Allowance(whole, asked.pure)):
+        few = False
+        if plan.variances or plan.radius:
+            whole = self._strength(asked, Pure if asked.pure else Gaussian)
+            few = plan.too_few(Allowance(whole, asked.pure))
+        if plan.variances and few:
             raise InvalidParameterError(
                 "too few rows for variances at this budget: leave variances out, or state row_norm"
             )
-        if plan.radius and plan.too_few(Allowance(whole, asked.pure)):
+        if plan.radius and few:
             raise self._too_few()
 
         seen = replace(asked, n_rows=plan.n_differences)

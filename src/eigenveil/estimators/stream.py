@@ -18,7 +18,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.source import Batch
-from eigenveil.exceptions import DuplicateBatchError, StateError, VerificationError
+from eigenveil.exceptions import BusyError, DuplicateBatchError, StateError, VerificationError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.release import storage
 
-__all__ = ["FEWEST_COMPARED", "Stream", "digest", "locked"]
+__all__ = ["FEWEST_COMPARED", "Stream", "digest", "locked", "replace_file"]
 
 FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
 _FORMAT = "eigenveil-stream/2"  # another one where Iterate has other fields
@@ -167,7 +167,7 @@ class Stream:
             "arrays.npz": packed.getvalue(),
         }
         content[storage.SUMS] = _sums(content)
-        _replace(path, storage.zipped(content))
+        replace_file(path, storage.zipped(content))
         if records:
             _remove(path, keep=None if self.rows is None else self.rows["file"])
 
@@ -180,7 +180,7 @@ class Stream:
         np.save(packed, self.waiting[0], allow_pickle=False)
         data = packed.getvalue()
         name = f"{path.name}.{secrets.token_hex(4)}.rows"
-        _replace(path.with_name(name), data)
+        replace_file(path.with_name(name), data)
         self.rows = {
             "file": name,
             "first": self.spent,
@@ -226,27 +226,32 @@ def digest(chunk: NDArray[Any]) -> str:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep others from the file; the system lets go of it when a process dies."""
-    connection = _lock(path)
+def locked(path: Path, seconds: float = 0.0) -> Iterator[None]:
+    """Keep others from the file; the system lets go of it when a process dies.
+
+    Who holds it is waited for so long.
+    """
+    connection = _lock(path, seconds)
     try:
         yield
     finally:
         connection.close()
 
 
-def _lock(path: Path) -> sqlite3.Connection:
+def _lock(path: Path, seconds: float) -> sqlite3.Connection:
     # SQLite knows how to lock a file on every system; it writes nothing into this one.
     try:
-        connection = sqlite3.connect(f"{path}.lock", timeout=0, isolation_level=None)
-    except sqlite3.OperationalError:
+        with suppress(FileExistsError):  # one that exists is not opened: closing it would unlock it
+            os.close(os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        connection = sqlite3.connect(f"{path}.lock", timeout=seconds, isolation_level=None)
+    except (OSError, sqlite3.OperationalError):
         raise StateError(f"cannot write {path}: is its folder there and writable?") from None
     try:
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.DatabaseError as error:
         connection.close()
         if "locked" in str(error):
-            raise StateError(
+            raise BusyError(
                 f"{path.name} is in use by another process or estimator: wait until it is done, "
                 "then call again"
             ) from None
@@ -290,7 +295,7 @@ def _sums(content: dict[str, bytes]) -> bytes:
     return "".join(lines).encode()
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Write beside the file, then put it in its place; both are on disk before this returns."""
     draft = path.with_name(f"{path.name}.new")
     try:

@@ -60,6 +60,7 @@ class Code(StrEnum):
 
     # What an owner answers.
     BUDGET = "budget"
+    BUSY = "busy"
     COLUMNS = "columns"
     DATA = "data"
     FEDERATION = "federation"
@@ -91,6 +92,7 @@ class Code(StrEnum):
 
 _EXPLANATIONS = {
     Code.BUDGET: "its ledger does not cover the charge",
+    Code.BUSY: "another process of it is at work on its answers",
     Code.COLUMNS: "its table has other columns",
     Code.DATA: "its table cannot be used as it is",
     Code.FEDERATION: "it belongs to another federation",

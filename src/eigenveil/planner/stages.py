@@ -25,8 +25,7 @@ from eigenveil.mechanisms.scalars.rank import PrivateRank
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.mechanisms.scaled import SCALE_SHARE, Scaled
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.privacy.calibrate import whole_strength
 
 __all__ = ["Centring", "Plan", "free_centring", "too_few"]
 
@@ -47,9 +46,10 @@ def free_centring(
     # The error of a located centre falls as n mu/sqrt(d); a distance needs n mu of about 200. A
     # pure mean has noise in the l1 norm, and a pure search a tenth of the budget.
     if pure:
-        few = n_rows * strength(budget, Pure, "mean") < 700 + 64 * n_columns
+        few = n_rows * whole_strength(budget, pure=True) < 700 + 64 * n_columns
     else:
-        few = n_rows * strength(budget, Gaussian, "mean") < max(192.0, 20 * math.sqrt(n_columns))
+        mu = whole_strength(budget, pure=False)
+        few = n_rows * mu < max(192.0, 20 * math.sqrt(n_columns))
     return "paired" if few else "located"
 
 

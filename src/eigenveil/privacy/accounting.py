@@ -20,8 +20,9 @@ accounted in rho, even that dependence is allowed (privacy filters).
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,7 @@ CURVE_ERROR = 1e-11
 _MAX_LOSSES = 1 << 14
 _LOSS_ERROR = 1e-13  # relative, of a sum of losses and of its difference from an epsilon
 _DOMINATION_ERROR = 1e-11  # relative, of the mu that covers a pure step
+_ZERO = Fraction(0)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
@@ -123,22 +125,27 @@ class _Parts(NamedTuple):
 def _parts(cost: Cost) -> _Parts:
     match cost:
         case Gaussian(mu):
-            return _Parts(Fraction(mu) ** 2, (), Fraction(0), Fraction(0))
+            return _Parts(Fraction(mu) ** 2, (), _ZERO, _ZERO)
         case Pure(epsilon):
-            return _Parts(Fraction(0), (epsilon,), Fraction(0), Fraction(0))
+            return _Parts(_ZERO, (epsilon,), _ZERO, _ZERO)
         case ZCDP(rho):
-            return _Parts(Fraction(0), (), Fraction(rho), Fraction(0))
+            return _Parts(_ZERO, (), Fraction(rho), _ZERO)
         case Approx(epsilon, delta):
-            return _Parts(Fraction(0), (epsilon,), Fraction(0), Fraction(delta))
+            return _Parts(_ZERO, (epsilon,), _ZERO, Fraction(delta))
         case Composed(parts):
             each = [_parts(part) for part in parts]
             return _Parts(
-                sum((p.mu_squared for p in each), Fraction(0)),
+                _sum(p.mu_squared for p in each),
                 tuple(sorted(e for p in each for e in p.pure if e > 0)),
-                sum((p.rho for p in each), Fraction(0)),
-                sum((p.delta for p in each), Fraction(0)),
+                _sum(p.rho for p in each),
+                _sum(p.delta for p in each),
             )
     raise InvalidParameterError("not a privacy cost this accountant knows")
+
+
+def _sum(values: Iterable[Fraction]) -> Fraction:
+    """Exact; most of them are nothing, and rationals are slow to add."""
+    return sum((value for value in values if value is not _ZERO), _ZERO)
 
 
 def _up(value: Fraction) -> float:
@@ -159,7 +166,9 @@ def compose(*costs: Cost) -> Cost:
     leaves = [leaf for cost in costs for leaf in _leaves(cost)]
     gaussian = [leaf for leaf in leaves if isinstance(leaf, Gaussian)]
     rest: list[Cost] = [leaf for leaf in leaves if not isinstance(leaf, Gaussian)]
-    if gaussian:
+    if len(gaussian) == 1:
+        rest.insert(0, gaussian[0])
+    elif gaussian:
         rest.insert(0, Gaussian(_parts(Composed(tuple(gaussian))).mu))
     return rest[0] if len(rest) == 1 else Composed(tuple(rest))
 
@@ -181,13 +190,18 @@ def _pure_losses(pure: Sequence[float]) -> dict[float, float]:
     law = {0.0: 1.0}
     for units, count in counts.items():
         likely = 1 / (1 + math.exp(-units * step))
-        chances = binom.pmf(np.arange(count + 1), count, likely).tolist()
+        chances = _binomial(count, likely)
         following: defaultdict[float, float] = defaultdict(float)
         for loss, probability in law.items():
             for positive, chance in enumerate(chances):
                 following[loss + (2 * positive - count) * units] += probability * chance
         law = following
     return {loss * step: probability for loss, probability in law.items()}
+
+
+@lru_cache(maxsize=64)  # searches change other parts and ask for the same
+def _binomial(count: int, likely: float) -> tuple[float, ...]:
+    return tuple(binom.pmf(np.arange(count + 1), count, likely).tolist())
 
 
 def _zcdp_delta(rho: float, epsilon: float) -> float:

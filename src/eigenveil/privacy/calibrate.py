@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 from eigenveil.exceptions import InvalidBudgetError, UnsupportedNotionError
 from eigenveil.privacy.accounting import delta_of, epsilon_of, fits
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Gaussian, Pure
 
-__all__ = ["largest", "noise_scale", "strength"]
+__all__ = ["largest", "noise_scale", "strength", "whole_strength"]
 
 _SMALLEST = 1e-12  # noise beyond it would leave the range of exact numerics
 
@@ -31,6 +32,12 @@ def strength(budget: Budget, cost_of: Callable[[float], Cost], mechanism: str) -
     if found < _SMALLEST:
         raise InvalidBudgetError(f"the budget is too small: it allows a strength of {found:g} only")
     return found
+
+
+@lru_cache(maxsize=64)
+def whole_strength(budget: Budget, *, pure: bool) -> float:
+    """The mu, or the epsilon, that one step may spend."""
+    return strength(budget, Pure if pure else Gaussian, "noise")
 
 
 def noise_scale(sensitivity: float, strength: float) -> float:

@@ -1,0 +1,489 @@
+r"""An owner of records in a federation: answers two questions, each once, and pays for them.
+
+The first answer is a basis, `PrivatePCA` with a share of the owner's budget. The second is the
+second moment inside the basis U that the coordinator made of all answers, `PrivateCovariance` on
+
+.. math:: y = U'(x - c_1)
+
+with c_1 the centre that the first answer had to find. The whole (epsilon, delta) stands for a mu;
+the first answer has ``share`` of its square, the second the largest strength with which both
+together, composed exactly with all searches inside, stay within (epsilon, delta).
+
+What a coordinator can do to an owner: it is not trusted. It chooses U freely, knowing the first
+answer, and the promise holds for every U: y is a function of its own record and of U, and is
+clipped at a length that is stated or privately found before noise of that size is added; the cost
+of the second answer does not depend on U or on the first answer. It can ask again, and gets the
+same bytes; it can ask something else in the same round, and gets none; it can leave the second
+question out, and only the first answer is spent. Of a failure it learns a `Code`. That of bad rows
+(``on_invalid="raise"``) depends on the records and is not protected, as in any fit; U has no
+influence on it. How long an answer takes is not protected either.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
+from numbers import Real
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import LARGEST_NORM, Clip
+from eigenveil.data.frames import is_frame, names
+from eigenveil.data.gram import public_rows
+from eigenveil.data.projected import ProjectedSource
+from eigenveil.data.source import (
+    ArraySource,
+    RowSource,
+    ScaledSource,
+    as_table,
+    open_rows,
+    protected,
+)
+from eigenveil.estimators.bounds import RowNorm, box_of, ranges_by_name
+from eigenveil.estimators.covariance import PrivateCovariance
+from eigenveil.estimators.pca import PrivatePCA
+from eigenveil.exceptions import (
+    BudgetExceededError,
+    BusyError,
+    EigenveilError,
+    InvalidDataError,
+    InvalidParameterError,
+    LedgerError,
+    NothingFoundError,
+)
+from eigenveil.federated.answers import Answers
+from eigenveil.federated.messages import (
+    BasisAnswer,
+    BasisQuestion,
+    Code,
+    Declaration,
+    Invitation,
+    Message,
+    ProtocolError,
+    Refusal,
+    ValuesAnswer,
+    ValuesQuestion,
+    check_name,
+    columns_digest,
+    decode,
+    encode,
+)
+from eigenveil.privacy.accounting import compose, epsilon_of, split
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.guarantee import (
+    Guarantee,
+    Numerics,
+    guarantee_from_dict,
+    guarantee_to_dict,
+)
+from eigenveil.privacy.ledger import Ledger
+
+__all__ = ["Owner", "OwnerSettings"]
+
+_LOG = logging.getLogger(__name__)
+_DIRECTIONS = ("spherical", "tangent")  # which use no length of rows
+# The first that fits; of whatever else happens nobody is told more than that it did.
+_CODES: tuple[tuple[type[Exception], Code], ...] = (
+    (BudgetExceededError, Code.BUDGET),
+    (LedgerError, Code.BUDGET),
+    (NothingFoundError, Code.NOTHING_FOUND),
+    (InvalidDataError, Code.DATA),
+    (InvalidParameterError, Code.SETTINGS),
+    (BusyError, Code.BUSY),
+)
+
+Answer = tuple[Message, dict[str, Any]]  # and what is noted beside it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerSettings:
+    """How an owner takes part; all of it public.
+
+    Attributes
+    ----------
+    owner, federation : str
+        Names. Questions of another federation are refused.
+    epsilon, delta : float
+        The whole budget, for both answers.
+    share : float
+        Of mu^2, for the basis; 1 leaves nothing for a second answer, which is then refused.
+    mechanism : str
+        Of the basis: any of `PrivatePCA` that needs no model.
+    row_norm : float or "private", optional
+        Where rows are clipped: in the first round unless its mechanism uses directions only, in the
+        second by default at a length that is found privately.
+    bounds, assume_centered, centring, lazy, on_invalid, on_missing
+        As in `PrivatePCA`. In the second round entries are clamped to the bounds, and an empty cell
+        lies at the centre that the first round found.
+    scale : array, optional
+        Public numbers that columns are divided by, the same for all owners.
+    columns : sequence of str, optional
+        Of a file: which to use, in this order.
+    unit : str, optional
+        Of a file: the column that says whose a row is. All rows of one person are protected
+        together.
+    random_state : int, optional
+        Seed of a simulation, which protects nobody.
+
+    """
+
+    owner: str
+    federation: str
+    epsilon: float
+    delta: float
+    share: float = 0.5
+    mechanism: str = "spherical"
+    row_norm: RowNorm | None = None
+    bounds: Any = None
+    assume_centered: bool = False
+    centring: Literal["mean", "located", "paired"] | None = None
+    scale: Any = None
+    lazy: bool | None = None
+    on_invalid: Literal["raise", "zero"] = "raise"
+    on_missing: Literal["invalid", "centre"] = "invalid"
+    columns: tuple[str, ...] | None = None
+    unit: str | None = None
+    random_state: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name("owner", self.owner)
+        check_name("federation", self.federation)
+        if self.budget.is_pure:
+            raise InvalidParameterError("an owner states epsilon and delta: give both")
+        known = [name for name in PrivatePCA.mechanisms if name != "spiked"]
+        if self.mechanism not in known:
+            listed = ", ".join(map(repr, known))
+            raise InvalidParameterError(f"the mechanism of an owner must be one of: {listed}")
+        number = isinstance(self.share, Real) and not isinstance(self.share, bool)
+        if not (number and 0 < self.share <= 1):
+            raise InvalidParameterError("share must lie above 0 and be at most 1")
+        if isinstance(self.scale, str):
+            raise InvalidParameterError(
+                "scales are the same for all owners: give one number for each column"
+            )
+
+    @property
+    def budget(self) -> Budget:
+        """Of both answers together."""
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+class Owner:
+    """Answers the questions of a coordinator.
+
+    Parameters
+    ----------
+    settings : OwnerSettings
+        What is public.
+    rows : path, array, frame or RowSource
+        The records; read again in every round.
+    ledger : Ledger, optional
+        Charged before every answer. Left out in a simulation, and only there.
+    folder : path, optional
+        Where answers are kept, readable by nobody else; in memory in a simulation without one.
+    log : callable
+        Hears one line about every refusal, for the owner's own eyes.
+
+    """
+
+    def __init__(
+        self,
+        settings: OwnerSettings,
+        rows: Any,
+        ledger: Ledger | None = None,
+        folder: str | Path | None = None,
+        *,
+        log: Callable[[str], None] = _LOG.warning,
+    ) -> None:
+        simulated = settings.random_state is not None
+        if (ledger is None) != simulated:
+            raise InvalidParameterError(
+                "an owner has a ledger, a simulation has none: give a ledger or a random_state"
+            )
+        if folder is None and not simulated:
+            raise InvalidParameterError("an owner needs a state folder, so as not to spend twice")
+        self.settings = settings
+        self._ledger, self._log = ledger, log
+        self._names, source = _opened(rows, settings)
+        if not source.rereadable:
+            raise InvalidDataError("both rounds read the rows: give a file or an array")
+        d = source.n_columns
+        self._ranges = settings.bounds
+        if isinstance(settings.bounds, Mapping):
+            self._ranges = ranges_by_name(settings.bounds, self._names)
+        self._scale = _scale(settings, d)
+        self._rows = source
+        payer = None if ledger is None else ledger.id
+        terms = {"settings": settings.as_dict(), "ledger": payer}
+        self._answers = Answers(None if folder is None else Path(folder).resolve(), terms)
+        with self._answers.opened():  # a folder of something else is noticed now
+            pass
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """The promise that holds for what was answered so far; None before the first answer."""
+        with self._answers.opened():
+            kept = self._answers.find("values") or self._answers.find("basis")
+            if kept is not None and "guarantee" not in kept.notes:  # no second answer
+                kept = self._answers.find("basis")
+        if kept is None or "guarantee" not in kept.notes:
+            return None
+        return guarantee_from_dict(kept.notes["guarantee"])
+
+    def answer(self, question: bytes) -> bytes:
+        """The answer to a question, or a refusal: a code and nothing else. It never raises."""
+        try:
+            return self._answer(question)
+        except Exception as error:  # whatever it is, nothing of it leaves
+            return encode(self._refusal(error))
+
+    def _answer(self, question: bytes) -> bytes:
+        asked: Any = decode(question, Invitation, BasisQuestion, ValuesQuestion)
+        if asked.federation != self.settings.federation:
+            raise ProtocolError(Code.FEDERATION)
+        if isinstance(asked, (BasisQuestion, ValuesQuestion)):
+            return self._once(asked, question)
+        self._check_columns(asked)
+        return encode(self._declaration())
+
+    def _refusal(self, error: Exception) -> Refusal:
+        code = next((code for kind, code in _CODES if isinstance(error, kind)), Code.INTERNAL)
+        if isinstance(error, ProtocolError):
+            code = error.code
+        # Messages of the library hold nothing of records; those of others might.
+        said = str(error) if isinstance(error, EigenveilError) else type(error).__name__
+        self._log(f"refused ({code}): {said}")
+        return Refusal(federation=self.settings.federation, owner=self.settings.owner, code=code)
+
+    def _check_columns(self, asked: Invitation) -> None:
+        """The same columns in the same order, divided by the same scales."""
+        if asked.n_columns != self._rows.n_columns:
+            raise ProtocolError(Code.COLUMNS)
+        agreed = (columns_digest(names, self._scale) for names in (self._names, None))
+        if asked.columns not in agreed:
+            raise ProtocolError(Code.COLUMNS)
+
+    def _declaration(self) -> Declaration:
+        settings = self.settings
+        if self._ledger is not None:  # better now than after the first answer
+            whole = Gaussian(_whole_mu(settings.epsilon, settings.delta))
+            unit = protected(self._rows)
+            self._ledger.check(whole, adjacency=Adjacency.REPLACE_ONE, unit=unit)
+        return Declaration(
+            federation=settings.federation,
+            owner=settings.owner,
+            n_records=public_rows(self._rows),
+            epsilon=settings.epsilon,
+            delta=settings.delta,
+            share=settings.share,
+            mechanism=settings.mechanism,
+        )
+
+    def _once(self, asked: BasisQuestion | ValuesQuestion, question: bytes) -> bytes:
+        """Answer a round's question, or send what was answered before."""
+        name = "basis" if isinstance(asked, BasisQuestion) else "values"
+        digest = hashlib.sha256(question).hexdigest()
+        with self._answers.opened():
+            kept = self._answers.find(name)
+            if kept is not None:
+                if kept.question != digest:
+                    raise ProtocolError(Code.OTHER_QUESTION)
+                if kept.answer is None:
+                    raise ProtocolError(Code.INTERRUPTED)
+                return kept.answer
+            work, entries = self._prepared(asked), self._entries()
+            self._answers.begin(name, digest)
+            notes: dict[str, Any] = {}
+            try:
+                message, notes = work()
+            except Exception as error:
+                message = self._refusal(error)
+                if entries is not None and self._entries() == entries:
+                    self._answers.forget(name)  # nothing was charged: it may be asked again
+                    return encode(message)
+            answer = encode(message)
+            self._answers.keep(name, digest, answer, notes)
+            return answer
+
+    def _prepared(self, asked: BasisQuestion | ValuesQuestion) -> Callable[[], Answer]:
+        """What is to be done, unless public numbers tell that it cannot be."""
+        if isinstance(asked, BasisQuestion):
+            self._check_columns(asked)
+            return partial(self._basis, asked.n_components)
+        before = self._answers.find("basis")
+        if before is None or "guarantee" not in before.notes:
+            raise ProtocolError(Code.OTHER_QUESTION)  # this one comes second
+        if asked.basis.shape != (self._rows.n_columns, before.notes["n_components"]):
+            raise ProtocolError(Code.SHAPE)
+        if self.settings.share == 1:
+            raise InvalidParameterError("the basis has had the whole budget: lower share")
+        return partial(self._values, asked.basis, before.notes)
+
+    def _entries(self) -> int | None:
+        """How many charges the ledger holds; others may add to them."""
+        return None if self._ledger is None else len(self._ledger.entries)
+
+    def _basis(self, n_components: int) -> Answer:
+        settings = self.settings
+        first = _first_budget(settings.epsilon, settings.delta, settings.share)
+        pca = _Basis(
+            n_components,
+            epsilon=first.epsilon,
+            delta=first.delta,
+            mechanism=settings.mechanism,
+            row_norm=None if settings.mechanism in _DIRECTIONS else settings.row_norm,
+            bounds=self._ranges,
+            assume_centered=settings.assume_centered,
+            centring=settings.centring,
+            scale=self._scale,
+            lazy=settings.lazy,
+            on_invalid=settings.on_invalid,
+            on_missing=settings.on_missing,
+            ledger=self._ledger,
+            random_state=settings.random_state,
+        ).fit(self._rows)
+        promise = replace(
+            pca.privacy_, budget=settings.budget, ledger=_receipt(pca.privacy_.ledger)
+        )
+        answer = BasisAnswer(
+            federation=settings.federation,
+            owner=settings.owner,
+            share=min(1.0, max(0.0, float(pca.explained_variance_ratio_.sum()))),
+            guarantee=guarantee_to_dict(promise),
+            basis=np.ascontiguousarray(pca.components_.T),
+        )
+        centre = (pca.mean_ / pca.scale_).tolist()
+        return answer, {
+            "guarantee": answer.guarantee,
+            "centre": centre,
+            "n_components": n_components,
+        }
+
+    def _values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
+        settings = self.settings
+        first, centre = guarantee_from_dict(notes["guarantee"]), np.array(notes["centre"])
+        covariance = PrivateCovariance(
+            epsilon=settings.epsilon,
+            delta=settings.delta,
+            mechanism="gauss",  # as it is, so that averages have no bias
+            row_norm="private" if settings.row_norm is None else settings.row_norm,
+            assume_centered=settings.assume_centered,
+            on_invalid=settings.on_invalid,
+            ledger=self._ledger,
+            random_state=settings.random_state,
+        )
+        covariance._spent = first.cost
+        covariance.fit(self._projected(basis, centre))
+        promise = _together(first, covariance.privacy_)
+        answer = ValuesAnswer(
+            federation=settings.federation,
+            owner=settings.owner,
+            guarantee=guarantee_to_dict(promise),
+            noise_scale=covariance.noise_scale_,
+            matrix=covariance.covariance_,
+            centre=covariance.location_ + basis.T @ centre,
+        )
+        return answer, {"guarantee": answer.guarantee}
+
+    def _projected(
+        self, basis: NDArray[np.float64], centre: NDArray[np.float64]
+    ) -> ProjectedSource:
+        """Rows about the first centre, inside the basis."""
+        settings, scale = self.settings, self._scale
+        box = None
+        if self._ranges is not None:
+            low, high = box_of(self._ranges, self._rows.n_columns)
+            box = (low, high) if scale is None else (low / scale, high / scale)
+        clip = Clip(
+            row_norm=LARGEST_NORM,
+            centre=centre,
+            box=box,
+            on_invalid=settings.on_invalid,
+            on_missing=settings.on_missing,
+        )
+        rows = self._rows if scale is None else ScaledSource(self._rows, scale)
+        return ProjectedSource(rows, clip, basis)
+
+
+class _Basis(PrivatePCA):
+    """With noise there are as many directions as columns, however few rows an owner has."""
+
+    def _wanted(self, source: RowSource, n: int | None) -> int:
+        return super()._wanted(source, None)
+
+
+@lru_cache(maxsize=1024)
+def _whole_mu(epsilon: float, delta: float) -> float:
+    return strength(Budget(epsilon=epsilon, delta=delta), Gaussian, "federated")
+
+
+@lru_cache(maxsize=1024)
+def _first_budget(epsilon: float, delta: float, share: float) -> Budget:
+    """The (epsilon, delta) of ``share`` of mu^2, at that share of delta."""
+    (mu,) = split(_whole_mu(epsilon, delta), (share,))
+    return Budget(epsilon=epsilon_of(Gaussian(mu), share * delta), delta=share * delta)
+
+
+def _together(first: Guarantee, second: Guarantee) -> Guarantee:
+    """The promise for both answers."""
+    exact = first.numerics is second.numerics is Numerics.EXACT
+    receipts = [receipt for receipt in (first.ledger, _receipt(second.ledger)) if receipt]
+    return replace(
+        second,
+        budget=first.budget,
+        cost=compose(first.cost, second.cost),
+        bounds=(
+            *(f"basis: {words}" for words in first.bounds),
+            *(f"values: {words}" for words in second.bounds),
+        ),
+        numerics=Numerics.EXACT if exact else Numerics.IDEALISED,
+        ledger=" and ".join(receipts) or None,
+    )
+
+
+def _receipt(receipt: str | None) -> str | None:
+    """Number and hash of an entry, without the name of the ledger's file."""
+    if receipt is None:
+        return None
+    entry, number, _ = receipt.split(" ", 2)
+    return f"{entry} {number} {receipt[receipt.rindex('(') :]}"
+
+
+def _opened(rows: Any, settings: OwnerSettings) -> tuple[tuple[str, ...] | None, RowSource]:
+    """Names of the columns where they have any, and the rows."""
+    if is_frame(rows):
+        found = names(rows)
+        return found, ArraySource(as_table(rows), found)
+    columns = None if settings.columns is None else list(settings.columns)
+    source = open_rows(rows, columns, settings.unit)
+    return source.feature_names, source
+
+
+def _scale(settings: OwnerSettings, n_columns: int) -> NDArray[np.float64] | None:
+    """One number for each column; `PrivatePCA` checks them before it reads anything."""
+    if settings.scale is None:
+        return None
+    try:
+        return np.array(np.broadcast_to(settings.scale, (n_columns,)), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameterError("scale must be one positive number for each column") from None
+
+
+def _plain(value: Any) -> Any:
+    """The same without arrays and numbers of numpy."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value
