@@ -1,0 +1,418 @@
+"""What a coordinator and the owners of tables say to each other.
+
+One message is ``EIGENVEIL``, a version byte, the length of a header, the header in JSON, and the
+arrays it names as little-endian float64 numbers in rows: d k numbers for a basis and k^2 + k for
+values, plus a header of less than 700 bytes. Nothing is pickled, and nothing is read beyond the
+bytes that came. A message is checked for everything that can be checked without knowing the
+federation; a refusal carries a `Code` and no text.
+"""
+
+import hashlib
+import json
+import math
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import EigenveilError, InvalidBudgetError, InvalidParameterError
+from eigenveil.privacy.budget import Budget
+
+__all__ = [
+    "BasisAnswer",
+    "BasisQuestion",
+    "Code",
+    "Declaration",
+    "Invitation",
+    "Message",
+    "ProtocolError",
+    "Refusal",
+    "ValuesAnswer",
+    "ValuesQuestion",
+    "check_name",
+    "columns_digest",
+    "decode",
+    "encode",
+    "orthonormal",
+]
+
+_MAGIC = b"EIGENVEIL"
+_VERSION = 1
+_HEADER = struct.Struct("<BI")  # version, length of the header
+_LONGEST_HEADER = 1 << 16
+_MOST_DIGITS = 16  # of an integer: as good as a float
+_LARGEST_COUNT = 2**53
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_KEPT, _REPAIRED = 1e-12, 1e-6  # how far B'B may be from the identity
+
+Array = NDArray[np.float64]
+
+
+class Code(StrEnum):
+    """Why somebody did not contribute: the only words that a failure sends."""
+
+    # What an owner answers.
+    BUDGET = "budget"
+    COLUMNS = "columns"
+    DATA = "data"
+    FEDERATION = "federation"
+    INTERNAL = "internal"
+    INTERRUPTED = "interrupted"
+    NOTHING_FOUND = "nothing-found"
+    OTHER_QUESTION = "other-question"
+    SETTINGS = "settings"
+    # What is found in a message.
+    MALFORMED = "malformed"
+    NOT_FINITE = "not-finite"
+    NOT_ORTHONORMAL = "not-orthonormal"
+    OUT_OF_RANGE = "out-of-range"
+    SHAPE = "shape"
+    VERSION = "version"
+    # What the coordinator sees.
+    CONTRADICTION = "contradiction"
+    LATE = "late"
+    LOST = "lost"
+    NO_ANSWER = "no-answer"
+    TWICE = "twice"
+    UNKNOWN = "unknown"
+
+    @property
+    def explanation(self) -> str:
+        """For people."""
+        return _EXPLANATIONS[self]
+
+
+_EXPLANATIONS = {
+    Code.BUDGET: "its ledger does not cover the charge",
+    Code.COLUMNS: "its table has other columns",
+    Code.DATA: "its table cannot be used as it is",
+    Code.FEDERATION: "it belongs to another federation",
+    Code.INTERNAL: "it failed inside; its own log says more",
+    Code.INTERRUPTED: "it was interrupted after the charge and does not spend again",
+    Code.NOTHING_FOUND: "a private search found nothing to go on with",
+    Code.OTHER_QUESTION: "it has answered another question in this round",
+    Code.SETTINGS: "it cannot do what was asked with its settings",
+    Code.MALFORMED: "its message cannot be read",
+    Code.NOT_FINITE: "its message holds NaN or infinity",
+    Code.NOT_ORTHONORMAL: "its basis is not orthonormal",
+    Code.OUT_OF_RANGE: "its message holds an impossible number",
+    Code.SHAPE: "its message has the wrong shape",
+    Code.VERSION: "it speaks another version",
+    Code.CONTRADICTION: "it says something else than when it joined",
+    Code.LATE: "its answer came after the deadline",
+    Code.LOST: "the connection to it was lost",
+    Code.NO_ANSWER: "it did not answer in time",
+    Code.TWICE: "two nodes use its name",
+    Code.UNKNOWN: "nobody of its name is expected",
+}
+
+
+class ProtocolError(EigenveilError):
+    """A message that cannot be used; all that is said of it is a code."""
+
+    exit_code = 3
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(f"a message was refused ({code}): {code.explanation}")
+        self.code = code
+
+
+def columns_digest(names: Iterable[str] | None) -> str:
+    """One hash for the names of the columns in their order; that of nothing where there are none.
+
+    The names are part of the public agreement, not of the records.
+    """
+    listed = None if names is None else [str(name) for name in names]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+
+
+def check_name(what: str, name: object) -> str:
+    """A name that is safe in a message, a file name and a line of a log."""
+    if not (isinstance(name, str) and _NAME.fullmatch(name)):
+        raise InvalidParameterError(
+            f"{what} must be a name of 1 to 64 letters, digits, dots, dashes and underscores that "
+            "begins with a letter or a digit"
+        )
+    return name
+
+
+def orthonormal(basis: Array) -> Array:
+    """The basis if its columns are orthonormal, the nearest such basis if they nearly are."""
+    d, k = basis.shape
+    if not 1 <= k <= d:
+        raise ProtocolError(Code.SHAPE)
+    if not np.isfinite(basis).all():
+        raise ProtocolError(Code.NOT_FINITE)
+    if np.abs(basis).max() > 1 + _REPAIRED:
+        raise ProtocolError(Code.NOT_ORTHONORMAL)
+    error = float(np.abs(basis.T @ basis - np.eye(k)).max())
+    if error <= _KEPT:
+        return basis
+    if error > _REPAIRED:
+        raise ProtocolError(Code.NOT_ORTHONORMAL)
+    left, _, right = np.linalg.svd(basis, full_matrices=False)
+    return np.asarray(left @ right)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Message:
+    """What all have in common; fields are public numbers, words and released arrays."""
+
+    kind: ClassVar[str]
+    federation: str
+
+    def __post_init__(self) -> None:
+        _require(_NAME.fullmatch(self.federation))
+        self._check()
+
+    def _check(self) -> None:
+        """Raise `ProtocolError` for values that nobody may send."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Invitation(Message):
+    """Coordinator: what will be asked for. It costs nothing to answer."""
+
+    kind: ClassVar[str] = "invitation"
+    n_columns: int
+    n_components: int
+    columns: str  # `columns_digest`
+
+    def _check(self) -> None:
+        _require(1 <= self.n_components <= self.n_columns <= _LARGEST_COUNT)
+        _require(_DIGEST.fullmatch(self.columns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Declaration(Message):
+    """Owner: the public numbers that its weights will be computed from."""
+
+    kind: ClassVar[str] = "declaration"
+    owner: str
+    n_records: int
+    epsilon: float
+    delta: float
+    share: float  # of mu^2, for the basis
+    mechanism: str
+    values: bool  # whether it will answer the second question
+
+    def _check(self) -> None:
+        _require(_NAME.fullmatch(self.owner) and _NAME.fullmatch(self.mechanism))
+        _require(1 <= self.n_records <= _LARGEST_COUNT)
+        _require(0 < self.share <= 1)
+        try:
+            Budget(epsilon=self.epsilon, delta=self.delta)
+        except InvalidBudgetError:
+            raise ProtocolError(Code.OUT_OF_RANGE) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BasisQuestion(Invitation):
+    """Coordinator: the leading directions, please."""
+
+    kind: ClassVar[str] = "basis-question"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BasisAnswer(Message):
+    """Owner: its private basis, and the promise it was made under."""
+
+    kind: ClassVar[str] = "basis-answer"
+    owner: str
+    share: float  # of its variance inside the basis, as far as the release tells
+    guarantee: Mapping[str, Any]
+    basis: Array  # d x k
+
+    def _check(self) -> None:
+        _require(_NAME.fullmatch(self.owner))
+        _require(0 <= self.share <= 1)
+        if self.basis.ndim != 2:
+            raise ProtocolError(Code.SHAPE)
+        object.__setattr__(self, "basis", orthonormal(self.basis))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ValuesQuestion(Message):
+    """Coordinator: the aggregate basis; the second moment inside it, please."""
+
+    kind: ClassVar[str] = "values-question"
+    basis: Array  # d x k
+
+    def _check(self) -> None:
+        if self.basis.ndim != 2:
+            raise ProtocolError(Code.SHAPE)
+        object.__setattr__(self, "basis", orthonormal(self.basis))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ValuesAnswer(Message):
+    """Owner: its private second moment inside the basis about its centre, and that centre.
+
+    ``guarantee`` covers both answers.
+    """
+
+    kind: ClassVar[str] = "values-answer"
+    owner: str
+    guarantee: Mapping[str, Any]
+    matrix: Array  # k x k
+    centre: Array  # k
+
+    def _check(self) -> None:
+        _require(_NAME.fullmatch(self.owner))
+        k = self.centre.size
+        if self.matrix.shape != (k, k) or self.centre.shape != (k,) or k == 0:
+            raise ProtocolError(Code.SHAPE)
+        _require(np.array_equal(self.matrix, self.matrix.T))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Refusal(Message):
+    """Owner: no answer, and why, in one of few words."""
+
+    kind: ClassVar[str] = "refusal"
+    owner: str
+    code: Code
+
+    def _check(self) -> None:
+        _require(_NAME.fullmatch(self.owner))
+
+
+_KINDS: dict[str, type[Message]] = {
+    message.kind: message
+    for message in (
+        Invitation,
+        Declaration,
+        BasisQuestion,
+        BasisAnswer,
+        ValuesQuestion,
+        ValuesAnswer,
+        Refusal,
+    )
+}
+_ARRAYS = ("basis", "matrix", "centre")
+
+Kind = TypeVar("Kind", bound=Message)
+
+
+def encode(message: Message) -> bytes:
+    """The same bytes for the same message, always."""
+    header: dict[str, Any] = {"kind": message.kind}
+    arrays = []
+    for name in (field.name for field in fields(message)):
+        value = getattr(message, name)
+        if name in _ARRAYS:
+            arrays.append(np.ascontiguousarray(value, dtype="<f8"))
+            value = list(arrays[-1].shape)
+        header[name] = value
+    words = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    if len(words) > _LONGEST_HEADER:
+        raise ProtocolError(Code.MALFORMED)
+    parts = [_MAGIC, _HEADER.pack(_VERSION, len(words)), words]
+    return b"".join([*parts, *(array.tobytes() for array in arrays)])
+
+
+def decode(data: bytes, *expected: type[Kind]) -> Kind:
+    """The message in ``data``, of one of the expected kinds, or `ProtocolError`.
+
+    A refusal in its place raises the error with the code that it carries.
+    """
+    header, rest = _split(data)
+    kind = _KINDS.get(str(header.pop("kind", None)))
+    if kind is None or kind not in (*expected, Refusal):
+        raise ProtocolError(Code.MALFORMED)
+    known = {field.name: field.type for field in fields(kind)}
+    if known.keys() != header.keys():
+        raise ProtocolError(Code.MALFORMED)
+    values = {name: _typed(header[name], known[name]) for name in known if name not in _ARRAYS}
+    values |= _arrays({name: header[name] for name in known if name in _ARRAYS}, rest)
+    message = kind(**values)
+    if isinstance(message, Refusal):
+        raise ProtocolError(message.code)
+    assert isinstance(message, expected)  # none but these and refusals are let in
+    return message
+
+
+def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """Header and numbers."""
+    start = len(_MAGIC) + _HEADER.size
+    if not isinstance(data, bytes) or len(data) < start or not data.startswith(_MAGIC):
+        raise ProtocolError(Code.MALFORMED)
+    version, length = _HEADER.unpack_from(data, len(_MAGIC))
+    if version != _VERSION:
+        raise ProtocolError(Code.VERSION)
+    if length > _LONGEST_HEADER or start + length > len(data):
+        raise ProtocolError(Code.MALFORMED)
+    try:
+        header = json.loads(
+            data[start : start + length],
+            object_pairs_hook=_once,
+            parse_int=_integer,
+            parse_constant=_constant,
+        )
+    except (ValueError, RecursionError):
+        raise ProtocolError(Code.MALFORMED) from None
+    if not isinstance(header, dict):
+        raise ProtocolError(Code.MALFORMED)
+    return header, data[start + length :]
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Names that are there twice would mislead."""
+    if len(dict(members)) < len(members):
+        raise ValueError("twice")
+    return dict(members)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError("too large")
+    return int(digits)
+
+
+def _constant(word: str) -> float:
+    raise ValueError(word)
+
+
+def _typed(value: Any, wanted: Any) -> Any:
+    """A value of the header as its field wants it, without guessing."""
+    if wanted is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise ProtocolError(Code.NOT_FINITE)
+        return float(value)
+    if wanted is Code and isinstance(value, str) and value in set(Code):
+        return Code(value)
+    plain = {int: int, str: str, bool: bool, Mapping[str, Any]: dict}.get(wanted)
+    if plain is None or type(value) is not plain:
+        raise ProtocolError(Code.MALFORMED)
+    return value
+
+
+def _arrays(shapes: Mapping[str, Any], data: bytes) -> dict[str, Array]:
+    """The arrays behind the header, whose sizes must add up to what came."""
+    sizes = {}
+    for name, shape in shapes.items():
+        whole = isinstance(shape, list) and 1 <= len(shape) <= 2
+        if not whole or not all(type(size) is int and size > 0 for size in shape):
+            raise ProtocolError(Code.SHAPE)
+        sizes[name] = 8 * math.prod(shape)
+    if sum(sizes.values()) != len(data):
+        raise ProtocolError(Code.SHAPE)
+    arrays, start = {}, 0
+    for name, size in sizes.items():
+        numbers = np.frombuffer(data, dtype="<f8", count=size // 8, offset=start)
+        if not np.isfinite(numbers).all():
+            raise ProtocolError(Code.NOT_FINITE)
+        arrays[name] = numbers.astype(np.float64).reshape(shapes[name])
+        start += size
+    return arrays
+
+
+def _require(condition: object) -> None:
+    if not condition:
+        raise ProtocolError(Code.OUT_OF_RANGE)
