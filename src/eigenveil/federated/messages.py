@@ -200,7 +200,6 @@ class Declaration(Message):
     delta: float
     share: float  # of mu^2, for the basis
     mechanism: str
-    values: bool  # whether it will answer the second question
 
     def _check(self) -> None:
         _require(_NAME.fullmatch(self.owner) and _NAME.fullmatch(self.mechanism))
