@@ -5,6 +5,7 @@ __all__ = [
     "BudgetExceededError",
     "DuplicateBatchError",
     "EigenveilError",
+    "FederationConnectionError",
     "GapTooSmallError",
     "InvalidBudgetError",
     "InvalidDataError",
@@ -78,6 +79,12 @@ class LedgerError(EigenveilError):
 
 class StateError(EigenveilError):
     """The state of a stream is damaged, in use, or of another stream."""
+
+    exit_code = 3
+
+
+class FederationConnectionError(EigenveilError):
+    """A server and an owner do not reach or do not accept each other."""
 
     exit_code = 3
 
