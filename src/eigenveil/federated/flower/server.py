@@ -72,10 +72,10 @@ class FlowerTransport:
     def dismiss(self, seconds: float = 10.0) -> None:
         """Tell the owners who are connected that nothing more will be asked, so that they stop."""
         deadline = time.monotonic() + seconds
-        for node in self._fleet.online():
-            self._fleet.send(node, b"", FAREWELL)
+        sent = [self._fleet.send(node, b"", FAREWELL) for node in self._fleet.online()]
         while self._fleet.online() and time.monotonic() < deadline:
             time.sleep(_POLL)
+        self._fleet.forget(name for name in sent if name is not None)
 
 
 @contextmanager
@@ -114,9 +114,9 @@ def superlink(
             "a server needs a certificate, its private key and the public key of every owner"
         )
     fleet = Fleet(_by_key(owners or {}))
-    listener = _listener(host, port)
     app = fleet_app(fleet, keys=not insecure, largest=largest)
     server = uvicorn.Server(_configuration(app, certificate, private_key))
+    listener = _listener(host, port)
     thread = threading.Thread(target=server.run, args=([listener],), name="fleet", daemon=True)
     thread.start()
     try:
@@ -162,6 +162,7 @@ def _configuration(
         ssl_certfile=certificate,
         ssl_keyfile=private_key,
         lifespan="off",
+        ws="none",
         log_config=None,
         log_level="critical",
         access_log=False,
