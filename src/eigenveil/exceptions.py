@@ -6,6 +6,7 @@ __all__ = [
     "BusyError",
     "DuplicateBatchError",
     "EigenveilError",
+    "FederationConnectionError",
     "GapTooSmallError",
     "InvalidBudgetError",
     "InvalidDataError",
@@ -92,6 +93,12 @@ class QuorumLostError(EigenveilError):
 
 class BusyError(StateError):
     """Another process is at it; nothing was done."""
+
+
+class FederationConnectionError(EigenveilError):
+    """A server and an owner do not reach or do not accept each other."""
+
+    exit_code = 3
 
 
 class VerificationError(EigenveilError):

@@ -1,0 +1,78 @@
+"""A question or an answer as a Flower message.
+
+A message is a tree of objects, each named by its SHA-256 and sent on its own: the message, its
+`RecordDict`, and in it one `ConfigRecord` that holds the bytes. That is a chain of three objects,
+and nothing else is accepted from the other side; none of them is unpickled.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app.message import remove_content_from_message
+from flwr.proto.message_pb2 import ObjectTree
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    get_object_tree,
+    iterate_object_tree,
+)
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+
+__all__ = [
+    "FAREWELL",
+    "LARGEST",
+    "OVERHEAD",
+    "QUESTION",
+    "Sealed",
+    "content",
+    "is_chain",
+    "opened",
+]
+
+QUESTION, FAREWELL = "query.question", "query.farewell"  # types of the messages to an owner
+LARGEST = 64 << 20  # bytes of a message, unless more is agreed: d = 100,000 with k = 80
+OVERHEAD = 1024  # bytes of one request beyond the message that it carries
+_RECORD, _FIELD = "eigenveil", "message"
+_CHAIN = 3
+
+
+def content(data: bytes) -> RecordDict:
+    """The bytes as the content of a Flower message."""
+    return RecordDict({_RECORD: ConfigRecord({_FIELD: data})})
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A Flower message taken apart: its metadata, the tree of its objects, and the objects."""
+
+    head: Message
+    tree: ObjectTree
+    objects: dict[str, bytes]
+
+    @classmethod
+    def of(cls, message: Message) -> "Sealed":
+        """Take a message apart; it is named by its own hash, as the protocol wants."""
+        message.metadata.__dict__["_message_id"] = message.object_id
+        objects = {name: part.deflate() for name, part in get_all_nested_objects(message).items()}
+        return cls(remove_content_from_message(message), get_object_tree(message), objects)
+
+
+def is_chain(tree: ObjectTree) -> bool:
+    """Whether a tree can be that of a question or an answer."""
+    return sum(1 for _ in islice(iterate_object_tree(tree), _CHAIN + 1)) == _CHAIN
+
+
+def opened(tree: ObjectTree, fetch: Callable[[str], bytes]) -> bytes | None:
+    """The bytes inside, or None if the tree holds anything else; ``fetch`` gets an object."""
+    if not is_chain(tree):
+        return None
+    objects = {part.object_id: fetch(part.object_id) for part in iterate_object_tree(tree)}
+    try:
+        message = inflate_object_from_contents(tree.object_id, objects)
+        if not isinstance(message, Message):
+            return None
+        data = message.content[_RECORD][_FIELD]
+    except Exception:  # the other side wrote it: there are many ways to be wrong, all the same here
+        return None
+    return data if isinstance(data, bytes) else None

@@ -1,0 +1,178 @@
+"""The server's end of the connections, as the coordinator's transport.
+
+Everything runs in the coordinator's process, so nothing outlives it; a server that is started
+again begins with no connections, and the owners' processes find it again by themselves.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from starlette.types import ASGIApp
+
+from eigenveil.exceptions import FederationConnectionError, InvalidDataError, InvalidParameterError
+from eigenveil.federated.flower.envelope import FAREWELL, LARGEST
+from eigenveil.federated.flower.fleet import Fleet, fleet_app
+from eigenveil.federated.flower.keys import host_and_port, node_public_key, require_loopback
+from eigenveil.federated.messages import Code
+
+__all__ = ["FlowerTransport", "superlink"]
+
+_POLL = 0.1  # s between looks at the answers, which lie in this process
+_STARTING = 60.0  # s
+_STOPPING = 5  # s
+
+
+class FlowerTransport:
+    """Ask the owners who are connected; see `eigenveil.federated.coordinator`."""
+
+    def __init__(self, fleet: Fleet, address: str) -> None:
+        self._fleet = fleet
+        self.address = address
+
+    def nodes(self) -> dict[str, str | None]:
+        """The nodes that are connected now, with the owner's name where its key proves it."""
+        return {str(node): name for node, name in self._fleet.online().items()}
+
+    def ask(
+        self, questions: Mapping[str, bytes], seconds: float
+    ) -> Iterator[tuple[str, bytes | Code]]:
+        """Yield answers as they come, until all are here or the deadline is over.
+
+        A node that stays silent is not yielded: one that is started again in time still answers.
+        """
+        deadline = time.monotonic() + seconds
+        waiting: dict[str, str] = {}
+        try:
+            for node, question in questions.items():
+                name = self._fleet.send(int(node), question)
+                if name is None:
+                    yield node, Code.LOST
+                else:
+                    waiting[name] = node
+            while waiting:
+                for name, node in list(waiting.items()):
+                    answer = self._fleet.receive(name)
+                    if answer is not None:
+                        del waiting[name]
+                        self._fleet.forget([name])
+                        yield node, answer
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                time.sleep(min(_POLL, left))
+        finally:
+            self._fleet.forget(waiting)
+
+    def dismiss(self, seconds: float = 10.0) -> None:
+        """Tell the owners who are connected that nothing more will be asked, so that they stop."""
+        deadline = time.monotonic() + seconds
+        sent = [self._fleet.send(node, b"", FAREWELL) for node in self._fleet.online()]
+        while self._fleet.online() and time.monotonic() < deadline:
+            time.sleep(_POLL)
+        self._fleet.forget(name for name in sent if name is not None)
+
+
+@contextmanager
+def superlink(
+    address: str,
+    owners: Mapping[str, str | Path] | None = None,
+    *,
+    certificate: str | Path | None = None,
+    private_key: str | Path | None = None,
+    insecure: bool = False,
+    largest: int = LARGEST,
+) -> Iterator[FlowerTransport]:
+    """Listen for the owners while the block runs.
+
+    Parameters
+    ----------
+    address : str
+        ``host:port`` to listen on; with port 0 one is chosen, see `FlowerTransport.address`.
+    owners : mapping of str to path, optional
+        The public key file of every owner, by name. No other key is accepted.
+    certificate, private_key : path, optional
+        PEM files of the server; see `eigenveil.federated.flower.keys.make_certificate`.
+    insecure : bool, default=False
+        Without encryption and keys: only on this machine, and nodes have no names.
+    largest : int, default=64 MiB
+        Bytes of the largest answer that is read.
+
+    """
+    host, port = host_and_port(address)
+    if insecure:
+        require_loopback(host)
+        if owners or certificate or private_key:
+            raise InvalidParameterError("keys and a certificate have no use when insecure")
+    elif not (owners and certificate and private_key):
+        raise InvalidParameterError(
+            "a server needs a certificate, its private key and the public key of every owner"
+        )
+    fleet = Fleet(_by_key(owners or {}))
+    app = fleet_app(fleet, keys=not insecure, largest=largest)
+    server = uvicorn.Server(_configuration(app, certificate, private_key))
+    listener = _listener(host, port)
+    thread = threading.Thread(target=server.run, args=([listener],), name="fleet", daemon=True)
+    thread.start()
+    try:
+        deadline = time.monotonic() + _STARTING
+        while not server.started:
+            if not thread.is_alive() or time.monotonic() > deadline:
+                raise FederationConnectionError(f"cannot serve on {address}")
+            time.sleep(0.01)
+        shown = f"[{host}]" if ":" in host else host
+        yield FlowerTransport(fleet, f"{shown}:{listener.getsockname()[1]}")
+    finally:
+        server.should_exit = True
+        thread.join(2 * _STOPPING)
+        listener.close()
+
+
+def _by_key(owners: Mapping[str, str | Path]) -> dict[bytes, str]:
+    found: dict[bytes, str] = {}
+    for name, path in owners.items():
+        key = public_key_to_bytes(node_public_key(path))
+        if key in found:
+            raise InvalidParameterError(f"{found[key]} and {name} have the same key: make another")
+        found[key] = name
+    return found
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    # Bound here rather than by the web server, which ends the process where it cannot.
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise FederationConnectionError(
+            f"cannot listen on {host} port {port} ({error.strerror}): choose another address"
+        ) from None
+
+
+def _configuration(
+    app: ASGIApp, certificate: str | Path | None, private_key: str | Path | None
+) -> uvicorn.Config:
+    configuration = uvicorn.Config(
+        app,
+        ssl_certfile=certificate,
+        ssl_keyfile=private_key,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_STOPPING,
+    )
+    try:
+        configuration.load()
+    except OSError:  # an ssl.SSLError is one
+        raise InvalidDataError(
+            f"{certificate} and {private_key} are not a certificate and its private key in PEM"
+        ) from None
+    return configuration
