@@ -1,0 +1,223 @@
+r"""How much each owner counts: inverse squared errors, from the numbers that it declares.
+
+The server minimises the error of :math:`\sum_j w_j U_j U_j'`, whose terms are independent, by
+weights proportional to :math:`\psi_j^{-2}`, psi_j the error of owner j alone. All of them come from
+declared numbers (records, budget, mechanism) and assumptions; none from records.
+
+Source: Li, Cai, Xia, Zhang 2024 [Fed], Theorems 1 and 2.
+
+.. math:: \psi_j = \sqrt{d/n_j} + \frac{d}{n_j \epsilon_j} \sqrt{(k + \ln n_j) \ln(2.5/\delta_j)}
+
+`predicted` is for mechanisms that add noise to a second moment. To first order, noise E on the
+second moment of rows with eigenvalues l_i (of sum 1, in units of the squared length of a typical
+row) loses the variance
+
+.. math:: \psi^2 = \sum_{i \le k < j} \frac{v_{ij}}{l_i - l_j}, \qquad
+          v_{ij} = \frac{l_i l_j}{n} + \frac{1}{(n \mu)^2 t^2}
+
+v the variance of an entry beside the diagonal: that of a sample of normal rows, and half of the
+s^2 = 2/(n mu)^2 of GaussCov, on rows whose mean square is t of the squared bound they obey. The
+eigenvalues are assumed to decay as 1/j, as the planner assumes where nothing is known.
+
+Differences from the source
+---------------------------
+1. The formula printed after Theorem 1 lacks the inverse square, which the theorem has: with it an
+   owner would count the more, the less it knows.
+2. `predicted` and `predicted_values` are not in the source.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.planner import Situation
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import Gaussian
+
+__all__ = [
+    "MECHANISMS",
+    "capped",
+    "equal",
+    "predicted",
+    "predicted_values",
+    "printed",
+    "printed_values",
+]
+
+_BALL = 0.7**2  # mean squared length of rows over their squared bound: the planner's assumption
+
+# The t of each. Where rows have a few directions above a flat rest, 'tangent' does better than
+# this; where eigenvalues decay it is 'spherical'.
+MECHANISMS = {"spherical": 1.0, "tangent": 1.0, "analyze-gauss": _BALL}
+
+
+def equal(m: int) -> NDArray[np.float64]:
+    """The same for all."""
+    if m < 1:
+        raise InvalidParameterError("weights need at least one owner")
+    return np.full(m, 1 / m)
+
+
+def printed(
+    n: ArrayLike, epsilon: ArrayLike, delta: ArrayLike, d: int, k: int
+) -> NDArray[np.float64]:
+    """Weights of bases, [Fed] Theorem 1: any signal and noise variance give the same.
+
+    Parameters
+    ----------
+    n, epsilon, delta : array-like of shape (m,)
+        Records and whole budget of each owner.
+    d, k : int
+        Columns and components.
+
+    """
+    n, epsilon, delta = _owners(n, epsilon, delta)
+    privacy = np.sqrt((k + np.log(n)) * np.log(2.5 / delta))
+    return _shares((np.sqrt(d / n) + d / (n * epsilon) * privacy) ** -2)
+
+
+def printed_values(
+    n: ArrayLike,
+    epsilon: ArrayLike,
+    delta: ArrayLike,
+    d: int,
+    k: int,
+    *,
+    spike: float,
+    noise_variance: float,
+) -> NDArray[np.float64]:
+    """Weights of k x k matrices, [Fed] Theorem 2; ``spike`` is its lambda."""
+    n, epsilon, delta = _owners(n, epsilon, delta)
+    size = (spike * (k + np.log(n))) ** 2 + (noise_variance * d) ** 2
+    noise = 8 * np.log(2.5 / delta) * size / (epsilon * n) ** 2
+    return _shares(1 / ((spike**2 + noise_variance**2) / n + noise))
+
+
+def predicted(
+    n: ArrayLike,
+    epsilon: ArrayLike,
+    delta: ArrayLike,
+    d: int,
+    k: int,
+    mechanism: str | Sequence[str] = "spherical",
+    *,
+    share: float = 0.5,
+) -> NDArray[np.float64]:
+    """Weights of bases, from the error that each owner's worst-case mechanism should have.
+
+    Parameters
+    ----------
+    n, epsilon, delta : array-like of shape (m,)
+        Records and whole budget of each owner.
+    d, k : int
+        Columns and components.
+    mechanism : str or sequence of str
+        That of all owners, or of each: a key of `MECHANISMS`.
+    share : float
+        Of mu^2, which buys the bases.
+
+    """
+    n, epsilon, delta = _owners(n, epsilon, delta)
+    names = [mechanism] * n.size if isinstance(mechanism, str) else list(mechanism)
+    if len(names) != n.size or not set(names) <= MECHANISMS.keys():
+        known = ", ".join(map(repr, MECHANISMS))
+        raise InvalidParameterError(f"the mechanism of each owner must be one of: {known}")
+    sampling, noise = _lost(d, k)
+    length = np.array([MECHANISMS[name] for name in names])
+    mu_squared = share * _mu(epsilon, delta) ** 2
+    return _shares(1 / (sampling / n + noise / (n * length) ** 2 / mu_squared))
+
+
+def predicted_values(
+    n: ArrayLike, epsilon: ArrayLike, delta: ArrayLike, k: int, *, share: float = 0.5
+) -> NDArray[np.float64]:
+    """Weights of k x k matrices from GaussCov on projected rows, from its squared Frobenius error.
+
+    ``share`` of mu^2 buys the matrices. Eigenvalues are assumed to decay as 1/j, and rows to have
+    the length that the planner assumes where a bound is stated.
+    """
+    n, epsilon, delta = _owners(n, epsilon, delta)
+    values = _decaying(k)
+    sampling = _BALL**2 * (1 + float(values @ values))  # normal rows: tr(L)^2 + tr(L^2)
+    noise = k * (k + 1)  # s^2 = 2/(n mu)^2 on the diagonal, half of it on k (k - 1) others
+    mu_squared = share * _mu(epsilon, delta) ** 2
+    return _shares(1 / (sampling / n + noise / n**2 / mu_squared))
+
+
+def capped(weights: ArrayLike, most: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Weights of sum 1 of which none exceeds ``most``, and which ones were cut.
+
+    What is cut goes to the others in proportion, again and again until none is above. Where there
+    are too few owners for that, all count the same.
+    """
+    shares = _shares(np.array(weights, dtype=np.float64))
+    if not 0 < most <= 1:
+        raise InvalidParameterError("the largest weight must lie between 0 and 1")
+    cut = np.zeros(shares.size, dtype=bool)
+    if most * shares.size <= 1:
+        return equal(shares.size), shares > 1 / shares.size
+    while (over := ~cut & (shares > most)).any():
+        cut |= over
+        shares[cut] = most
+        shares[~cut] *= (1 - most * np.count_nonzero(cut)) / shares[~cut].sum()
+    return shares, cut
+
+
+def _owners(
+    n: ArrayLike, epsilon: ArrayLike, delta: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """One number of each for every owner."""
+    arrays = [np.atleast_1d(np.asarray(array, dtype=np.float64)) for array in (n, epsilon, delta)]
+    records, budgets, failures = np.broadcast_arrays(*arrays)
+    if records.ndim != 1 or not records.size:
+        raise InvalidParameterError("give records, epsilon and delta of at least one owner")
+    if not (np.isfinite(records).all() and (records >= 1).all()):
+        raise InvalidParameterError("every owner must have at least one record")
+    if not (np.isfinite(budgets).all() and (budgets > 0).all()):
+        raise InvalidParameterError("every owner's epsilon must be positive and finite")
+    if not ((failures > 0) & (failures < 1)).all():
+        raise InvalidParameterError("every owner's delta must lie between 0 and 1")
+    return records, budgets, failures
+
+
+def _shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    if weights.ndim != 1 or not weights.size:
+        raise InvalidParameterError("weights need at least one owner")
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise InvalidParameterError("weights must be positive and finite")
+    return np.asarray(weights / weights.sum())
+
+
+def _mu(epsilon: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What each owner's whole budget buys."""
+    return np.array([_strength(e, p) for e, p in zip(epsilon, delta, strict=True)])
+
+
+@lru_cache(maxsize=4096)
+def _strength(epsilon: float, delta: float) -> float:
+    return strength(Budget(epsilon=epsilon, delta=delta), Gaussian, "gauss")
+
+
+def _decaying(d: int) -> NDArray[np.float64]:
+    """The planner's assumption, of sum 1."""
+    return Situation(task="covariance", n=None, d=d, budget=Budget(rho=1.0)).eigenvalues
+
+
+@lru_cache(maxsize=64)
+def _lost(d: int, k: int) -> tuple[float, float]:
+    """Lost variance for each row's sampling, and for noise of variance 1 on each entry."""
+    if not 1 <= k <= d:
+        raise InvalidParameterError("k must lie between 1 and the number of columns")
+    if k == d:
+        return 1.0, 0.0  # nothing can be lost: records count
+    values = _decaying(d)
+    sampling = noise = 0.0
+    for leading in values[:k]:
+        gaps = leading - values[k:]
+        sampling += float(np.sum(leading * values[k:] / gaps))
+        noise += float(np.sum(1 / gaps))
+    return sampling, noise
