@@ -32,7 +32,7 @@ from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
 from eigenveil.data.shuffled import shuffled_records
 from eigenveil.data.source import Batch, PairedSource
-from eigenveil.data.spectrum import projector
+from eigenveil.data.spectrum import compressed, projector
 from eigenveil.data.spreads import spread_counts
 from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, update_counts
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
@@ -81,6 +81,8 @@ from eigenveil.mechanisms import (
     SparseVector,
     SphericalPCA,
     Spiked,
+    SpikedProjector,
+    SpikedValues,
     StabilityHistogram,
     Staged,
     TangentPCA,
@@ -179,11 +181,25 @@ def _spiked_model(k):
     return SpikedModel(rank=k, smallest_spike=1.0, largest_spike=2.0, noise_variance=1.0)
 
 
+def _in_the_ball(rows, adjacency):
+    """Of the spiked model."""
+    clip = replace(CLIP, row_norm=(1 + 2.0**-10) * _spiked_model(1).row_norm(*rows.shape))
+    return second_moment(open_rows(rows), clip, adjacency)
+
+
 def _leading_projector(rows, adjacency):
-    model, (n, d) = _spiked_model(1), rows.shape
-    clip = replace(CLIP, row_norm=(1 + 2.0**-10) * model.row_norm(n, d))
-    moment = second_moment(open_rows(rows), clip, adjacency)
-    return projector(moment, 1, model.projector_sensitivity(n, d))
+    sensitivity = _spiked_model(1).projector_sensitivity(*rows.shape)
+    return projector(_in_the_ball(rows, adjacency), 1, sensitivity)
+
+
+def _inside(rows, adjacency):
+    """Two directions, or the only one."""
+    return compressed(_in_the_ball(rows, adjacency), _turned(rows.shape[1])[:, :2])
+
+
+def _far_along(d, adjacency):
+    """Beyond the ball along the first direction, and along another."""
+    return 1e3 * _turned(d)[:, 0], 1e3 * _turned(d)[:, 1]
 
 
 def _directions(rows, adjacency):
@@ -1044,6 +1060,24 @@ TABLE = [
         query=_leading_projector,
         read=_components,
         company=lambda n, d: np.zeros((n, d)),
+        exact=False,
+        adjacencies=(REPLACE,),
+    ),
+    _case(
+        "spiked-projector",
+        "pca.spiked",
+        lambda mu, d, k: SpikedProjector(mu=mu, model=_spiked_model(k)),
+        query=_leading_projector,
+        company=lambda n, d: np.zeros((n, d)),
+        exact=False,
+        adjacencies=(REPLACE,),
+    ),
+    _case(
+        "spiked-values",
+        "pca.spiked",
+        lambda mu, d, k: SpikedValues(mu=mu, model=_spiked_model(k), basis=_turned(d)[:, :k]),
+        query=_inside,
+        worst_pair=_far_along,
         exact=False,
         adjacencies=(REPLACE,),
     ),

@@ -30,7 +30,7 @@ from eigenveil.mechanisms.pca.oja import PrivateOja
 from eigenveil.mechanisms.pca.power import NoisyPower
 from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
-from eigenveil.mechanisms.pca.spiked import Spiked
+from eigenveil.mechanisms.pca.spiked import Spiked, SpikedProjector, SpikedValues
 from eigenveil.mechanisms.pca.staged import Staged, Variances
 from eigenveil.mechanisms.pca.tangent import ProductNoise, TangentPCA
 from eigenveil.mechanisms.pca.tangent_oja import TangentOja
@@ -101,6 +101,8 @@ __all__ = [
     "SparseVector",
     "SphericalPCA",
     "Spiked",
+    "SpikedProjector",
+    "SpikedValues",
     "StabilityHistogram",
     "Staged",
     "TangentOja",

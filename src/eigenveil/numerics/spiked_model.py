@@ -55,9 +55,10 @@ class SpikedModel:
         Sub-Gaussian: the mean of exp(u'x) is at most exp(proxy u'Sigma u / 2) for every u.
     proxy : float
         Variance proxy of a sub-Gaussian law, relative to its variance; at least 1.
-    form : {"quantile", "printed"}
+    form : {"quantile", "printed", "federated"}
         "printed" is the formula of the source with the constant of its experiments, 4, for which
-        no failure probability is known.
+        no failure probability is known. "federated" is that of Li, Cai, Xia, Zhang 2024, Algorithm
+        1, with the constant 1, for which none is known either; rows keep the ball of "quantile".
 
     """
 
@@ -68,7 +69,7 @@ class SpikedModel:
     failure: float = 1e-6
     tail: Literal["gaussian", "sub-gaussian"] = "gaussian"
     proxy: float = 1.0
-    form: Literal["quantile", "printed"] = "quantile"
+    form: Literal["quantile", "printed", "federated"] = "quantile"
 
     def __post_init__(self) -> None:
         if self.rank < 1:
@@ -83,8 +84,8 @@ class SpikedModel:
             raise InvalidParameterError("tail must be 'gaussian' or 'sub-gaussian'")
         if not 1 <= self.proxy < math.inf:
             raise InvalidParameterError("proxy must be at least 1, the variance itself")
-        if self.form not in ("quantile", "printed"):
-            raise InvalidParameterError("form must be 'quantile' or 'printed'")
+        if self.form not in ("quantile", "printed", "federated"):
+            raise InvalidParameterError("form must be 'quantile', 'printed' or 'federated'")
 
     @property
     def assumption(self) -> str:
@@ -123,7 +124,26 @@ class SpikedModel:
         if self.rank >= d:
             return math.sqrt(2)  # there is one projector only; any positive number will do
         most = math.sqrt(2 * min(self.rank, d - self.rank))
-        return min(most, self._printed(n, d) if self.form == "printed" else self._quantile(n, d))
+        forms = {
+            "quantile": self._quantile,
+            "printed": self._printed,
+            "federated": self._federated,
+        }
+        return min(most, forms[self.form](n, d))
+
+    def moment_sensitivity(self, n: int, d: int) -> float | None:
+        """Delta_2, where the model has one for the second moment along k directions.
+
+        None: sqrt(2) R^2/n for rows in the ball of `row_norm`, whatever they are.
+        """
+        if self.form != "federated":
+            return None
+        spikes = self.largest_spike * (self.rank + math.log(n))
+        return math.hypot(spikes, self.noise_variance * d) / n
+
+    def _federated(self, n: int, d: int) -> float:
+        ratio = self.noise_variance / self.smallest_spike
+        return math.sqrt(ratio * (ratio + 1) * d * (self.rank + math.log(n))) / n
 
     def _printed(self, n: int, d: int) -> float:
         ratio = self.noise_variance / self.smallest_spike

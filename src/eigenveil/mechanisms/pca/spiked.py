@@ -12,8 +12,9 @@ the sensitivities Delta_1 of the projector and Delta_2 = sqrt(2) R^2/n of S.
 
 The first release is private for tables that follow `SpikedModel`, with the stated probability, and
 for no others: an unlikely row can turn the eigenvectors further than Delta_1. The second one is on
-rows clipped at a public R and worst-case. The numbers of the model are public, or released before.
-Replace-one only: Delta_1 needs the number of rows. Proof: docs/proofs/spiked.md.
+rows clipped at a public R and worst-case (but for ``form="federated"``, whose Delta_2 is the
+model's). The numbers of the model are public, or released before. Replace-one only: Delta_1 needs
+the number of rows. In a federation the two releases are apart. Proof: docs/proofs/spiked.md.
 
 Differences from the source
 ---------------------------
@@ -31,23 +32,96 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows, second_moment
 from eigenveil.data.source import RowSource, protected
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.covariance.gauss import GaussCov
+from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import compose, split
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import Kind
 
-__all__ = ["Spiked"]
+__all__ = ["Spiked", "SpikedProjector", "SpikedValues"]
 
 _MARGIN = 1 + 2.0**-10  # rows are clipped a little inside their ball; none of the model's may be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpikedProjector:
+    """The projector on the leading directions, as a noisy matrix. Fields are public, never data."""
+
+    name: ClassVar[str] = "spiked-projector"
+    kind: ClassVar[Kind] = Kind.MODEL_BASED
+    mu: float
+    model: SpikedModel
+
+    @property
+    def assumption(self) -> str:
+        """What the tables must follow for the promise to hold, in words."""
+        return self.model.assumption
+
+    def cost(self) -> Cost:
+        """Of one release."""
+        return Gaussian(self.mu)
+
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
+        """Read the rows about the centre of ``clip``; its ``row_norm`` is the model's."""
+        return self.of(_moment(self.model, source, clip, gate), gate)
+
+    def of(self, moment: Bounded, gate: Gate) -> NoisyMatrix:
+        """From the second moment of rows of the model."""
+        assert moment.count is not None  # `_moment` has checked
+        sensitivity = self.model.projector_sensitivity(moment.count, len(moment.value.units))
+        return gate.draw(GaussCov(mu=self.mu), projector(moment, self.model.rank, sensitivity))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SpikedValues:
+    """The second moment along released directions. Fields are public, never data.
+
+    ``basis`` has them as orthonormal columns.
+    """
+
+    name: ClassVar[str] = "spiked-values"
+    kind: ClassVar[Kind] = Kind.MODEL_BASED
+    mu: float
+    model: SpikedModel
+    basis: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        # The projection of a row onto longer columns, or skew ones, would be longer than the row.
+        gram = self.basis.T @ self.basis
+        if not np.allclose(gram, np.eye(len(gram)), rtol=0.0, atol=1e-9):
+            raise InvalidParameterError("columns of a basis must be orthonormal")
+
+    @property
+    def assumption(self) -> str:
+        """What the tables must follow for the promise to hold, in words."""
+        return self.model.assumption
+
+    def cost(self) -> Cost:
+        """Of one release."""
+        return Gaussian(self.mu)
+
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
+        """Read the rows about the centre of ``clip``; its ``row_norm`` is the model's."""
+        return self.of(_moment(self.model, source, clip, gate), gate)
+
+    def of(self, moment: Bounded, gate: Gate) -> NoisyMatrix:
+        """From the second moment of rows of the model."""
+        assert moment.count is not None  # `_moment` has checked
+        inside = compressed(moment, self.basis)
+        largest = self.model.moment_sensitivity(moment.count, len(moment.value.units))
+        if largest is not None:
+            bound = min(largest / moment.unit, moment.sensitivity("frobenius"))
+            inside = replace(inside, sensitivities={"frobenius": bound})
+        return gate.draw(GaussCov(mu=self.mu), inside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,35 +149,18 @@ class Spiked:
 
     def cost(self) -> Cost:
         """Both releases, composed."""
-        return compose(*(step.cost() for step in self._steps()))
+        return compose(*map(Gaussian, self._split()))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Read the rows twice, about the centre of ``clip``; its ``row_norm`` is the model's."""
-        if not gate.adjacency.count_is_public:
-            raise UnsupportedNotionError(
-                f"{self.name!r} needs a public number of rows: use adjacency='replace-one'"
-            )
-        if protected(source).owns_many:
-            raise UnsupportedNotionError(
-                f"{self.name!r} assumes rows that are independent, not several of one person: "
-                "leave groups and unit out, or choose another mechanism"
-            )
-        if clip.box is not None or clip.lift or clip.transform is not None:
-            raise InvalidParameterError(
-                f"{self.name!r} assumes rows of unbounded entries: leave the bounds out"
-            )
-        k, n, d = self.n_components, public_rows(source), source.n_columns
-        if k > d:
-            raise InvalidParameterError(f"a spiked model of rank {k} needs at least {k} columns")
-        reach = _MARGIN * self.model.row_norm(n, d)
-        moment = second_moment(source, replace(clip, row_norm=reach), gate.adjacency)
-        directions, values = self._steps()
-        sensitivity = self.model.projector_sensitivity(n, d)
-        noisy = gate.draw(directions, projector(moment, k, sensitivity))
+        """Read the rows, about the centre of ``clip``; its ``row_norm`` is the model's."""
+        k, model = self.n_components, self.model
+        moment = _moment(model, source, clip, gate)
+        directions, values = self._split()
+        noisy = SpikedProjector(mu=directions, model=model).of(moment, gate)
         _, basis = top_eigenpairs(noisy.matrix, k)
-        inside = gate.draw(values, compressed(moment, basis.T))
+        inside = SpikedValues(mu=values, model=model, basis=basis.T).of(moment, gate)
         eigenvalues, rotation = top_eigenpairs(inside.matrix, k)
-        trace = float(eigenvalues.sum()) + (d - k) * self.model.noise_variance
+        trace = float(eigenvalues.sum()) + (source.n_columns - k) * model.noise_variance
         assert noisy.law is not None  # GaussCov always states it
         return NoisyComponents(
             components=rotation @ basis,
@@ -120,6 +177,27 @@ class Spiked:
         spiked = (components.T * (released.eigenvalues - noise)) @ components
         return spiked + noise * np.eye(components.shape[1])
 
-    def _steps(self) -> tuple[GaussCov, GaussCov]:
-        directions, values = split(self.mu, (self.share, 1 - self.share))
-        return GaussCov(mu=directions), GaussCov(mu=values)
+    def _split(self) -> tuple[float, ...]:
+        return split(self.mu, (self.share, 1 - self.share))
+
+
+def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bounded:
+    """The second moment of rows in the model's ball."""
+    if not gate.adjacency.count_is_public:
+        raise UnsupportedNotionError(
+            "'spiked' needs a public number of rows: use adjacency='replace-one'"
+        )
+    if protected(source).owns_many:
+        raise UnsupportedNotionError(
+            "'spiked' assumes rows that are independent, not several of one person: leave groups "
+            "and unit out, or choose another mechanism"
+        )
+    if clip.box is not None or clip.lift or clip.transform is not None:
+        raise InvalidParameterError(
+            "'spiked' assumes rows of unbounded entries: leave the bounds out"
+        )
+    k, n, d = model.rank, public_rows(source), source.n_columns
+    if k > d:
+        raise InvalidParameterError(f"a spiked model of rank {k} needs at least {k} columns")
+    reach = _MARGIN * model.row_norm(n, d)
+    return second_moment(source, replace(clip, row_norm=reach), gate.adjacency)
