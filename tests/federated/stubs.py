@@ -100,6 +100,7 @@ class Stub:
             answer = ValuesAnswer(
                 **said,
                 noise_scale=0.1,
+                centred=True,
                 guarantee=self.guarantee,
                 matrix=np.diag([3.0, 2.0]),
                 centre=np.array([1.0, -1.0]),

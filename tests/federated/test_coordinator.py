@@ -50,7 +50,7 @@ def test_everybody_contributes(keys: bool) -> None:
     components = release.arrays["components"]
     projector = np.diag([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     np.testing.assert_allclose(components.T @ components, projector, atol=1e-12)
-    np.testing.assert_allclose(release.arrays["explained_variance"], [3.0, 2.0])
+    np.testing.assert_allclose(release.arrays["explained_variance"], [0.48, 0.32])
     np.testing.assert_allclose(release.arrays["agreement"], [1.0, 1.0])
     np.testing.assert_allclose(release.arrays["reliability"], [1.0, 1.0])
     compared = release.settings["federation"]["compared"]
@@ -65,6 +65,24 @@ def test_the_release_is_saved_and_verified(tmp_path: Path) -> None:
     loaded = Release.load(release.save(tmp_path / "release"))
     assert [owner.name for owner in loaded.owners] == list(NAMES)
     assert loaded.transform(np.zeros((2, 6))).shape == (2, K)
+
+
+def test_variances_are_in_the_units_of_the_data() -> None:
+    arrays = run(wire(), values="variances").arrays
+    np.testing.assert_allclose(arrays["explained_variance"], [3.0, 2.0])
+    np.testing.assert_allclose(arrays["explained_variance_ratio"], [0.48, 0.32])
+
+
+def test_an_owner_without_a_centre_does_not_move_it() -> None:
+    pairs = Stub(
+        "west",
+        spoil=lambda kind, a: (
+            replace(a, centred=False, centre=np.zeros(2)) if kind == "values-question" else a
+        ),
+    )
+    release = run(wire(west=pairs))
+    components, mean = release.arrays["components"], release.arrays["mean"]
+    np.testing.assert_allclose(np.abs(components @ mean), [1.0, 1.0])
 
 
 def test_a_covariance_has_the_values_and_spreads_the_rest() -> None:
@@ -357,6 +375,8 @@ def test_journals_that_are_none_are_refused(tmp_path: Path) -> None:
         ({"most_weight": 1.5}, "most_weight must lie"),
         ({"answer_seconds": 0}, "seconds must be positive"),
         ({"kind": "svd"}, "kind must be"),
+        ({"values": "metres"}, "values must be"),
+        ({"kind": "covariance", "values": "shares"}, "needs values='variances'"),
     ],
 )
 def test_impossible_agreements_are_refused(changes: dict[str, Any], words: str) -> None:

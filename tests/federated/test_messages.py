@@ -46,11 +46,12 @@ MESSAGES: list[Message] = [
     Declaration(**PUBLIC, **DECLARED),
     BasisQuestion(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST),
     BasisAnswer(**PUBLIC, owner="north", share=0.25, guarantee={"kind": "x"}, basis=BASIS),
-    ValuesQuestion(**PUBLIC, basis=BASIS),
+    ValuesQuestion(**PUBLIC, unit="shares", basis=BASIS),
     ValuesAnswer(
         **PUBLIC,
         owner="north",
         noise_scale=0.1,
+        centred=True,
         guarantee={},
         matrix=MATRIX,
         centre=np.arange(3.0),
@@ -137,7 +138,10 @@ def test_a_refusal_carries_its_code_and_nothing_else(code: Code) -> None:
         (MESSAGES[3], {"basis": "12x3"}, Code.SHAPE),
         (MESSAGES[3], {"share": 1.01}, Code.OUT_OF_RANGE),
         (MESSAGES[3], {"guarantee": []}, Code.MALFORMED),
+        (MESSAGES[4], {"unit": "metres"}, Code.OUT_OF_RANGE),
         (MESSAGES[5], {"matrix": [1, 9]}, Code.SHAPE),
+        (MESSAGES[5], {"noise_scale": 1e200}, Code.OUT_OF_RANGE),
+        (MESSAGES[5], {"centred": 1}, Code.MALFORMED),
     ],
 )
 def test_impossible_values_are_refused(

@@ -57,6 +57,10 @@ class Agreement:
         What every owner divides the columns by.
     kind : {"pca", "covariance"}
         What is released at the end: components, or the d x d matrix they stand for.
+    values : {"shares", "variances"}
+        What is asked for inside the aggregate basis: shares of variance, for which no owner needs
+        a bound, or variances in the units of the data, for which each finds a length of its own
+        rows privately. By default what ``kind`` needs: variances for a covariance.
     quorum : int
         How many owners must answer every round.
     weights : {"predicted", "printed", "equal"}
@@ -78,6 +82,7 @@ class Agreement:
     columns: tuple[str, ...] | None = None
     scale: tuple[float, ...] | None = None
     kind: Literal["pca", "covariance"] = "pca"
+    values: Literal["shares", "variances"] | None = None
     quorum: int = 2
     weights: Weighting = "predicted"
     most_weight: float | None = None
@@ -100,6 +105,10 @@ class Agreement:
             raise InvalidParameterError("give one positive scale for each column")
         if self.kind not in ("pca", "covariance"):
             raise InvalidParameterError("kind must be 'pca' or 'covariance'")
+        if self.values not in (None, "shares", "variances"):
+            raise InvalidParameterError("values must be 'shares' or 'variances'")
+        if self.kind == "covariance" and self.values == "shares":
+            raise InvalidParameterError("a covariance needs values='variances'")
         if not 1 <= self.quorum <= len(self.owners):
             raise InvalidParameterError("the quorum must lie between 1 and the number of owners")
         if self.weights not in get_args(Weighting):
@@ -109,6 +118,11 @@ class Agreement:
         for seconds in (self.join_seconds, self.answer_seconds, self.again_seconds):
             if not _between(seconds, math.inf):
                 raise InvalidParameterError("seconds must be positive")
+
+    @property
+    def unit(self) -> Literal["shares", "variances"]:
+        """What is asked for inside the aggregate basis."""
+        return self.values or ("variances" if self.kind == "covariance" else "shares")
 
     @property
     def largest_weight(self) -> float:

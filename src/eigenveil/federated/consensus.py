@@ -31,10 +31,10 @@ def chance(weights: NDArray[np.float64], d: int, k: int) -> float:
 
     def edge(share: float) -> float:
         s = share / largest
-        return float(1 / s + k / d * np.sum(weights / (1 - s * weights)))
+        return 1 / s + k / d * float(np.sum(weights / (1 - s * weights)))
 
     found = minimize_scalar(edge, bounds=(1e-6, 1 - 1e-6), method="bounded")
-    return min(1.0, float(found.fun) * (1 + _FLUCTUATIONS * d ** (-2 / 3)))
+    return float(min(1.0, found.fun * (1 + _FLUCTUATIONS * d ** (-2 / 3))))
 
 
 def reliability(

@@ -243,12 +243,18 @@ class BasisAnswer(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ValuesQuestion(Message):
-    """Coordinator: the aggregate basis; the second moment inside it, please."""
+    """Coordinator: the aggregate basis; the second moment inside it, please.
+
+    ``unit``: "shares" of variance of rows scaled to unit length inside the basis, for which no
+    bound is needed, or "variances" in the units of the data.
+    """
 
     kind: ClassVar[str] = "values-question"
+    unit: str
     basis: Array  # d x k
 
     def _check(self) -> None:
+        _require(self.unit in ("shares", "variances"))
         if self.basis.ndim != 2:
             raise ProtocolError(Code.SHAPE)
         object.__setattr__(self, "basis", orthonormal(self.basis))
@@ -264,6 +270,7 @@ class ValuesAnswer(Message):
     kind: ClassVar[str] = "values-answer"
     owner: str
     noise_scale: float  # standard deviation on the diagonal of the matrix
+    centred: bool  # whether the centre is known: differences of pairs have none
     guarantee: Mapping[str, Any]
     matrix: Array  # k x k
     centre: Array  # k

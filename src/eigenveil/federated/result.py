@@ -121,8 +121,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
     share = sum(weight * heard.bases[o].share for o, weight in directions.shares.items())
     pooled = assembled(basis, [answer.matrix for answer in answers], v)
     scale = np.ones(agreed.n_columns) if agreed.scale is None else np.array(agreed.scale)
-    # What lies beside the basis is nobody's to tell: it has no part in scores.
-    centre = basis @ np.einsum("j,jk->k", v, np.stack([answer.centre for answer in answers]))
+    centre = basis @ _centre(answers, v)
     noise = float(np.sqrt(np.sum((v * [answer.noise_scale for answer in answers]) ** 2)))
     owners = tuple(_owner(heard, owner, directions, inside) for owner in directions.shares)
     return Release(
@@ -146,7 +145,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
                 },
             },
         },
-        arrays=_arrays(agreed.kind, pooled, centre, scale, share)
+        arrays=_arrays(agreed, pooled, centre, scale, share)
         | (_trust(heard, directions, pooled) if agreed.kind == "pca" else {}),
     )
 
@@ -155,6 +154,13 @@ def _of(
     declarations: Mapping[str, Declaration], answered: Mapping[str, Any]
 ) -> dict[str, Declaration]:
     return {owner: declarations[owner] for owner in answered}
+
+
+def _centre(answers: list[ValuesAnswer], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of the owners who know theirs, inside the basis: scores need no more of it."""
+    known = weights * [answer.centred for answer in answers]
+    centres = np.stack([answer.centre for answer in answers])
+    return np.asarray(known @ centres / (known.sum() or 1.0))
 
 
 def _owner(heard: Contributions, owner: str, directions: Weighed, inside: Weighed) -> Contribution:
@@ -218,7 +224,7 @@ def _settings(agreed: Agreement, heard: Contributions, noise: float) -> dict[str
 
 
 def _arrays(
-    kind: str,
+    agreed: Agreement,
     pooled: Assembled,
     centre: NDArray[np.float64],
     scale: NDArray[np.float64],
@@ -231,15 +237,16 @@ def _arrays(
     d, k = pooled.basis.shape
     inside = float(pooled.eigenvalues.sum())
     whole = inside / share if share > 0 else inside
-    if kind == "covariance":
+    if agreed.kind == "covariance":
         rest = (whole - inside) / (d - k) if k < d else 0.0
         above = np.maximum(pooled.eigenvalues - rest, 0.0)
         matrix = Assembled(pooled.basis, above, rest).dense() * np.outer(scale, scale)
         return {"covariance": (matrix + matrix.T) / 2, "location": centre * scale}
+    ratio = pooled.eigenvalues / (whole or 1.0)
     return {
         "components": pooled.basis.T,
-        "explained_variance": pooled.eigenvalues,
-        "explained_variance_ratio": pooled.eigenvalues / (whole or 1.0),
+        "explained_variance": ratio if agreed.unit == "shares" else pooled.eigenvalues,
+        "explained_variance_ratio": ratio,
         "mean": centre * scale,
         "scale": scale,
     }
