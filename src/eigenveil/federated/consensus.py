@@ -10,10 +10,12 @@ sizes (Silverstein and Choi 1995), and fluctuates by some :math:`d^{-2/3}` of it
 
 .. math:: \min_{0 < s < 1/\max w} \frac1s + \frac{k}{d} \sum_j \frac{w_j}{1 - s w_j}.
 
-`reliability`: if each owner's basis holds a share r of the true direction and its error is its own,
-the sum turns v away by an angle of tangent^2 :math:`W (1 - r)/r`, with :math:`W = \sum_j w_j^2`,
-and shows :math:`a = r + W (1 - r)`. Solved for r this is low where one owner alone knows a
-direction: agreement cannot confirm what the others do not see.
+`reliability`: if each owner's basis holds a share r of the true direction, and the rest of it lies
+anywhere, other directions have :math:`b = (1 - r) k/(d - k)`. Owners' errors, of squared length
+r (1 - r), add up to :math:`x = r (1 - r) \sum_j w_j^2`; by perturbation of second order they turn v
+by an angle of tangent^2 :math:`x/(r - b)^2` and show :math:`a = r + x/(r - b)`, which is solved for
+r. That is low where one owner alone knows a direction: agreement cannot confirm what the others do
+not see.
 """
 
 import numpy as np
@@ -38,11 +40,21 @@ def chance(weights: NDArray[np.float64], d: int, k: int) -> float:
 
 
 def reliability(
-    agreement: NDArray[np.float64], weights: NDArray[np.float64]
+    agreement: NDArray[np.float64], weights: NDArray[np.float64], d: int
 ) -> NDArray[np.float64]:
     """Expected squared cosine between components and those without noise, from their agreement."""
-    together = float(np.sum(weights**2))
-    if together >= 1:  # one owner agrees with itself
-        return np.zeros_like(agreement)
-    share = np.clip((agreement - together) / (1 - together), 0.0, 1.0)
-    return np.asarray(share / (share + together * (1 - share)))
+    k, together = len(agreement), float(np.sum(weights**2))
+    if k == d:
+        return np.ones(k)
+    spread = k / (d - k)
+    # (a - r)(r - b) = together r (1 - r) is quadratic in r
+    leading = 1 + spread - together
+    middle = agreement * (1 + spread) + spread - together
+    root = middle**2 - 4 * leading * agreement * spread
+    if leading <= spread:  # one owner agrees with itself
+        return np.zeros(k)
+    share = np.clip((middle + np.sqrt(np.maximum(root, 0.0))) / (2 * leading), 0.0, 1.0)
+    above = np.maximum(share - spread * (1 - share), 0.0)
+    error = together * share * (1 - share)
+    cosine = above**2 / np.maximum(above**2 + error, np.finfo(float).tiny)
+    return np.where((root > 0) & (middle > 0), cosine, 0.0)

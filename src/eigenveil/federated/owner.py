@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,11 +72,12 @@ from eigenveil.federated.messages import (
     decode,
     encode,
 )
+from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.privacy.accounting import compose, epsilon_of, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import (
     Guarantee,
     Numerics,
@@ -100,6 +101,14 @@ _CODES: tuple[tuple[type[Exception], Code], ...] = (
 )
 
 Answer = tuple[Message, dict[str, Any]]  # and what is noted beside it
+
+
+class _Inside(NamedTuple):
+    """What is released inside a basis."""
+
+    matrix: NDArray[np.float64]
+    centre: NDArray[np.float64] | None
+    noise_scale: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,7 +337,7 @@ class Owner:
             raise ProtocolError(Code.SHAPE)
         if self.settings.share == 1:
             raise InvalidParameterError("the basis has had the whole budget: lower share")
-        return partial(self._values, asked.basis, before.notes)
+        return partial(self._values, asked, before.notes)
 
     def _entries(self) -> int | None:
         """How many charges the ledger holds; others may add to them."""
@@ -370,9 +379,49 @@ class Owner:
             "n_components": n_components,
         }
 
-    def _values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
-        settings = self.settings
+    def _values(self, asked: ValuesQuestion, notes: Mapping[str, Any]) -> Answer:
+        settings, basis = self.settings, asked.basis
         first, centre = guarantee_from_dict(notes["guarantee"]), np.array(notes["centre"])
+        rows = self._projected(basis, centre)
+        inside = self._shares if asked.unit == "shares" else self._variances
+        promise, found = inside(rows, first.cost)
+        promise = _together(first, promise)
+        answer = ValuesAnswer(
+            federation=settings.federation,
+            owner=settings.owner,
+            guarantee=guarantee_to_dict(promise),
+            noise_scale=found.noise_scale,
+            matrix=(found.matrix + found.matrix.T) / 2,
+            centred=found.centre is not None,
+            centre=np.zeros(basis.shape[1])
+            if found.centre is None
+            else found.centre + basis.T @ centre,
+        )
+        return answer, {"guarantee": answer.guarantee}
+
+    def _shares(self, rows: ProjectedSource, spent: Cost) -> tuple[Guarantee, _Inside]:
+        """Of rows scaled to unit length, for which no bound is needed."""
+        settings = self.settings
+        pca = _Whole(
+            rows.n_columns,
+            epsilon=settings.epsilon,
+            delta=settings.delta,
+            mechanism="spherical",
+            assume_centered=settings.assume_centered,
+            on_invalid=settings.on_invalid,
+            ledger=self._ledger,
+            random_state=settings.random_state,
+        )
+        pca._spent = spent
+        pca.fit(rows)
+        noisy = pca.noisy_
+        matrix = (noisy.components.T * noisy.eigenvalues) @ noisy.components
+        centre = None if pca.plan_.centring == "paired" else pca.mean_
+        return pca.privacy_, _Inside(matrix, centre, noisy.noise_scale)
+
+    def _variances(self, rows: ProjectedSource, spent: Cost) -> tuple[Guarantee, _Inside]:
+        """In the units of the data, of rows clipped at a length that is stated or found."""
+        settings = self.settings
         covariance = PrivateCovariance(
             epsilon=settings.epsilon,
             delta=settings.delta,
@@ -383,18 +432,10 @@ class Owner:
             ledger=self._ledger,
             random_state=settings.random_state,
         )
-        covariance._spent = first.cost
-        covariance.fit(self._projected(basis, centre))
-        promise = _together(first, covariance.privacy_)
-        answer = ValuesAnswer(
-            federation=settings.federation,
-            owner=settings.owner,
-            guarantee=guarantee_to_dict(promise),
-            noise_scale=covariance.noise_scale_,
-            matrix=covariance.covariance_,
-            centre=covariance.location_ + basis.T @ centre,
-        )
-        return answer, {"guarantee": answer.guarantee}
+        covariance._spent = spent
+        covariance.fit(rows)
+        found = _Inside(covariance.covariance_, covariance.location_, covariance.noise_scale_)
+        return covariance.privacy_, found
 
     def _projected(
         self, basis: NDArray[np.float64], centre: NDArray[np.float64]
@@ -421,6 +462,16 @@ class _Basis(PrivatePCA):
 
     def _wanted(self, source: RowSource, n: int | None) -> int:
         return super()._wanted(source, None)
+
+
+class _Whole(_Basis):
+    """All directions of few columns, as noisy as they are: averages of them have no bias."""
+
+    noisy_: NoisyComponents
+
+    def _trust(self, outcome: Any, noisy: NoisyComponents, unit: float) -> dict[str, Any]:
+        self.noisy_ = noisy
+        return super()._trust(outcome, noisy, unit)
 
 
 @lru_cache(maxsize=1024)

@@ -183,7 +183,7 @@ def _trust(
         np.sum((heard.bases[o].basis.T @ pooled.basis) ** 2, axis=0) for o in directions.shares
     ]
     agreement = np.clip(w @ np.stack(inside), 0.0, 1.0)
-    estimated = reliability(agreement, w)
+    estimated = reliability(agreement, w, len(pooled.basis))
     clear = (agreement > chance(w, *pooled.basis.shape)) & (estimated > 0)
     return {
         "agreement": agreement,
