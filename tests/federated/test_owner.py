@@ -63,7 +63,8 @@ ASKED: dict[str, Any] = {
     "columns": columns_digest(None),
 }
 JOIN, BASIS = encode(Invitation(**ASKED)), encode(BasisQuestion(**ASKED))
-VALUES = encode(ValuesQuestion(federation="lungs", basis=TRUE))
+VALUES = encode(ValuesQuestion(federation="lungs", unit="variances", basis=TRUE))
+SHARES = encode(ValuesQuestion(federation="lungs", unit="shares", basis=TRUE))
 SIMULATED = OwnerSettings(
     owner="north", federation="lungs", epsilon=4.0, delta=1e-6, random_state=5
 )
@@ -87,9 +88,11 @@ def code_of(answer: bytes) -> Code:
     return caught.value.code
 
 
-def simulated(**changes: Any) -> tuple[BasisAnswer, ValuesAnswer]:
-    owner = Owner(replace(SIMULATED, **changes), MOVED)
-    return decode(owner.answer(BASIS), BasisAnswer), decode(owner.answer(VALUES), ValuesAnswer)
+def simulated(
+    question: bytes = VALUES, rows: Any = MOVED, **changes: Any
+) -> tuple[BasisAnswer, ValuesAnswer]:
+    owner = Owner(replace(SIMULATED, **changes), rows)
+    return decode(owner.answer(BASIS), BasisAnswer), decode(owner.answer(question), ValuesAnswer)
 
 
 # What is answered.
@@ -132,6 +135,7 @@ def test_receipts_name_no_file(ledger, folder):
     assert receipt == f"entry 1 (hash {first}) and entry 2 (hash {second})"
 
 
+@pytest.mark.parametrize("question", [VALUES, SHARES], ids=["variances", "shares"])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -149,8 +153,8 @@ def test_receipts_name_no_file(ledger, folder):
     ],
     ids=str,
 )
-def test_both_answers_together_stay_within_the_budget(changes):
-    basis, values = simulated(**changes)
+def test_both_answers_together_stay_within_the_budget(changes, question):
+    basis, values = simulated(question, **changes)
     both = guarantee_from_dict(dict(values.guarantee))
     epsilon = changes.get("epsilon", 4.0)
     assert (both.budget.epsilon, both.budget.delta) == (epsilon, 1e-6)
@@ -161,6 +165,41 @@ def test_both_answers_together_stay_within_the_budget(changes):
     assert 0 < epsilon_of(first.cost, 1e-6) < 0.97 * epsilon
     assert first.simulated
     assert both.simulated
+
+
+def directions(rows: np.ndarray) -> np.ndarray:
+    """Second moment of rows scaled to unit length inside the basis."""
+    inside = rows @ TRUE
+    inside /= np.linalg.norm(inside, axis=1, keepdims=True)
+    return inside.T @ inside / len(inside)
+
+
+def test_shares_about_the_centre_that_the_basis_needed():
+    _, values = simulated(SHARES, epsilon=1e3)
+    assert values.centred
+    np.testing.assert_allclose(values.centre, MEAN @ TRUE, atol=1.0)
+    np.testing.assert_allclose(values.matrix, directions(ROWS), atol=0.02)
+    promise = guarantee_from_dict(dict(values.guarantee))
+    assert "values: about the centre of the basis" in promise.bounds
+
+
+def test_shares_of_differences_where_no_centre_was_needed():
+    _, values = simulated(SHARES, epsilon=1e3, centring="paired")
+    assert not values.centred
+    np.testing.assert_array_equal(values.centre, np.zeros(K))
+    np.testing.assert_allclose(values.matrix, directions(ROWS), atol=0.05)  # half as many
+    persons = GroupedSource(ArraySource(MOVED), np.arange(N) // 2)
+    _, values = simulated(SHARES, persons, epsilon=1e3, centring="paired")
+    np.testing.assert_allclose(values.matrix, directions(ROWS), atol=0.08)
+    assert guarantee_from_dict(dict(values.guarantee)).protects.owns_many
+
+
+def test_shares_need_no_bound_and_few_rows():
+    _, values = simulated(SHARES, MOVED[:20])
+    assert not values.centred
+    np.testing.assert_allclose(np.trace(values.matrix), 1.0, atol=8 * values.noise_scale)
+    _, values = simulated(SHARES, ROWS[:1], assume_centered=True)  # local privacy
+    assert values.centred
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
@@ -263,9 +302,10 @@ def test_another_question_in_the_same_round_is_refused(ledger, folder):
     other = encode(BasisQuestion(**{**ASKED, "n_components": 3}))
     assert code_of(owner.answer(other)) is Code.OTHER_QUESTION
     kept = owner.answer(VALUES)
-    turned = encode(ValuesQuestion(federation="lungs", basis=TRUE[:, ::-1]))
+    turned = encode(ValuesQuestion(federation="lungs", unit="variances", basis=TRUE[:, ::-1]))
     for one in (owner, Owner(SETTINGS, ROWS, ledger, folder)):
         assert code_of(one.answer(turned)) is Code.OTHER_QUESTION
+        assert code_of(one.answer(SHARES)) is Code.OTHER_QUESTION
         assert one.answer(VALUES) == kept
     assert len(ledger.entries) == 2
 
@@ -498,7 +538,7 @@ def test_names_are_compared_where_they_are_agreed_on():
 
 def hostile(basis: np.ndarray) -> bytes:
     """The question that nobody could make with `encode`."""
-    good = ValuesQuestion(federation="lungs", basis=TRUE)
+    good = ValuesQuestion(federation="lungs", unit="variances", basis=TRUE)
     object.__setattr__(good, "basis", basis)
     return encode(good)
 

@@ -1,18 +1,22 @@
 r"""An owner of records in a federation: answers two questions, each once, and pays for them.
 
 The first answer is a basis, `PrivatePCA` with a share of the owner's budget. The second is the
-second moment inside the basis U that the coordinator made of all answers, `PrivateCovariance` on
+second moment inside the basis U that the coordinator made of all answers, of
 
 .. math:: y = U'(x - c_1)
 
-with c_1 the centre that the first answer had to find. The whole (epsilon, delta) stands for a mu;
-the first answer has ``share`` of its square, the second the largest strength with which both
-together, composed exactly with all searches inside, stay within (epsilon, delta).
+with c_1 the centre that the first answer had to find: in the units of the data by
+`PrivateCovariance`, or of every y scaled to unit length, for which no bound is needed.
+
+The whole (epsilon, delta) stands for a mu; the first answer has ``share`` of its square, the second
+the largest strength with which both together, composed exactly with all searches inside, stay
+within (epsilon, delta).
 
 What a coordinator can do to an owner: it is not trusted. It chooses U freely, knowing the first
 answer, and the promise holds for every U: y is a function of its own record and of U, and is
-clipped at a length that is stated or privately found before noise of that size is added; the cost
-of the second answer does not depend on U or on the first answer. It can ask again, and gets the
+clipped at a length that is stated or privately found, or scaled to unit length, before noise of
+that size is added; the cost of the second answer does not depend on U or on the first answer. It
+can ask again, and gets the
 same bytes; it can ask something else in the same round, and gets none; it can leave the second
 question out, and only the first answer is spent. Of a failure it learns a `Code`. That of bad rows
 (``on_invalid="raise"``) depends on the records and is not protected, as in any fit; U has no
@@ -74,6 +78,7 @@ from eigenveil.federated.messages import (
     encode,
 )
 from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.planner.stages import too_few
 from eigenveil.privacy.accounting import compose, epsilon_of, split
 from eigenveil.privacy.adjacency import Adjacency
@@ -292,7 +297,7 @@ class Owner:
         second = Allowance(mu * math.sqrt(1 - settings.share), pure=False)
         searches = settings.row_norm is None or isinstance(settings.row_norm, str)
         if searches and settings.share < 1 and too_few(second, n_records):
-            self._log("too few rows for a private radius in the second round: state row_norm")
+            self._log("too few rows to find a length if variances are asked for: state row_norm")
 
     def _once(self, asked: BasisQuestion | ValuesQuestion, question: bytes) -> bytes:
         """Answer a round's question, or send what was answered before."""
@@ -332,7 +337,7 @@ class Owner:
             raise ProtocolError(Code.SHAPE)
         if self.settings.share == 1:
             raise InvalidParameterError("the basis has had the whole budget: lower share")
-        return partial(self._values, asked.basis, before.notes)
+        return partial(self._values, asked, before.notes)
 
     def _entries(self) -> int | None:
         """How many charges the ledger holds; others may add to them."""
@@ -371,12 +376,30 @@ class Owner:
         return answer, {
             "guarantee": answer.guarantee,
             "centre": centre,
+            "centred": pca.plan_.centring != "paired",
             "n_components": n_components,
         }
 
-    def _values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
+    def _values(self, asked: ValuesQuestion, notes: Mapping[str, Any]) -> Answer:
         settings = self.settings
         first, centre = guarantee_from_dict(notes["guarantee"]), np.array(notes["centre"])
+        rows = self._projected(asked.basis, centre)
+        shares = asked.unit == "shares"
+        found = self._shares(rows, first, notes) if shares else self._variances(rows, first)
+        answer = ValuesAnswer(
+            federation=settings.federation,
+            owner=settings.owner,
+            guarantee=guarantee_to_dict(_together(first, found.promise)),
+            noise_scale=found.noise_scale,
+            centred=found.centred,
+            matrix=(found.matrix + found.matrix.T) / 2,
+            centre=found.centre + asked.basis.T @ centre if found.centred else found.centre,
+        )
+        return answer, {}
+
+    def _variances(self, rows: RowSource, first: Guarantee) -> "_Inside":
+        """In the units of the data, about a centre that is found anew."""
+        settings = self.settings
         covariance = PrivateCovariance(
             epsilon=settings.epsilon,
             delta=settings.delta,
@@ -388,17 +411,43 @@ class Owner:
             random_state=settings.random_state,
         )
         covariance._spent = first.cost
-        covariance.fit(self._projected(basis, centre))
-        promise = _together(first, covariance.privacy_)
-        answer = ValuesAnswer(
-            federation=settings.federation,
-            owner=settings.owner,
-            guarantee=guarantee_to_dict(promise),
-            noise_scale=covariance.noise_scale_,
+        covariance.fit(rows)
+        return _Inside(
             matrix=covariance.covariance_,
-            centre=covariance.location_ + basis.T @ centre,
+            centre=covariance.location_,
+            centred=True,
+            noise_scale=covariance.noise_scale_,
+            promise=covariance.privacy_,
         )
-        return answer, {}
+
+    def _shares(self, rows: RowSource, first: Guarantee, notes: Mapping[str, Any]) -> "_Inside":
+        """Of rows scaled to unit length about the first centre, or of differences of pairs."""
+        settings, k, known = self.settings, rows.n_columns, bool(notes["centred"])
+        pca = _Basis(
+            k,
+            epsilon=settings.epsilon,
+            delta=settings.delta,
+            mechanism="spherical",
+            assume_centered=known,
+            centring=None if known else "paired",
+            on_invalid=settings.on_invalid,
+            ledger=self._ledger,
+            random_state=settings.random_state,
+        )
+        pca._spent = first.cost
+        outcome = pca._release(rows, None)
+        noisy: NoisyComponents = outcome.result.inner.components
+        promise = outcome.guarantee
+        if known and not settings.assume_centered:
+            words = {"the origin is taken as the centre": "about the centre of the basis"}
+            promise = replace(promise, bounds=tuple(words.get(w, w) for w in promise.bounds))
+        return _Inside(
+            matrix=(noisy.components.T * noisy.eigenvalues) @ noisy.components,  # all of them
+            centre=np.zeros(k),
+            centred=known,
+            noise_scale=noisy.noise_scale,
+            promise=promise,
+        )
 
     def _projected(
         self, basis: NDArray[np.float64], centre: NDArray[np.float64]
@@ -418,6 +467,17 @@ class Owner:
         )
         rows = self._rows if scale is None else ScaledSource(self._rows, scale)
         return ProjectedSource(rows, clip, basis)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Inside:
+    """What was released inside a basis, as it is: indefinite, so that averages have no bias."""
+
+    matrix: NDArray[np.float64]
+    centre: NDArray[np.float64]
+    centred: bool
+    noise_scale: float
+    promise: Guarantee
 
 
 class _Basis(PrivatePCA):
