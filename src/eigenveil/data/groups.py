@@ -27,7 +27,9 @@ from eigenveil.data.source import (
     ScaledSource,
     UnitSource,
     half_differences,
+    protected,
     tables,
+    unit_sizes,
     unit_tables,
 )
 from eigenveil.exceptions import (
@@ -200,17 +202,17 @@ class PairedUnits(UnitSource):
             )
         scaled = source if isinstance(source, ScaledSource) else None
         base = source if scaled is None else scaled.base
-        if not isinstance(base, UnitSource):
+        sizes = unit_sizes(base)
+        if sizes is None:
             raise InvalidParameterError("rows that are units of their own need PairedSource")
         # Dividing differences is dividing rows, without a copy of the table.
         self._scaled = None if scaled is None else scaled.of_rows
-        self.unit = base.unit
+        self.unit = protected(base)
         chunks, owners = zip(*_kept(base), strict=True)
         units = np.concatenate(owners)
-        held = base.rows
+        held = base.rows if isinstance(base, UnitSource) else None
         self._table = held.array if isinstance(held, ArraySource) else np.concatenate(chunks)
         self.rows = source
-        sizes = base.unit_sizes
         self.unpaired = len(sizes)
         if self.unpaired < 2:
             raise InvalidDataError("pairs need two persons at least, not one: give more of them")
@@ -249,12 +251,11 @@ def paired(
     source: RowSource, adjacency: Adjacency, order: Callable[[int], NDArray[np.intp]]
 ) -> PairedSource | PairedUnits:
     """Differences of random pairs of rows, or of persons where they may own several."""
-    base = source.base if isinstance(source, ScaledSource) else source
-    kind = PairedUnits if isinstance(base, UnitSource) else PairedSource
+    kind = PairedUnits if protected(source).owns_many else PairedSource
     return kind(source, adjacency, order)
 
 
-def _kept(base: UnitSource) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
+def _kept(base: RowSource) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
     """Chunks to be held; those of an array are held already."""
     yield np.empty((0, base.n_columns)), np.empty(0, dtype=np.intp)
     for chunk, units in unit_tables(base):

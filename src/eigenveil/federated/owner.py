@@ -1,18 +1,22 @@
 r"""An owner of records in a federation: answers two questions, each once, and pays for them.
 
 The first answer is a basis, `PrivatePCA` with a share of the owner's budget. The second is the
-second moment inside the basis U that the coordinator made of all answers, `PrivateCovariance` on
+second moment inside the basis U that the coordinator made of all answers, of
 
 .. math:: y = U'(x - c_1)
 
-with c_1 the centre that the first answer had to find. The whole (epsilon, delta) stands for a mu;
-the first answer has ``share`` of its square, the second the largest strength with which both
-together, composed exactly with all searches inside, stay within (epsilon, delta).
+with c_1 the centre that the first answer had to find: in the units of the data by
+`PrivateCovariance`, or of every y scaled to unit length, for which no bound is needed.
+
+The whole (epsilon, delta) stands for a mu; the first answer has ``share`` of its square, the second
+the largest strength with which both together, composed exactly with all searches inside, stay
+within (epsilon, delta).
 
 What a coordinator can do to an owner: it is not trusted. It chooses U freely, knowing the first
 answer, and the promise holds for every U: y is a function of its own record and of U, and is
-clipped at a length that is stated or privately found before noise of that size is added; the cost
-of the second answer does not depend on U or on the first answer. It can ask again, and gets the
+clipped at a length that is stated or privately found, or scaled to unit length, before noise of
+that size is added; the cost of the second answer does not depend on U or on the first answer. It
+can ask again, and gets the
 same bytes; it can ask something else in the same round, and gets none; it can leave the second
 question out, and only the first answer is spent. Of a failure it learns a `Code`. That of bad rows
 (``on_invalid="raise"``) depends on the records and is not protected, as in any fit; U has no
@@ -21,12 +25,13 @@ influence on it. How long an answer takes is not protected either.
 
 import hashlib
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,12 +77,14 @@ from eigenveil.federated.messages import (
     decode,
     encode,
 )
+from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.planner.stages import too_few
 from eigenveil.privacy.accounting import compose, epsilon_of, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.guarantee import (
     Guarantee,
     Numerics,
@@ -103,15 +110,7 @@ _CODES: tuple[tuple[type[Exception], Code], ...] = (
 Answer = tuple[Message, dict[str, Any]]  # and what is noted beside it
 
 
-class _Inside(NamedTuple):
-    """What is released inside a basis."""
-
-    matrix: NDArray[np.float64]
-    centre: NDArray[np.float64] | None
-    noise_scale: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnerSettings:
     """How an owner takes part; all of it public.
 
@@ -173,6 +172,8 @@ class OwnerSettings:
         number = isinstance(self.share, Real) and not isinstance(self.share, bool)
         if not (number and 0 < self.share <= 1):
             raise InvalidParameterError("share must lie above 0 and be at most 1")
+        for name in ("epsilon", "delta", "share"):  # 1 and 1.0 are the same settings
+            object.__setattr__(self, name, float(getattr(self, name)))
         if isinstance(self.scale, str):
             raise InvalidParameterError(
                 "scales are the same for all owners: give one number for each column"
@@ -239,17 +240,6 @@ class Owner:
         with self._answers.opened():  # a folder of something else is noticed now
             pass
 
-    @property
-    def guarantee(self) -> Guarantee | None:
-        """The promise that holds for what was answered so far; None before the first answer."""
-        with self._answers.opened():
-            kept = self._answers.find("values") or self._answers.find("basis")
-            if kept is not None and "guarantee" not in kept.notes:  # no second answer
-                kept = self._answers.find("basis")
-        if kept is None or "guarantee" not in kept.notes:
-            return None
-        return guarantee_from_dict(kept.notes["guarantee"])
-
     def answer(self, question: bytes) -> bytes:
         """The answer to a question, or a refusal: a code and nothing else. It never raises."""
         try:
@@ -285,19 +275,29 @@ class Owner:
 
     def _declaration(self) -> Declaration:
         settings = self.settings
-        if self._ledger is not None:  # better now than after the first answer
-            whole = Gaussian(_whole_mu(settings.epsilon, settings.delta))
-            unit = protected(self._rows)
-            self._ledger.check(whole, adjacency=Adjacency.REPLACE_ONE, unit=unit)
+        n_records = public_rows(self._rows)
+        self._look_ahead(n_records)
         return Declaration(
             federation=settings.federation,
             owner=settings.owner,
-            n_records=public_rows(self._rows),
+            n_records=n_records,
             epsilon=settings.epsilon,
             delta=settings.delta,
             share=settings.share,
             mechanism=settings.mechanism,
         )
+
+    def _look_ahead(self, n_records: int) -> None:
+        """What would fail later had better be known before the first answer is paid for."""
+        settings = self.settings
+        mu = whole_strength(settings.budget, pure=False)
+        if self._ledger is not None:
+            unit = protected(self._rows)
+            self._ledger.check(Gaussian(mu), adjacency=Adjacency.REPLACE_ONE, unit=unit)
+        second = Allowance(mu * math.sqrt(1 - settings.share), pure=False)
+        searches = settings.row_norm is None or isinstance(settings.row_norm, str)
+        if searches and settings.share < 1 and too_few(second, n_records):
+            self._log("too few rows to find a length if variances are asked for: state row_norm")
 
     def _once(self, asked: BasisQuestion | ValuesQuestion, question: bytes) -> bytes:
         """Answer a round's question, or send what was answered before."""
@@ -345,7 +345,7 @@ class Owner:
 
     def _basis(self, n_components: int) -> Answer:
         settings = self.settings
-        first = _first_budget(settings.epsilon, settings.delta, settings.share)
+        first = _first_budget(settings.budget, settings.share)
         pca = _Basis(
             n_components,
             epsilon=first.epsilon,
@@ -376,51 +376,29 @@ class Owner:
         return answer, {
             "guarantee": answer.guarantee,
             "centre": centre,
+            "centred": pca.plan_.centring != "paired",
             "n_components": n_components,
         }
 
     def _values(self, asked: ValuesQuestion, notes: Mapping[str, Any]) -> Answer:
-        settings, basis = self.settings, asked.basis
+        settings = self.settings
         first, centre = guarantee_from_dict(notes["guarantee"]), np.array(notes["centre"])
-        rows = self._projected(basis, centre)
-        inside = self._shares if asked.unit == "shares" else self._variances
-        promise, found = inside(rows, first.cost)
-        promise = _together(first, promise)
+        rows = self._projected(asked.basis, centre)
+        shares = asked.unit == "shares"
+        found = self._shares(rows, first, notes) if shares else self._variances(rows, first)
         answer = ValuesAnswer(
             federation=settings.federation,
             owner=settings.owner,
-            guarantee=guarantee_to_dict(promise),
+            guarantee=guarantee_to_dict(_together(first, found.promise)),
             noise_scale=found.noise_scale,
+            centred=found.centred,
             matrix=(found.matrix + found.matrix.T) / 2,
-            centred=found.centre is not None,
-            centre=np.zeros(basis.shape[1])
-            if found.centre is None
-            else found.centre + basis.T @ centre,
+            centre=found.centre + asked.basis.T @ centre if found.centred else found.centre,
         )
-        return answer, {"guarantee": answer.guarantee}
+        return answer, {}
 
-    def _shares(self, rows: ProjectedSource, spent: Cost) -> tuple[Guarantee, _Inside]:
-        """Of rows scaled to unit length, for which no bound is needed."""
-        settings = self.settings
-        pca = _Whole(
-            rows.n_columns,
-            epsilon=settings.epsilon,
-            delta=settings.delta,
-            mechanism="spherical",
-            assume_centered=settings.assume_centered,
-            on_invalid=settings.on_invalid,
-            ledger=self._ledger,
-            random_state=settings.random_state,
-        )
-        pca._spent = spent
-        pca.fit(rows)
-        noisy = pca.noisy_
-        matrix = (noisy.components.T * noisy.eigenvalues) @ noisy.components
-        centre = None if pca.plan_.centring == "paired" else pca.mean_
-        return pca.privacy_, _Inside(matrix, centre, noisy.noise_scale)
-
-    def _variances(self, rows: ProjectedSource, spent: Cost) -> tuple[Guarantee, _Inside]:
-        """In the units of the data, of rows clipped at a length that is stated or found."""
+    def _variances(self, rows: RowSource, first: Guarantee) -> "_Inside":
+        """In the units of the data, about a centre that is found anew."""
         settings = self.settings
         covariance = PrivateCovariance(
             epsilon=settings.epsilon,
@@ -432,10 +410,44 @@ class Owner:
             ledger=self._ledger,
             random_state=settings.random_state,
         )
-        covariance._spent = spent
+        covariance._spent = first.cost
         covariance.fit(rows)
-        found = _Inside(covariance.covariance_, covariance.location_, covariance.noise_scale_)
-        return covariance.privacy_, found
+        return _Inside(
+            matrix=covariance.covariance_,
+            centre=covariance.location_,
+            centred=True,
+            noise_scale=covariance.noise_scale_,
+            promise=covariance.privacy_,
+        )
+
+    def _shares(self, rows: RowSource, first: Guarantee, notes: Mapping[str, Any]) -> "_Inside":
+        """Of rows scaled to unit length about the first centre, or of differences of pairs."""
+        settings, k, known = self.settings, rows.n_columns, bool(notes["centred"])
+        pca = _Basis(
+            k,
+            epsilon=settings.epsilon,
+            delta=settings.delta,
+            mechanism="spherical",
+            assume_centered=known,
+            centring=None if known else "paired",
+            on_invalid=settings.on_invalid,
+            ledger=self._ledger,
+            random_state=settings.random_state,
+        )
+        pca._spent = first.cost
+        outcome = pca._release(rows, None)
+        noisy: NoisyComponents = outcome.result.inner.components
+        promise = outcome.guarantee
+        if known and not settings.assume_centered:
+            words = {"the origin is taken as the centre": "about the centre of the basis"}
+            promise = replace(promise, bounds=tuple(words.get(w, w) for w in promise.bounds))
+        return _Inside(
+            matrix=(noisy.components.T * noisy.eigenvalues) @ noisy.components,  # all of them
+            centre=np.zeros(k),
+            centred=known,
+            noise_scale=noisy.noise_scale,
+            promise=promise,
+        )
 
     def _projected(
         self, basis: NDArray[np.float64], centre: NDArray[np.float64]
@@ -457,6 +469,17 @@ class Owner:
         return ProjectedSource(rows, clip, basis)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Inside:
+    """What was released inside a basis, as it is: indefinite, so that averages have no bias."""
+
+    matrix: NDArray[np.float64]
+    centre: NDArray[np.float64]
+    centred: bool
+    noise_scale: float
+    promise: Guarantee
+
+
 class _Basis(PrivatePCA):
     """With noise there are as many directions as columns, however few rows an owner has."""
 
@@ -464,26 +487,13 @@ class _Basis(PrivatePCA):
         return super()._wanted(source, None)
 
 
-class _Whole(_Basis):
-    """All directions of few columns, as noisy as they are: averages of them have no bias."""
-
-    noisy_: NoisyComponents
-
-    def _trust(self, outcome: Any, noisy: NoisyComponents, unit: float) -> dict[str, Any]:
-        self.noisy_ = noisy
-        return super()._trust(outcome, noisy, unit)
-
-
-@lru_cache(maxsize=1024)
-def _whole_mu(epsilon: float, delta: float) -> float:
-    return strength(Budget(epsilon=epsilon, delta=delta), Gaussian, "federated")
-
-
-@lru_cache(maxsize=1024)
-def _first_budget(epsilon: float, delta: float, share: float) -> Budget:
+@lru_cache(maxsize=64)
+def _first_budget(whole: Budget, share: float) -> Budget:
     """The (epsilon, delta) of ``share`` of mu^2, at that share of delta."""
-    (mu,) = split(_whole_mu(epsilon, delta), (share,))
-    return Budget(epsilon=epsilon_of(Gaussian(mu), share * delta), delta=share * delta)
+    assert whole.delta is not None  # the settings have both
+    (mu,) = split(whole_strength(whole, pure=False), (share,))
+    delta = share * whole.delta
+    return Budget(epsilon=epsilon_of(Gaussian(mu), delta), delta=delta)
 
 
 def _together(first: Guarantee, second: Guarantee) -> Guarantee:

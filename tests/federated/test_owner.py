@@ -1,0 +1,685 @@
+"""An owner answers each question once, pays for it before, and lets nothing else out."""
+
+import math
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from eigenveil.data.groups import GroupedSource
+from eigenveil.data.source import ArraySource
+from eigenveil.estimators.covariance import PrivateCovariance
+from eigenveil.estimators.pca import PrivatePCA
+from eigenveil.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    NothingFoundError,
+    StateError,
+)
+from eigenveil.federated import answers
+from eigenveil.federated.answers import Answers
+from eigenveil.federated.messages import (
+    BasisAnswer,
+    BasisQuestion,
+    Code,
+    Declaration,
+    Invitation,
+    Message,
+    ProtocolError,
+    Refusal,
+    ValuesAnswer,
+    ValuesQuestion,
+    columns_digest,
+    decode,
+    encode,
+)
+from eigenveil.federated.owner import Owner, OwnerSettings
+from eigenveil.mechanisms.base import Gate
+from eigenveil.privacy.accounting import compose, delta_of, epsilon_of
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.guarantee import guarantee_from_dict
+from eigenveil.privacy.ledger import Ledger
+
+D, K, N = 8, 2, 1500
+RNG = np.random.default_rng(11)
+TRUE = np.linalg.qr(RNG.standard_normal((D, K)))[0]
+MEAN = 20 * RNG.standard_normal(D)
+ROWS = RNG.standard_normal((N, K)) * [6.0, 4.0] @ TRUE.T + RNG.standard_normal((N, D))
+ROWS -= ROWS.mean(axis=0)
+MOVED = MEAN + ROWS
+INSIDE = TRUE.T @ (ROWS.T @ ROWS / N) @ TRUE
+ASKED: dict[str, Any] = {
+    "federation": "lungs",
+    "n_columns": D,
+    "n_components": K,
+    "columns": columns_digest(None),
+}
+JOIN, BASIS = encode(Invitation(**ASKED)), encode(BasisQuestion(**ASKED))
+VALUES = encode(ValuesQuestion(federation="lungs", unit="variances", basis=TRUE))
+SHARES = encode(ValuesQuestion(federation="lungs", unit="shares", basis=TRUE))
+SIMULATED = OwnerSettings(
+    owner="north", federation="lungs", epsilon=4.0, delta=1e-6, random_state=5
+)
+# With the noise of the system: nothing is searched for that could not be found.
+SETTINGS = replace(SIMULATED, random_state=None, assume_centered=True, row_norm=30.0)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger.create(tmp_path / "secret-ledger-name.db", epsilon=4.0, delta=1e-6)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def code_of(answer: bytes) -> Code:
+    with pytest.raises(ProtocolError) as caught:
+        decode(answer, Declaration, BasisAnswer, ValuesAnswer)
+    return caught.value.code
+
+
+def simulated(
+    question: bytes = VALUES, rows: Any = MOVED, **changes: Any
+) -> tuple[BasisAnswer, ValuesAnswer]:
+    owner = Owner(replace(SIMULATED, **changes), rows)
+    return decode(owner.answer(BASIS), BasisAnswer), decode(owner.answer(question), ValuesAnswer)
+
+
+# What is answered.
+
+
+def test_joining_is_free(ledger, folder):
+    declared = decode(Owner(SETTINGS, ROWS, ledger, folder).answer(JOIN), Declaration)
+    assert (declared.owner, declared.federation) == ("north", "lungs")
+    assert (declared.n_records, declared.epsilon, declared.delta) == (N, 4.0, 1e-6)
+    assert (declared.share, declared.mechanism) == (0.5, "spherical")
+    assert ledger.entries == ()
+
+
+def test_two_answers_for_one_budget(ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    basis = decode(owner.answer(BASIS), BasisAnswer)
+    assert np.linalg.norm(TRUE.T @ basis.basis) ** 2 > 0.99 * K
+    assert 0.5 < basis.share < 1
+    assert len(ledger.entries) == 1
+    first = guarantee_from_dict(dict(basis.guarantee))
+    assert first.cost == ledger.entries[0].cost
+    assert not first.simulated
+    values = decode(owner.answer(VALUES), ValuesAnswer)
+    assert len(ledger.entries) == 2
+    # Eight deviations of the noise: once in 10^14 times.
+    np.testing.assert_allclose(values.matrix, INSIDE, atol=8 * values.noise_scale)
+    np.testing.assert_array_equal(values.centre, np.zeros(K))
+    both = guarantee_from_dict(dict(values.guarantee))
+    assert both.budget == Budget(epsilon=4.0, delta=1e-6)
+    assert both.cost == compose(*(entry.cost for entry in ledger.entries)) == ledger.spent
+
+
+def test_receipts_name_no_file(ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    sent = [owner.answer(BASIS), owner.answer(VALUES)]
+    receipt = decode(sent[1], ValuesAnswer).guarantee["ledger"]
+    assert b"secret" not in b"".join(sent)
+    assert str(folder).encode() not in b"".join(sent)
+    first, second = (entry.hash[:16] for entry in ledger.entries)
+    assert receipt == f"entry 1 (hash {first}) and entry 2 (hash {second})"
+
+
+@pytest.mark.parametrize("question", [VALUES, SHARES], ids=["variances", "shares"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"assume_centered": True, "row_norm": 60.0},
+        {"assume_centered": True},  # a private radius
+        {},  # a located centre in both rounds, and a private radius
+        {"centring": "paired"},
+        {"share": 0.2, "mechanism": "tangent"},
+        {"mechanism": "analyze-gauss", "row_norm": "private"},
+        {"mechanism": "analyze-gauss", "row_norm": 30.0, "bounds": (-80.0, 80.0)},
+        {"mechanism": "wishart"},  # pure
+        {"mechanism": "exponential", "row_norm": 20.0},
+        {"mechanism": "gap-projector", "row_norm": 20.0, "epsilon": 60.0},  # may fail
+        {"mechanism": "oja", "epsilon": 8.0},
+    ],
+    ids=str,
+)
+def test_both_answers_together_stay_within_the_budget(changes, question):
+    basis, values = simulated(question, **changes)
+    both = guarantee_from_dict(dict(values.guarantee))
+    epsilon = changes.get("epsilon", 4.0)
+    assert (both.budget.epsilon, both.budget.delta) == (epsilon, 1e-6)
+    assert delta_of(both.cost, epsilon) <= 1e-6
+    assert epsilon_of(both.cost, 1e-6) >= 0.97 * epsilon  # and leave nothing on the table
+    first = guarantee_from_dict(dict(basis.guarantee))
+    assert first.budget == both.budget
+    assert 0 < epsilon_of(first.cost, 1e-6) < 0.97 * epsilon
+    assert first.simulated
+    assert both.simulated
+
+
+def directions(rows: np.ndarray) -> np.ndarray:
+    """Second moment of rows scaled to unit length inside the basis."""
+    inside = rows @ TRUE
+    inside /= np.linalg.norm(inside, axis=1, keepdims=True)
+    return inside.T @ inside / len(inside)
+
+
+def test_shares_about_the_centre_that_the_basis_needed():
+    _, values = simulated(SHARES, epsilon=1e3)
+    assert values.centred
+    np.testing.assert_allclose(values.centre, MEAN @ TRUE, atol=1.0)
+    np.testing.assert_allclose(values.matrix, directions(ROWS), atol=0.02)
+    promise = guarantee_from_dict(dict(values.guarantee))
+    assert "values: about the centre of the basis" in promise.bounds
+
+
+def test_shares_of_differences_where_no_centre_was_needed():
+    _, values = simulated(SHARES, epsilon=1e3, centring="paired")
+    assert not values.centred
+    np.testing.assert_array_equal(values.centre, np.zeros(K))
+    np.testing.assert_allclose(values.matrix, directions(ROWS), atol=0.05)  # half as many
+    persons = GroupedSource(ArraySource(MOVED), np.arange(N) // 2)
+    _, values = simulated(SHARES, persons, epsilon=1e3, centring="paired")
+    np.testing.assert_allclose(values.matrix, directions(ROWS), atol=0.08)
+    assert guarantee_from_dict(dict(values.guarantee)).protects.owns_many
+
+
+def test_shares_need_no_bound_and_few_rows():
+    _, values = simulated(SHARES, MOVED[:20])
+    assert not values.centred
+    np.testing.assert_allclose(np.trace(values.matrix), 1.0, atol=8 * values.noise_scale)
+    _, values = simulated(SHARES, ROWS[:1], assume_centered=True)  # local privacy
+    assert values.centred
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_the_basis_has_its_share_of_mu_squared(share):
+    basis, values = simulated(share=share, assume_centered=True, row_norm=60.0)
+    first, both = (guarantee_from_dict(dict(a.guarantee)).cost for a in (basis, values))
+    assert math.isclose(first.mu**2 / both.mu**2, share, rel_tol=1e-6)
+
+
+def test_the_whole_share_leaves_no_second_answer():
+    owner = Owner(replace(SIMULATED, share=1.0), ROWS)
+    first = guarantee_from_dict(dict(decode(owner.answer(BASIS), BasisAnswer).guarantee))
+    assert 0.99 * 4.0 <= epsilon_of(first.cost, 1e-6) <= 4.0
+    assert code_of(owner.answer(VALUES)) is Code.SETTINGS
+
+
+def test_one_record_is_enough_for_local_privacy():
+    settings = replace(SIMULATED, assume_centered=True, row_norm=60.0)
+    owner = Owner(settings, ROWS[:1])
+    assert decode(owner.answer(JOIN), Declaration).n_records == 1
+    assert decode(owner.answer(BASIS), BasisAnswer).basis.shape == (D, K)
+    values = decode(owner.answer(VALUES), ValuesAnswer)
+    assert values.matrix.shape == (K, K)
+    np.testing.assert_array_equal(values.centre, np.zeros(K))
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv", "npy", "persons", "groups", "source"])
+def test_tables_of_all_kinds(kind, tmp_path):
+    names = tuple(f"c{j}" for j in range(D))
+    frame = pd.DataFrame(MOVED, columns=list(names))
+    settings, rows, records = SIMULATED, frame, N
+    if kind in ("csv", "persons"):
+        rows = tmp_path / "rows.csv"
+        who = np.arange(N) // 3
+        frame.assign(**({"who": who} if kind == "persons" else {})).to_csv(rows, index=False)
+    if kind == "persons":
+        settings, records = replace(SIMULATED, unit="who"), N // 3
+    if kind == "npy":
+        rows = tmp_path / "rows.npy"
+        np.save(rows, MOVED)
+    if kind in ("groups", "source"):
+        rows = ArraySource(MOVED)
+    if kind == "groups":
+        rows, records = GroupedSource(rows, np.arange(N) // 3), N // 3
+    owner = Owner(replace(settings, epsilon=1e3), rows)
+    named = kind in ("frame", "csv", "persons")
+    agreed = {**ASKED, "columns": columns_digest(names if named else None)}
+    assert decode(owner.answer(encode(Invitation(**agreed))), Declaration).n_records == records
+    basis = decode(owner.answer(encode(BasisQuestion(**agreed))), BasisAnswer)
+    assert np.linalg.norm(TRUE.T @ basis.basis) ** 2 > 0.98 * K
+    values = decode(owner.answer(VALUES), ValuesAnswer)
+    np.testing.assert_allclose(values.matrix, INSIDE, rtol=0.05, atol=1.0)
+    np.testing.assert_allclose(values.centre, MEAN @ TRUE, atol=0.5)
+    unit = guarantee_from_dict(dict(values.guarantee)).protects
+    assert unit.owns_many == (records < N)
+
+
+def test_scales_are_divided_by_and_agreed_on():
+    scale = np.linspace(0.5, 2.0, D)
+    settings = replace(SIMULATED, epsilon=1e3, scale=scale)
+    owner = Owner(settings, MOVED * scale)
+    assert code_of(owner.answer(BASIS)) is Code.COLUMNS
+    agreed = encode(BasisQuestion(**{**ASKED, "columns": columns_digest(None, scale)}))
+    basis = decode(owner.answer(agreed), BasisAnswer)
+    assert np.linalg.norm(TRUE.T @ basis.basis) ** 2 > 0.999 * K
+    values = decode(owner.answer(VALUES), ValuesAnswer)
+    np.testing.assert_allclose(values.matrix, INSIDE, rtol=0.05, atol=0.5)
+    np.testing.assert_allclose(values.centre, MEAN @ TRUE, atol=0.3)
+
+
+def test_empty_cells_lie_at_the_centre():
+    rows = ROWS.copy()
+    rows[::2, 0] = np.nan
+    settings = replace(SIMULATED, epsilon=1e3, on_missing="centre", assume_centered=True)
+    owner = Owner(settings, rows)
+    decode(owner.answer(BASIS), BasisAnswer)
+    values = decode(owner.answer(VALUES), ValuesAnswer)
+    inside = np.nan_to_num(rows) @ TRUE
+    wanted = inside.T @ inside / N
+    np.testing.assert_allclose(values.matrix, wanted, rtol=0.02, atol=0.5)
+    assert np.abs(wanted - INSIDE).max() > 2.0
+
+
+# Each question once.
+
+
+def test_the_same_question_gets_the_same_bytes_and_costs_nothing(ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    first, second = owner.answer(BASIS), owner.answer(VALUES)
+    again = Owner(SETTINGS, ROWS, ledger, folder)  # after a restart
+    for one in (owner, again):
+        assert one.answer(BASIS) == first
+        assert one.answer(VALUES) == second
+    assert len(ledger.entries) == 2
+
+
+def test_another_question_in_the_same_round_is_refused(ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    owner.answer(BASIS)
+    other = encode(BasisQuestion(**{**ASKED, "n_components": 3}))
+    assert code_of(owner.answer(other)) is Code.OTHER_QUESTION
+    kept = owner.answer(VALUES)
+    turned = encode(ValuesQuestion(federation="lungs", unit="variances", basis=TRUE[:, ::-1]))
+    for one in (owner, Owner(SETTINGS, ROWS, ledger, folder)):
+        assert code_of(one.answer(turned)) is Code.OTHER_QUESTION
+        assert code_of(one.answer(SHARES)) is Code.OTHER_QUESTION
+        assert one.answer(VALUES) == kept
+    assert len(ledger.entries) == 2
+
+
+def test_values_come_second(ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    assert code_of(owner.answer(VALUES)) is Code.OTHER_QUESTION
+    assert ledger.entries == ()
+    decode(owner.answer(BASIS), BasisAnswer)
+    decode(owner.answer(VALUES), ValuesAnswer)
+
+
+def charges_after_a_crash(ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The process dies once the charge is made; another one is asked the same."""
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    with monkeypatch.context() as patch:
+
+        def die(*_: object) -> None:
+            raise SystemExit
+
+        patch.setattr(Answers, "keep", die)
+        with pytest.raises(SystemExit):
+            owner.answer(BASIS)
+    assert len(ledger.entries) == 1
+    answer = Owner(SETTINGS, ROWS, ledger, folder).answer(BASIS)
+    if len(ledger.entries) == 1:
+        assert code_of(answer) is Code.INTERRUPTED
+    return len(ledger.entries)
+
+
+def test_an_interrupted_question_is_not_paid_for_again(ledger, folder, monkeypatch):
+    assert charges_after_a_crash(ledger, folder, monkeypatch) == 1
+    assert code_of(Owner(SETTINGS, ROWS, ledger, folder).answer(VALUES)) is Code.OTHER_QUESTION
+
+
+def test_without_the_note_before_the_charge_it_would_be(tmp_path, folder, monkeypatch):
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=40.0, delta=1e-6)
+    monkeypatch.setattr(Answers, "begin", lambda *_: None)
+    assert charges_after_a_crash(ledger, folder, monkeypatch) == 2
+
+
+def test_an_answer_that_cannot_be_kept_is_not_sent(ledger, folder, monkeypatch):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    with monkeypatch.context() as patch:
+
+        def full(*_: object) -> None:
+            raise StateError("cannot write")
+
+        patch.setattr(Answers, "keep", full)
+        assert code_of(owner.answer(BASIS)) is Code.INTERNAL
+    assert code_of(owner.answer(BASIS)) is Code.INTERRUPTED
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RuntimeError("row 17 is 42"), Code.INTERNAL, "RuntimeError"),
+        (NothingFoundError("nothing"), Code.NOTHING_FOUND, "nothing"),
+        (InvalidDataError("the file changed"), Code.DATA, "the file changed"),
+    ],
+)
+def test_a_failure_after_the_charge_is_final(error, code, said, ledger, folder, monkeypatch):
+    draws = []
+
+    def fails(self: Gate, *given: Any) -> Any:
+        draws.append(drawn(self, *given))
+        raise error
+
+    drawn = Gate.draw
+    heard: list[str] = []
+    owner = Owner(SETTINGS, ROWS, ledger, folder, log=heard.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(Gate, "draw", fails)
+        refusal = owner.answer(BASIS)
+    assert draws
+    assert len(ledger.entries) == 1
+    assert code_of(refusal) is code
+    assert owner.answer(BASIS) == refusal
+    assert code_of(owner.answer(VALUES)) is Code.OTHER_QUESTION
+    assert len(ledger.entries) == 1
+    assert heard[0] == f"refused ({code}): {said}"
+
+
+def test_a_failure_before_the_charge_may_be_mended(ledger, folder):
+    broken = ROWS.copy()
+    broken[7, 3] = np.nan
+    heard: list[str] = []
+    owner = Owner(SETTINGS, broken, ledger, folder, log=heard.append)
+    refusal = owner.answer(BASIS)
+    said = Refusal(federation="lungs", owner="north", code=Code.DATA)
+    assert refusal == encode(said)  # a code and no text
+    assert len(heard) == 1
+    assert "missing or infinite" in heard[0]
+    assert "\n" not in heard[0]
+    assert ledger.entries == ()
+    decode(Owner(SETTINGS, ROWS, ledger, folder).answer(BASIS), BasisAnswer)
+    assert len(ledger.entries) == 1
+
+
+def test_bad_rows_in_the_second_round(ledger, folder):
+    decode(Owner(SETTINGS, ROWS, ledger, folder).answer(BASIS), BasisAnswer)
+    broken = ROWS.copy()
+    broken[7, 3] = np.inf
+    assert code_of(Owner(SETTINGS, broken, ledger, folder).answer(VALUES)) is Code.DATA
+    assert len(ledger.entries) == 1
+    decode(Owner(SETTINGS, ROWS, ledger, folder).answer(VALUES), ValuesAnswer)
+
+
+def test_a_search_that_finds_nothing_is_final(folder):
+    settings = replace(SIMULATED, assume_centered=True)
+    owner = Owner(settings, ROWS, folder=folder)
+    decode(owner.answer(BASIS), BasisAnswer)
+    equal = Owner(settings, np.zeros_like(ROWS), folder=folder)  # whose rows have no distances
+    assert code_of(equal.answer(VALUES)) is Code.NOTHING_FOUND
+    assert code_of(owner.answer(VALUES)) is Code.NOTHING_FOUND
+
+
+def test_another_process_has_to_wait(ledger, folder, monkeypatch):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    script = (
+        "import sys, numpy as np\n"
+        "from eigenveil.federated import answers\n"
+        "from eigenveil.federated.answers import Answers\n"
+        "from eigenveil.exceptions import BusyError\n"
+        "from pathlib import Path\n"
+        "answers._BUSY_SECONDS = 0.05\n"
+        "try:\n"
+        "    with Answers(Path(sys.argv[1]), {}).opened(): pass\n"
+        "except BusyError: print('busy')\n"
+    )
+    command = [sys.executable, "-c", script, str(folder)]
+    with owner._answers.opened():
+        found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert found.stdout == "busy\n"
+        # The same for another owner in this process, of whom the coordinator hears a code.
+        monkeypatch.setattr(answers, "_BUSY_SECONDS", 0.05)
+        with pytest.raises(StateError, match="in use"):
+            Owner(SETTINGS, ROWS, ledger, folder)
+    second = Owner(SETTINGS, ROWS, ledger, folder)
+    with owner._answers.opened():
+        assert code_of(second.answer(BASIS)) is Code.BUSY
+    assert ledger.entries == ()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_sends_what_its_parent_has_kept(ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    kept = owner.answer(BASIS)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if owner.answer(BASIS) == kept else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"epsilon": 3.0}, {"share": 0.4}, {"federation": "hearts"}, {"bounds": (-1.0, 1.0)}],
+    ids=str,
+)
+def test_a_folder_belongs_to_its_settings(changes, ledger, folder):
+    Owner(SETTINGS, ROWS, ledger, folder)
+    with pytest.raises(StateError, match="other settings"):
+        Owner(replace(SETTINGS, **changes), ROWS, ledger, folder)
+    Owner(SETTINGS, ROWS, ledger, folder)
+
+
+def test_a_folder_belongs_to_its_ledger(ledger, folder, tmp_path):
+    Owner(SETTINGS, ROWS, ledger, folder)
+    other = Ledger.create(tmp_path / "other.db", epsilon=4.0, delta=1e-6)
+    with pytest.raises(StateError, match="another ledger"):
+        Owner(SETTINGS, ROWS, other, folder)
+
+
+def test_the_folder_is_the_owners_alone(ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    owner.answer(BASIS)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    folder.chmod(0o750)
+    with pytest.raises(StateError, match="chmod 700"):
+        Owner(SETTINGS, ROWS, ledger, folder)
+
+
+def test_a_damaged_answer_is_not_sent(ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    owner.answer(BASIS)
+    kept = folder / "basis"
+    data = bytearray(kept.read_bytes())
+    data[-1] ^= 1
+    kept.write_bytes(bytes(data))
+    assert code_of(owner.answer(BASIS)) is Code.INTERNAL
+    kept.write_bytes(b"nothing")
+    assert code_of(owner.answer(BASIS)) is Code.INTERNAL
+    assert len(ledger.entries) == 1
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("kind", [Invitation, BasisQuestion])
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"federation": "hearts"}, Code.FEDERATION),
+        ({"n_columns": D + 1}, Code.COLUMNS),
+        ({"columns": columns_digest(["a", "b"])}, Code.COLUMNS),
+        ({"columns": columns_digest(None, [1.0] * D)}, Code.COLUMNS),
+    ],
+)
+def test_what_is_not_meant_for_this_table(
+    kind: Callable[..., Message], changes, code, ledger, folder
+):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    assert code_of(owner.answer(encode(kind(**{**ASKED, **changes})))) is code
+    assert ledger.entries == ()
+    decode(owner.answer(BASIS), BasisAnswer)
+
+
+def test_names_are_compared_where_they_are_agreed_on():
+    named = Owner(SIMULATED, pd.DataFrame(ROWS, columns=list("abcdefgh")))
+    for names, good in (("abcdefgh", True), ("bacdefgh", False), (None, True)):
+        asked = encode(Invitation(**{**ASKED, "columns": columns_digest(names)}))
+        if good:
+            decode(named.answer(asked), Declaration)
+        else:
+            assert code_of(named.answer(asked)) is Code.COLUMNS
+
+
+def hostile(basis: np.ndarray) -> bytes:
+    """The question that nobody could make with `encode`."""
+    good = ValuesQuestion(federation="lungs", unit="variances", basis=TRUE)
+    object.__setattr__(good, "basis", basis)
+    return encode(good)
+
+
+@pytest.mark.parametrize(
+    ("basis", "code"),
+    [
+        (2 * TRUE, Code.NOT_ORTHONORMAL),
+        (TRUE * (1 + 1e-5), Code.NOT_ORTHONORMAL),
+        (np.repeat(TRUE[:, :1], 2, axis=1), Code.NOT_ORTHONORMAL),
+        (np.zeros((D, K)), Code.NOT_ORTHONORMAL),
+        (np.full((D, K), 1e300), Code.NOT_ORTHONORMAL),
+        (np.where(TRUE[0, 0] == TRUE, np.nan, TRUE), Code.NOT_FINITE),
+        (np.where(TRUE[0, 0] == TRUE, np.inf, TRUE), Code.NOT_FINITE),
+        (TRUE[:, :1], Code.SHAPE),
+        (np.linalg.qr(RNG.standard_normal((D + 1, K)))[0], Code.SHAPE),
+        (np.eye(D), Code.SHAPE),
+        (TRUE[:, 0], Code.SHAPE),
+    ],
+)
+def test_a_hostile_basis_is_refused_and_costs_nothing(basis, code, ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    decode(owner.answer(BASIS), BasisAnswer)
+    assert code_of(owner.answer(hostile(basis))) is code
+    assert len(ledger.entries) == 1
+    decode(owner.answer(VALUES), ValuesAnswer)  # the round is still open
+
+
+@pytest.mark.parametrize(
+    "question", [b"", b"EIGENVEIL", b"\x00" * 100, VALUES[:-1], "text", None, BASIS + b"x"], ids=str
+)
+def test_what_is_no_question(question):
+    owner = Owner(SIMULATED, ROWS)
+    assert code_of(owner.answer(question)) in (Code.MALFORMED, Code.SHAPE)
+    refusal = encode(Refusal(federation="lungs", owner="x", code=Code.INTERNAL))
+    assert code_of(owner.answer(refusal)) is Code.INTERNAL
+    assert code_of(owner.answer(encode(Declaration(**DECLARED)))) is Code.MALFORMED
+
+
+DECLARED: dict[str, Any] = {
+    "federation": "lungs",
+    "owner": "north",
+    "n_records": 1,
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "share": 0.5,
+    "mechanism": "spherical",
+}
+
+
+def test_a_ledger_that_cannot_pay_refuses_before_anything_is_spent(tmp_path, folder):
+    ledger = Ledger.create(tmp_path / "poor.db", epsilon=2.0, delta=1e-6)
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    assert code_of(owner.answer(JOIN)) is Code.BUDGET
+    assert ledger.entries == ()
+    poorer = Ledger.create(tmp_path / "poorer.db", epsilon=0.1, delta=1e-6)
+    other = Owner(SETTINGS, ROWS, poorer, tmp_path / "other")
+    assert code_of(other.answer(BASIS)) is Code.BUDGET
+    assert poorer.entries == ()
+
+
+def test_a_lost_ledger_stops_everything_but_what_is_kept(ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    kept = owner.answer(BASIS)
+    ledger.path.unlink()
+    assert code_of(owner.answer(VALUES)) is Code.BUDGET
+    assert owner.answer(BASIS) == kept
+
+
+def test_whatever_fails_inside_stays_inside(ledger, folder, monkeypatch):
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("the patient of row 17")
+
+    heard: list[str] = []
+    owner = Owner(SETTINGS, ROWS, ledger, folder, log=heard.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivatePCA, "fit", fails)
+        assert code_of(owner.answer(BASIS)) is Code.INTERNAL
+    decode(owner.answer(BASIS), BasisAnswer)
+    monkeypatch.setattr(PrivateCovariance, "fit", fails)
+    assert code_of(owner.answer(VALUES)) is Code.INTERNAL
+    assert heard == ["refused (internal): ZeroDivisionError"] * 2
+    assert len(ledger.entries) == 1
+
+
+def test_too_few_rows_for_a_private_radius_is_said_before_the_charge(ledger, folder):
+    heard: list[str] = []
+    settings = replace(SETTINGS, row_norm=None)
+    owner = Owner(settings, ROWS[:10], ledger, folder, log=heard.append)
+    decode(owner.answer(JOIN), Declaration)
+    assert len(heard) == 1
+    assert "state row_norm" in heard[0]
+    decode(owner.answer(BASIS), BasisAnswer)
+    assert code_of(owner.answer(VALUES)) is Code.SETTINGS
+    assert len(ledger.entries) == 1
+
+
+def test_a_huge_finite_record_stops_nothing():
+    rows = MOVED.copy()
+    rows[0], rows[1] = 1.5e308, -1.5e308
+    owner = Owner(SIMULATED, rows)
+    decode(owner.answer(BASIS), BasisAnswer)
+    decode(owner.answer(VALUES), ValuesAnswer)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"owner": "no/name"},
+        {"federation": ""},
+        {"epsilon": 0.0},
+        {"delta": None},
+        {"delta": 1.0},
+        {"share": 0.0},
+        {"share": 1.5},
+        {"share": True},
+        {"mechanism": "spiked"},
+        {"mechanism": "auto"},
+        {"scale": "private"},
+    ],
+    ids=str,
+)
+def test_settings_are_checked(changes):
+    with pytest.raises(InvalidParameterError):
+        replace(SETTINGS, **changes)
+
+
+def test_whole_numbers_and_floats_are_the_same_settings(ledger, folder):
+    Owner(replace(SETTINGS, epsilon=4), ROWS, ledger, folder)
+    Owner(replace(SETTINGS, epsilon=4.0), ROWS, ledger, folder)
+
+
+def test_an_owner_has_a_ledger_and_a_folder_or_simulates(ledger, folder):
+    with pytest.raises(InvalidParameterError, match="ledger"):
+        Owner(SETTINGS, ROWS)
+    with pytest.raises(InvalidParameterError, match="ledger"):
+        Owner(SIMULATED, ROWS, ledger, folder)
+    with pytest.raises(InvalidParameterError, match="folder"):
+        Owner(SETTINGS, ROWS, ledger)
+    with pytest.raises(InvalidDataError, match="both rounds"):
+        Owner(SIMULATED, iter([ROWS]))
+    # A simulation may keep its answers too.
+    kept = Owner(SIMULATED, ROWS, folder=folder).answer(BASIS)
+    assert Owner(SIMULATED, ROWS, folder=folder).answer(BASIS) == kept
