@@ -93,16 +93,15 @@ class Stub:
                 mechanism="spherical",
             )
         elif type(asked) is BasisQuestion:
-            answer = BasisAnswer(
-                **said, share=0.8, guarantee=self.guarantee, basis=rotated(self.angle)
-            )
+            answer = BasisAnswer(**said, guarantee=self.guarantee, basis=rotated(self.angle))
         else:
             answer = ValuesAnswer(
                 **said,
+                share=0.8,
                 noise_scale=0.1,
                 centred=True,
                 guarantee=self.guarantee,
-                matrix=np.diag([3.0, 2.0]),
+                matrix=np.diag([3.0, 2.0]) * (1.0 if asked.unit == "variances" else 0.16),
                 centre=np.array([1.0, -1.0]),
             )
         spoiled = self.spoil(asked.kind, answer)

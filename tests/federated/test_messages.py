@@ -42,14 +42,15 @@ DECLARED: dict[str, Any] = {
     "mechanism": "spherical",
 }
 MESSAGES: list[Message] = [
-    Invitation(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST),
+    Invitation(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST, unit="shares"),
     Declaration(**PUBLIC, **DECLARED),
-    BasisQuestion(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST),
-    BasisAnswer(**PUBLIC, owner="north", share=0.25, guarantee={"kind": "x"}, basis=BASIS),
+    BasisQuestion(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST, unit="shares"),
+    BasisAnswer(**PUBLIC, owner="north", guarantee={"kind": "x"}, basis=BASIS),
     ValuesQuestion(**PUBLIC, unit="shares", basis=BASIS),
     ValuesAnswer(
         **PUBLIC,
         owner="north",
+        share=0.25,
         noise_scale=0.1,
         centred=True,
         guarantee={},
@@ -86,14 +87,14 @@ def test_a_message_is_its_numbers_and_a_short_header() -> None:
     d, k = 100_000, 5
     basis = np.zeros((d, k))
     basis[:k] = np.eye(k)
-    sent = encode(BasisAnswer(**PUBLIC, owner="north", share=0.25, guarantee={}, basis=basis))
+    sent = encode(BasisAnswer(**PUBLIC, owner="north", guarantee={}, basis=basis))
     assert len(sent) - 8 * d * k < 200
 
 
 def test_the_same_message_has_the_same_bytes() -> None:
-    first = BasisAnswer(**PUBLIC, owner="n", share=0.5, guarantee={"a": 1, "b": 2}, basis=BASIS)
+    first = BasisAnswer(**PUBLIC, owner="n", guarantee={"a": 1, "b": 2}, basis=BASIS)
     again = BasisAnswer(
-        **PUBLIC, owner="n", share=0.5, guarantee={"b": 2, "a": 1}, basis=np.asfortranarray(BASIS)
+        **PUBLIC, owner="n", guarantee={"b": 2, "a": 1}, basis=np.asfortranarray(BASIS)
     )
     assert encode(first) == encode(again)
 
@@ -136,7 +137,8 @@ def test_a_refusal_carries_its_code_and_nothing_else(code: Code) -> None:
         (MESSAGES[3], {"basis": [0, 3]}, Code.SHAPE),
         (MESSAGES[3], {"basis": [2**52, 2**52]}, Code.SHAPE),
         (MESSAGES[3], {"basis": "12x3"}, Code.SHAPE),
-        (MESSAGES[3], {"share": 1.01}, Code.OUT_OF_RANGE),
+        (MESSAGES[5], {"share": 1.01}, Code.OUT_OF_RANGE),
+        (MESSAGES[0], {"unit": "metres"}, Code.OUT_OF_RANGE),
         (MESSAGES[3], {"guarantee": []}, Code.MALFORMED),
         (MESSAGES[4], {"unit": "metres"}, Code.OUT_OF_RANGE),
         (MESSAGES[5], {"matrix": [1, 9]}, Code.SHAPE),
@@ -164,7 +166,7 @@ def test_other_bytes_are_refused() -> None:
     nested = b"[" * 60_000
     deep = sent[:10] + struct.pack("<I", len(nested)) + nested
     assert refused(deep, BasisAnswer) is Code.MALFORMED
-    twice = sent.replace(b'"share":0.25', b'"owner":"no"')
+    twice = sent.replace(b'"guarantee":{"kind":"x"}', b'"owner":"no","guarantee":{}')
     assert refused(twice, BasisAnswer) is Code.MALFORMED
     assert refused(encode(MESSAGES[0]), BasisQuestion) is Code.MALFORMED
 

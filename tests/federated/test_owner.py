@@ -61,6 +61,7 @@ ASKED: dict[str, Any] = {
     "n_columns": D,
     "n_components": K,
     "columns": columns_digest(None),
+    "unit": "variances",
 }
 JOIN, BASIS = encode(Invitation(**ASKED)), encode(BasisQuestion(**ASKED))
 VALUES = encode(ValuesQuestion(federation="lungs", unit="variances", basis=TRUE))
@@ -102,7 +103,7 @@ def test_joining_is_free(ledger, folder):
     declared = decode(Owner(SETTINGS, ROWS, ledger, folder).answer(JOIN), Declaration)
     assert (declared.owner, declared.federation) == ("north", "lungs")
     assert (declared.n_records, declared.epsilon, declared.delta) == (N, 4.0, 1e-6)
-    assert (declared.share, declared.mechanism) == (0.5, "spherical")
+    assert (declared.share, declared.mechanism) == (0.8, "spherical")
     assert ledger.entries == ()
 
 
@@ -110,13 +111,13 @@ def test_two_answers_for_one_budget(ledger, folder):
     owner = Owner(SETTINGS, ROWS, ledger, folder)
     basis = decode(owner.answer(BASIS), BasisAnswer)
     assert np.linalg.norm(TRUE.T @ basis.basis) ** 2 > 0.99 * K
-    assert 0.5 < basis.share < 1
     assert len(ledger.entries) == 1
     first = guarantee_from_dict(dict(basis.guarantee))
     assert first.cost == ledger.entries[0].cost
     assert not first.simulated
     values = decode(owner.answer(VALUES), ValuesAnswer)
-    assert len(ledger.entries) == 2
+    assert [entry.label for entry in ledger.entries] == ["spherical", "inside", "gauss"]
+    assert 0.5 < values.share < 1
     # Eight deviations of the noise: once in 10^14 times.
     np.testing.assert_allclose(values.matrix, INSIDE, atol=8 * values.noise_scale)
     np.testing.assert_array_equal(values.centre, np.zeros(K))
@@ -131,8 +132,8 @@ def test_receipts_name_no_file(ledger, folder):
     receipt = decode(sent[1], ValuesAnswer).guarantee["ledger"]
     assert b"secret" not in b"".join(sent)
     assert str(folder).encode() not in b"".join(sent)
-    first, second = (entry.hash[:16] for entry in ledger.entries)
-    assert receipt == f"entry 1 (hash {first}) and entry 2 (hash {second})"
+    numbered = (f"entry {entry.number} (hash {entry.hash[:16]})" for entry in ledger.entries)
+    assert receipt == " and ".join(numbered)
 
 
 @pytest.mark.parametrize("question", [VALUES, SHARES], ids=["variances", "shares"])
@@ -168,9 +169,8 @@ def test_both_answers_together_stay_within_the_budget(changes, question):
 
 
 def directions(rows: np.ndarray) -> np.ndarray:
-    """Second moment of rows scaled to unit length inside the basis."""
-    inside = rows @ TRUE
-    inside /= np.linalg.norm(inside, axis=1, keepdims=True)
+    """Second moment inside the basis of rows scaled to unit length."""
+    inside = rows @ TRUE / np.linalg.norm(rows, axis=1, keepdims=True)
     return inside.T @ inside / len(inside)
 
 
@@ -180,7 +180,7 @@ def test_shares_about_the_centre_that_the_basis_needed():
     np.testing.assert_allclose(values.centre, MEAN @ TRUE, atol=1.0)
     np.testing.assert_allclose(values.matrix, directions(ROWS), atol=0.02)
     promise = guarantee_from_dict(dict(values.guarantee))
-    assert "values: about the centre of the basis" in promise.bounds
+    assert "values: none needed for shares: rows of unit length" in promise.bounds
 
 
 def test_shares_of_differences_where_no_centre_was_needed():
@@ -209,11 +209,9 @@ def test_the_basis_has_its_share_of_mu_squared(share):
     assert math.isclose(first.mu**2 / both.mu**2, share, rel_tol=1e-6)
 
 
-def test_the_whole_share_leaves_no_second_answer():
-    owner = Owner(replace(SIMULATED, share=1.0), ROWS)
-    first = guarantee_from_dict(dict(decode(owner.answer(BASIS), BasisAnswer).guarantee))
-    assert 0.99 * 4.0 <= epsilon_of(first.cost, 1e-6) <= 4.0
-    assert code_of(owner.answer(VALUES)) is Code.SETTINGS
+def test_something_must_be_left_for_the_second_answer():
+    with pytest.raises(InvalidParameterError, match="share must lie between 0 and 1"):
+        replace(SIMULATED, share=1.0)
 
 
 def test_one_record_is_enough_for_local_privacy():
@@ -293,7 +291,7 @@ def test_the_same_question_gets_the_same_bytes_and_costs_nothing(ledger, folder)
     for one in (owner, again):
         assert one.answer(BASIS) == first
         assert one.answer(VALUES) == second
-    assert len(ledger.entries) == 2
+    assert len(ledger.entries) == 3
 
 
 def test_another_question_in_the_same_round_is_refused(ledger, folder):
@@ -307,7 +305,7 @@ def test_another_question_in_the_same_round_is_refused(ledger, folder):
         assert code_of(one.answer(turned)) is Code.OTHER_QUESTION
         assert code_of(one.answer(SHARES)) is Code.OTHER_QUESTION
         assert one.answer(VALUES) == kept
-    assert len(ledger.entries) == 2
+    assert len(ledger.entries) == 3
 
 
 def test_values_come_second(ledger, folder):
@@ -621,16 +619,17 @@ def test_whatever_fails_inside_stays_inside(ledger, folder, monkeypatch):
     monkeypatch.setattr(PrivateCovariance, "fit", fails)
     assert code_of(owner.answer(VALUES)) is Code.INTERNAL
     assert heard == ["refused (internal): ZeroDivisionError"] * 2
-    assert len(ledger.entries) == 1
+    assert [entry.label for entry in ledger.entries] == ["spherical", "inside"]
 
 
 def test_too_few_rows_for_a_private_radius_is_said_before_the_charge(ledger, folder):
     heard: list[str] = []
     settings = replace(SETTINGS, row_norm=None)
     owner = Owner(settings, ROWS[:10], ledger, folder, log=heard.append)
-    decode(owner.answer(JOIN), Declaration)
+    assert code_of(owner.answer(JOIN)) is Code.SETTINGS
     assert len(heard) == 1
     assert "state row_norm" in heard[0]
+    decode(owner.answer(encode(Invitation(**{**ASKED, "unit": "shares"}))), Declaration)
     decode(owner.answer(BASIS), BasisAnswer)
     assert code_of(owner.answer(VALUES)) is Code.SETTINGS
     assert len(ledger.entries) == 1

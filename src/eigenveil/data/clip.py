@@ -232,14 +232,17 @@ class Clip:
         """Of rows about the centre, along ``directions``: orthonormal rows, public or released.
 
         Those of an invalid row are NaN. Others are finite whatever the row, to 2^-26 of its length,
-        and depend on no other row, to the last bit.
+        and depend on no other row, to the last bit. With ``normalise`` the length is 1, or 0 for a
+        row at the centre.
         """
         moved = np.empty(rows.shape)
         with np.errstate(all="ignore"):
             invalid, _ = self._about_centre(rows, moved)
             np.clip(moved, -_FARTHEST, _FARTHEST, out=moved)
             products, lengths, _ = _products(moved, _squared_norms(moved), directions)
-            products *= (lengths / float(1 << 2 * _STRETCH_BITS))[:, None]
+            products /= float(1 << 2 * _STRETCH_BITS)
+            if not self.normalise:
+                products *= lengths[:, None]
         products[invalid] = np.nan
         return products
 

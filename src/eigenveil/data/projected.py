@@ -27,7 +27,8 @@ class ProjectedSource(RowwiseSource):
     source : RowSource
         The rows.
     clip : Clip
-        The centre, the box that entries are clamped to, and what makes a row invalid.
+        The centre, the box that entries are clamped to, what makes a row invalid, and whether rows
+        are scaled to unit length first.
     basis : array of shape (n_columns, k)
         Orthonormal directions, as columns.
 

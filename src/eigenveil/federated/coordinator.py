@@ -181,6 +181,7 @@ class Coordinator:
             n_columns=agreed.n_columns,
             n_components=agreed.n_components,
             columns=columns_digest(agreed.columns, agreed.scale),
+            unit=agreed.unit,
         )
 
     def _waiting(self, name: str, among: tuple[str, ...]) -> list[str]:

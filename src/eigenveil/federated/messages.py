@@ -48,6 +48,7 @@ _LONGEST_HEADER = 1 << 16
 _MOST_DIGITS = 16  # of an integer: as good as a float
 _LARGEST_COUNT = 10**12
 _LARGEST_VALUE = 1e100  # squares and sums of such are ordinary floats
+_UNITS = ("shares", "variances")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KEPT, _REPAIRED = 1e-12, 1e-6  # how far B'B may be from the identity
@@ -188,10 +189,11 @@ class Invitation(Message):
     n_columns: int
     n_components: int
     columns: str  # `columns_digest`
+    unit: str  # of the values that will be asked for: see `ValuesQuestion`
 
     def _check(self) -> None:
         _require(1 <= self.n_components <= self.n_columns <= _LARGEST_COUNT)
-        _require(_DIGEST.fullmatch(self.columns))
+        _require(_DIGEST.fullmatch(self.columns) and self.unit in _UNITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -209,7 +211,7 @@ class Declaration(Message):
     def _check(self) -> None:
         _require(_NAME.fullmatch(self.owner) and _NAME.fullmatch(self.mechanism))
         _require(1 <= self.n_records <= _LARGEST_COUNT)
-        _require(0 < self.share <= 1)
+        _require(0 < self.share < 1)
         try:
             Budget(epsilon=self.epsilon, delta=self.delta)
         except InvalidBudgetError:
@@ -229,13 +231,11 @@ class BasisAnswer(Message):
 
     kind: ClassVar[str] = "basis-answer"
     owner: str
-    share: float  # of its variance inside the basis, as far as the release tells
     guarantee: Mapping[str, Any]
     basis: Array  # d x k
 
     def _check(self) -> None:
         _require(_NAME.fullmatch(self.owner))
-        _require(0 <= self.share <= 1)
         if self.basis.ndim != 2:
             raise ProtocolError(Code.SHAPE)
         object.__setattr__(self, "basis", orthonormal(self.basis))
@@ -254,7 +254,7 @@ class ValuesQuestion(Message):
     basis: Array  # d x k
 
     def _check(self) -> None:
-        _require(self.unit in ("shares", "variances"))
+        _require(self.unit in _UNITS)
         if self.basis.ndim != 2:
             raise ProtocolError(Code.SHAPE)
         object.__setattr__(self, "basis", orthonormal(self.basis))
@@ -269,6 +269,7 @@ class ValuesAnswer(Message):
 
     kind: ClassVar[str] = "values-answer"
     owner: str
+    share: float  # of the variance of its rows, scaled to unit length, inside the basis
     noise_scale: float  # standard deviation on the diagonal of the matrix
     centred: bool  # whether the centre is known: differences of pairs have none
     guarantee: Mapping[str, Any]
@@ -282,7 +283,7 @@ class ValuesAnswer(Message):
             raise ProtocolError(Code.SHAPE)
         largest = max(np.abs(self.matrix).max(), np.abs(self.centre).max(), self.noise_scale)
         _require(largest <= _LARGEST_VALUE and self.noise_scale >= 0)
-        _require(np.array_equal(self.matrix, self.matrix.T))
+        _require(np.array_equal(self.matrix, self.matrix.T) and 0 <= self.share <= 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

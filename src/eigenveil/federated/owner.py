@@ -1,16 +1,15 @@
 r"""An owner of records in a federation: answers two questions, each once, and pays for them.
 
-The first answer is a basis, `PrivatePCA` with a share of the owner's budget. The second is the
-second moment inside the basis U that the coordinator made of all answers, of
+The first answer is a basis, `PrivatePCA` with a share of the owner's budget. The second is about
+the basis U that the coordinator made of all answers: `inside`, the shares of variance along U of
+rows scaled to unit length, or, if variances are asked for, `PrivateCovariance` on
 
 .. math:: y = U'(x - c_1)
 
-with c_1 the centre that the first answer had to find: in the units of the data by
-`PrivateCovariance`, or of every y scaled to unit length, for which no bound is needed.
-
-The whole (epsilon, delta) stands for a mu; the first answer has ``share`` of its square, the second
-the largest strength with which both together, composed exactly with all searches inside, stay
-within (epsilon, delta).
+with c_1 the centre that the first answer had to find, beside a tenth for the shares. The whole
+(epsilon, delta) stands for a mu; the first answer has ``share`` of its square, the second the
+largest strength with which both together, composed exactly with all searches inside, stay within
+(epsilon, delta).
 
 What a coordinator can do to an owner: it is not trusted. It chooses U freely, knowing the first
 answer, and the promise holds for every U: y is a function of its own record and of U, and is
@@ -78,12 +77,14 @@ from eigenveil.federated.messages import (
     encode,
 )
 from eigenveil.mechanisms.additive import Allowance
-from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.pca.inside import Inside
+from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.planner.stages import too_few
 from eigenveil.privacy.accounting import compose, epsilon_of, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.guarantee import (
     Guarantee,
@@ -97,6 +98,7 @@ __all__ = ["Owner", "OwnerSettings"]
 
 _LOG = logging.getLogger(__name__)
 _DIRECTIONS = ("spherical", "tangent")  # which use no length of rows
+_SHARE_OF_SHARES = 0.1  # of mu^2 of the second answer, where it is about variances
 # The first that fits; of whatever else happens nobody is told more than that it did.
 _CODES: tuple[tuple[type[Exception], Code], ...] = (
     (BudgetExceededError, Code.BUDGET),
@@ -146,7 +148,7 @@ class OwnerSettings:
     federation: str
     epsilon: float
     delta: float
-    share: float = 0.5
+    share: float = 0.8
     mechanism: str = "spherical"
     row_norm: RowNorm | None = None
     bounds: Any = None
@@ -170,8 +172,8 @@ class OwnerSettings:
             listed = ", ".join(map(repr, known))
             raise InvalidParameterError(f"the mechanism of an owner must be one of: {listed}")
         number = isinstance(self.share, Real) and not isinstance(self.share, bool)
-        if not (number and 0 < self.share <= 1):
-            raise InvalidParameterError("share must lie above 0 and be at most 1")
+        if not (number and 0 < self.share < 1):
+            raise InvalidParameterError("share must lie between 0 and 1")
         for name in ("epsilon", "delta", "share"):  # 1 and 1.0 are the same settings
             object.__setattr__(self, name, float(getattr(self, name)))
         if isinstance(self.scale, str):
@@ -254,7 +256,7 @@ class Owner:
         if isinstance(asked, (BasisQuestion, ValuesQuestion)):
             return self._once(asked, question)
         self._check_columns(asked)
-        return encode(self._declaration())
+        return encode(self._declaration(asked.unit))
 
     def _refusal(self, error: Exception) -> Refusal:
         code = next((code for kind, code in _CODES if isinstance(error, kind)), Code.INTERNAL)
@@ -273,31 +275,34 @@ class Owner:
         if asked.columns not in agreed:
             raise ProtocolError(Code.COLUMNS)
 
-    def _declaration(self) -> Declaration:
+    def _declaration(self, unit: str) -> Declaration:
+        """What would fail later had better be known before the first answer is paid for."""
         settings = self.settings
-        n_records = public_rows(self._rows)
-        self._look_ahead(n_records)
+        if self._ledger is not None:
+            whole = Gaussian(whole_strength(settings.budget, pure=False))
+            protects = protected(self._rows)
+            self._ledger.check(whole, adjacency=Adjacency.REPLACE_ONE, unit=protects)
+        self._check_length(unit)
         return Declaration(
             federation=settings.federation,
             owner=settings.owner,
-            n_records=n_records,
+            n_records=public_rows(self._rows),
             epsilon=settings.epsilon,
             delta=settings.delta,
             share=settings.share,
             mechanism=settings.mechanism,
         )
 
-    def _look_ahead(self, n_records: int) -> None:
-        """What would fail later had better be known before the first answer is paid for."""
-        settings = self.settings
-        mu = whole_strength(settings.budget, pure=False)
-        if self._ledger is not None:
-            unit = protected(self._rows)
-            self._ledger.check(Gaussian(mu), adjacency=Adjacency.REPLACE_ONE, unit=unit)
-        second = Allowance(mu * math.sqrt(1 - settings.share), pure=False)
-        searches = settings.row_norm is None or isinstance(settings.row_norm, str)
-        if searches and settings.share < 1 and too_few(second, n_records):
-            self._log("too few rows to find a length if variances are asked for: state row_norm")
+    def _check_length(self, unit: str) -> None:
+        """Variances need a length of rows: one that is stated, or can be found."""
+        if unit == "shares" or isinstance(self.settings.row_norm, Real):
+            return
+        whole = whole_strength(self.settings.budget, pure=False)
+        second = Allowance(whole * math.sqrt(1 - self.settings.share), pure=False)
+        if too_few(second, public_rows(self._rows)):
+            raise InvalidParameterError(
+                "too few rows to find their length, which variances need: state row_norm"
+            )
 
     def _once(self, asked: BasisQuestion | ValuesQuestion, question: bytes) -> bytes:
         """Answer a round's question, or send what was answered before."""
@@ -335,8 +340,7 @@ class Owner:
             raise ProtocolError(Code.OTHER_QUESTION)  # this one comes second
         if asked.basis.shape != (self._rows.n_columns, before.notes["n_components"]):
             raise ProtocolError(Code.SHAPE)
-        if self.settings.share == 1:
-            raise InvalidParameterError("the basis has had the whole budget: lower share")
+        self._check_length(asked.unit)
         return partial(self._values, asked, before.notes)
 
     def _entries(self) -> int | None:
@@ -363,12 +367,14 @@ class Owner:
             random_state=settings.random_state,
         ).fit(self._rows)
         promise = replace(
-            pca.privacy_, budget=settings.budget, ledger=_receipt(pca.privacy_.ledger)
+            pca.privacy_,
+            budget=settings.budget,
+            bounds=tuple(f"basis: {words}" for words in pca.privacy_.bounds),
+            ledger=_receipt(pca.privacy_.ledger),
         )
         answer = BasisAnswer(
             federation=settings.federation,
             owner=settings.owner,
-            share=min(1.0, max(0.0, float(pca.explained_variance_ratio_.sum()))),
             guarantee=guarantee_to_dict(promise),
             basis=np.ascontiguousarray(pca.components_.T),
         )
@@ -381,25 +387,68 @@ class Owner:
         }
 
     def _values(self, asked: ValuesQuestion, notes: Mapping[str, Any]) -> Answer:
-        settings = self.settings
-        first, centre = guarantee_from_dict(notes["guarantee"]), np.array(notes["centre"])
-        rows = self._projected(asked.basis, centre)
-        shares = asked.unit == "shares"
-        found = self._shares(rows, first, notes) if shares else self._variances(rows, first)
+        settings, first = self.settings, guarantee_from_dict(notes["guarantee"])
+        left = strength(settings.budget, lambda mu: compose(first.cost, Gaussian(mu)), Inside.name)
+        if asked.unit == "shares":
+            found, promise = self._shares(asked.basis, left, first, notes)
+        else:
+            (mu,) = split(left, (_SHARE_OF_SHARES,))
+            whole, promise = self._shares(asked.basis, mu, first, notes)
+            found, promise = self._variances(asked.basis, promise, notes)
+            found = replace(found, share=whole.share)
         answer = ValuesAnswer(
             federation=settings.federation,
             owner=settings.owner,
-            guarantee=guarantee_to_dict(_together(first, found.promise)),
+            guarantee=guarantee_to_dict(promise),
+            share=min(1.0, max(0.0, found.share)),
             noise_scale=found.noise_scale,
             centred=found.centred,
             matrix=(found.matrix + found.matrix.T) / 2,
-            centre=found.centre + asked.basis.T @ centre if found.centred else found.centre,
+            centre=found.centre,
         )
         return answer, {}
 
-    def _variances(self, rows: RowSource, first: Guarantee) -> "_Inside":
+    def _shares(
+        self, basis: NDArray[np.float64], mu: float, before: Guarantee, notes: Mapping[str, Any]
+    ) -> tuple["_Inside", Guarantee]:
+        """Of rows scaled to unit length about the first centre, or of differences of pairs."""
+        centre, known = np.array(notes["centre"]), bool(notes["centred"])
+        step = Inside(mu=mu, basis=basis, paired=not known)
+        unit = protected(self._rows)
+        if self._ledger is not None:
+            self._ledger.check(step.cost(), adjacency=before.adjacency, unit=unit)
+        seed = self.settings.random_state
+        gate = Gate(
+            step.cost(),
+            label=step.name,
+            adjacency=before.adjacency,
+            ledger=self._ledger,
+            noise=SystemSource() if seed is None else SimulationSource(seed + 1),
+            protects=unit,
+        )
+        noisy = step.run(*self._about(centre), gate)
+        found = _Inside(
+            matrix=noisy.matrix,
+            share=float(np.trace(noisy.matrix)),
+            centre=basis.T @ centre if known else np.zeros(basis.shape[1]),
+            centred=known,
+            noise_scale=noisy.noise_scale,
+        )
+        promise = replace(
+            before,
+            cost=gate.total,
+            bounds=(f"none needed for shares: {'' if known else 'pairs of '}rows of unit length",),
+            numerics=Numerics.EXACT if gate.exact else Numerics.IDEALISED,
+            ledger=gate.receipt,
+        )
+        return found, _together(before, promise)
+
+    def _variances(
+        self, basis: NDArray[np.float64], before: Guarantee, notes: Mapping[str, Any]
+    ) -> tuple["_Inside", Guarantee]:
         """In the units of the data, about a centre that is found anew."""
-        settings = self.settings
+        settings, centre = self.settings, np.array(notes["centre"])
+        rows, clip = self._about(centre)
         covariance = PrivateCovariance(
             epsilon=settings.epsilon,
             delta=settings.delta,
@@ -410,49 +459,19 @@ class Owner:
             ledger=self._ledger,
             random_state=settings.random_state,
         )
-        covariance._spent = first.cost
-        covariance.fit(rows)
-        return _Inside(
+        covariance._spent = before.cost
+        covariance.fit(ProjectedSource(rows, clip, basis))
+        found = _Inside(
             matrix=covariance.covariance_,
-            centre=covariance.location_,
+            share=0.0,
+            centre=covariance.location_ + basis.T @ centre,
             centred=True,
             noise_scale=covariance.noise_scale_,
-            promise=covariance.privacy_,
         )
+        return found, _together(before, covariance.privacy_)
 
-    def _shares(self, rows: RowSource, first: Guarantee, notes: Mapping[str, Any]) -> "_Inside":
-        """Of rows scaled to unit length about the first centre, or of differences of pairs."""
-        settings, k, known = self.settings, rows.n_columns, bool(notes["centred"])
-        pca = _Basis(
-            k,
-            epsilon=settings.epsilon,
-            delta=settings.delta,
-            mechanism="spherical",
-            assume_centered=known,
-            centring=None if known else "paired",
-            on_invalid=settings.on_invalid,
-            ledger=self._ledger,
-            random_state=settings.random_state,
-        )
-        pca._spent = first.cost
-        outcome = pca._release(rows, None)
-        noisy: NoisyComponents = outcome.result.inner.components
-        promise = outcome.guarantee
-        if known and not settings.assume_centered:
-            words = {"the origin is taken as the centre": "about the centre of the basis"}
-            promise = replace(promise, bounds=tuple(words.get(w, w) for w in promise.bounds))
-        return _Inside(
-            matrix=(noisy.components.T * noisy.eigenvalues) @ noisy.components,  # all of them
-            centre=np.zeros(k),
-            centred=known,
-            noise_scale=noisy.noise_scale,
-            promise=promise,
-        )
-
-    def _projected(
-        self, basis: NDArray[np.float64], centre: NDArray[np.float64]
-    ) -> ProjectedSource:
-        """Rows about the first centre, inside the basis."""
+    def _about(self, centre: NDArray[np.float64]) -> tuple[RowSource, Clip]:
+        """Rows in scaled units, and how they are read: about the centre of the first answer."""
         settings, scale = self.settings, self._scale
         box = None
         if self._ranges is not None:
@@ -465,19 +484,18 @@ class Owner:
             on_invalid=settings.on_invalid,
             on_missing=settings.on_missing,
         )
-        rows = self._rows if scale is None else ScaledSource(self._rows, scale)
-        return ProjectedSource(rows, clip, basis)
+        return self._rows if scale is None else ScaledSource(self._rows, scale), clip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Inside:
-    """What was released inside a basis, as it is: indefinite, so that averages have no bias."""
+    """What was released inside a basis."""
 
     matrix: NDArray[np.float64]
+    share: float  # of the variance of unit rows
     centre: NDArray[np.float64]
     centred: bool
     noise_scale: float
-    promise: Guarantee
 
 
 class _Basis(PrivatePCA):
@@ -496,18 +514,15 @@ def _first_budget(whole: Budget, share: float) -> Budget:
     return Budget(epsilon=epsilon_of(Gaussian(mu), delta), delta=delta)
 
 
-def _together(first: Guarantee, second: Guarantee) -> Guarantee:
-    """The promise for both answers."""
-    exact = first.numerics is second.numerics is Numerics.EXACT
-    receipts = [receipt for receipt in (first.ledger, _receipt(second.ledger)) if receipt]
+def _together(before: Guarantee, after: Guarantee) -> Guarantee:
+    """The promise for what was released before and after."""
+    exact = before.numerics is after.numerics is Numerics.EXACT
+    receipts = [receipt for receipt in (before.ledger, _receipt(after.ledger)) if receipt]
     return replace(
-        second,
-        budget=first.budget,
-        cost=compose(first.cost, second.cost),
-        bounds=(
-            *(f"basis: {words}" for words in first.bounds),
-            *(f"values: {words}" for words in second.bounds),
-        ),
+        after,
+        budget=before.budget,
+        cost=compose(before.cost, after.cost),
+        bounds=(*before.bounds, *(f"values: {words}" for words in after.bounds)),
         numerics=Numerics.EXACT if exact else Numerics.IDEALISED,
         ledger=" and ".join(receipts) or None,
     )

@@ -118,7 +118,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
     inside = weigh(agreed, _of(heard.declarations, heard.values), values=True)
     v = np.array(list(inside.shares.values()))
     answers = [heard.values[owner] for owner in inside.shares]
-    share = sum(weight * heard.bases[o].share for o, weight in directions.shares.items())
+    share = float(v @ [answer.share for answer in answers])
     pooled = assembled(basis, [answer.matrix for answer in answers], v)
     scale = np.ones(agreed.n_columns) if agreed.scale is None else np.array(agreed.scale)
     centre = basis @ _centre(answers, v)
@@ -242,6 +242,8 @@ def _arrays(
         above = np.maximum(pooled.eigenvalues - rest, 0.0)
         matrix = Assembled(pooled.basis, above, rest).dense() * np.outer(scale, scale)
         return {"covariance": (matrix + matrix.T) / 2, "location": centre * scale}
+    if agreed.unit == "shares":
+        whole = max(1.0, inside)  # unit rows have a variance of 1
     ratio = pooled.eigenvalues / (whole or 1.0)
     return {
         "components": pooled.basis.T,

@@ -1,0 +1,54 @@
+r"""Inside: shares of the variance of unit rows along directions that somebody else has chosen.
+
+.. math:: \frac1n \sum_i y_i y_i' + E, \qquad y_i = U' \frac{x_i - c}{|x_i - c|}
+
+U is any orthonormal basis that is public: k of d columns, the aggregate of a federation. One row
+moves the matrix by at most sqrt(2)/n whatever the data and whatever U, so no bound is needed; the
+noise on k x k numbers is far smaller than that which found U. The trace is the share of variance
+inside U. ``paired`` takes differences of pairs of rows, which have no centre.
+Proof: docs/proofs/inside.md.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import second_moment
+from eigenveil.data.projected import ProjectedSource
+from eigenveil.data.source import RowSource
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.paired import drawn_pairs
+from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.privacy.cost import Cost, Gaussian
+
+__all__ = ["Inside"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inside:
+    """`gauss` on unit rows in the coordinates of ``basis``. Fields are public, never data."""
+
+    name: ClassVar[str] = "inside"
+    mu: float
+    basis: NDArray[np.float64]  # d x k
+    paired: bool = False
+
+    def cost(self) -> Cost:
+        """That of one release of a matrix."""
+        return Gaussian(self.mu)
+
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
+        """The k x k matrix about the centre of ``clip``, whose bound is not used."""
+        rows, about, n = source, directions(clip), None
+        if self.paired:
+            pairs = drawn_pairs(source, clip, gate)
+            rows, about, n = pairs, replace(about, centre=None, box=None), pairs.unpaired
+        inside = ProjectedSource(rows, about, self.basis)
+        ball = Clip(row_norm=1.0, on_invalid=clip.on_invalid)
+        noisy = gate.draw(GaussCov(mu=self.mu), second_moment(inside, ball, gate.adjacency))
+        gate.rows = gate.rows if n is None else n  # and not the number of pairs
+        return noisy
