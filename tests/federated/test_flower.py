@@ -401,7 +401,8 @@ class Federation:
                 self.place.root,
                 folder / name,
                 folder / f"{name}.trace",
-            ]
+            ],
+            env={**os.environ, "HTTPS_PROXY": "http://127.0.0.1:9"},  # nobody is there
         )
 
     def node(self, name):
