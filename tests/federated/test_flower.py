@@ -31,6 +31,7 @@ from eigenveil.federated.flower.envelope import FAREWELL, QUESTION, Sealed, cont
 from eigenveil.federated.flower.fleet import Fleet, fleet_app
 from eigenveil.federated.flower.server import FlowerTransport, superlink
 from eigenveil.federated.messages import Code
+from tests.federated.asking import ask
 
 
 class Stub:
@@ -254,8 +255,12 @@ def test_questions_and_answers_find_their_way():
     fleet, nodes = fleet_of("north", "south")
     transport = FlowerTransport(fleet, "")
     assert transport.nodes() == {str(node): name for name, node in nodes.items()}
-    asking = transport.ask({str(node): b"who?" for node in nodes.values()}, seconds=0.05)
-    assert list(asking) == []
+    for seconds in (60.0, 0.01):  # the second time they are still open
+        transport.send({str(node): b"who?" for node in nodes.values()}, seconds)
+        assert fleet.num_message_ins() == 2
+    time.sleep(0.02)
+    assert list(transport.replies()) == []
+    assert fleet.num_message_ins() == 0
     north = fleet.send(nodes["north"], b"who?")
     assert fleet.receive(north) is None
     answered(fleet, nodes["north"], content(b"north"), objects=1)
@@ -271,7 +276,7 @@ def test_questions_and_answers_find_their_way():
 def test_faults_come_as_codes():
     fleet, nodes = fleet_of("north")
     node = nodes["north"]
-    assert list(FlowerTransport(fleet, "").ask({"5": b"who?"}, 1.0)) == [("5", Code.LOST)]
+    assert list(ask(FlowerTransport(fleet, ""), {"5": b"who?"}, 1.0)) == [("5", Code.LOST)]
     question = fleet.send(node, b"who?")
     assert answered(fleet, node, Error(2, "text"))[0] is False  # no text is taken in
     assert fleet.receive(question) is None
@@ -370,7 +375,7 @@ def test_on_one_machine_without_keys_and_an_answer_that_is_too_large():
             time.sleep(0.02)
         ((node, name),) = transport.nodes().items()
         assert name is None
-        assert list(transport.ask({node: b"who?"}, 60)) == [(node, b"answer to who?")]
+        assert list(ask(transport, {node: b"who?"})) == [(node, b"answer to who?")]
         transport._fleet.send(int(node), b"0" * 20_000)
         with pytest.raises(FederationConnectionError, match="an answer of this size"):
             owner.result(60)
@@ -393,12 +398,12 @@ def test_an_interrupt_waits_for_the_answer_at_hand():
 
     with ThreadPoolExecutor(1) as thread, superlink("127.0.0.1:0", insecure=True) as transport:
 
-        def ask():
+        def asking():
             while not transport.nodes():
                 time.sleep(0.02)
-            return list(transport.ask(dict.fromkeys(transport.nodes(), b"who?"), 60))
+            return list(ask(transport, dict.fromkeys(transport.nodes(), b"who?")))
 
-        asking = thread.submit(ask)
+        asked = thread.submit(asking)
         with pytest.raises(KeyboardInterrupt):
             client.serve(Interrupted(), transport.address, insecure=True)
-        assert [answer for _, answer in asking.result()] == [b"answer to who?"]
+        assert [answer for _, answer in asked.result()] == [b"answer to who?"]

@@ -18,6 +18,7 @@ from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated.flower import client, keys
 from eigenveil.federated.flower.fleet import fleet_app
 from eigenveil.federated.flower.server import superlink
+from tests.federated.asking import ask
 
 OWNER = Path(__file__).with_name("echo_owner.py")
 
@@ -115,7 +116,7 @@ def federation(place):
 
 def test_owners_are_known_by_their_keys_and_answer(federation):
     asked = {federation.node(name): name.encode() for name in ("north", "south")}
-    answers = dict(federation.transport.ask(asked, seconds=60))
+    answers = dict(ask(federation.transport, asked))
     pids = {name: process.pid for name, process in federation.owners.items()}
     assert answers == {node: b"%d %s" % (pids[name.decode()], name) for node, name in asked.items()}
     # Nothing else is ever requested: no run, no app.
@@ -129,7 +130,7 @@ def test_a_message_costs_less_than_two_kilobytes_on_the_wire(federation):
     north = federation.node("north")
     federation.requests.clear()
     question = os.urandom(1_000_000)
-    ((_, answer),) = federation.transport.ask({north: question}, seconds=60)
+    ((_, answer),) = ask(federation.transport, {north: question})
     assert answer.endswith(question)
     pushed = sum(size for path, size in federation.requests if "push" in path)
     assert len(answer) < pushed < len(answer) + 1400
@@ -163,7 +164,7 @@ def test_a_taken_port_is_one_line(federation, place):
 
 def test_who_is_killed_is_left_out_and_who_is_started_again_answers(federation):
     north, south = federation.node("north"), federation.node("south")
-    asking = federation.transport.ask({north: b"die", south: b"stay"}, seconds=60)
+    asking = ask(federation.transport, {north: b"die", south: b"stay"})
     node, answer = next(asking)
     assert node == south
     assert answer.endswith(b" stay")
@@ -173,7 +174,7 @@ def test_who_is_killed_is_left_out_and_who_is_started_again_answers(federation):
     assert node == north
     assert answer == b"%d die" % federation.owners["north"].pid
     federation.owners["north"].kill()
-    asking = federation.transport.ask({north: b"more", south: b"more"}, seconds=60)
+    asking = ask(federation.transport, {north: b"more", south: b"more"})
     assert next(asking)[0] == south
     asking.close()
 
@@ -183,7 +184,7 @@ def test_owners_find_a_server_that_was_started_again(federation):
     federation.stack.close()
     federation.serve()
     node = federation.node("south")
-    ((_, answer),) = federation.transport.ask({node: b"again"}, seconds=60)
+    ((_, answer),) = ask(federation.transport, {node: b"again"})
     assert answer == b"%d again" % south
 
 
