@@ -1,15 +1,10 @@
-"""The engine: what is accepted and what is not, and a server and owners as real processes."""
+"""The engine: what is accepted and what is not."""
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 import time
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +21,6 @@ from flwr.proto.message_pb2 import ObjectTree, PullObjectResponse, PushObjectRes
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes
 
-import eigenveil.federated.flower.server as server_module
 from eigenveil.exceptions import (
     FederationConnectionError,
     InvalidDataError,
@@ -37,8 +31,7 @@ from eigenveil.federated.flower.envelope import FAREWELL, QUESTION, Sealed, cont
 from eigenveil.federated.flower.fleet import Fleet, fleet_app
 from eigenveil.federated.flower.server import FlowerTransport, superlink
 from eigenveil.federated.messages import Code
-
-OWNER = Path(__file__).with_name("echo_owner.py")
+from tests.federated.asking import ask
 
 
 class Stub:
@@ -247,10 +240,9 @@ def fleet_of(*names):
     return fleet, nodes
 
 
-def answered(fleet, node, data, *, error=False, objects=None):
+def answered(fleet, node, reply, *, objects=None):
     """Do what the interface does for a node that fetches a question and answers it."""
     (asked,) = fleet.get_message_ins(node, limit=1)
-    reply = Error(2, "text") if error else content(data)
     answer = Sealed.of(Message(reply, reply_to=asked))
     session = fleet.start_session(fleet.run_id)
     stored, missing = fleet.store_message_and_object_tree(answer.head, answer.tree, session)
@@ -263,15 +255,19 @@ def test_questions_and_answers_find_their_way():
     fleet, nodes = fleet_of("north", "south")
     transport = FlowerTransport(fleet, "")
     assert transport.nodes() == {str(node): name for name, node in nodes.items()}
-    asking = transport.ask({str(node): b"who?" for node in nodes.values()}, seconds=0.05)
-    assert list(asking) == []
+    for seconds in (60.0, 0.01):  # the second time they are still open
+        transport.send({str(node): b"who?" for node in nodes.values()}, seconds)
+        assert fleet.num_message_ins() == 2
+    time.sleep(0.02)
+    assert list(transport.replies()) == []
+    assert fleet.num_message_ins() == 0
     north = fleet.send(nodes["north"], b"who?")
     assert fleet.receive(north) is None
-    answered(fleet, nodes["north"], b"north", objects=1)
+    answered(fleet, nodes["north"], content(b"north"), objects=1)
     assert fleet.receive(north) is None  # a part of it is on its way
     fleet.forget([north])
     south = fleet.send(nodes["south"], b"who?")
-    answered(fleet, nodes["south"], b"south")
+    answered(fleet, nodes["south"], content(b"south"))
     assert fleet.receive(south) == b"south"
     fleet.forget([south])
     assert fleet.num_message_ins() == fleet.num_message_res() == len(fleet.object_store) == 0
@@ -280,13 +276,17 @@ def test_questions_and_answers_find_their_way():
 def test_faults_come_as_codes():
     fleet, nodes = fleet_of("north")
     node = nodes["north"]
-    assert list(FlowerTransport(fleet, "").ask({"5": b"who?"}, 1.0)) == [("5", Code.LOST)]
+    assert list(ask(FlowerTransport(fleet, ""), {"5": b"who?"}, 1.0)) == [("5", Code.LOST)]
     question = fleet.send(node, b"who?")
-    assert answered(fleet, node, b"", error=True)[0] is False  # it has no chain of objects
+    assert answered(fleet, node, Error(2, "text"))[0] is False  # no text is taken in
     assert fleet.receive(question) is None
     fleet.forget([question])
     question = fleet.send(node, b"who?")
-    _, answer = answered(fleet, node, b"here")
+    answered(fleet, node, RecordDict({"eigenveil": MetricRecord({"message": 1})}))
+    assert fleet.receive(question) is Code.MALFORMED
+    fleet.forget([question])
+    question = fleet.send(node, b"who?")
+    _, answer = answered(fleet, node, content(b"here"))
     fleet.object_store.delete(answer.tree.object_id)  # the node may do so
     assert fleet.receive(question) is Code.MALFORMED
 
@@ -361,182 +361,49 @@ def test_nothing_but_the_fleet_interface_is_served():
     assert found == [401, 413, 411]
 
 
-# A server with certificate and keys, and owners' processes
+# A server and an owner in one process
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("federation")
-    root, certificate, private = keys.make_certificate(folder, ["127.0.0.1", "localhost"])
-    for name in ("north", "south", "stranger"):
-        keys.make_node_key(folder / name)
-    return SimpleNamespace(
-        folder=folder,
-        root=root,
-        files={"certificate": certificate, "private_key": private},
-        public={name: folder / f"{name}.pub" for name in ("north", "south")},
-    )
-
-
-class Federation:
-    """A server in this process, and the owners' processes by name."""
-
-    def __init__(self, place):
-        self.place, self.owners, self.stack = place, {}, ExitStack()
-        self.address = "127.0.0.1:0"
-        self.serve()
-
-    def serve(self):
-        listening = superlink(self.address, self.place.public, **self.place.files)
-        self.transport = self.stack.enter_context(listening)
-        self.address = self.transport.address
-
-    def start(self, name):
-        folder = self.place.folder
-        self.owners[name] = subprocess.Popen(
-            [
-                sys.executable,
-                OWNER,
-                self.address,
-                self.place.root,
-                folder / name,
-                folder / f"{name}.trace",
-            ]
-        )
-
-    def node(self, name):
-        """The node of an owner, once it is connected."""
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            for node, owner in self.transport.nodes().items():
-                if owner == name:
-                    return node
-            time.sleep(0.05)
-        raise AssertionError(f"{name} never came")
-
-    def close(self):
-        self.stack.close()
-        for process in self.owners.values():
-            process.kill()
-            process.wait()
-
-
-@pytest.fixture(scope="module")
-def federation(place):
-    requests = []
-
-    def recorded(fleet, **options):
-        app = fleet_app(fleet, **options)
-
-        async def record(scope, receive, send):
-            length = dict(scope["headers"]).get(b"content-length", b"0")
-            requests.append((scope["path"], int(length)))
-            await app(scope, receive, send)
-
-        return record
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server_module, "fleet_app", recorded)
-        built = Federation(place)
-        built.requests = requests
-        for name in ("north", "south"):
-            built.start(name)
-        try:
-            yield built
-        finally:
-            built.close()
-
-
-def test_owners_are_known_by_their_keys_and_answer(federation):
-    asked = {federation.node(name): name.encode() for name in ("north", "south")}
-    federation.requests.clear()
-    answers = dict(federation.transport.ask(asked, seconds=60))
-    pids = {name: process.pid for name, process in federation.owners.items()}
-    assert answers == {node: b"%d %s" % (pids[name.decode()], name) for node, name in asked.items()}
-
-
-def test_a_message_costs_less_than_two_kilobytes_on_the_wire(federation):
-    north = federation.node("north")
-    federation.requests.clear()
-    question = os.urandom(1_000_000)
-    ((_, answer),) = federation.transport.ask({north: question}, seconds=60)
-    assert answer.endswith(question)
-    pushed = sum(size for path, size in federation.requests if "push" in path)
-    assert len(answer) < pushed < len(answer) + 1400
-
-
-def test_no_app_is_ever_asked_for(federation):
-    assert {path for path, _ in federation.requests} <= {
-        f"/v1/fleet/{call}"
-        for call in (
-            "activate-node",
-            "pull-messages",
-            "pull-object",
-            "push-messages",
-            "push-object",
-            "confirm-message-received",
-            "send-node-heartbeat",
-        )
-    }
-
-
-def test_a_key_that_is_not_registered_is_refused(federation, place):
-    with pytest.raises(FederationConnectionError, match="does not know the key") as refusal:
-        client.serve(
-            Stub(),
-            federation.address,
-            root_certificate=place.root,
-            key=place.folder / "stranger",
-        )
-    assert "\n" not in str(refusal.value)
-    assert refusal.value.exit_code == 3
-
-
-def test_a_server_with_another_certificate_is_refused(federation, place, tmp_path):
-    root, _, _ = keys.make_certificate(tmp_path, ["127.0.0.1"])
-    with pytest.raises(FederationConnectionError, match="does not show a certificate"):
-        client.serve(Stub(), federation.address, root_certificate=root, key=place.folder / "north")
-
-
-def test_a_taken_port_is_one_line(federation, place):
+def test_on_one_machine_without_keys_and_an_answer_that_is_too_large():
     with (
-        pytest.raises(FederationConnectionError, match="choose another address"),
-        superlink(federation.address, place.public, **place.files),
+        ThreadPoolExecutor(1) as thread,
+        superlink("127.0.0.1:0", insecure=True, largest=10_000) as transport,
     ):
-        pass
+        options = {"insecure": True, "patience": 1.0}
+        owner = thread.submit(client.serve, Stub(), transport.address, **options)
+        while not transport.nodes():
+            time.sleep(0.02)
+        ((node, name),) = transport.nodes().items()
+        assert name is None
+        assert list(ask(transport, {node: b"who?"})) == [(node, b"answer to who?")]
+        transport._fleet.send(int(node), b"0" * 20_000)
+        with pytest.raises(FederationConnectionError, match="an answer of this size"):
+            owner.result(60)
 
 
-def test_who_is_killed_is_left_out_and_who_is_started_again_answers(federation):
-    north, south = federation.node("north"), federation.node("south")
-    asking = federation.transport.ask({north: b"die", south: b"stay"}, seconds=60)
-    node, answer = next(asking)
-    assert node == south
-    assert answer.endswith(b" stay")
-    assert federation.owners["north"].wait() == -signal.SIGKILL
-    federation.start("north")
-    ((node, answer),) = asking
-    assert node == north
-    assert answer == b"%d die" % federation.owners["north"].pid
-    federation.owners["north"].kill()
-    asking = federation.transport.ask({north: b"more", south: b"more"}, seconds=4)
-    assert [node for node, _ in asking] == [south]
+def test_patience_ends():
+    with superlink("127.0.0.1:0", insecure=True) as transport:
+        address = transport.address
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(FederationConnectionError, match="no word from"):
+        client.serve(Stub(), address, insecure=True, patience=0.0)
+    assert signal.getsignal(signal.SIGTERM) == handler
 
 
-def test_owners_find_a_server_that_was_started_again(federation):
-    south = federation.owners["south"].pid
-    federation.stack.close()
-    federation.serve()
-    node = federation.node("south")
-    ((_, answer),) = federation.transport.ask({node: b"again"}, seconds=60)
-    assert answer == b"%d again" % south
+def test_an_interrupt_waits_for_the_answer_at_hand():
+    class Interrupted(Stub):
+        def answer(self, question):
+            signal.raise_signal(signal.SIGINT)
+            return super().answer(question)
 
+    with ThreadPoolExecutor(1) as thread, superlink("127.0.0.1:0", insecure=True) as transport:
 
-def test_owners_leave_when_told(federation):
-    federation.node("south")
-    federation.transport.dismiss()
-    assert federation.owners["south"].wait() == 0
-    federation.start("south")
-    federation.node("south")
-    federation.owners["south"].terminate()
-    assert federation.owners["south"].wait() == 0
-    assert federation.transport.nodes() == {}
+        def asking():
+            while not transport.nodes():
+                time.sleep(0.02)
+            return list(ask(transport, dict.fromkeys(transport.nodes(), b"who?")))
+
+        asked = thread.submit(asking)
+        with pytest.raises(KeyboardInterrupt):
+            client.serve(Interrupted(), transport.address, insecure=True)
+        assert [answer for _, answer in asked.result()] == [b"answer to who?"]

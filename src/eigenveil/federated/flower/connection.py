@@ -24,7 +24,7 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.federated.flower.keys import host_and_port, node_key, require_loopback
+from eigenveil.federated.flower.keys import host_and_port, is_loopback, node_key, require_loopback
 
 __all__ = ["Connection", "require_certified"]
 
@@ -115,7 +115,19 @@ class Connection:
 
 
 class _Fleet(FleetHttpClient):
-    """The protocol, with failures that the caller can tell apart."""
+    """The protocol, with failures that the caller can tell apart.
+
+    Redirections are not followed: answers go where the owner said. A proxy of the environment is
+    used, but not to this machine.
+    """
+
+    def __init__(self, base_url: str, **options: Any) -> None:
+        super().__init__(base_url, **options)
+        local = is_loopback(httpx.URL(base_url).host)
+        self._client.close()
+        self._client = httpx.Client(
+            verify=options["verify"], timeout=self._client.timeout, trust_env=not local
+        )
 
     def _unary_unary(self, **call: Any) -> Any:
         try:

@@ -16,6 +16,7 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
     iterate_object_tree,
+    no_object_id_recompute,
 )
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
@@ -53,9 +54,12 @@ class Sealed:
     @classmethod
     def of(cls, message: Message) -> "Sealed":
         """Take a message apart; it is named by its own hash, as the protocol wants."""
-        message.metadata.__dict__["_message_id"] = message.object_id
-        objects = {name: part.deflate() for name, part in get_all_nested_objects(message).items()}
-        return cls(remove_content_from_message(message), get_object_tree(message), objects)
+        with no_object_id_recompute():  # else every look at a name hashes the whole again
+            message.metadata.__dict__["_message_id"] = message.object_id
+            parts = get_all_nested_objects(message)
+            tree = get_object_tree(message)
+        objects = {name: part.deflate() for name, part in parts.items()}
+        return cls(remove_content_from_message(message), tree, objects)
 
 
 def is_chain(tree: ObjectTree) -> bool:

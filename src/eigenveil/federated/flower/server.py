@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
@@ -23,58 +24,67 @@ from eigenveil.federated.messages import Code
 
 __all__ = ["FlowerTransport", "superlink"]
 
-_POLL = 0.1  # s between looks at the answers, which lie in this process
 _STARTING = 60.0  # s
 _STOPPING = 5  # s
 
 
+@dataclass
+class _Asked:
+    node: str
+    question: bytes
+    until: float
+
+
 class FlowerTransport:
-    """Ask the owners who are connected; see `eigenveil.federated.coordinator`."""
+    """The owners who are connected, as `eigenveil.federated.coordinator.Transport` wants them."""
+
+    pause = 0.1  # s; the answers lie in this process
 
     def __init__(self, fleet: Fleet, address: str) -> None:
         self._fleet = fleet
+        self._asked: dict[str, _Asked] = {}  # by the names of the messages
+        self._lost: list[str] = []
         self.address = address
 
     def nodes(self) -> dict[str, str | None]:
         """The nodes that are connected now, with the owner's name where its key proves it."""
         return {str(node): name for node, name in self._fleet.online().items()}
 
-    def ask(
-        self, questions: Mapping[str, bytes], seconds: float
-    ) -> Iterator[tuple[str, bytes | Code]]:
-        """Yield answers as they come, until all are here or the deadline is over.
+    def send(self, questions: Mapping[str, bytes], seconds: float) -> None:
+        """One question to each node, forgotten after so many seconds.
 
-        A node that stays silent is not yielded: one that is started again in time still answers.
+        A question that is still open is not sent again: the engine delivers it again to a node
+        that comes back.
         """
-        deadline = time.monotonic() + seconds
-        waiting: dict[str, str] = {}
-        try:
-            for node, question in questions.items():
-                name = self._fleet.send(int(node), question)
-                if name is None:
-                    yield node, Code.LOST
-                else:
-                    waiting[name] = node
-            while waiting:
-                for name, node in list(waiting.items()):
-                    answer = self._fleet.receive(name)
-                    if answer is not None:
-                        del waiting[name]
-                        self._fleet.forget([name])
-                        yield node, answer
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    break
-                time.sleep(min(_POLL, left))
-        finally:
-            self._fleet.forget(waiting)
+        until = time.monotonic() + seconds
+        open_questions = {(asked.node, asked.question): asked for asked in self._asked.values()}
+        for node, question in questions.items():
+            if (asked := open_questions.get((node, question))) is not None:
+                asked.until = until
+            elif (name := self._fleet.send(int(node), question)) is not None:
+                self._asked[name] = _Asked(node, question, until)
+            else:
+                self._lost.append(node)
+
+    def replies(self) -> Iterator[tuple[str, bytes | Code]]:
+        """What came since the last call; a node that is silent is not mentioned."""
+        while self._lost:
+            yield self._lost.pop(), Code.LOST
+        for name, asked in list(self._asked.items()):
+            reply = self._fleet.receive(name)
+            if reply is None and time.monotonic() < asked.until:
+                continue
+            del self._asked[name]
+            self._fleet.forget([name])
+            if reply is not None:
+                yield asked.node, reply
 
     def dismiss(self, seconds: float = 10.0) -> None:
         """Tell the owners who are connected that nothing more will be asked, so that they stop."""
         deadline = time.monotonic() + seconds
         sent = [self._fleet.send(node, b"", FAREWELL) for node in self._fleet.online()]
         while self._fleet.online() and time.monotonic() < deadline:
-            time.sleep(_POLL)
+            time.sleep(self.pause)
         self._fleet.forget(name for name in sent if name is not None)
 
 
