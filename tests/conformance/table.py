@@ -1070,6 +1070,7 @@ TABLE = [
         query=_leading_projector,
         company=lambda n, d: np.zeros((n, d)),
         exact=False,
+        trials=1000,
         adjacencies=(REPLACE,),
     ),
     _case(
@@ -1079,6 +1080,7 @@ TABLE = [
         query=_inside,
         worst_pair=_far_along,
         exact=False,
+        trials=1000,
         adjacencies=(REPLACE,),
     ),
     _case(
