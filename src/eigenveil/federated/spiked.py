@@ -11,7 +11,7 @@ as many times Delta_2, both steps have mu = epsilon/(4 sqrt(ln(2.5/delta))), wha
 
 The promise holds for tables of the model and no others, and for a model whose Delta_1 they do not
 exceed: that of the source is up to four times too small. Its own calibration has enough slack to
-cover that where epsilon is small, an exact one has none. Proof: docs/proofs/federated.md.
+cover that where delta is as large as 0.1, an exact one has none. Proof: docs/proofs/federated.md.
 
 Differences from the source
 ---------------------------
