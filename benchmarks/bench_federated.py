@@ -6,7 +6,9 @@ otherwise.
 
 - printed: Algorithm 1 as printed, with weights psi^-2 or equal; it knows lambda and sigma^2.
 - exact: the same with isotropic noise, exactly calibrated: half of mu^2 instead of half of epsilon
-  and delta.
+  and delta. Rows of the model move the projector up to four times as far as Delta_1 as printed has
+  it (docs/proofs/federated.md), which the slack of the printed calibration covers where delta is
+  large and this does not. "exact, 4" has the constant 4 of [Spiked], which covers them.
 - noisy projector: the client of "printed" sends UU' + Z; equal weights, as the source has it.
 - spherical, tangent: worst-case clients, which know nothing; weights from their predicted error.
   "noisy matrix": spherical clients send the d x d matrix.
@@ -144,13 +146,18 @@ def sent(owner, rows, seed):
     k, mu = owner.model.rank, owner.mu
     seeds = iter(range(16 * seed, 16 * seed + 16))
     found = {}
-    for calibration in ("printed", "exact"):
+    larger = replace(owner.model, form="printed")  # of [Spiked]
+    for name, model, calibration in (
+        ("printed", owner.model, "printed"),
+        ("exact", owner.model, "exact"),
+        ("exact, 4", larger, "exact"),
+    ):
         client = SpikedClient(
-            epsilon=owner.epsilon, delta=owner.delta, model=owner.model, calibration=calibration
+            epsilon=owner.epsilon, delta=owner.delta, model=model, calibration=calibration
         )
         noisy = run(client.projector(), rows, next(seeds), Clip(row_norm=1.0)).matrix
-        found[calibration] = top_eigenpairs(noisy, k)[1].T  # as SpikedClient.basis
-        if calibration == "printed":
+        found[name] = top_eigenpairs(noisy, k)[1].T  # as SpikedClient.basis
+        if name == "printed":
             found["noisy projector"] = noisy
     # As SphericalPCA.run, whose matrix would not be seen.
     noisy = drawn(GaussCov(mu=mu), rows, next(seeds))
@@ -182,6 +189,7 @@ def received(owners, messages):
         "printed": basis("printed", psi),
         "printed, equal": basis("printed", same),
         "exact": basis("exact", psi),
+        "exact, 4": basis("exact, 4", psi),
         "noisy projector": matrix("noisy projector", same),
         "spherical": basis("spherical", predicted),
         "spherical, equal": basis("spherical", same),
@@ -250,7 +258,7 @@ def averaged(settings, repetition):
     return [setting | means(found) for setting, found in zip(settings, errors, strict=True)]
 
 
-RATIOS = ("exact", "spherical", "tangent", "oja", "Fed-DP-Oja", "local")
+RATIOS = ("exact", "exact, 4", "spherical", "tangent", "oja", "Fed-DP-Oja", "local")
 
 
 def reported(name, rows):
@@ -280,6 +288,7 @@ def below(rows, one, other, most=1.0):
 def common(rows):
     """What is claimed of all figures."""
     below(rows, "exact", "printed", WANTED)
+    below(rows, "exact, 4", "printed", WANTED)
     middle = below(rows, "spherical", "printed", WANTED)
     claim(
         f"spherical is below {WANTED_MEAN:g} of printed in the geometric mean",
@@ -378,28 +387,17 @@ def part_d():
     below(rows, "spherical", "spherical, equal")
 
 
-TABLE = (  # m, n, d, k, spike, epsilon, delta
-    (10, 10_000, 50, 1, 10.0, 0.1, 0.1),
-    (10, 10_000, 50, 1, 10.0, 0.5, 0.1),
-    (10, 1000, 50, 1, 10.0, 0.5, 0.1),
-    (100, 1000, 50, 1, 10.0, 0.5, 0.1),
-    (20, 2000, 100, 3, 20.0, 0.5, 1e-4),
-)
-
-
 def part_e():
-    """Five settings, of which the last has three components and a small delta."""
+    """Three components, a small delta."""
+    m, n, d, k, spike, epsilon, delta = 20, 2000, 100, 3, 20.0, 0.5, 1e-4
 
     def repetition(seed):
-        for case, (m, n, d, k, spike, epsilon, delta) in enumerate(TABLE):
-            rng = np.random.default_rng([5, case, seed])
-            clients, truth = simulated([n] * m, d, k, spike, rng)
-            owners = [Owner(n, epsilon, delta, assumed(k, spike))] * m
-            yield federation(owners, clients, truth, 100 * seed + case)
+        clients, truth = simulated([n] * m, d, k, spike, np.random.default_rng([5, seed]))
+        owners = [Owner(n, epsilon, delta, assumed(k, spike))] * m
+        yield federation(owners, clients, truth, seed)
 
-    names = ("m", "n", "d", "k", "spike", "epsilon", "delta")
-    settings = [dict(zip(names, case, strict=True)) for case in TABLE]
-    common(reported("federated_settings", averaged(settings, repetition)))
+    setting = {"m": m, "n": n, "d": d, "k": k, "spike": spike, "epsilon": epsilon, "delta": delta}
+    common(reported("federated_components", averaged([setting], repetition)))
 
 
 def sample_model(rows, noise=None):

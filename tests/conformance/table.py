@@ -30,6 +30,7 @@ from eigenveil.data.boxes import coordinate_counts
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
+from eigenveil.data.projected import ProjectedSource
 from eigenveil.data.shuffled import shuffled_records
 from eigenveil.data.source import Batch, PairedSource
 from eigenveil.data.spectrum import compressed, projector
@@ -54,6 +55,7 @@ from eigenveil.mechanisms import (
     Gate,
     GaussCov,
     GaussianNoise,
+    Inside,
     LapCov,
     LaplaceNoise,
     LaplacePCA,
@@ -204,6 +206,18 @@ def _far_along(d, adjacency):
 
 def _directions(rows, adjacency):
     return second_moment(open_rows(rows), DIRECTIONS, adjacency)
+
+
+def _inside_directions(rows, adjacency):
+    """Directions of rows in the coordinates of two between the axes, or of the only one."""
+    basis = _turned(rows.shape[1])[:, :2]
+    return second_moment(ProjectedSource(open_rows(rows), DIRECTIONS, basis), CLIP, adjacency)
+
+
+def _in_the_basis(d, adjacency):
+    """A long row inside it, and another across."""
+    turned = 1e3 * _turned(d)
+    return turned[:, 0], None if adjacency is ADD else turned[:, 1]
 
 
 def _distances(rows, adjacency):
@@ -1070,6 +1084,7 @@ TABLE = [
         query=_leading_projector,
         company=lambda n, d: np.zeros((n, d)),
         exact=False,
+        trials=1000,
         adjacencies=(REPLACE,),
     ),
     _case(
@@ -1079,6 +1094,7 @@ TABLE = [
         query=_inside,
         worst_pair=_far_along,
         exact=False,
+        trials=1000,
         adjacencies=(REPLACE,),
     ),
     _case(
@@ -1094,6 +1110,13 @@ TABLE = [
         lambda mu, d, k: SphericalPCA(mu=mu, n_components=k),
         query=_directions,
         read=_projector,
+    ),
+    _case(
+        "inside",
+        "pca.inside",
+        lambda mu, d, k: Inside(mu=mu, basis=_turned(d)[:, :2]),
+        query=_inside_directions,
+        worst_pair=_in_the_basis,
     ),
     _case(
         "spherical lazy",

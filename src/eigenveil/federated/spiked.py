@@ -9,8 +9,9 @@ Z and E have variance 2 alpha^2 and 2 beta^2 on the diagonal, half of it beside:
 GaussCov with s^2 = 2 alpha^2. Since alpha is sqrt(8 ln(2.5/delta))/epsilon times Delta_1, and beta
 as many times Delta_2, both steps have mu = epsilon/(4 sqrt(ln(2.5/delta))), whatever n is.
 
-The promise holds for tables of the model and no others; of Delta_1 and Delta_2 in the source's
-form no failure probability is known. Proof: docs/proofs/federated.md.
+The promise holds for tables of the model and no others, and for a model whose Delta_1 they do not
+exceed: that of the source is up to four times too small. Its own calibration has enough slack to
+cover that where delta is as large as 0.1, an exact one has none. Proof: docs/proofs/federated.md.
 
 Differences from the source
 ---------------------------
@@ -52,7 +53,7 @@ class SpikedClient:
     epsilon, delta : float
         For both steps together.
     model : SpikedModel
-        The assumed law of rows; that of the source has ``form="federated"``.
+        The assumed law of rows; that of the source has ``form="federated"``, for comparisons.
     calibration : {"exact", "printed"}
         "printed" is the source's, which leaves most of the budget unspent.
 

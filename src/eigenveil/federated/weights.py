@@ -17,7 +17,9 @@ row) loses the variance
 
 v the variance of an entry beside the diagonal: that of a sample of normal rows, and half of the
 s^2 = 2/(n mu)^2 of GaussCov, on rows whose mean square is t of the squared bound they obey. The
-eigenvalues are assumed to decay as 1/j, as the planner assumes where nothing is known.
+eigenvalues are assumed to decay as 1/j, as the planner assumes where nothing is known. What an
+owner spends on a centre is left out: it is the same share for all, but for owners of so few records
+that differences of pairs are taken instead, who count up to four times too much.
 
 Differences from the source
 ---------------------------
@@ -48,6 +50,7 @@ __all__ = [
     "printed_values",
 ]
 
+_ROUNDING = 1e-9
 _BALL = 0.7**2  # mean squared length of rows over their squared bound: the planner's assumption
 
 # The t of each. Where rows have a few directions above a flat rest, 'tangent' does better than
@@ -117,8 +120,8 @@ def predicted(
         Columns and components.
     mechanism : str or sequence of str
         That of all owners, or of each: a key of `MECHANISMS`.
-    share : array-like
-        Of mu^2, which buys the bases; of all owners, or of each.
+    share : float or array-like of shape (m,)
+        Of mu^2, which buys the bases.
 
     """
     n, epsilon, delta = _owners(n, epsilon, delta)
@@ -128,8 +131,7 @@ def predicted(
         raise InvalidParameterError(f"the mechanism of each owner must be one of: {known}")
     sampling, noise = _lost(d, k)
     length = np.array([MECHANISMS[name] for name in names])
-    mu_squared = np.asarray(share) * _mu(epsilon, delta) ** 2
-    return _shares(1 / (sampling / n + noise / (n * length) ** 2 / mu_squared))
+    return _shares(1 / (sampling / n + noise / (n * length * _mu(epsilon, delta, share)) ** 2))
 
 
 def predicted_values(
@@ -144,26 +146,29 @@ def predicted_values(
     values = _decaying(k)
     sampling = _BALL**2 * (1 + float(values @ values))  # normal rows: tr(L)^2 + tr(L^2)
     noise = k * (k + 1)  # s^2 = 2/(n mu)^2 on the diagonal, half of it on k (k - 1) others
-    mu_squared = np.asarray(share) * _mu(epsilon, delta) ** 2
-    return _shares(1 / (sampling / n + noise / n**2 / mu_squared))
+    return _shares(1 / (sampling / n + noise / (n * _mu(epsilon, delta, share)) ** 2))
 
 
 def capped(weights: ArrayLike, most: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Weights of sum 1 of which none exceeds ``most``, and which ones were cut.
 
-    What is cut goes to the others in proportion, again and again until none is above. Where there
-    are too few owners for that, all count the same.
+    What is cut goes to the others in proportion, as far as the cap allows. Where there are too few
+    owners for that, all count the same.
     """
     shares = _shares(np.array(weights, dtype=np.float64))
     if not 0 < most <= 1:
         raise InvalidParameterError("the largest weight must lie between 0 and 1")
-    cut = np.zeros(shares.size, dtype=bool)
-    if most * shares.size <= 1:
+    if most * shares.size <= 1 + _ROUNDING:
         return equal(shares.size), shares > 1 / shares.size
-    while (over := ~cut & (shares > most)).any():
-        cut |= over
-        shares[cut] = most
-        shares[~cut] *= (1 - most * np.count_nonzero(cut)) / shares[~cut].sum()
+    cut = shares > most
+    full = cut.copy()
+    while full.any():
+        shares[full] = most
+        shares[~full] *= (1 - most * np.count_nonzero(full)) / shares[~full].sum()
+        over = shares > most  # lifted above it by what others lost
+        if not (over & ~full).any():
+            break
+        full |= over
     return shares, cut
 
 
@@ -192,9 +197,15 @@ def _shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
-def _mu(epsilon: NDArray[np.float64], delta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What each owner's whole budget buys."""
-    return np.array([_strength(e, p) for e, p in zip(epsilon, delta, strict=True)])
+def _mu(
+    epsilon: NDArray[np.float64], delta: NDArray[np.float64], share: ArrayLike
+) -> NDArray[np.float64]:
+    """What a share of each owner's budget buys."""
+    shares = np.broadcast_to(np.asarray(share, dtype=np.float64), epsilon.shape)
+    if not ((shares > 0) & (shares <= 1)).all():
+        raise InvalidParameterError("every owner's share must lie above 0 and be at most 1")
+    whole = [_strength(e, p) for e, p in zip(epsilon.tolist(), delta.tolist(), strict=True)]
+    return np.sqrt(shares) * whole
 
 
 @lru_cache(maxsize=4096)

@@ -25,6 +25,7 @@ from eigenveil.mechanisms.pca.deflation import Deflation
 from eigenveil.mechanisms.pca.dp_pca import DPPCA
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjector
+from eigenveil.mechanisms.pca.inside import Inside
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.oja import PrivateOja
 from eigenveil.mechanisms.pca.power import NoisyPower
@@ -72,6 +73,7 @@ __all__ = [
     "Gate",
     "GaussCov",
     "GaussianNoise",
+    "Inside",
     "LapCov",
     "LaplaceNoise",
     "LaplacePCA",

@@ -58,7 +58,8 @@ class SpikedModel:
     form : {"quantile", "printed", "federated"}
         "printed" is the formula of the source with the constant of its experiments, 4, for which
         no failure probability is known. "federated" is that of Li, Cai, Xia, Zhang 2024, Algorithm
-        1, with the constant 1, for which none is known either; rows keep the ball of "quantile".
+        1, with the constant 1, which is too small, for comparisons; rows keep the ball of
+        "quantile".
 
     """
 
@@ -92,11 +93,13 @@ class SpikedModel:
         """The model in words, for a guarantee."""
         low, high = (s + self.noise_variance for s in (self.smallest_spike, self.largest_spike))
         law = "Gaussian" if self.tail == "gaussian" else f"sub-Gaussian (proxy {self.proxy:g})"
-        failure = (
-            f"the promise fails with probability at most {self.failure:g} over such tables"
-            if self.form == "quantile"
-            else "with the source's constant, for which no failure probability is known"
-        )
+        failure = {
+            "quantile": f"the promise fails with probability at most {self.failure:g} over such "
+            "tables",
+            "printed": "with the source's constant, for which no failure probability is known",
+            "federated": "with the source's constant, which such tables exceed: for comparisons "
+            "only",
+        }[self.form]
         return (
             f"rows are independent and {law} about the centre, with variance {low:g} to {high:g} "
             f"along {self.rank} unknown directions and at most {self.noise_variance:g} across; "

@@ -1,0 +1,69 @@
+"""Inside: what it estimates, for any basis and without a centre."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import second_moment
+from eigenveil.data.projected import ProjectedSource
+from eigenveil.data.source import ArraySource
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.pca.inside import Inside
+from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.numerics.random import SimulationSource
+from eigenveil.privacy.adjacency import Adjacency
+
+REPLACE = Adjacency.REPLACE_ONE
+RNG = np.random.default_rng(8)
+D, K, N = 7, 3, 4000
+BASIS = np.linalg.qr(RNG.standard_normal((D, K)))[0]
+CENTRE = 10 * RNG.standard_normal(D)
+ROWS = CENTRE + RNG.standard_normal((N, D)) * np.arange(1, D + 1)
+
+
+def run(mu: float, rows: np.ndarray = ROWS, *, seed: int = 1, **fields: object):
+    step = Inside(mu=mu, **{"basis": BASIS, **fields})
+    gate = Gate(
+        step.cost(), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(seed)
+    )
+    released = step.run(ArraySource(rows), Clip(row_norm=9.0, centre=CENTRE), gate)
+    return released, gate
+
+
+def naive(rows: np.ndarray, centre: object = CENTRE) -> np.ndarray:
+    unit = rows - centre
+    unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
+    return BASIS.T @ (unit.T @ unit / len(unit)) @ BASIS
+
+
+def test_the_matrix_is_that_of_unit_rows_along_the_basis():
+    """Deviation of the noise: sqrt(2)/(n mu), on the diagonal; eight of them once in 10^15."""
+    released, gate = run(5.0)
+    assert released.noise_scale == pytest.approx(math.sqrt(2) / (N * 5.0), rel=1e-6)
+    np.testing.assert_allclose(released.matrix, naive(ROWS), atol=8 * released.noise_scale)
+    assert gate.rows == N
+    assert gate.exact
+
+
+def test_pairs_need_no_centre():
+    released, gate = run(1e4, ROWS + 100.0, paired=True)
+    np.testing.assert_allclose(released.matrix, naive(ROWS), atol=0.03)  # half as many rows
+    assert gate.rows == N
+    assert released.noise_scale == pytest.approx(2 * math.sqrt(2) / (N * 1e4), rel=1e-6)
+
+
+@pytest.mark.parametrize("basis", [2 * BASIS, np.ones((D, K)), np.full((D, K), 1e3)])
+def test_a_basis_that_is_none_moves_no_bound(basis):
+    """The rows are pulled in to the ball again: their squared norms add up to at most one each."""
+    clip = directions(Clip(row_norm=1.0, centre=CENTRE))
+    source = ProjectedSource(ArraySource(ROWS), clip, basis)
+    moment = second_moment(source, Clip(row_norm=1.0), REPLACE)
+    assert np.trace(moment.value.to_float()) <= N
+    assert moment.sensitivity("frobenius") <= math.sqrt(2) * (1 + 1e-6)
+
+
+def test_rows_at_the_centre_add_nothing():
+    released, _ = run(1e6, np.tile(CENTRE, (50, 1)))
+    np.testing.assert_allclose(released.matrix, np.zeros((K, K)), atol=1e-6)
