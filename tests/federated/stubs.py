@@ -64,6 +64,7 @@ class Stub:
         self.name, self.records, self.epsilon, self.angle = name, records, epsilon, angle
         self.spoil = spoil
         self.asked: list[str] = []
+        self.unit = "shares"
 
     @property
     def guarantee(self) -> dict[str, Any]:
@@ -81,6 +82,7 @@ class Stub:
         except ProtocolError as error:
             return encode(Refusal(federation="test", owner=self.name, code=error.code))
         self.asked.append(asked.kind)
+        self.unit = getattr(asked, "unit", self.unit)
         said = {"federation": "test", "owner": self.name}
         answer: Any
         if type(asked) is Invitation:
@@ -101,7 +103,7 @@ class Stub:
                 noise_scale=0.1,
                 centred=True,
                 guarantee=self.guarantee,
-                matrix=np.diag([3.0, 2.0]) * (1.0 if asked.unit == "variances" else 0.16),
+                matrix=np.diag([3.0, 2.0]) * (1.0 if self.unit == "variances" else 0.16),
                 centre=np.array([1.0, -1.0]),
             )
         spoiled = self.spoil(asked.kind, answer)

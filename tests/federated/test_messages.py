@@ -44,9 +44,9 @@ DECLARED: dict[str, Any] = {
 MESSAGES: list[Message] = [
     Invitation(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST, unit="shares"),
     Declaration(**PUBLIC, **DECLARED),
-    BasisQuestion(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST, unit="shares"),
+    BasisQuestion(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST, unit="variances"),
     BasisAnswer(**PUBLIC, owner="north", guarantee={"kind": "x"}, basis=BASIS),
-    ValuesQuestion(**PUBLIC, unit="shares", basis=BASIS),
+    ValuesQuestion(**PUBLIC, basis=BASIS),
     ValuesAnswer(
         **PUBLIC,
         owner="north",
@@ -140,7 +140,8 @@ def test_a_refusal_carries_its_code_and_nothing_else(code: Code) -> None:
         (MESSAGES[5], {"share": 1.01}, Code.OUT_OF_RANGE),
         (MESSAGES[0], {"unit": "metres"}, Code.OUT_OF_RANGE),
         (MESSAGES[3], {"guarantee": []}, Code.MALFORMED),
-        (MESSAGES[4], {"unit": "metres"}, Code.OUT_OF_RANGE),
+        (MESSAGES[2], {"unit": "gone"}, Code.MALFORMED),
+        (MESSAGES[4], {"unit": "shares"}, Code.MALFORMED),  # it was said before
         (MESSAGES[5], {"matrix": [1, 9]}, Code.SHAPE),
         (MESSAGES[5], {"noise_scale": 1e200}, Code.OUT_OF_RANGE),
         (MESSAGES[5], {"centred": 1}, Code.MALFORMED),

@@ -64,8 +64,8 @@ ASKED: dict[str, Any] = {
     "unit": "variances",
 }
 JOIN, BASIS = encode(Invitation(**ASKED)), encode(BasisQuestion(**ASKED))
-VALUES = encode(ValuesQuestion(federation="lungs", unit="variances", basis=TRUE))
-SHARES = encode(ValuesQuestion(federation="lungs", unit="shares", basis=TRUE))
+VALUES = encode(ValuesQuestion(federation="lungs", basis=TRUE))
+SHARES = encode(BasisQuestion(**{**ASKED, "unit": "shares"}))  # will be asked for
 SIMULATED = OwnerSettings(
     owner="north", federation="lungs", epsilon=4.0, delta=1e-6, random_state=5
 )
@@ -90,10 +90,10 @@ def code_of(answer: bytes) -> Code:
 
 
 def simulated(
-    question: bytes = VALUES, rows: Any = MOVED, **changes: Any
+    question: bytes = BASIS, rows: Any = MOVED, **changes: Any
 ) -> tuple[BasisAnswer, ValuesAnswer]:
     owner = Owner(replace(SIMULATED, **changes), rows)
-    return decode(owner.answer(BASIS), BasisAnswer), decode(owner.answer(question), ValuesAnswer)
+    return decode(owner.answer(question), BasisAnswer), decode(owner.answer(VALUES), ValuesAnswer)
 
 
 # What is answered.
@@ -136,7 +136,7 @@ def test_receipts_name_no_file(ledger, folder):
     assert receipt == " and ".join(numbered)
 
 
-@pytest.mark.parametrize("question", [VALUES, SHARES], ids=["variances", "shares"])
+@pytest.mark.parametrize("question", [BASIS, SHARES], ids=["variances", "shares"])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -299,11 +299,11 @@ def test_another_question_in_the_same_round_is_refused(ledger, folder):
     owner.answer(BASIS)
     other = encode(BasisQuestion(**{**ASKED, "n_components": 3}))
     assert code_of(owner.answer(other)) is Code.OTHER_QUESTION
+    assert code_of(owner.answer(SHARES)) is Code.OTHER_QUESTION  # they would cost something else
     kept = owner.answer(VALUES)
-    turned = encode(ValuesQuestion(federation="lungs", unit="variances", basis=TRUE[:, ::-1]))
+    turned = encode(ValuesQuestion(federation="lungs", basis=TRUE[:, ::-1]))
     for one in (owner, Owner(SETTINGS, ROWS, ledger, folder)):
         assert code_of(one.answer(turned)) is Code.OTHER_QUESTION
-        assert code_of(one.answer(SHARES)) is Code.OTHER_QUESTION
         assert one.answer(VALUES) == kept
     assert len(ledger.entries) == 3
 
@@ -536,7 +536,7 @@ def test_names_are_compared_where_they_are_agreed_on():
 
 def hostile(basis: np.ndarray) -> bytes:
     """The question that nobody could make with `encode`."""
-    good = ValuesQuestion(federation="lungs", unit="variances", basis=TRUE)
+    good = ValuesQuestion(federation="lungs", basis=TRUE)
     object.__setattr__(good, "basis", basis)
     return encode(good)
 
@@ -630,8 +630,15 @@ def test_too_few_rows_for_a_private_radius_is_said_before_the_charge(ledger, fol
     assert len(heard) == 1
     assert "state row_norm" in heard[0]
     decode(owner.answer(encode(Invitation(**{**ASKED, "unit": "shares"}))), Declaration)
-    decode(owner.answer(BASIS), BasisAnswer)
-    assert code_of(owner.answer(VALUES)) is Code.SETTINGS
+    assert code_of(owner.answer(BASIS)) is Code.SETTINGS
+    assert ledger.entries == ()
+    decode(owner.answer(SHARES), BasisAnswer)
+
+
+def test_rows_that_became_too_few_are_noticed_before_anything_is_charged(ledger, folder):
+    settings = replace(SETTINGS, row_norm="private")
+    decode(Owner(settings, ROWS, ledger, folder).answer(BASIS), BasisAnswer)
+    assert code_of(Owner(settings, ROWS[:20], ledger, folder).answer(VALUES)) is Code.SETTINGS
     assert len(ledger.entries) == 1
 
 

@@ -174,7 +174,7 @@ class Coordinator:
         agreed = self.agreement
         if name == "values":
             basis = aggregate(agreed, self._contributions())
-            return ValuesQuestion(federation=agreed.federation, unit=agreed.unit, basis=basis)
+            return ValuesQuestion(federation=agreed.federation, basis=basis)
         kind = Invitation if name == "join" else BasisQuestion
         return kind(
             federation=agreed.federation,

@@ -183,13 +183,18 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Invitation(Message):
-    """Coordinator: what will be asked for. It costs nothing to answer."""
+    """Coordinator: what will be asked for. It costs nothing to answer.
+
+    ``unit`` of the values: "shares" of variance of rows scaled to unit length, for which no bound
+    is needed, or "variances" in the units of the data. They cost differently, and what an answer
+    costs must not depend on an earlier one: so it is said before the first.
+    """
 
     kind: ClassVar[str] = "invitation"
     n_columns: int
     n_components: int
     columns: str  # `columns_digest`
-    unit: str  # of the values that will be asked for: see `ValuesQuestion`
+    unit: str
 
     def _check(self) -> None:
         _require(1 <= self.n_components <= self.n_columns <= _LARGEST_COUNT)
@@ -243,18 +248,12 @@ class BasisAnswer(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ValuesQuestion(Message):
-    """Coordinator: the aggregate basis; the second moment inside it, please.
-
-    ``unit``: "shares" of variance of rows scaled to unit length inside the basis, for which no
-    bound is needed, or "variances" in the units of the data.
-    """
+    """Coordinator: the aggregate basis; the second moment inside it, please."""
 
     kind: ClassVar[str] = "values-question"
-    unit: str
     basis: Array  # d x k
 
     def _check(self) -> None:
-        _require(self.unit in _UNITS)
         if self.basis.ndim != 2:
             raise ProtocolError(Code.SHAPE)
         object.__setattr__(self, "basis", orthonormal(self.basis))

@@ -14,12 +14,13 @@ largest strength with which both together, composed exactly with all searches in
 What a coordinator can do to an owner: it is not trusted. It chooses U freely, knowing the first
 answer, and the promise holds for every U: y is a function of its own record and of U, and is
 clipped at a length that is stated or privately found, or scaled to unit length, before noise of
-that size is added; the cost of the second answer does not depend on U or on the first answer. It
-can ask again, and gets the
-same bytes; it can ask something else in the same round, and gets none; it can leave the second
-question out, and only the first answer is spent. Of a failure it learns a `Code`. That of bad rows
-(``on_invalid="raise"``) depends on the records and is not protected, as in any fit; U has no
-influence on it. How long an answer takes is not protected either.
+that size is added. What the second answer costs does not depend on the first one, as composition
+needs it: the number of components and the unit are fixed by the first question. It can ask again,
+and gets the same bytes; it can ask something else in the same round, and gets none; it can leave
+the second question out, and only the first answer is spent. Of a failure it learns a `Code`. That
+of bad rows (``on_invalid="raise"``) depends on the records and is not protected, as in any fit; U
+has no influence on it. How long an answer takes is not protected either. Proof:
+docs/proofs/owner.md.
 """
 
 import hashlib
@@ -293,12 +294,17 @@ class Owner:
             mechanism=settings.mechanism,
         )
 
-    def _check_length(self, unit: str) -> None:
-        """Variances need a length of rows: one that is stated, or can be found."""
+    def _check_length(self, unit: str, left: float | None = None) -> None:
+        """Variances need a length of rows: one that is stated, or can be found with what is left.
+
+        How much that will be about, as long as nothing is spent.
+        """
         if unit == "shares" or isinstance(self.settings.row_norm, Real):
             return
-        whole = whole_strength(self.settings.budget, pure=False)
-        second = Allowance(whole * math.sqrt(1 - self.settings.share), pure=False)
+        if left is None:
+            whole = whole_strength(self.settings.budget, pure=False)
+            left = whole * math.sqrt(1 - self.settings.share)
+        second = Allowance(left, pure=False).part(1 - _SHARE_OF_SHARES)
         if too_few(second, public_rows(self._rows)):
             raise InvalidParameterError(
                 "too few rows to find their length, which variances need: state row_norm"
@@ -334,20 +340,20 @@ class Owner:
         """What is to be done, unless public numbers tell that it cannot be."""
         if isinstance(asked, BasisQuestion):
             self._check_columns(asked)
-            return partial(self._basis, asked.n_components)
+            self._check_length(asked.unit)
+            return partial(self._basis, asked.n_components, asked.unit)
         before = self._answers.find("basis")
         if before is None or "guarantee" not in before.notes:
             raise ProtocolError(Code.OTHER_QUESTION)  # this one comes second
         if asked.basis.shape != (self._rows.n_columns, before.notes["n_components"]):
             raise ProtocolError(Code.SHAPE)
-        self._check_length(asked.unit)
-        return partial(self._values, asked, before.notes)
+        return partial(self._values, asked.basis, before.notes)
 
     def _entries(self) -> int | None:
         """How many charges the ledger holds; others may add to them."""
         return None if self._ledger is None else len(self._ledger.entries)
 
-    def _basis(self, n_components: int) -> Answer:
+    def _basis(self, n_components: int, unit: str) -> Answer:
         settings = self.settings
         first = _first_budget(settings.budget, settings.share)
         pca = _Basis(
@@ -384,17 +390,19 @@ class Owner:
             "centre": centre,
             "centred": pca.plan_.centring != "paired",
             "n_components": n_components,
+            "unit": unit,
         }
 
-    def _values(self, asked: ValuesQuestion, notes: Mapping[str, Any]) -> Answer:
+    def _values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
         settings, first = self.settings, guarantee_from_dict(notes["guarantee"])
         left = strength(settings.budget, lambda mu: compose(first.cost, Gaussian(mu)), Inside.name)
-        if asked.unit == "shares":
-            found, promise = self._shares(asked.basis, left, first, notes)
+        self._check_length(notes["unit"], left)  # before shares are paid for
+        if notes["unit"] == "shares":
+            found, promise = self._shares(basis, left, first, notes)
         else:
             (mu,) = split(left, (_SHARE_OF_SHARES,))
-            whole, promise = self._shares(asked.basis, mu, first, notes)
-            found, promise = self._variances(asked.basis, promise, notes)
+            whole, promise = self._shares(basis, mu, first, notes)
+            found, promise = self._variances(basis, promise, notes)
             found = replace(found, share=whole.share)
         answer = ValuesAnswer(
             federation=settings.federation,
