@@ -9,15 +9,18 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated.agreement import Agreement, Limits
 from eigenveil.federated.owner import OwnerSettings
 
-__all__ = ["ClientConfiguration", "ServerConfiguration", "read_client", "read_server"]
+__all__ = ["JOURNAL", "ClientConfiguration", "ServerConfiguration", "read_client", "read_server"]
 
+JOURNAL = "journal.sqlite"  # in the server's folder
 _PATIENCE = 600.0  # s
+
+Built = TypeVar("Built")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,7 @@ class ServerConfiguration:
     @property
     def journal(self) -> Path:
         """The file in the folder."""
-        return self.folder / "journal.sqlite"
+        return self.folder / JOURNAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,7 +358,7 @@ def _values(
     return values
 
 
-def _built(path: Path, build: Callable[[], Any]) -> Any:
+def _built(path: Path, build: Callable[[], Built]) -> Built:
     """What the values stand for, or what is impossible about them."""
     try:
         return build()

@@ -1,0 +1,116 @@
+"""``eigenveil federate server``: everything is checked before anybody is asked anything."""
+
+import shlex
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from eigenveil.cli.federate_status import line
+from eigenveil.cli.releasing import require_place, tell
+from eigenveil.cli.summary import owners
+from eigenveil.estimators.stream import locked
+from eigenveil.exceptions import BusyError, InvalidParameterError
+from eigenveil.federated.configuration import ServerConfiguration
+from eigenveil.federated.coordinator import Coordinator
+from eigenveil.federated.journal import Event, Happening, Journal
+from eigenveil.federated.messages import Code
+from eigenveil.release import Release
+
+__all__ = ["run"]
+
+
+def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
+    """Ask everybody, save the release and say what happened."""
+    from eigenveil.federated.flower.server import superlink
+
+    with _folder(chosen.folder), Journal(chosen.journal) as journal:
+        before = journal.events
+        if released := [event for event in before if event.happening is Happening.RELEASED]:
+            click.echo(
+                f"released already, with fingerprint {released[-1].data.decode()}: nothing is asked "
+                "twice; for another release change name, folder and output",
+                err=True,
+            )
+            return
+        require_place(chosen.output)
+        coordinator = Coordinator(chosen.agreement, journal, tell=_told)
+        if before:
+            click.echo(f"going on after: {line(before[-1])}", err=True)
+        if insecure:
+            click.echo(
+                "insecure: no encryption, and owners are who they say they are; this machine only",
+                err=True,
+            )
+        with (
+            _stoppable(chosen.folder),
+            superlink(
+                chosen.address,
+                chosen.keys,
+                certificate=chosen.certificate,
+                private_key=chosen.private_key,
+                insecure=insecure,
+            ) as transport,
+        ):
+            click.echo(f"listening on {transport.address}", err=True)
+            release = coordinator.run(transport)
+            release.save(chosen.output)
+            coordinator.released(Release.fingerprint(chosen.output))
+            tell(release, chosen.output, None, None, as_json=as_json, details=_details(release))
+            transport.dismiss()
+
+
+def _told(event: Event) -> None:
+    click.echo(f"{datetime.now():%H:%M:%S}  {line(event)}", err=True)
+
+
+def _details(release: Release) -> Sequence[str]:
+    """Who made it, whose weight was cut, and who is missing."""
+    about = release.settings["federation"]
+    lines = owners(release)
+    if about["cut"]:
+        lines.append(
+            f"cut          {', '.join(about['cut'])} to a weight of {about['largest_weight']:g}, "
+            "the most that was agreed on"
+        )
+    for each in about["left_out"]:
+        code = Code(each["code"])
+        lines.append(
+            f"left out     {each['owner']} of {each['round']}: {code.explanation} ({code})"
+        )
+    return lines
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """The folder of a journal, for one server at a time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise InvalidParameterError(
+            f"cannot make the folder {folder}: choose a writable place"
+        ) from None
+    with locked(folder / "journal"):
+        yield
+
+
+@contextmanager
+def _stoppable(folder: Path) -> Iterator[None]:
+    """An interrupt, or a request to end, says how to go on."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"what was answered is in {shlex.quote(str(folder))}; start the server again to go on"
+        ) from None
+    finally:
+        signal.signal(signal.SIGTERM, former)
