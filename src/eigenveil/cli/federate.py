@@ -22,15 +22,21 @@ _FOLDER = click.option(
 )
 
 
+class _Mistake(click.ClickException):
+    """An error that is in its last words already."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]
+
+
 @contextmanager
 def _configured() -> Iterator[None]:
     """Mistakes in the words of a configuration file."""
     try:
         yield
     except EigenveilError as error:
-        stop = click.ClickException(in_keys(str(error)))
-        stop.exit_code = error.exit_code
-        raise stop from None
+        raise _Mistake(in_keys(str(error)), error.exit_code) from None
 
 
 @click.group("federate")

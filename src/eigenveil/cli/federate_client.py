@@ -4,6 +4,7 @@ What is printed is for the owner's eyes. The server gets answers and codes.
 """
 
 import json
+from collections.abc import Sequence
 
 import click
 
@@ -23,15 +24,16 @@ from eigenveil.federated.messages import (
     decode,
 )
 from eigenveil.federated.owner import Owner
-from eigenveil.privacy.accounting import native
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.accounting import compose, epsilon_of
+from eigenveil.privacy.ledger import Entry, Ledger
 
 __all__ = ["run"]
 
+_MARGIN = "\n" + " " * 13
 _QUESTIONS = {
     Invitation.kind: "who takes part",
-    BasisQuestion.kind: "directions",
-    ValuesQuestion.kind: "variances along the common directions",
+    BasisQuestion.kind: "for directions",
+    ValuesQuestion.kind: "for variances along the common directions",
 }
 
 
@@ -45,22 +47,27 @@ class _Told:
         before = len(self._ledger.entries)
         answer = self._owner.answer(question)
         spent = self._ledger.entries[before:]
-        cost = ", ".join(f"{native(entry.cost)} for {entry.label}" for entry in spent)
         try:
             sent = decode(answer, Declaration, BasisAnswer, ValuesAnswer)
         except ProtocolError as refused:
             outcome = f"refused ({refused.code})"
         else:
             outcome = _outcome(sent, bool(spent))
-        charged = f"charged {cost}" if spent else "nothing charged"
+        charged = self._charge(spent) if spent else "nothing charged"
         click.echo(f"asked {_asked(question)}: {outcome}; {charged}", err=True)
         return answer
+
+    def _charge(self, spent: Sequence[Entry]) -> str:
+        """What was charged just now, at the owner's delta, and in all."""
+        delta = self._owner.settings.delta
+        epsilon = epsilon_of(compose(*(entry.cost for entry in spent)), delta)
+        return f"charged epsilon = {epsilon:.3g} at delta = {delta:g}; {self._ledger.summary()}"
 
 
 def _asked(question: bytes) -> str:
     try:
         kinds = (Invitation, BasisQuestion, ValuesQuestion)
-        return f"for {_QUESTIONS[decode(question, *kinds).kind]}"  # type: ignore[type-var]
+        return _QUESTIONS[decode(question, *kinds).kind]
     except ProtocolError:
         return "something unreadable"
 
@@ -104,9 +111,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
     _close(chosen, owner, ledger, as_json=as_json)
 
 
-def _close(
-    chosen: ClientConfiguration, owner: Owner, ledger: Ledger, *, as_json: bool
-) -> None:
+def _close(chosen: ClientConfiguration, owner: Owner, ledger: Ledger, *, as_json: bool) -> None:
     """What the owner has promised, and what its ledger has left."""
     promise = owner.guarantee
     if as_json:
@@ -122,5 +127,7 @@ def _close(
     if promise is None:
         click.echo("answered     nothing, and nothing was spent")
     else:
-        click.echo("\n             ".join(("guarantee    " + promise.lines()[0], *promise.lines()[1:])))
+        click.echo(
+            "\n             ".join(("guarantee    " + promise.lines()[0], *promise.lines()[1:]))
+        )
     click.echo(f"ledger       {ledger.summary()}; left for another: {notion} = {amount:g}")

@@ -1,20 +1,19 @@
 """``eigenveil federate server``: everything is checked before anybody is asked anything."""
 
 import shlex
-import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from eigenveil.cli.federate_status import line
 from eigenveil.cli.releasing import require_place, tell
+from eigenveil.cli.stopping import stoppable
 from eigenveil.cli.summary import owners
 from eigenveil.estimators.stream import locked
-from eigenveil.exceptions import BusyError, InvalidParameterError
+from eigenveil.exceptions import BusyError, InvalidParameterError, StateError
 from eigenveil.federated.configuration import ServerConfiguration
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Event, Happening, Journal
@@ -32,8 +31,8 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
         before = journal.events
         if released := [event for event in before if event.happening is Happening.RELEASED]:
             click.echo(
-                f"released already, with fingerprint {released[-1].data.decode()}: nothing is asked "
-                "twice; for another release change name, folder and output",
+                f"released already, fingerprint {released[-1].data.decode()}: nothing is asked; "
+                "for another release change name, folder and output",
                 err=True,
             )
             return
@@ -46,8 +45,9 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
                 "insecure: no encryption, and owners are who they say they are; this machine only",
                 err=True,
             )
+        kept = f"what was answered is in {shlex.quote(str(chosen.folder))}"
         with (
-            _stoppable(chosen.folder),
+            stoppable(f"{kept}; start the server again to go on"),
             superlink(
                 chosen.address,
                 chosen.keys,
@@ -94,23 +94,10 @@ def _folder(folder: Path) -> Iterator[None]:
         raise InvalidParameterError(
             f"cannot make the folder {folder}: choose a writable place"
         ) from None
-    with locked(folder / "journal"):
-        yield
-
-
-@contextmanager
-def _stoppable(folder: Path) -> Iterator[None]:
-    """An interrupt, or a request to end, says how to go on."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    former = signal.signal(signal.SIGTERM, stop)
     try:
+        lock = ExitStack()
+        lock.enter_context(locked(folder / "journal"))
+    except BusyError:
+        raise StateError(f"another server uses {folder}: wait for it, or stop it first") from None
+    with lock:
         yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"what was answered is in {shlex.quote(str(folder))}; start the server again to go on"
-        ) from None
-    finally:
-        signal.signal(signal.SIGTERM, former)

@@ -108,7 +108,9 @@ def tell(place: Path, *, as_json: bool) -> None:
         click.echo(f"  {name:<{wide}}  {told}")
     for other in state["strangers"]:
         name = printable(other["name"])
-        click.echo(f"  {name}  no owner, sent away at {other['at']}: {other['left_out'].explanation}")
+        click.echo(
+            f"  {name}  no owner, sent away at {other['at']}: {other['left_out'].explanation}"
+        )
     if state["fingerprint"]:
         click.echo(f"fingerprint  {state['fingerprint']}")
 

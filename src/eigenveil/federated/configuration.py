@@ -146,9 +146,7 @@ _SCALE = _Key(
     lambda value: _number(value) if _numbers(value) is None else _numbers(value),
 )
 _BOUNDS = _Key("[low, high], or a table such as { age = [0, 120], height = [40, 250] }", _ranges)
-_NORM = _Key(
-    'a number or "private"', lambda value: value if value == "private" else _number(value)
-)
+_NORM = _Key('a number or "private"', lambda value: value if value == "private" else _number(value))
 
 
 def _needed(key: _Key) -> _Key:
@@ -329,9 +327,7 @@ def _tables(path: Path, owners: Any) -> dict[str, dict[str, Any]]:
             raise InvalidParameterError(
                 f"{path.name} holds {name!r} in [owners]: add a section [owners.NAME] for each"
             )
-    return {
-        name: _values(path, f"owners.{name}", owner, _OWNER) for name, owner in owners.items()
-    }
+    return {name: _values(path, f"owners.{name}", owner, _OWNER) for name, owner in owners.items()}
 
 
 def _values(
