@@ -33,7 +33,7 @@ _MARGIN = "\n" + " " * 13
 _QUESTIONS = {
     Invitation.kind: "who takes part",
     BasisQuestion.kind: "for directions",
-    ValuesQuestion.kind: "for variances along the common directions",
+    ValuesQuestion.kind: "for values inside the common directions",
 }
 
 

@@ -214,7 +214,7 @@ def _compare(release: Release, parts: dict[str, NDArray[np.float64]], place: Pat
         owner, ledger = owners[name], Ledger(place / name / "ledger")
         weights = f"{owner.basis_weight:.2f}, {owner.values_weight:.2f}"
         click.echo(f"{name:<8}{owner.n_rows:>8,}  {weights:<12}{ledger.summary()}")
-    click.echo("(weights: in the common directions, in the variances along them)")
+    click.echo("(weights: in the common directions, in the values inside them)")
     click.echo("\nNot private, for the demo only: compared with the exact answer from all records")
     truth = np.cov(np.concatenate(list(parts.values())).T, bias=True)
     exact = np.linalg.eigh(truth)[1][:, : -_K - 1 : -1].T
@@ -228,7 +228,8 @@ def _compare(release: Release, parts: dict[str, NDArray[np.float64]], place: Pat
         mark = "  (the best single owner)" * (name == best)
         click.echo(f"{name:<22}{far[name]:>22.2f}  {share:>17.1%}{mark}")
     chance = _K / len(truth) * float(np.trace(truth)) / float(np.trace(exact @ truth @ exact.T))
-    click.echo(f"{'directions by chance':<22}{np.sqrt(2 * _K):>21.2f}  {chance:>17.1%}")
+    apart = np.sqrt(2 * _K * (1 - _K / len(truth)))
+    click.echo(f"{'directions by chance':<22}{apart:>22.2f}  {chance:>17.1%}")
 
 
 def _alone(part: _Part, rows: NDArray[np.float64]) -> NDArray[np.float64]:

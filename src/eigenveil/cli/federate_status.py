@@ -17,7 +17,7 @@ __all__ = ["line", "standing", "tell"]
 _ROUNDS = {
     "join": "who takes part",
     "basis": "for directions",
-    "values": "for variances along the common directions",
+    "values": "for values inside the common directions",
 }
 
 

@@ -161,6 +161,7 @@ _SERVER: dict[str, dict[str, _Key]] = {
         "components": _needed(_WHOLE),
         "scale": _SCALE,
         "kind": _TEXT,
+        "values": _TEXT,
         "quorum": _WHOLE,
         "weights": _TEXT,
         "most_weight": _NUMBER,
