@@ -37,7 +37,6 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
             )
             return
         require_place(chosen.output)
-        coordinator = Coordinator(chosen.agreement, journal, tell=_told)
         if before:
             click.echo(f"going on after: {line(before[-1])}", err=True)
         if insecure:
@@ -57,6 +56,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
             ) as transport,
         ):
             click.echo(f"listening on {transport.address}", err=True)
+            coordinator = Coordinator(chosen.agreement, journal, tell=_told)
             release = coordinator.run(transport)
             release.save(chosen.output)
             coordinator.released(Release.fingerprint(chosen.output))
