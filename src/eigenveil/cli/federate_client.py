@@ -25,6 +25,7 @@ from eigenveil.federated.messages import (
 )
 from eigenveil.federated.owner import Owner
 from eigenveil.privacy.accounting import compose, epsilon_of
+from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
 from eigenveil.privacy.ledger import Entry, Ledger
 
 __all__ = ["run"]
@@ -42,6 +43,7 @@ class _Told:
 
     def __init__(self, owner: Owner, ledger: Ledger) -> None:
         self._owner, self._ledger = owner, ledger
+        self.promise: Guarantee | None = None  # of what was sent; the newest covers all
 
     def answer(self, question: bytes) -> bytes:
         before = len(self._ledger.entries)
@@ -53,6 +55,8 @@ class _Told:
             outcome = f"refused ({refused.code})"
         else:
             outcome = _outcome(sent, bool(spent))
+            if isinstance(sent, (BasisAnswer, ValuesAnswer)):
+                self.promise = guarantee_from_dict(dict(sent.guarantee))
         charged = self._charge(spent) if spent else "nothing charged"
         click.echo(f"asked {_asked(question)}: {outcome}; {charged}", err=True)
         return answer
@@ -94,9 +98,10 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
             "insecure: no encryption, and nobody's identity is checked; this machine only", err=True
         )
     click.echo(f"{settings.owner}: waiting for questions of {chosen.server}", err=True)
+    told = _Told(owner, ledger)
     try:
         serve(
-            _Told(owner, ledger),
+            told,
             chosen.server,
             root_certificate=chosen.certificate,
             key=chosen.key,
@@ -108,12 +113,13 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
             f"the ledger has {ledger.summary()}; started again, nothing that was answered is spent "
             "twice"
         ) from None
-    _close(chosen, owner, ledger, as_json=as_json)
+    _close(chosen, told.promise, ledger, as_json=as_json)
 
 
-def _close(chosen: ClientConfiguration, owner: Owner, ledger: Ledger, *, as_json: bool) -> None:
+def _close(
+    chosen: ClientConfiguration, promise: Guarantee | None, ledger: Ledger, *, as_json: bool
+) -> None:
     """What the owner has promised, and what its ledger has left."""
-    promise = owner.guarantee
     if as_json:
         document = {
             "owner": chosen.settings.owner,
@@ -125,7 +131,7 @@ def _close(chosen: ClientConfiguration, owner: Owner, ledger: Ledger, *, as_json
         return
     notion, amount = left(ledger)
     if promise is None:
-        click.echo("answered     nothing, and nothing was spent")
+        click.echo("answered     nothing in this run")
     else:
         click.echo(
             "\n             ".join(("guarantee    " + promise.lines()[0], *promise.lines()[1:]))

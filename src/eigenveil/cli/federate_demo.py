@@ -40,7 +40,7 @@ class _Part(NamedTuple):
     epsilon: float
 
 
-_PARTS = (_Part("north", 0.6, 1.0), _Part("east", 0.3, 2.0), _Part("south", 0.1, 4.0))
+_PARTS = (_Part("north", 0.6, 1.5), _Part("east", 0.3, 3.0), _Part("south", 0.1, 6.0))
 
 _SERVER_FILE = """\
 [federation]
