@@ -2,9 +2,12 @@
 
 import json
 import os
+import re
+import shlex
 import stat
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +15,13 @@ import pytest
 from eigenveil import Ledger, Release
 from eigenveil.cli.stopping import stoppable
 from eigenveil.estimators.stream import locked
-from eigenveil.federated.configuration import JOURNAL
+from eigenveil.federated.configuration import JOURNAL, read_client, read_server
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Journal
-from eigenveil.federated.messages import BasisQuestion, Invitation, columns_digest, encode
+from eigenveil.federated.messages import BasisQuestion, Code, Invitation, columns_digest, encode
 from eigenveil.federated.simulation import InProcess
 from tests.cli.conftest import fails, invoke
+from tests.cli.test_documents import examples, pattern
 from tests.federated.stubs import NAMES, D, K, Stub, agreement
 
 SERVER = f"""\
@@ -325,3 +329,37 @@ def test_help(words):
     result = invoke("federate", *words, "--help")
     assert result.exit_code == 0
     assert "Usage: " in result.stdout
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "federation.md").read_text("utf-8")
+
+
+def test_the_files_of_the_guide_are_read(tmp_path):
+    server, client = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (tmp_path / "server.toml").write_text(server)
+    (tmp_path / "client.toml").write_text(client)
+    agreed = read_server(tmp_path / "server.toml").agreement
+    settings = read_client(tmp_path / "client.toml").settings
+    assert settings.federation == agreed.federation
+    assert settings.owner in agreed.owners
+    assert settings.columns == agreed.columns
+    assert settings.scale == agreed.scale
+
+
+def test_the_commands_of_the_guide_run(tmp_path, monkeypatch):
+    pytest.importorskip("flwr")
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for command, shown in examples(PAGE):
+        program, *words = shlex.split(command)
+        if program == "eigenveil" and words[:2] != ["federate", "demo"]:
+            result = invoke(*words)
+            assert result.exit_code == 0, result.output
+            assert re.fullmatch(pattern(shown), result.output)
+            ran += 1
+    assert ran == 3
+
+
+def test_the_guide_explains_every_code():
+    for code in Code:
+        assert f"| `{code}` | {code.explanation} |" in PAGE
