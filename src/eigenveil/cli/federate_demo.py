@@ -21,9 +21,14 @@ from typing import IO, NamedTuple
 import click
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 from eigenveil.cli.stopping import stoppable
+from eigenveil.estimators import PrivatePCA
 from eigenveil.exceptions import EigenveilError
+from eigenveil.federated.flower.keys import make_certificate, make_node_key
+from eigenveil.numerics.metrics import captured_variance, subspace_distance
+from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release
 from eigenveil.release.storage import require_new
 
@@ -88,8 +93,6 @@ patience = 60
 
 def run(folder: Path | None) -> None:
     """Deal, ask, compare."""
-    from sklearn.datasets import load_digits
-
     started = time.monotonic()
     with stoppable("all processes of the demo were ended"), ExitStack() as stack:
         if folder is None:
@@ -126,9 +129,6 @@ def _dealt(table: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
 
 def _prepare(place: Path, parts: dict[str, NDArray[np.float64]]) -> None:
     """What the four of them would have prepared by themselves."""
-    from eigenveil.federated.flower.keys import make_certificate, make_node_key
-    from eigenveil.privacy.ledger import Ledger
-
     make_certificate(place / "server", ["127.0.0.1"])
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -205,9 +205,6 @@ def _show(name: str, lines: IO[str]) -> None:
 
 def _compare(release: Release, parts: dict[str, NDArray[np.float64]], place: Path) -> None:
     """Who spent what, and how good the result is."""
-    from eigenveil.numerics.metrics import captured_variance, subspace_distance
-    from eigenveil.privacy.ledger import Ledger
-
     owners = {owner.name: owner for owner in release.owners}
     click.echo(f"\n{'owner':<8}{'records':>8}  {'weights':<12}ledger afterwards")
     for name in (part.name for part in _PARTS if part.name in owners):
@@ -234,7 +231,5 @@ def _compare(release: Release, parts: dict[str, NDArray[np.float64]], place: Pat
 
 def _alone(part: _Part, rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """What an owner would release by itself, with its whole budget for directions."""
-    from eigenveil.estimators import PrivatePCA
-
     pca = PrivatePCA(_K, epsilon=part.epsilon, delta=_DELTA, mechanism="spherical", bounds=_BOUNDS)
     return np.asarray(pca.fit(rows).components_)
