@@ -199,6 +199,7 @@ TERMS = {
     "n_columns": 3,
     "n_components": 1,
     "columns": columns_digest(["a", "b", "c"]),
+    "unit": "shares",
 }
 
 

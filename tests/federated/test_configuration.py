@@ -174,7 +174,7 @@ MISTAKES = [
     (read_server, "[owners.west]", '[owners."a b"]', "owner must be a name"),
     (read_server, 'output = "release"', 'output = "journal"', "choose another"),
     (read_client, "epsilon = 1", "epsilon = 0", "epsilon"),
-    (read_client, "share = 0.7", "share = 1.5", "share must lie above 0"),
+    (read_client, "share = 0.7", "share = 1.5", "share must lie"),
     (read_client, 'mechanism = "tangent"', 'mechanism = "spiked"', "mechanism of an owner"),
     (read_client, "patience = 30", "patience = 0", "patience must be"),
     # Not TOML.

@@ -84,7 +84,6 @@ epsilon = {epsilon}
 delta = {delta}
 share = 0.8 # of the budget for directions: two variances need little
 bounds = [0, 16] # of pixels
-row_norm = 40 # a guess at how far digits lie from their centre; farther ones are drawn in
 ledger = "ledger"
 folder = "answers"
 patience = 60
