@@ -24,9 +24,9 @@ MISSING = [
 ]
 
 
-def examples():
+def examples(page=PAGE):
     """Each command of the page, and the lines shown below it."""
-    for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, shown = example.partition("\n")
             yield command, shown

@@ -249,6 +249,28 @@ def test_an_owner_that_comes_back_under_another_node_is_asked_there() -> None:
     assert set(weights(release)) == set(NAMES)
 
 
+def test_an_answer_from_where_an_owner_was_before_is_not_needed() -> None:
+    transport = wire(keys=False)
+    replies, held = transport.replies, []
+
+    def appear(kind: str, answer: Any) -> Any:
+        if kind == "basis-question":
+            transport.owners["n-new"] = Stub("west")
+        return answer
+
+    def late() -> Any:  # from the old node, once the new one has joined
+        arrived = [*replies(), *held]
+        moved = "n-new" in transport.owners
+        held[:] = [each for each in arrived if moved and each[0] == "n-west" and each not in held]
+        return [each for each in arrived if each not in held]
+
+    transport.owners["n-west"].spoil = appear
+    transport.replies = late  # type: ignore[method-assign]
+    release = run(transport)
+    assert set(weights(release)) == set(NAMES)
+    assert release.settings["federation"]["left_out"] == []
+
+
 @pytest.mark.parametrize("crash", ["basis-question", "values-question"])
 @pytest.mark.parametrize("keys", [True, False])
 def test_a_coordinator_that_crashed_goes_on(tmp_path: Path, crash: str, keys: bool) -> None:

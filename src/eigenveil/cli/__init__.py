@@ -22,6 +22,7 @@ _COMMANDS = {
     "fit": "Release principal components of a table.",
     "covariance": "Release the covariance matrix of a table.",
     "stream": "Release components of rows that arrive over days, under one budget.",
+    "federate": "Release components of tables that several owners keep to themselves.",
     "transform": "Scores of rows under a release of components.",
     "report": "A page for people, and figures, from a release folder.",
     "inspect": "What a release folder holds and promises.",

@@ -3,7 +3,7 @@
 import json
 import shlex
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,13 @@ def _spent(account: Ledger, before: int) -> str | None:
 
 
 def tell(
-    released: Release, folder: Path, account: Ledger | None, sign: Path | None, *, as_json: bool
+    released: Release,
+    folder: Path,
+    account: Ledger | None,
+    sign: Path | None,
+    *,
+    as_json: bool,
+    details: Sequence[str] = (),
 ) -> None:
     """What was released, where it lies, and what to do next."""
     facts = Release.inspect(folder)
@@ -127,7 +133,8 @@ def tell(
         click.echo(json.dumps(document, indent=2))
         return
     click.echo(f"released     {headline(released)}")
-    click.echo(promise(released))
+    for line in (promise(released), *details):
+        click.echo(line)
     click.echo(f"folder       {folder}")
     click.echo(f"fingerprint  {facts['fingerprint']}")
     if sign is not None:

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["in_options"]
+__all__ = ["in_keys", "in_options"]
 
 _OPTIONS = "adjacency|centring|mechanism|on_invalid|on_missing|row_norm|scale"
 _WORDS = (
@@ -33,3 +33,12 @@ def in_options(message: str) -> str:
     for pattern, words in _WORDS:
         message = re.sub(pattern, words, message)
     return re.sub(r"--[a-z]+(?:_[a-z]+)+", lambda found: found[0].replace("_", "-"), message)
+
+
+def in_keys(message: str) -> str:
+    """The same for a configuration file, whose keys are called as the library calls them."""
+    message = re.sub(r"--(columns|unit)\b", r"\1", message)
+    for pattern, words in _WORDS:
+        if "Ledger" in pattern:
+            message = re.sub(pattern, words, message)
+    return re.sub(r" with -o\b", " as output", message)

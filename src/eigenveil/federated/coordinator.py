@@ -216,6 +216,8 @@ class Coordinator:
         if name is None or (name != "join" and reply in told):
             return  # nobody asked, or an earlier question was asked twice
         del self._pending[node]
+        if name != "join" and owner is None:
+            return  # its owner has come back as another node, and was asked there
         try:
             if isinstance(reply, Code):
                 raise ProtocolError(reply)
@@ -224,7 +226,7 @@ class Coordinator:
                 return
             if name != current:
                 raise ProtocolError(Code.LATE)
-            assert owner is not None  # only owners with a place are asked
+            assert owner is not None  # as above
             self._check(name, owner, reply)
             self._note(Event(happening=Happening.ANSWERED, round=name, owner=owner, data=reply))
         except ProtocolError as error:

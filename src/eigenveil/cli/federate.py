@@ -1,0 +1,142 @@
+"""``eigenveil federate server|client|status|keys|demo``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from eigenveil.cli.options import JSON, PATH
+from eigenveil.cli.wording import in_keys
+from eigenveil.exceptions import EigenveilError
+
+__all__ = ["command"]
+
+_INSECURE = click.option(
+    "--insecure",
+    is_flag=True,
+    help="Without encryption and keys: on this machine alone, to try things out.",
+)
+_FOLDER = click.option(
+    "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="Where the files go."
+)
+
+
+class _Mistake(click.ClickException):
+    """An error that is in its last words already."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]
+
+
+@contextmanager
+def _configured() -> Iterator[None]:
+    """Mistakes in the words of a configuration file."""
+    try:
+        yield
+    except EigenveilError as error:
+        raise _Mistake(in_keys(str(error)), error.exit_code) from None
+
+
+@click.group("federate")
+def command() -> None:
+    """Release components of tables that several owners keep to themselves."""
+
+
+@command.command("server")
+@click.argument("config", type=PATH, metavar="CONFIG.toml")
+@_INSECURE
+@JSON
+def _server(config: Path, insecure: bool, as_json: bool) -> None:
+    """Ask the owners that CONFIG.toml names, and save what their answers make.
+
+    Whatever stops it, started again it goes on: owners send what they have answered.
+    """
+    with _configured():
+        from eigenveil.cli.federate_server import run
+        from eigenveil.federated.configuration import read_server
+
+        run(read_server(config, insecure=insecure), insecure=insecure, as_json=as_json)
+
+
+@command.command("client")
+@click.argument("config", type=PATH, metavar="CONFIG.toml")
+@_INSECURE
+@JSON
+def _client(config: Path, insecure: bool, as_json: bool) -> None:
+    """Answer for the owner of CONFIG.toml until the server has no more questions.
+
+    Two answers cost budget, each once: asked again, the same one is sent.
+    """
+    with _configured():
+        from eigenveil.cli.federate_client import run
+        from eigenveil.federated.configuration import read_client
+
+        run(read_client(config, insecure=insecure), insecure=insecure, as_json=as_json)
+
+
+@command.command("status")
+@click.argument("place", type=PATH, metavar="FOLDER|CONFIG.toml")
+@JSON
+def _status(place: Path, as_json: bool) -> None:
+    """How far a server is: its folder, or its configuration file."""
+    with _configured():
+        from eigenveil.cli.federate_status import tell
+
+        tell(place, as_json=as_json)
+
+
+@command.group("keys")
+def _keys() -> None:
+    """Make the server's certificate and the owners' keys."""
+
+
+@_keys.command("server")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    help="A name or address that owners reach the server by; as often as there are.",
+)
+@_FOLDER
+def _keys_server(hosts: tuple[str, ...], output: Path) -> None:
+    """Make a certificate for a server: server.key stays there, every owner gets authority.pem."""
+    from eigenveil.federated.flower.keys import make_certificate
+
+    authority, certificate, key = make_certificate(output, hosts)
+    click.echo(f"for every owner            {authority}")
+    click.echo(f"for the server             {certificate}")
+    click.echo(f"for the server, PRIVATE    {key}")
+    click.echo(
+        f'next: certificate = "{certificate.name}" and private_key = "{key.name}" in [server]',
+        err=True,
+    )
+
+
+@_keys.command("owner")
+@click.argument("name")
+@_FOLDER
+def _keys_owner(name: str, output: Path) -> None:
+    """Make a key for the owner NAME: NAME.key stays with it, the server gets NAME.key.pub."""
+    from eigenveil.federated.flower.keys import make_node_key
+    from eigenveil.federated.messages import check_name
+
+    key = output / f"{check_name('NAME', name)}.key"
+    make_node_key(key)
+    click.echo(f"for the server             {key}.pub")
+    click.echo(f"for the owner, PRIVATE     {key}")
+    click.echo(f'next: key = "{key.name}.pub" in the server\'s [owners.{name}]', err=True)
+
+
+@command.command("demo")
+@click.option(
+    "--folder", type=PATH, metavar="FOLDER", help="A new folder to keep everything; else none is."
+)
+def _demo(folder: Path | None) -> None:
+    """Run a server and three owners on this machine, over real connections."""
+    from eigenveil.cli.federate_demo import run
+
+    run(folder)

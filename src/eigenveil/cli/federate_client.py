@@ -1,0 +1,139 @@
+"""``eigenveil federate client``: one line for every question, with what it cost.
+
+What is printed is for the owner's eyes. The server gets answers and codes.
+"""
+
+import json
+from collections.abc import Sequence
+
+import click
+
+from eigenveil.cli.balance import balance, left
+from eigenveil.cli.options import beware
+from eigenveil.cli.rows import open_table
+from eigenveil.federated.configuration import ClientConfiguration
+from eigenveil.federated.messages import (
+    BasisAnswer,
+    BasisQuestion,
+    Declaration,
+    Invitation,
+    Message,
+    ProtocolError,
+    ValuesAnswer,
+    ValuesQuestion,
+    decode,
+)
+from eigenveil.federated.owner import Owner
+from eigenveil.privacy.accounting import compose, epsilon_of
+from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
+from eigenveil.privacy.ledger import Entry, Ledger
+
+__all__ = ["run"]
+
+_MARGIN = "\n" + " " * 13
+_QUESTIONS = {
+    Invitation.kind: "who takes part",
+    BasisQuestion.kind: "for directions",
+    ValuesQuestion.kind: "for values inside the common directions",
+}
+
+
+class _Told:
+    """An owner whose terminal says what it was asked and what that cost."""
+
+    def __init__(self, owner: Owner, ledger: Ledger) -> None:
+        self._owner, self._ledger = owner, ledger
+        self.promise: Guarantee | None = None  # of what was sent; the newest covers all
+
+    def answer(self, question: bytes) -> bytes:
+        before = len(self._ledger.entries)
+        answer = self._owner.answer(question)
+        spent = self._ledger.entries[before:]
+        try:
+            sent = decode(answer, Declaration, BasisAnswer, ValuesAnswer)
+        except ProtocolError as refused:
+            outcome = f"refused ({refused.code})"
+        else:
+            outcome = _outcome(sent, bool(spent))
+            if isinstance(sent, (BasisAnswer, ValuesAnswer)):
+                self.promise = guarantee_from_dict(dict(sent.guarantee))
+        charged = self._charge(spent) if spent else "nothing charged"
+        click.echo(f"asked {_asked(question)}: {outcome}; {charged}", err=True)
+        return answer
+
+    def _charge(self, spent: Sequence[Entry]) -> str:
+        """What was charged just now, at the owner's delta, and in all."""
+        delta = self._owner.settings.delta
+        epsilon = epsilon_of(compose(*(entry.cost for entry in spent)), delta)
+        return f"charged epsilon = {epsilon:.3g} at delta = {delta:g}; {self._ledger.summary()}"
+
+
+def _asked(question: bytes) -> str:
+    try:
+        kinds = (Invitation, BasisQuestion, ValuesQuestion)
+        return _QUESTIONS[decode(question, *kinds).kind]
+    except ProtocolError:
+        return "something unreadable"
+
+
+def _outcome(sent: Message, paid: bool) -> str:
+    if isinstance(sent, Declaration):
+        return f"declared {sent.n_records:,} records, epsilon = {sent.epsilon:g}"
+    return "answered" if paid else "sent the stored answer again"
+
+
+def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
+    """Answer until the server says that it is done, and say what was spent."""
+    from eigenveil.federated.flower.client import serve
+
+    settings = chosen.settings
+    ledger = Ledger(chosen.ledger)
+    open_table(str(chosen.data), settings.columns, settings.unit)  # its mistakes are explained
+    owner = Owner(
+        settings, chosen.data, ledger, chosen.folder, log=lambda said: click.echo(said, err=True)
+    )
+    beware(settings.budget.as_dict())
+    if insecure:
+        click.echo(
+            "insecure: no encryption, and nobody's identity is checked; this machine only", err=True
+        )
+    click.echo(f"{settings.owner}: waiting for questions of {chosen.server}", err=True)
+    told = _Told(owner, ledger)
+    try:
+        serve(
+            told,
+            chosen.server,
+            root_certificate=chosen.certificate,
+            key=chosen.key,
+            insecure=insecure,
+            patience=chosen.patience,
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"the ledger has {ledger.summary()}; started again, nothing that was answered is spent "
+            "twice"
+        ) from None
+    _close(chosen, told.promise, ledger, as_json=as_json)
+
+
+def _close(
+    chosen: ClientConfiguration, promise: Guarantee | None, ledger: Ledger, *, as_json: bool
+) -> None:
+    """What the owner has promised, and what its ledger has left."""
+    if as_json:
+        document = {
+            "owner": chosen.settings.owner,
+            "federation": chosen.settings.federation,
+            "promise": None if promise is None else promise.sentence(),
+            "balance": balance(ledger),
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    notion, amount = left(ledger)
+    if promise is None:
+        click.echo("answered     nothing in this run")
+    else:
+        click.echo(
+            "\n             ".join(("guarantee    " + promise.lines()[0], *promise.lines()[1:]))
+        )
+    click.echo(f"ledger       {ledger.summary()}; left for another: {notion} = {amount:g}")

@@ -1,0 +1,234 @@
+"""``eigenveil federate demo``: a server and three owners, four processes and real connections.
+
+The handwritten digits that travel with scikit-learn are dealt out unevenly. The owner with the
+fewest records states the largest epsilon, so that no one of them has most of what can be known.
+"""
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+from eigenveil.cli.stopping import stoppable
+from eigenveil.estimators import PrivatePCA
+from eigenveil.exceptions import EigenveilError
+from eigenveil.federated.flower.keys import make_certificate, make_node_key
+from eigenveil.numerics.metrics import captured_variance, subspace_distance
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.release import Release
+from eigenveil.release.storage import require_new
+
+__all__ = ["run"]
+
+_K, _DELTA, _BOUNDS = 2, 1e-6, (0, 16)
+_SEED = 7  # of the deal, which is public here
+_SECONDS = 150.0  # for everything
+
+
+class _Part(NamedTuple):
+    name: str
+    part: float  # of all records
+    epsilon: float
+
+
+_PARTS = (_Part("north", 0.6, 1.5), _Part("east", 0.3, 3.0), _Part("south", 0.1, 6.0))
+
+_SERVER_FILE = """\
+[federation]
+name = "demo"
+n_columns = {columns}
+components = {k}
+join_seconds = 60
+answer_seconds = 60
+again_seconds = 10
+
+[server]
+address = "{address}"
+certificate = "server/server.pem"
+private_key = "server/server.key"
+folder = "server/journal"
+output = "release"
+"""
+_LIMITS = """
+[owners.{name}]
+key = "{name}/{name}.key.pub"
+records = {records}
+epsilon = {epsilon}
+delta = {delta}
+"""
+_CLIENT_FILE = """\
+[federation]
+name = "demo"
+server = "{address}"
+certificate = "../server/authority.pem"
+key = "{name}.key"
+
+[owner]
+name = "{name}"
+data = "table.npy"
+epsilon = {epsilon}
+delta = {delta}
+share = 0.8 # of the budget for directions: two variances need little
+bounds = [0, 16] # of pixels
+ledger = "ledger"
+folder = "answers"
+patience = 60
+"""
+
+
+def run(folder: Path | None) -> None:
+    """Deal, ask, compare."""
+    started = time.monotonic()
+    with stoppable("all processes of the demo were ended"), ExitStack() as stack:
+        if folder is None:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eigenveil-")))
+        else:
+            require_new(folder, "choose a new --folder")
+            folder.mkdir(parents=True)
+            place = folder
+        table = np.asarray(load_digits().data, dtype=np.float64)
+        parts = _dealt(table)
+        _prepare(place, parts)
+        click.echo(
+            f"{len(table):,} handwritten digits, {table.shape[1]} columns, {_K} components; "
+            "TLS and keys made on the spot\n",
+            err=True,
+        )
+        _federate(place)
+        seconds = time.monotonic() - started
+        _compare(Release.load(place / "release"), parts, place)
+        click.echo(f"\n{1 + len(parts)} processes, {seconds:.0f} seconds")
+        if folder is not None:
+            click.echo(
+                f"next         {shlex.join(['eigenveil', 'verify', str(folder / 'release')])}"
+            )
+
+
+def _dealt(table: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Records in a random order, to everybody a part."""
+    order = np.random.default_rng(_SEED).permutation(len(table))
+    ends = np.rint(np.cumsum([part.part for part in _PARTS]) * len(table)).astype(int)
+    dealt = np.split(table[order], ends[:-1])
+    return {part.name: rows for part, rows in zip(_PARTS, dealt, strict=True)}
+
+
+def _prepare(place: Path, parts: dict[str, NDArray[np.float64]]) -> None:
+    """What the four of them would have prepared by themselves."""
+    make_certificate(place / "server", ["127.0.0.1"])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    columns = next(iter(parts.values())).shape[1]
+    text = _SERVER_FILE.format(address=address, columns=columns, k=_K)
+    for part in _PARTS:
+        home = place / part.name
+        home.mkdir()
+        make_node_key(home / f"{part.name}.key")
+        np.save(home / "table.npy", parts[part.name])
+        Ledger.create(home / "ledger", epsilon=part.epsilon, delta=_DELTA)
+        known = {"name": part.name, "epsilon": part.epsilon, "delta": _DELTA}
+        text += _LIMITS.format(records=len(parts[part.name]), **known)
+        (home / "client.toml").write_text(_CLIENT_FILE.format(address=address, **known), "utf-8")
+    (place / "server.toml").write_text(text, "utf-8")
+
+
+def _federate(place: Path) -> None:
+    """Start all, show what they say, and wait for them; none is left behind."""
+    with ExitStack() as stack:
+        server = stack.enter_context(_started("server", "server", place / "server.toml"))
+        owners = {
+            part.name: stack.enter_context(
+                _started(part.name, "client", place / part.name / "client.toml")
+            )
+            for part in _PARTS
+        }
+        deadline = time.monotonic() + _SECONDS
+        for name, process in {"server": server, **owners}.items():
+            try:
+                code = process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise EigenveilError(
+                    f"the process of {name} did not end within {_SECONDS:g} seconds: try again "
+                    "when the machine is less busy"
+                ) from None
+            if code != 0:
+                raise EigenveilError(f"the process of {name} failed: see its lines above")
+
+
+@contextmanager
+def _started(name: str, role: str, config: Path) -> Iterator["subprocess.Popen[str]"]:
+    """One process, whose lines are shown with its name, ended with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "eigenveil", "federate", role, str(config)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        start_new_session=True,  # an interrupt is for the demo, which ends them in order
+    )
+    assert process.stderr is not None  # a pipe was asked for
+    shown = threading.Thread(target=_show, args=(name, process.stderr), daemon=True)
+    shown.start()
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shown.join(5)
+        process.stderr.close()
+
+
+def _show(name: str, lines: IO[str]) -> None:
+    for line in lines:
+        click.echo(f"{name:>7} | {line.rstrip()}", err=True)
+
+
+def _compare(release: Release, parts: dict[str, NDArray[np.float64]], place: Path) -> None:
+    """Who spent what, and how good the result is."""
+    owners = {owner.name: owner for owner in release.owners}
+    click.echo(f"\n{'owner':<8}{'records':>8}  {'weights':<12}ledger afterwards")
+    for name in (part.name for part in _PARTS if part.name in owners):
+        owner, ledger = owners[name], Ledger(place / name / "ledger")
+        weights = f"{owner.basis_weight:.2f}, {owner.values_weight:.2f}"
+        click.echo(f"{name:<8}{owner.n_rows:>8,}  {weights:<12}{ledger.summary()}")
+    click.echo("(weights: in the common directions, in the values inside them)")
+    click.echo("\nNot private, for the demo only: compared with the exact answer from all records")
+    truth = np.cov(np.concatenate(list(parts.values())).T, bias=True)
+    exact = np.linalg.eigh(truth)[1][:, : -_K - 1 : -1].T
+    found = {"the federation": release.arrays["components"]}
+    found |= {f"{part.name}, whole budget": _alone(part, parts[part.name]) for part in _PARTS}
+    far = {name: subspace_distance(components, exact) for name, components in found.items()}
+    best = min((name for name in far if name != "the federation"), key=lambda name: far[name])
+    click.echo(f"{'':<22}{'distance of projectors':>22}  {'variance captured':>17}")
+    for name, components in found.items():
+        share = captured_variance(components, truth)
+        mark = "  (the best single owner)" * (name == best)
+        click.echo(f"{name:<22}{far[name]:>22.2f}  {share:>17.1%}{mark}")
+    chance = _K / len(truth) * float(np.trace(truth)) / float(np.trace(exact @ truth @ exact.T))
+    apart = np.sqrt(2 * _K * (1 - _K / len(truth)))
+    click.echo(f"{'directions by chance':<22}{apart:>22.2f}  {chance:>17.1%}")
+
+
+def _alone(part: _Part, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What an owner would release by itself, with its whole budget for directions."""
+    pca = PrivatePCA(_K, epsilon=part.epsilon, delta=_DELTA, mechanism="spherical", bounds=_BOUNDS)
+    return np.asarray(pca.fit(rows).components_)

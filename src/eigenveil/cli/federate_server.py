@@ -1,0 +1,103 @@
+"""``eigenveil federate server``: everything is checked before anybody is asked anything."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from eigenveil.cli.federate_status import line
+from eigenveil.cli.releasing import require_place, tell
+from eigenveil.cli.stopping import stoppable
+from eigenveil.cli.summary import owners
+from eigenveil.estimators.stream import locked
+from eigenveil.exceptions import BusyError, InvalidParameterError, StateError
+from eigenveil.federated.configuration import ServerConfiguration
+from eigenveil.federated.coordinator import Coordinator
+from eigenveil.federated.journal import Event, Happening, Journal
+from eigenveil.federated.messages import Code
+from eigenveil.release import Release
+
+__all__ = ["run"]
+
+
+def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
+    """Ask everybody, save the release and say what happened."""
+    from eigenveil.federated.flower.server import superlink
+
+    with _folder(chosen.folder), Journal(chosen.journal) as journal:
+        before = journal.events
+        if released := [event for event in before if event.happening is Happening.RELEASED]:
+            click.echo(
+                f"released already, fingerprint {released[-1].data.decode()}: nothing is asked; "
+                "for another release change name, folder and output",
+                err=True,
+            )
+            return
+        require_place(chosen.output)
+        if before:
+            click.echo(f"going on after: {line(before[-1])}", err=True)
+        if insecure:
+            click.echo(
+                "insecure: no encryption, and owners are who they say they are; this machine only",
+                err=True,
+            )
+        kept = f"what was answered is in {shlex.quote(str(chosen.folder))}"
+        with (
+            stoppable(f"{kept}; start the server again to go on"),
+            superlink(
+                chosen.address,
+                chosen.keys,
+                certificate=chosen.certificate,
+                private_key=chosen.private_key,
+                insecure=insecure,
+            ) as transport,
+        ):
+            click.echo(f"listening on {transport.address}", err=True)
+            coordinator = Coordinator(chosen.agreement, journal, tell=_told)
+            release = coordinator.run(transport)
+            release.save(chosen.output)
+            coordinator.released(Release.fingerprint(chosen.output))
+            tell(release, chosen.output, None, None, as_json=as_json, details=_details(release))
+            transport.dismiss()
+
+
+def _told(event: Event) -> None:
+    click.echo(f"{datetime.now():%H:%M:%S}  {line(event)}", err=True)
+
+
+def _details(release: Release) -> Sequence[str]:
+    """Who made it, whose weight was cut, and who is missing."""
+    about = release.settings["federation"]
+    lines = owners(release)
+    if about["cut"]:
+        lines.append(
+            f"cut          {', '.join(about['cut'])} to a weight of {about['largest_weight']:g}, "
+            "the most that was agreed on"
+        )
+    for each in about["left_out"]:
+        code = Code(each["code"])
+        lines.append(
+            f"left out     {each['owner']} of {each['round']}: {code.explanation} ({code})"
+        )
+    return lines
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """The folder of a journal, for one server at a time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise InvalidParameterError(
+            f"cannot make the folder {folder}: choose a writable place"
+        ) from None
+    try:
+        lock = ExitStack()
+        lock.enter_context(locked(folder / "journal"))
+    except BusyError:
+        raise StateError(f"another server uses {folder}: wait for it, or stop it first") from None
+    with lock:
+        yield

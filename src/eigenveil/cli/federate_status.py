@@ -1,0 +1,123 @@
+"""What a journal tells: one line for an event, and how far a federation is."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eigenveil.federated.configuration import JOURNAL, read_server
+from eigenveil.federated.journal import Event, Happening, Journal
+from eigenveil.federated.messages import Declaration, decode
+from eigenveil.text import printable
+
+__all__ = ["line", "standing", "tell"]
+
+_ROUNDS = {
+    "join": "who takes part",
+    "basis": "for directions",
+    "values": "for values inside the common directions",
+}
+
+
+def line(event: Event) -> str:
+    """One event in words; all of them are public."""
+    owner = printable(event.owner)
+    match event.happening:
+        case Happening.BEGUN:
+            return f"federation {json.loads(event.data)['federation']} begun"
+        case Happening.JOINED:
+            said = decode(event.data, Declaration)
+            return (
+                f"{owner} joined: {said.n_records:,} records, epsilon = {said.epsilon:g}, "
+                f"delta = {said.delta:g}, by {said.mechanism}"
+            )
+        case Happening.ASKED:
+            return f"round {event.round}: asking {_ROUNDS[event.round]}"
+        case Happening.ANSWERED:
+            return f"{owner} answered {event.round}"
+        case Happening.LEFT_OUT:
+            assert event.code is not None  # the journal's writer sees to it
+            return f"{owner} left out of {event.round}: {event.code.explanation} ({event.code})"
+        case Happening.CLOSED:
+            return f"round {event.round} closed"
+        case Happening.RELEASED:
+            return f"released, fingerprint {event.data.decode()}"
+
+
+def standing(events: Sequence[Event]) -> dict[str, Any]:
+    """How far a federation is, as plain JSON values."""
+    begun = json.loads(events[0].data)
+    asked = [event.round for event in events if event.happening is Happening.ASKED]
+    closed = [event.round for event in events if event.happening is Happening.CLOSED]
+    released = [event for event in events if event.happening is Happening.RELEASED]
+    return {
+        "federation": begun["federation"],
+        "state": "released" if released else "running" if asked else "begun",
+        "round": asked[-1] if asked and not released else None,
+        "closed": closed,
+        "quorum": begun["quorum"],
+        "begun": events[0].at,
+        "newest": events[-1].at,
+        "owners": {name: _owner(name, events) for name in begun["owners"]},
+        "strangers": _strangers(events, begun["owners"]),
+        "fingerprint": released[-1].data.decode() if released else None,
+    }
+
+
+def _owner(name: str, events: Sequence[Event]) -> dict[str, Any]:
+    """When an owner did what; a round that it was left out of and back in is answered."""
+    rounds: dict[str, Any] = dict.fromkeys(_ROUNDS)
+    for event in events:
+        if event.owner != name:
+            continue
+        if event.happening is Happening.LEFT_OUT:
+            rounds[event.round] = {"at": event.at, "left_out": event.code}
+        else:
+            rounds[event.round] = {"at": event.at, "left_out": None}
+    return rounds
+
+
+def _strangers(events: Sequence[Event], owners: Sequence[str]) -> list[dict[str, Any]]:
+    """Who was sent away without being one of the owners."""
+    return [
+        {"name": event.owner, "at": event.at, "left_out": event.code}
+        for event in events
+        if event.happening is Happening.LEFT_OUT and event.owner not in owners
+    ]
+
+
+def tell(place: Path, *, as_json: bool) -> None:
+    """Print how far the server of a folder, or of a configuration file, is."""
+    file = place / JOURNAL if place.is_dir() else read_server(place, insecure=True).journal
+    events = Journal.read(file)
+    if not events:
+        raise click.ClickException(f"{file} is empty: start the server first")
+    state = standing(events)
+    if as_json:
+        click.echo(json.dumps(state, indent=2))
+        return
+    where = f", round {state['round']}" if state["round"] else ""
+    click.echo(f"federation   {state['federation']}: {state['state']}{where}")
+    click.echo(f"since        {state['begun']}, newest event {state['newest']}")
+    click.echo(f"quorum       {state['quorum']} of {len(state['owners'])}")
+    wide = max(map(len, state["owners"]))
+    for name, rounds in state["owners"].items():
+        told = ", ".join(f"{each} {_word(each, did)}" for each, did in rounds.items())
+        click.echo(f"  {name:<{wide}}  {told}")
+    for other in state["strangers"]:
+        name = printable(other["name"])
+        click.echo(
+            f"  {name}  no owner, sent away at {other['at']}: {other['left_out'].explanation}"
+        )
+    if state["fingerprint"]:
+        click.echo(f"fingerprint  {state['fingerprint']}")
+
+
+def _word(name: str, did: dict[str, Any] | None) -> str:
+    if did is None:
+        return "open"
+    if did["left_out"] is None:
+        return "yes" if name == "join" else "answered"
+    return f"left out ({did['left_out']}: {did['left_out'].explanation})"

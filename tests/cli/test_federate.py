@@ -1,0 +1,366 @@
+"""The commands of a federation, with nothing on the network: owners answer in this process."""
+
+import json
+import os
+import re
+import shlex
+import stat
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigenveil import Ledger, Release
+from eigenveil.cli.stopping import stoppable
+from eigenveil.estimators.stream import locked
+from eigenveil.federated.configuration import JOURNAL, read_client, read_server
+from eigenveil.federated.coordinator import Coordinator
+from eigenveil.federated.journal import Journal
+from eigenveil.federated.messages import BasisQuestion, Code, Invitation, columns_digest, encode
+from eigenveil.federated.simulation import InProcess
+from tests.cli.conftest import fails, invoke
+from tests.cli.test_documents import examples, pattern
+from tests.federated.stubs import NAMES, D, K, Stub, agreement
+
+SERVER = f"""\
+[federation]
+name = "test"
+n_columns = {D}
+components = {K}
+join_seconds = 0.2
+answer_seconds = 0.2
+again_seconds = 0.1
+
+[server]
+address = "127.0.0.1:9092"
+folder = "journal"
+output = "release"
+
+[owners.east]
+[owners.north]
+[owners.west]
+"""
+CLIENT = """\
+[federation]
+name = "test"
+server = "127.0.0.1:9092"
+
+[owner]
+name = "east"
+data = "table.csv"
+epsilon = 1
+delta = 1e-6
+ledger = "east.ledger"
+folder = "answers"
+"""
+
+
+class Line(InProcess):
+    """What a server listens on, as far as the command knows."""
+
+    address = "127.0.0.1:9092"
+    pause = 0.01
+    dismissed = False
+
+    def dismiss(self):
+        self.dismissed = True
+
+
+@pytest.fixture
+def federation(tmp_path, monkeypatch):
+    """A server's file; those who are in the list answer it."""
+    pytest.importorskip("flwr")
+    present = list(NAMES)
+    lines = []
+
+    @contextmanager
+    def superlink(address, owners, **options):
+        lines.append(Line({name: Stub(name) for name in present}))
+        yield lines[-1]
+
+    monkeypatch.setattr("eigenveil.federated.flower.server.superlink", superlink)
+    config = tmp_path / "server.toml"
+    config.write_text(SERVER)
+    return config, present, lines
+
+
+def test_a_server_asks_saves_and_says_what_happened(federation, tmp_path):
+    config, _, lines = federation
+    result = invoke("federate", "server", config, "--insecure")
+    assert result.exit_code == 0, result.output
+    release = Release.verify(tmp_path / "release")
+    assert {owner.name for owner in release.owners} == set(NAMES)
+    for word in ("released ", "guarantee ", "owners       3", "fingerprint ", "next "):
+        assert word in result.stdout
+    for word in ("insecure: no encryption", "east joined: 100 records", "west answered values"):
+        assert word in result.stderr
+    assert lines[-1].dismissed
+    again = invoke("federate", "server", config, "--insecure")
+    assert again.exit_code == 0
+    assert again.stdout == ""
+    assert "released already" in again.stderr
+    assert len(lines) == 1  # nobody was asked
+    status = invoke("federate", "status", config).stdout
+    assert "test: released" in status
+    assert Release.fingerprint(tmp_path / "release") in status
+
+
+def test_json_on_standard_output_alone(federation):
+    result = invoke("federate", "server", federation[0], "--insecure", "--json")
+    document = json.loads(result.stdout)
+    assert [owner["name"] for owner in document["owners"]] == list(NAMES)
+
+
+def test_a_lost_quorum_has_its_exit_code_and_can_go_on(federation, tmp_path):
+    config, present, lines = federation
+    del present[1:]
+    result = invoke("federate", "server", config, "--insecure")
+    assert result.exit_code == 6
+    assert "start the server again to go on" in result.stderr.splitlines()[-1]
+    assert not lines[-1].dismissed
+    assert not (tmp_path / "release").exists()
+    present.append(NAMES[1])
+    result = invoke("federate", "server", config, "--insecure")
+    assert result.exit_code == 0, result.output
+    assert "going on after: " in result.stderr
+    assert "left out     west of join: it did not answer in time (no-answer)" in result.stdout
+
+
+def test_a_weight_that_was_cut_is_told(federation):
+    config, present, _ = federation
+    present.pop()
+    config.write_text(SERVER.replace("[owners.east]", "[owners.east]\nepsilon = 0.1"))
+    result = invoke("federate", "server", config, "--insecure")
+    assert "cut          north to a weight of 0.5" in result.stdout
+
+
+def test_one_server_at_a_time(federation, tmp_path):
+    (tmp_path / "journal").mkdir()
+    with locked(tmp_path / "journal" / "journal"):
+        message = fails(3, "federate", "server", federation[0], "--insecure")
+    assert "another server uses" in message
+
+
+def test_the_place_of_the_release_is_looked_at_first(federation, tmp_path):
+    (tmp_path / "release").mkdir()
+    message = fails(2, "federate", "server", federation[0], "--insecure")
+    assert "choose a new folder as output" in message
+
+
+def test_a_request_to_end_is_an_interrupt():
+    with pytest.raises(KeyboardInterrupt, match="to go on"), stoppable("start again to go on"):
+        os.kill(os.getpid(), 15)
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_without_encryption_on_this_machine_only(tmp_path, role):
+    pytest.importorskip("flwr")
+    Ledger.create(tmp_path / "east.ledger", epsilon=1, delta=1e-6)
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    config = tmp_path / "federation.toml"
+    text = SERVER if role == "server" else CLIENT
+    config.write_text(text.replace("127.0.0.1", "192.0.2.1"))
+    result = invoke("federate", role, config, "--insecure")
+    assert result.exit_code == 2
+    assert "192.0.2.1 is not this machine" in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("role", "text"), [("server", SERVER), ("client", CLIENT)])
+def test_keys_are_the_rule(tmp_path, role, text):
+    config = tmp_path / "federation.toml"
+    config.write_text(text)
+    assert "has no certificate in" in fails(2, "federate", role, config)
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """An owner's file; what its process is asked, by a list of questions."""
+    pytest.importorskip("flwr")
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2000, 3)) * [5, 1, 1] + 777.123456
+    lines = [",".join(map(repr, row)) for row in rows.tolist()]
+    (tmp_path / "table.csv").write_text("\n".join(["a,b,c", *lines]) + "\n")
+    questions = []
+
+    def serve(owner, address, **options):
+        for question in questions:
+            owner.answer(question)
+
+    monkeypatch.setattr("eigenveil.federated.flower.client.serve", serve)
+    config = tmp_path / "client.toml"
+    config.write_text(CLIENT)
+    return config, questions
+
+
+TERMS = {
+    "federation": "test",
+    "n_columns": 3,
+    "n_components": 1,
+    "columns": columns_digest(["a", "b", "c"]),
+    "unit": "shares",
+}
+
+
+def test_an_owner_sees_what_each_question_cost(asked, tmp_path):
+    config, questions = asked
+    ledger = Ledger.create(tmp_path / "east.ledger", epsilon=1, delta=1e-6)
+    basis = encode(BasisQuestion(**TERMS))
+    questions += [encode(Invitation(**TERMS)), basis, basis, b"nonsense"]
+    result = invoke("federate", "client", config, "--insecure")
+    assert result.exit_code == 0, result.output
+    told = [line for line in result.stderr.splitlines() if line.startswith("asked ")]
+    assert "declared 2,000 records, epsilon = 1; nothing charged" in told[0]
+    assert "answered; charged epsilon = " in told[1]
+    assert told[2].endswith("sent the stored answer again; nothing charged")
+    assert told[3] == "asked something unreadable: refused (malformed); nothing charged"
+    assert len(ledger.entries) == 1
+    assert result.stdout.startswith("guarantee    Protected: ")
+    assert ledger.summary() in result.stdout
+    assert "777." not in result.output
+
+
+def test_an_owner_that_was_asked_nothing(asked, tmp_path):
+    Ledger.create(tmp_path / "east.ledger", epsilon=1, delta=1e-6)
+    result = invoke("federate", "client", asked[0], "--insecure", "--json")
+    document = json.loads(result.stdout)
+    assert document["promise"] is None
+    assert document["balance"]["entries"] == 0
+
+
+def test_an_owner_needs_a_ledger(asked):
+    message = fails(3, "federate", "client", asked[0], "--insecure")
+    assert "eigenveil ledger init FILE --epsilon E --delta D" in message
+
+
+def test_mistakes_are_in_the_words_of_the_file(asked, tmp_path):
+    Ledger.create(tmp_path / "east.ledger", epsilon=1, delta=1e-6)
+    (tmp_path / "table.csv").write_text("a,b,c\n1,x,2\n")
+    message = fails(3, "federate", "client", asked[0], "--insecure")
+    assert "choose from the others, columns a,c" in message
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """Of a federation that one owner has missed."""
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    with Journal(folder / JOURNAL) as journal:
+        owners = {name: Stub(name) for name in NAMES[:2]}
+        Coordinator(agreement(join_seconds=0.05), journal).run(InProcess(owners))
+        yield folder
+
+
+@pytest.mark.parametrize("place", ["journal", "server.toml"])
+def test_status_while_a_server_runs(journal, tmp_path, place):
+    (tmp_path / "server.toml").write_text(SERVER)
+    result = invoke("federate", "status", tmp_path / place)
+    assert result.exit_code == 0, result.output
+    assert "test: running, round values" in result.stdout
+    assert "east   join yes, basis answered, values answered" in result.stdout
+    assert "west   join left out (no-answer: it did not answer in time)" in result.stdout
+
+
+def test_status_for_programs(journal):
+    result = invoke("federate", "status", journal, "--json")
+    state = json.loads(result.stdout)
+    assert state["closed"] == ["join", "basis", "values"]
+    assert state["owners"]["east"]["values"]["left_out"] is None
+    assert state["owners"]["west"]["join"]["left_out"] == "no-answer"
+    assert state["owners"]["west"]["basis"] is None
+
+
+def test_status_without_a_journal(tmp_path):
+    assert "start the server first" in fails(3, "federate", "status", tmp_path)
+    assert "check the path" in fails(3, "federate", "status", tmp_path / "nowhere.toml")
+
+
+def test_keys_of_a_server(tmp_path):
+    pytest.importorskip("flwr")
+    words = ["federate", "keys", "server", "--host", "hub.example", "--host", "127.0.0.1"]
+    result = invoke(*words, "-o", tmp_path / "hub")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (tmp_path / "hub").iterdir()) == [
+        "authority.pem",
+        "server.key",
+        "server.pem",
+    ]
+    assert stat.S_IMODE((tmp_path / "hub" / "server.key").stat().st_mode) == 0o600
+    assert "exists already" in fails(2, *words, "-o", tmp_path / "hub")
+
+
+def test_key_of_an_owner(tmp_path):
+    pytest.importorskip("flwr")
+    result = invoke("federate", "keys", "owner", "east", "-o", tmp_path)
+    assert result.exit_code == 0, result.output
+    key = tmp_path / "east.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert str(key) + ".pub" in result.stdout
+    before = key.read_bytes()
+    assert "exists already" in fails(2, "federate", "keys", "owner", "east", "-o", tmp_path)
+    assert key.read_bytes() == before
+    assert "NAME must be a name" in fails(2, "federate", "keys", "owner", "../x", "-o", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", [["server", "server.toml", "--insecure"], ["keys", "owner", "east", "-o", "."]]
+)
+def test_without_the_extra(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "server.toml").write_text(SERVER)
+    for name in [name for name in sys.modules if name.startswith("eigenveil.federated.flower")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    message = fails(3, "federate", *words)
+    assert "pip install 'eigenveil[federated]'" in message
+    assert not (tmp_path / "journal").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["x"], ["server"], ["client", "a", "b"], ["status"], ["keys", "server"], ["keys", "x"]],
+)
+def test_nonsense_is_one_line(words):
+    assert "--help" in fails(2, "federate", *words)
+
+
+@pytest.mark.parametrize("words", [[], ["server"], ["client"], ["status"], ["keys"], ["demo"]])
+def test_help(words):
+    result = invoke("federate", *words, "--help")
+    assert result.exit_code == 0
+    assert "Usage: " in result.stdout
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "federation.md").read_text("utf-8")
+
+
+def test_the_files_of_the_guide_are_read(tmp_path):
+    server, client = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (tmp_path / "server.toml").write_text(server)
+    (tmp_path / "client.toml").write_text(client)
+    agreed = read_server(tmp_path / "server.toml").agreement
+    settings = read_client(tmp_path / "client.toml").settings
+    assert settings.federation == agreed.federation
+    assert settings.owner in agreed.owners
+    assert settings.columns == agreed.columns
+    assert settings.scale == agreed.scale
+
+
+def test_the_commands_of_the_guide_run(tmp_path, monkeypatch):
+    pytest.importorskip("flwr")
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for command, shown in examples(PAGE):
+        program, *words = shlex.split(command)
+        if program == "eigenveil" and words[:2] != ["federate", "demo"]:
+            result = invoke(*words)
+            assert result.exit_code == 0, result.output
+            assert re.fullmatch(pattern(shown), result.output)
+            ran += 1
+    assert ran == 3
+
+
+def test_the_guide_explains_every_code():
+    for code in Code:
+        assert f"| `{code}` | {code.explanation} |" in PAGE
