@@ -358,7 +358,7 @@ def test_the_command_line_names_the_owners(folder, command):
     assert "owners       2\n" in told
     assert (
         "  north  1,200 rows; epsilon = 1, delta = 1e-06; weight 0.7 in directions, "
-        "1 in variances\n" in told
+        "1 in values\n" in told
     )
 
 

@@ -49,7 +49,7 @@ def owners(release: Release) -> list[str]:
     lines = [
         f"  {owner.name:<{wide}}  {_counted(owner.n_rows, owner.guarantee.protects.name)}; "
         f"{owner.guarantee.budget}; weight {owner.basis_weight:.3g} in directions, "
-        f"{owner.values_weight:.3g} in variances{'; simulation' * owner.guarantee.simulated}"
+        f"{owner.values_weight:.3g} in values{'; simulation' * owner.guarantee.simulated}"
         for owner in shown
     ]
     more = len(release.owners) - len(shown)
