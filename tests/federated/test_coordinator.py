@@ -85,6 +85,19 @@ def test_an_owner_without_a_centre_does_not_move_it() -> None:
     np.testing.assert_allclose(np.abs(components @ mean), [1.0, 1.0])
 
 
+@pytest.mark.parametrize("weighting", ["predicted", "printed", "equal"])
+def test_an_owner_whose_search_missed_by_far_drowns_nobody(weighting: str) -> None:
+    def lost(kind: str, answer: Any) -> Any:
+        if kind != "values-question":
+            return answer
+        return replace(answer, noise_scale=1e60, matrix=-1e60 * np.eye(2), centre=np.full(2, 1e30))
+
+    release = run(wire(west=Stub("west", spoil=lost)), values="variances", weights=weighting)
+    np.testing.assert_allclose(release.arrays["explained_variance"], [3.0, 2.0])
+    components, mean = release.arrays["components"], release.arrays["mean"]
+    np.testing.assert_allclose(np.abs(components @ mean), [1.0, 1.0])
+
+
 def test_a_covariance_has_the_values_and_spreads_the_rest() -> None:
     matrix = run(wire(), kind="covariance").arrays["covariance"]
     np.testing.assert_allclose(np.sort(np.diag(matrix)), [*[5 / 0.8 * 0.2 / 4] * 4, 2.0, 3.0])

@@ -22,6 +22,14 @@ from eigenveil.privacy.cost import Gaussian
 OWNERS = {"n": [500, 4000, 900], "epsilon": [0.5, 1.0, 2.0], "delta": [0.1, 1e-3, 1e-6]}
 
 
+def test_far_too_much_noise_takes_the_weight_away():
+    assert weights.sound([1.0, 2.0, 9.0]).tolist() == [1.0, 1.0, 1.0]
+    assert weights.sound([1.0, 1.0, 1e30, 100.0]) == pytest.approx([1.0, 1.0, 1e-58, 0.01])
+    assert weights.sound([1e-90, 1e-3, 1.0]).tolist() == pytest.approx([1.0, 1.0, 1e-4])
+    assert weights.sound([0.0, 0.0, 1.0]).tolist() == [1.0, 1.0, 1e-200]
+    assert weights.sound([3.0]).tolist() == [1.0]
+
+
 def inverse(squares):
     return 1 / np.array(squares) / np.sum(1 / np.array(squares))
 

@@ -69,8 +69,13 @@ def promised(answer: BasisAnswer | ValuesAnswer) -> Guarantee:
     return guarantee
 
 
-def weigh(agreed: Agreement, declared: Mapping[str, Declaration], *, values: bool) -> Weighed:
-    """How much each of some owners counts, for its basis or for its values."""
+def weigh(
+    agreed: Agreement,
+    declared: Mapping[str, Declaration],
+    *,
+    values: Mapping[str, ValuesAnswer] | None = None,
+) -> Weighed:
+    """How much each of some owners counts, for its basis or for its ``values``."""
     numbers = [_believed(agreed, each) for each in declared.values()]
     n, epsilon, delta = (np.array(column) for column in zip(*numbers, strict=True))
     d, k = agreed.n_columns, agreed.n_components
@@ -80,11 +85,13 @@ def weigh(agreed: Agreement, declared: Mapping[str, Declaration], *, values: boo
             wanted = weights.equal(len(n))
         case "printed":  # of bases; [Fed]'s weights of values need its model
             wanted = weights.printed(n, epsilon, delta, d, k)
-        case "predicted" if values:
+        case "predicted" if values is not None:
             wanted = weights.predicted_values(n, epsilon, delta, k, share=1 - share)
         case "predicted":
             names = [each.mechanism for each in declared.values()]
             wanted = weights.predicted(n, epsilon, delta, d, k, names, share=share)
+    if values is not None:
+        wanted = wanted * weights.sound([values[owner].noise_scale for owner in declared])
     shares, cut = weights.capped(wanted, agreed.largest_weight)
     owners = tuple(declared)
     return Weighed(
@@ -107,15 +114,15 @@ def _believed(agreed: Agreement, declared: Declaration) -> tuple[float, float, f
 
 def aggregate(agreed: Agreement, heard: Contributions) -> NDArray[np.float64]:
     """One basis from those that came."""
-    weighed = weigh(agreed, _of(heard.declarations, heard.bases), values=False)
+    weighed = weigh(agreed, _of(heard.declarations, heard.bases))
     bases = [heard.bases[owner].basis for owner in weighed.shares]
     return leading_basis(bases, np.array(list(weighed.shares.values())), agreed.n_components)
 
 
 def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64]) -> Release:
     """The release of a federation: an ordinary one, with a guarantee for each owner."""
-    directions = weigh(agreed, _of(heard.declarations, heard.bases), values=False)
-    inside = weigh(agreed, _of(heard.declarations, heard.values), values=True)
+    directions = weigh(agreed, _of(heard.declarations, heard.bases))
+    inside = weigh(agreed, _of(heard.declarations, heard.values), values=heard.values)
     v = np.array(list(inside.shares.values()))
     answers = [heard.values[owner] for owner in inside.shares]
     share = float(v @ [answer.share for answer in answers])

@@ -48,10 +48,13 @@ __all__ = [
     "predicted_values",
     "printed",
     "printed_values",
+    "sound",
 ]
 
 _ROUNDING = 1e-9
 _BALL = 0.7**2  # mean squared length of rows over their squared bound: the planner's assumption
+
+_FAR, _LEAST = 10.0, 1e-200  # times the median noise; of a weight
 
 # The t of each. Where rows have a few directions above a flat rest, 'tangent' does better than
 # this; where eigenvalues decay it is 'spherical'.
@@ -147,6 +150,19 @@ def predicted_values(
     sampling = _BALL**2 * (1 + float(values @ values))  # normal rows: tr(L)^2 + tr(L^2)
     noise = k * (k + 1)  # s^2 = 2/(n mu)^2 on the diagonal, half of it on k (k - 1) others
     return _shares(1 / (sampling / n + noise / (n * _mu(epsilon, delta, share)) ** 2))
+
+
+def sound(noise_scale: ArrayLike) -> NDArray[np.float64]:
+    """What is left of a weight where an answer has far more noise than others have.
+
+    A private search for the length of rows may miss it by any factor, about once in a thousand
+    times, and the noise with it. The median of what is stated decides what is far; nobody gains by
+    stating less.
+    """
+    scale = np.asarray(noise_scale, dtype=np.float64)
+    most = _FAR * np.sort(scale)[(scale.size - 1) // 2]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(scale > most, np.maximum((most / scale) ** 2, _LEAST), 1.0)
 
 
 def capped(weights: ArrayLike, most: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
