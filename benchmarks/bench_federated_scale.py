@@ -31,6 +31,7 @@ class Counted:
         self.owner, self.sent = owner, 0
 
     def answer(self, question):
+        """What the owner says."""
         said = self.owner.answer(question)
         self.sent += len(said)
         return said
