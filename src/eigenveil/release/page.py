@@ -30,6 +30,7 @@ Arrays = Mapping[str, NDArray[np.float64]]
 _MOST_BARS = 40
 _MOST_COMPONENTS = 6  # whose loadings are drawn
 _MOST_PAIRS = 5  # of columns, in words beside their map
+_MOST_COMPARED = 50  # owners, the farthest from the others
 _MOST_UNFOLDED = 5  # owners whose words are shown without being asked for
 _RIGHT = ' class="number"'
 _ROUNDING = 1e-9  # of the largest eigenvalue: below it a sign means nothing
@@ -77,6 +78,7 @@ def render(
     sections = [
         ("What is promised", promise(guarantee)),
         ("What each owner promises", promises(owners)),
+        ("How far the owners agree", _compared(settings.get("federation"))),
         ("What it cost", "" if balance is None else _cost(balance, now)),
         ("How far to trust it", _trust(document, arrays, noisy)),
         _contents(document, arrays, noisy),
@@ -123,7 +125,7 @@ def promises(owners: Sequence[Contribution]) -> str:
         for notion in ("epsilon", "delta", "rho")
         if any(notion in owner.guarantee.budget.as_dict() for owner in owners)
     ]
-    header = ("owner", _counted_as(owners), *notions, "weight: directions", "variances")
+    header = ("owner", _counted_as(owners), *notions, "weight: directions", "values")
     head = "".join(
         f'<th scope="col"{_RIGHT if i else ""}>{title}</th>' for i, title in enumerate(header)
     )
@@ -136,10 +138,42 @@ def promises(owners: Sequence[Contribution]) -> str:
     )
     return (
         "<p>Each owner made its own promise to its own records, and these hold one by one. Weights "
-        "are the parts of the owners in the common directions and in the variances along them.</p>"
+        "are the parts of the owners in the common directions and in the values along them.</p>"
         f'<table class="owners"><thead class="small"><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table><h3>In their own words</h3>{own}"
     )
+
+
+def _compared(federation: Mapping[str, Any] | None) -> str:
+    """Whose answers stand apart, whose weight was cut, and who is missing."""
+    if federation is None:
+        return ""
+    told = federation["compared"]
+    farthest = sorted(told, key=lambda name: -told[name]["distance"])[:_MOST_COMPARED]
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td{_RIGHT}>{told[name]["distance"]:.3g}</td>'
+        f"<td{_RIGHT}>{_ratio(told[name].get('variance'))}</td></tr>"
+        for name in farthest
+    )
+    rest = f" The {_MOST_COMPARED} farthest are shown." if len(told) > _MOST_COMPARED else ""
+    missing = [f"{one['owner']} ({one['round']}: {one['code']})" for one in federation["left_out"]]
+    notes = [
+        ("weights", f"{federation['weights']}, none above {federation['largest_weight']:g}"),
+        ("cut to that weight", ", ".join(federation["cut"]) or "nobody"),
+        ("left out", ", ".join(missing) or "nobody"),
+    ]
+    return (
+        "<p>Distance is the root of the share of an owner's directions that lies outside the "
+        "common ones: 0 for the same, 1 for none in common. Variance is an owner's inside the "
+        f"common directions, over that of all. Noise and other rows make both differ.{rest}</p>"
+        '<table class="owners"><thead class="small"><tr><th scope="col">owner</th>'
+        f'<th scope="col"{_RIGHT}>distance</th><th scope="col"{_RIGHT}>variance</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table>{_table(notes)}"
+    )
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
 
 
 def _simulation(guarantee: Guarantee) -> str:
