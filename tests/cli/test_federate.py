@@ -198,6 +198,7 @@ TERMS = {
     "federation": "test",
     "n_columns": 3,
     "n_components": 1,
+    "n_directions": 1,
     "columns": columns_digest(["a", "b", "c"]),
     "unit": "shares",
 }

@@ -97,14 +97,15 @@ class Stub:
         elif type(asked) is BasisQuestion:
             answer = BasisAnswer(**said, guarantee=self.guarantee, basis=rotated(self.angle))
         else:
+            k = asked.basis.shape[1]
             answer = ValuesAnswer(
                 **said,
                 share=0.8,
                 noise_scale=0.1,
                 centred=True,
                 guarantee=self.guarantee,
-                matrix=np.diag([3.0, 2.0]) * (1.0 if self.unit == "variances" else 0.16),
-                centre=np.array([1.0, -1.0]),
+                matrix=np.diag([3.0, 2.0][:k]) * (1.0 if self.unit == "variances" else 0.16),
+                centre=np.array([1.0, -1.0])[:k],
             )
         spoiled = self.spoil(asked.kind, answer)
         return spoiled if isinstance(spoiled, bytes) else encode(spoiled)

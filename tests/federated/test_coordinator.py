@@ -152,6 +152,31 @@ def test_an_unusable_answer_leaves_its_owner_out(kind: str, change: Any, code: C
         assert values == pytest.approx({"east": 0.5, "north": 0.0, "west": 0.5})
 
 
+def test_who_is_first_changes_no_bit() -> None:
+    stubs = {name: Stub(name, angle=0.1 * i) for i, name in enumerate(NAMES)}
+    forwards = run(wire(**stubs)).arrays
+    transport = wire(**stubs)
+    transport.owners = dict(reversed(transport.owners.items()))
+    for name, array in run(transport).arrays.items():
+        np.testing.assert_array_equal(array, forwards[name])
+
+
+def test_owners_may_send_more_directions_than_components() -> None:
+    """The second best direction of each is the same, and none sees it best."""
+    wide = {
+        name: Stub(
+            name,
+            spoil=lambda kind, a, i=i: (
+                replace(a, basis=np.eye(6)[:, [i, 5]]) if kind == "basis-question" else a
+            ),
+        )
+        for i, name in enumerate(NAMES)
+    }
+    release = run(wire(**wide), n_components=1, directions=2)
+    assert left_out(release) == set()
+    np.testing.assert_allclose(np.abs(release.arrays["components"]), np.eye(6)[5:6], atol=1e-12)
+
+
 def test_a_silent_owner_is_asked_again_and_then_left_out() -> None:
     transport = wire()
     transport.silent.add("n-west")
@@ -404,6 +429,8 @@ def test_journals_that_are_none_are_refused(tmp_path: Path) -> None:
         ({"columns": ("a", "b")}, "one name for each column"),
         ({"scale": (1.0,) * 5}, "one positive scale"),
         ({"scale": (0.0,) * 6}, "one positive scale"),
+        ({"directions": 1}, "directions must lie between"),
+        ({"directions": 7}, "directions must lie between"),
         ({"quorum": 4}, "quorum must lie between"),
         ({"quorum": 0}, "quorum must lie between"),
         ({"weights": "best"}, "weights must be"),

@@ -33,6 +33,7 @@ BASIS = np.linalg.qr(np.random.default_rng(1).standard_normal((12, 3)))[0]
 MATRIX = np.diag([3.0, 2.0, -0.5])
 DIGEST = columns_digest(["age", "weight"])
 PUBLIC = {"federation": "lungs-2026"}
+SIZES = {"n_columns": 12, "n_components": 3, "n_directions": 3}
 DECLARED: dict[str, Any] = {
     "owner": "north",
     "n_records": 130,
@@ -42,9 +43,13 @@ DECLARED: dict[str, Any] = {
     "mechanism": "spherical",
 }
 MESSAGES: list[Message] = [
-    Invitation(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST, unit="shares"),
+    Invitation(
+        **PUBLIC, n_columns=12, n_components=3, n_directions=3, columns=DIGEST, unit="shares"
+    ),
     Declaration(**PUBLIC, **DECLARED),
-    BasisQuestion(**PUBLIC, n_columns=12, n_components=3, columns=DIGEST, unit="variances"),
+    BasisQuestion(
+        **PUBLIC, n_columns=12, n_components=3, n_directions=3, columns=DIGEST, unit="variances"
+    ),
     BasisAnswer(**PUBLIC, owner="north", guarantee={"kind": "x"}, basis=BASIS),
     ValuesQuestion(**PUBLIC, basis=BASIS),
     ValuesAnswer(
@@ -129,6 +134,8 @@ def test_a_refusal_carries_its_code_and_nothing_else(code: Code) -> None:
         (MESSAGES[1], {"kind": "invitation"}, Code.MALFORMED),
         (MESSAGES[1], {"kind": ["x"]}, Code.MALFORMED),
         (MESSAGES[0], {"n_components": 13}, Code.OUT_OF_RANGE),
+        (MESSAGES[0], {"n_directions": 2}, Code.OUT_OF_RANGE),
+        (MESSAGES[0], {"n_directions": 13}, Code.OUT_OF_RANGE),
         (MESSAGES[0], {"columns": "f" * 63}, Code.OUT_OF_RANGE),
         (MESSAGES[3], {"basis": [3, 12]}, Code.SHAPE),
         (MESSAGES[3], {"basis": [12, 4]}, Code.SHAPE),

@@ -60,6 +60,7 @@ ASKED: dict[str, Any] = {
     "federation": "lungs",
     "n_columns": D,
     "n_components": K,
+    "n_directions": K,
     "columns": columns_digest(None),
     "unit": "variances",
 }
@@ -297,7 +298,7 @@ def test_the_same_question_gets_the_same_bytes_and_costs_nothing(ledger, folder)
 def test_another_question_in_the_same_round_is_refused(ledger, folder):
     owner = Owner(SETTINGS, ROWS, ledger, folder)
     owner.answer(BASIS)
-    other = encode(BasisQuestion(**{**ASKED, "n_components": 3}))
+    other = encode(BasisQuestion(**{**ASKED, "n_directions": 3}))
     assert code_of(owner.answer(other)) is Code.OTHER_QUESTION
     assert code_of(owner.answer(SHARES)) is Code.OTHER_QUESTION  # they would cost something else
     kept = owner.answer(VALUES)

@@ -51,6 +51,9 @@ class Agreement:
         Everybody who may take part.
     n_columns, n_components : int
         Columns of every table, and directions to find.
+    directions : int, optional
+        How many each owner sends; as many as components by default. More of them help where many
+        owners are small: what no owner sees clearly by itself is then not lost.
     columns : tuple of str, optional
         Their names, in this order.
     scale : tuple of float, optional
@@ -79,6 +82,7 @@ class Agreement:
     owners: Mapping[str, Limits]
     n_columns: int
     n_components: int
+    directions: int | None = None
     columns: tuple[str, ...] | None = None
     scale: tuple[float, ...] | None = None
     kind: Literal["pca", "covariance"] = "pca"
@@ -97,6 +101,10 @@ class Agreement:
             check_name("owner", name)
         if not 1 <= self.n_components <= self.n_columns:
             raise InvalidParameterError("components must lie between 1 and the number of columns")
+        if not self.n_components <= self.n_directions <= self.n_columns:
+            raise InvalidParameterError(
+                "directions must lie between the numbers of components and of columns"
+            )
         if self.columns is not None and len(self.columns) != self.n_columns:
             raise InvalidParameterError("give one name for each column")
         if self.scale is not None and not (
@@ -118,6 +126,11 @@ class Agreement:
         for seconds in (self.join_seconds, self.answer_seconds, self.again_seconds):
             if not _between(seconds, math.inf):
                 raise InvalidParameterError("seconds must be positive")
+
+    @property
+    def n_directions(self) -> int:
+        """How many each owner sends."""
+        return self.n_components if self.directions is None else self.directions
 
     @property
     def unit(self) -> Literal["shares", "variances"]:

@@ -159,6 +159,7 @@ _SERVER: dict[str, dict[str, _Key]] = {
         "columns": _NAMES,
         "n_columns": _WHOLE,
         "components": _needed(_WHOLE),
+        "directions": _WHOLE,
         "scale": _SCALE,
         "kind": _TEXT,
         "values": _TEXT,

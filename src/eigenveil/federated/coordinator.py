@@ -180,6 +180,7 @@ class Coordinator:
             federation=agreed.federation,
             n_columns=agreed.n_columns,
             n_components=agreed.n_components,
+            n_directions=agreed.n_directions,
             columns=columns_digest(agreed.columns, agreed.scale),
             unit=agreed.unit,
         )
@@ -265,7 +266,7 @@ class Coordinator:
         answer: BasisAnswer | ValuesAnswer
         if name == "basis":
             answer = decode(reply, BasisAnswer)
-            fits = answer.basis.shape == (d, k)
+            fits = answer.basis.shape == (d, self.agreement.n_directions)
         else:
             answer = decode(reply, ValuesAnswer)
             fits = answer.centre.shape == (k,)
@@ -283,12 +284,17 @@ class Coordinator:
     def _leave_out(self, name: str, owner: str, code: Code) -> None:
         self._note(Event(happening=Happening.LEFT_OUT, round=name, owner=owner, code=code))
 
+    def _told(self, name: str) -> list[tuple[str, bytes]]:
+        """Answers of a round in the order of the agreement: who was first changes no bit."""
+        return [
+            (o, self._answers[name][o]) for o in self.agreement.owners if o in self._answers[name]
+        ]
+
     def _contributions(self) -> Contributions:
         """What was heard so far, decoded."""
-        kinds = self._answers
         return Contributions(
-            declarations={o: decode(m, Declaration) for o, m in kinds["join"].items()},
-            bases={o: decode(m, BasisAnswer) for o, m in kinds["basis"].items()},
-            values={o: decode(m, ValuesAnswer) for o, m in kinds["values"].items()},
+            declarations={o: decode(m, Declaration) for o, m in self._told("join")},
+            bases={o: decode(m, BasisAnswer) for o, m in self._told("basis")},
+            values={o: decode(m, ValuesAnswer) for o, m in self._told("values")},
             left_out=dict(self._left_out),
         )

@@ -193,11 +193,12 @@ class Invitation(Message):
     kind: ClassVar[str] = "invitation"
     n_columns: int
     n_components: int
+    n_directions: int  # of each owner's basis: as many as components, or more
     columns: str  # `columns_digest`
     unit: str
 
     def _check(self) -> None:
-        _require(1 <= self.n_components <= self.n_columns <= _LARGEST_COUNT)
+        _require(1 <= self.n_components <= self.n_directions <= self.n_columns <= _LARGEST_COUNT)
         _require(_DIGEST.fullmatch(self.columns) and self.unit in _UNITS)
 
 
@@ -237,7 +238,7 @@ class BasisAnswer(Message):
     kind: ClassVar[str] = "basis-answer"
     owner: str
     guarantee: Mapping[str, Any]
-    basis: Array  # d x k
+    basis: Array  # d x n_directions
 
     def _check(self) -> None:
         _require(_NAME.fullmatch(self.owner))

@@ -341,7 +341,7 @@ class Owner:
         if isinstance(asked, BasisQuestion):
             self._check_columns(asked)
             self._check_length(asked.unit)
-            return partial(self._basis, asked.n_components, asked.unit)
+            return partial(self._basis, asked)
         before = self._answers.find("basis")
         if before is None or "guarantee" not in before.notes:
             raise ProtocolError(Code.OTHER_QUESTION)  # this one comes second
@@ -353,11 +353,11 @@ class Owner:
         """How many charges the ledger holds; others may add to them."""
         return None if self._ledger is None else len(self._ledger.entries)
 
-    def _basis(self, n_components: int, unit: str) -> Answer:
+    def _basis(self, asked: BasisQuestion) -> Answer:
         settings = self.settings
         first = _first_budget(settings.budget, settings.share)
         pca = _Basis(
-            n_components,
+            asked.n_directions,
             epsilon=first.epsilon,
             delta=first.delta,
             mechanism=settings.mechanism,
@@ -389,8 +389,8 @@ class Owner:
             "guarantee": answer.guarantee,
             "centre": centre,
             "centred": pca.plan_.centring != "paired",
-            "n_components": n_components,
-            "unit": unit,
+            "n_components": asked.n_components,
+            "unit": asked.unit,
         }
 
     def _values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:

@@ -190,8 +190,9 @@ def _trust(
         np.sum((heard.bases[o].basis.T @ pooled.basis) ** 2, axis=0) for o in directions.shares
     ]
     agreement = np.clip(w @ np.stack(inside), 0.0, 1.0)
-    estimated = reliability(agreement, w, len(pooled.basis))
-    clear = (agreement > chance(w, *pooled.basis.shape)) & (estimated > 0)
+    d, sent = heard.bases[next(iter(directions.shares))].basis.shape
+    estimated = reliability(agreement, w, d, sent)
+    clear = (agreement > chance(w, d, sent)) & (estimated > 0)
     return {
         "agreement": agreement,
         "reliability": estimated,
