@@ -95,7 +95,9 @@ class Stub:
                 mechanism="spherical",
             )
         elif type(asked) is BasisQuestion:
-            answer = BasisAnswer(**said, guarantee=self.guarantee, basis=rotated(self.angle))
+            answer = BasisAnswer(
+                **said, guarantee=self.guarantee, basis=rotated(self.angle), strengths=np.ones(K)
+            )
         else:
             k = asked.basis.shape[1]
             answer = ValuesAnswer(

@@ -17,7 +17,7 @@ from eigenveil.federated.messages import Code, Refusal, encode
 from eigenveil.release.artefact import Release
 from tests.federated.stubs import NAMES, Clock, K, Stub, Wire, agreement, rotated
 
-ONE, NAN = struct.pack("<d", 1.0), struct.pack("<d", math.nan)
+ONE, TWO, NAN = (struct.pack("<d", number) for number in (1.0, 2.0, math.nan))
 
 
 def wire(keys: bool = True, **stubs: Stub) -> Wire:
@@ -110,13 +110,18 @@ def test_a_covariance_has_the_values_and_spreads_the_rest() -> None:
         ("basis-question", lambda a: b"\x80\x04K\x01.", Code.MALFORMED),
         ("basis-question", lambda a: encode(a)[:-8], Code.SHAPE),
         ("basis-question", lambda a: encode(a)[:-8] + NAN, Code.NOT_FINITE),
+        ("basis-question", lambda a: encode(a)[:-8] + struct.pack("<d", 9.0), Code.OUT_OF_RANGE),
         (
             "basis-question",
             lambda a: encode(a)[:-8] + b"\0" * 6 + b"\xf0\x3f",
             Code.NOT_ORTHONORMAL,
         ),
         ("basis-question", lambda a: replace(a, basis=np.eye(7)[:, :2]), Code.SHAPE),
-        ("basis-question", lambda a: replace(a, basis=np.eye(6)[:, :3]), Code.SHAPE),
+        (
+            "basis-question",
+            lambda a: replace(a, basis=np.eye(6)[:, :3], strengths=np.ones(3)),
+            Code.SHAPE,
+        ),
         ("basis-question", lambda a: replace(a, owner="west"), Code.CONTRADICTION),
         ("basis-question", lambda a: replace(a, federation="other"), Code.CONTRADICTION),
         ("basis-question", lambda a: replace(a, guarantee={}), Code.OUT_OF_RANGE),

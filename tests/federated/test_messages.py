@@ -30,6 +30,7 @@ from eigenveil.federated.messages import (
 )
 
 BASIS = np.linalg.qr(np.random.default_rng(1).standard_normal((12, 3)))[0]
+ONES = np.ones(3)
 MATRIX = np.diag([3.0, 2.0, -0.5])
 DIGEST = columns_digest(["age", "weight"])
 PUBLIC = {"federation": "lungs-2026"}
@@ -50,7 +51,7 @@ MESSAGES: list[Message] = [
     BasisQuestion(
         **PUBLIC, n_columns=12, n_components=3, n_directions=3, columns=DIGEST, unit="variances"
     ),
-    BasisAnswer(**PUBLIC, owner="north", guarantee={"kind": "x"}, basis=BASIS),
+    BasisAnswer(**PUBLIC, owner="north", guarantee={"kind": "x"}, basis=BASIS, strengths=ONES),
     ValuesQuestion(**PUBLIC, basis=BASIS),
     ValuesAnswer(
         **PUBLIC,
@@ -92,14 +93,22 @@ def test_a_message_is_its_numbers_and_a_short_header() -> None:
     d, k = 100_000, 5
     basis = np.zeros((d, k))
     basis[:k] = np.eye(k)
-    sent = encode(BasisAnswer(**PUBLIC, owner="north", guarantee={}, basis=basis))
+    sent = encode(
+        BasisAnswer(**PUBLIC, owner="north", guarantee={}, basis=basis, strengths=np.ones(k))
+    )
     assert len(sent) - 8 * d * k < 200
 
 
 def test_the_same_message_has_the_same_bytes() -> None:
-    first = BasisAnswer(**PUBLIC, owner="n", guarantee={"a": 1, "b": 2}, basis=BASIS)
+    first = BasisAnswer(
+        **PUBLIC, owner="n", guarantee={"a": 1, "b": 2}, basis=BASIS, strengths=ONES
+    )
     again = BasisAnswer(
-        **PUBLIC, owner="n", guarantee={"b": 2, "a": 1}, basis=np.asfortranarray(BASIS)
+        **PUBLIC,
+        owner="n",
+        guarantee={"b": 2, "a": 1},
+        basis=np.asfortranarray(BASIS),
+        strengths=ONES,
     )
     assert encode(first) == encode(again)
 
@@ -147,6 +156,7 @@ def test_a_refusal_carries_its_code_and_nothing_else(code: Code) -> None:
         (MESSAGES[5], {"share": 1.01}, Code.OUT_OF_RANGE),
         (MESSAGES[0], {"unit": "metres"}, Code.OUT_OF_RANGE),
         (MESSAGES[3], {"guarantee": []}, Code.MALFORMED),
+        (MESSAGES[3], {"strengths": [1, 3]}, Code.SHAPE),
         (MESSAGES[2], {"unit": "gone"}, Code.MALFORMED),
         (MESSAGES[4], {"unit": "shares"}, Code.MALFORMED),  # it was said before
         (MESSAGES[5], {"matrix": [1, 9]}, Code.SHAPE),

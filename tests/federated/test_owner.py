@@ -690,3 +690,16 @@ def test_an_owner_has_a_ledger_and_a_folder_or_simulates(ledger, folder):
     # A simulation may keep its answers too.
     kept = Owner(SIMULATED, ROWS, folder=folder).answer(BASIS)
     assert Owner(SIMULATED, ROWS, folder=folder).answer(BASIS) == kept
+
+
+def test_more_directions_come_with_their_strengths():
+    asked = encode(BasisQuestion(**{**ASKED, "n_directions": 4}))
+    answer = decode(Owner(replace(SIMULATED, epsilon=50.0), MOVED).answer(asked), BasisAnswer)
+    assert answer.basis.shape == (D, 4)
+    assert answer.strengths[0] == 1
+    assert answer.strengths[1] > 0.4 > answer.strengths[3]  # two true ones among four
+    everything = encode(BasisQuestion(**{**ASKED, "n_directions": D}))
+    answer = decode(Owner(SIMULATED, MOVED).answer(everything), BasisAnswer)
+    assert answer.basis.shape == (D, D)
+    default = decode(Owner(SIMULATED, MOVED).answer(BASIS), BasisAnswer)
+    np.testing.assert_array_equal(default.strengths, np.ones(K))

@@ -11,8 +11,9 @@ Differences from the source
 ---------------------------
 1. The sum of projectors is never formed where it is the larger side. With
    :math:`A = [\sqrt{w_1} U_1, \ldots, \sqrt{w_m} U_m]`, d x mk, it is AA', whose leading
-   eigenvectors are :math:`A q / \sqrt{s}` for those of the mk x mk matrix A'A. All its k leading
-   eigenvalues are at least the largest weight, hence at least 1/m, so that squaring loses nothing.
+   eigenvectors are :math:`A q / \sqrt{s}` for those of the mk x mk matrix A'A. With orthonormal
+   columns all its k leading eigenvalues are at least the largest weight, hence at least 1/m, so
+   that squaring loses nothing.
    Where mk > d the sum of projectors is the smaller side; it is added up one owner at a time.
    Memory is O(d min(d, mk)) either way.
 2. The basis is turned to the eigenvectors of the pooled matrix, and negative eigenvalues, which
@@ -39,7 +40,7 @@ def leading_basis(
     Parameters
     ----------
     bases : sequence of arrays of shape (d, k_j)
-        With orthonormal columns.
+        With orthogonal columns, whose squared lengths say how much they count: at most 1.
     weights : array of shape (m,)
         Positive.
     n_components : int

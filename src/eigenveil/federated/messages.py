@@ -24,6 +24,7 @@ from eigenveil.exceptions import EigenveilError, InvalidBudgetError, InvalidPara
 from eigenveil.privacy.budget import Budget
 
 __all__ = [
+    "WEAKEST",
     "BasisAnswer",
     "BasisQuestion",
     "Code",
@@ -48,6 +49,7 @@ _LONGEST_HEADER = 1 << 16
 _MOST_DIGITS = 16  # of an integer: as good as a float
 _LARGEST_COUNT = 10**12
 _LARGEST_VALUE = 1e100  # squares and sums of such are ordinary floats
+WEAKEST = 2.0**-10  # a direction that is sent counts for something
 _UNITS = ("shares", "variances")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -239,11 +241,13 @@ class BasisAnswer(Message):
     owner: str
     guarantee: Mapping[str, Any]
     basis: Array  # d x n_directions
+    strengths: Array  # of the directions, n_directions: at most 1, so that they add no weight
 
     def _check(self) -> None:
         _require(_NAME.fullmatch(self.owner))
-        if self.basis.ndim != 2:
+        if self.basis.ndim != 2 or self.strengths.shape != self.basis.shape[1:]:
             raise ProtocolError(Code.SHAPE)
+        _require(((self.strengths >= WEAKEST) & (self.strengths <= 1)).all())
         object.__setattr__(self, "basis", orthonormal(self.basis))
 
 
@@ -310,7 +314,7 @@ _KINDS: dict[str, type[Message]] = {
         Refusal,
     )
 }
-_ARRAYS = ("basis", "matrix", "centre")
+_ARRAYS = ("basis", "strengths", "matrix", "centre")
 
 Kind = TypeVar("Kind", bound=Message)
 

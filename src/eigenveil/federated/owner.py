@@ -62,6 +62,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.federated.answers import Answers
 from eigenveil.federated.messages import (
+    WEAKEST,
     BasisAnswer,
     BasisQuestion,
     Code,
@@ -356,8 +357,10 @@ class Owner:
     def _basis(self, asked: BasisQuestion) -> Answer:
         settings = self.settings
         first = _first_budget(settings.budget, settings.share)
+        sent = asked.n_directions
+        more = sent > asked.n_components
         pca = _Basis(
-            asked.n_directions,
+            min(sent + more, asked.n_columns),  # the next one tells how strong these are
             epsilon=first.epsilon,
             delta=first.delta,
             mechanism=settings.mechanism,
@@ -382,7 +385,8 @@ class Owner:
             federation=settings.federation,
             owner=settings.owner,
             guarantee=guarantee_to_dict(promise),
-            basis=np.ascontiguousarray(pca.components_.T),
+            basis=np.ascontiguousarray(pca.components_[:sent].T),
+            strengths=_strengths(pca.explained_variance_, sent) if more else np.ones(sent),
         )
         centre = (pca.mean_ / pca.scale_).tolist()
         return answer, {
@@ -511,6 +515,18 @@ class _Basis(PrivatePCA):
 
     def _wanted(self, source: RowSource, n: int | None) -> int:
         return super()._wanted(source, None)
+
+
+def _strengths(values: NDArray[np.float64], sent: int) -> NDArray[np.float64]:
+    """Roots of what eigenvalues are above the first that is not sent, the strongest 1.
+
+    Directions that all owners have but that are none of the leading ones would else count as much.
+    """
+    above = values[:sent] - (values[sent] if len(values) > sent else 0.0)
+    strongest = float(above[0])
+    if strongest <= 0:
+        return np.ones(sent)
+    return np.asarray(np.clip(np.sqrt(np.maximum(above, 0.0) / strongest), WEAKEST, 1.0))
 
 
 @lru_cache(maxsize=64)

@@ -115,7 +115,8 @@ def _believed(agreed: Agreement, declared: Declaration) -> tuple[float, float, f
 def aggregate(agreed: Agreement, heard: Contributions) -> NDArray[np.float64]:
     """One basis from those that came."""
     weighed = weigh(agreed, _of(heard.declarations, heard.bases))
-    bases = [heard.bases[owner].basis for owner in weighed.shares]
+    answers = [heard.bases[owner] for owner in weighed.shares]
+    bases = [answer.basis * np.sqrt(answer.strengths) for answer in answers]
     return leading_basis(bases, np.array(list(weighed.shares.values())), agreed.n_components)
 
 
