@@ -113,7 +113,7 @@ def test_a_covariance_has_the_values_and_spreads_the_rest() -> None:
         ("basis-question", lambda a: encode(a)[:-8] + struct.pack("<d", 9.0), Code.OUT_OF_RANGE),
         (
             "basis-question",
-            lambda a: encode(a)[:-8] + b"\0" * 6 + b"\xf0\x3f",
+            lambda a: encode(a).replace(ONE, TWO, 1),
             Code.NOT_ORTHONORMAL,
         ),
         ("basis-question", lambda a: replace(a, basis=np.eye(7)[:, :2]), Code.SHAPE),
