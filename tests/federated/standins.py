@@ -11,12 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated.flower.client import serve
 from eigenveil.federated.messages import Code, Refusal, encode
 from eigenveil.federated.owner import Owner, OwnerSettings
@@ -88,13 +90,15 @@ def standin(name: str, folder: Path) -> Any:
 
 
 def serving(name: str, folder: Path, address: str) -> threading.Thread:
-    """A thread in which an owner answers until it is told to stop."""
-    return threading.Thread(
-        target=serve,
-        args=(standin(name, folder), address),
-        kwargs={"root_certificate": folder / "authority.pem", "key": folder / f"{name}.key"},
-        daemon=True,
-    )
+    """A thread in which an owner answers until it is told to stop, or the server is gone."""
+    owner = standin(name, folder)
+    files = {"root_certificate": folder / "authority.pem", "key": folder / f"{name}.key"}
+
+    def run() -> None:
+        with suppress(FederationConnectionError):
+            serve(owner, address, **files)
+
+    return threading.Thread(target=run, daemon=True)
 
 
 if __name__ == "__main__":
