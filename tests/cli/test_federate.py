@@ -18,7 +18,14 @@ from eigenveil.estimators.stream import locked
 from eigenveil.federated.configuration import JOURNAL, read_client, read_server
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Journal
-from eigenveil.federated.messages import BasisQuestion, Code, Invitation, columns_digest, encode
+from eigenveil.federated.messages import (
+    BasisQuestion,
+    Code,
+    Invitation,
+    columns_digest,
+    encode,
+    largest_size,
+)
 from eigenveil.federated.simulation import InProcess
 from tests.cli.conftest import fails, invoke
 from tests.cli.test_documents import examples, pattern
@@ -63,6 +70,7 @@ class Line(InProcess):
     address = "127.0.0.1:9092"
     pause = 0.01
     dismissed = False
+    largest = 0
 
     def dismiss(self):
         self.dismissed = True
@@ -78,6 +86,7 @@ def federation(tmp_path, monkeypatch):
     @contextmanager
     def superlink(address, owners, **options):
         lines.append(Line({name: Stub(name) for name in present}))
+        lines[-1].largest = options["largest"]
         yield lines[-1]
 
     monkeypatch.setattr("eigenveil.federated.flower.server.superlink", superlink)
@@ -97,6 +106,7 @@ def test_a_server_asks_saves_and_says_what_happened(federation, tmp_path):
     for word in ("insecure: no encryption", "east joined: 100 records", "west answered values"):
         assert word in result.stderr
     assert lines[-1].dismissed
+    assert lines[-1].largest == largest_size(D, K)
     again = invoke("federate", "server", config, "--insecure")
     assert again.exit_code == 0
     assert again.stdout == ""
@@ -138,7 +148,7 @@ def test_a_weight_that_was_cut_is_told(federation):
 
 def test_one_server_at_a_time(federation, tmp_path):
     (tmp_path / "journal").mkdir()
-    with locked(tmp_path / "journal" / "journal"):
+    with locked(tmp_path / "journal" / "server"):
         message = fails(3, "federate", "server", federation[0], "--insecure")
     assert "another server uses" in message
 
@@ -184,7 +194,8 @@ def asked(tmp_path, monkeypatch):
     (tmp_path / "table.csv").write_text("\n".join(["a,b,c", *lines]) + "\n")
     questions = []
 
-    def serve(owner, address, **options):
+    def serve(owner, address, *, largest, **options):
+        assert largest == largest_size(3, 3)  # whatever number of components is asked for
         for question in questions:
             owner.answer(question)
 

@@ -418,6 +418,8 @@ def test_events_are_told_as_they_happen() -> None:
 def test_journals_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="no journal at"):
         Journal.read(tmp_path / "journal")
+    (tmp_path / "journal").touch()  # a server is about to begin
+    assert Journal.read(tmp_path / "journal") == []
     (tmp_path / "journal").write_bytes(b"something else, at some length " * 50)
     with pytest.raises(StateError, match="damaged"):
         Journal.read(tmp_path / "journal")

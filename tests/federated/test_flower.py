@@ -390,6 +390,29 @@ def test_patience_ends():
     assert signal.getsignal(signal.SIGTERM) == handler
 
 
+def test_who_connects_during_the_farewell_is_told_too():
+    class Leaving:
+        """Two owners, of whom one comes when the other is about to go."""
+
+        def __init__(self):
+            self.looks = [{1: "north"}, {1: "north", 2: "south"}, {2: "south"}, {}]
+
+        def online(self):
+            return self.looks.pop(0)
+
+        def send(self, node, data, kind):
+            assert kind == FAREWELL
+            return f"to {node}"
+
+        def forget(self, names):
+            self.forgotten = list(names)
+
+    fleet = Leaving()
+    FlowerTransport(fleet, "").dismiss()
+    assert fleet.forgotten == ["to 1", "to 2"]
+    assert fleet.looks == []
+
+
 def test_an_interrupt_waits_for_the_answer_at_hand():
     class Interrupted(Stub):
         def answer(self, question):

@@ -26,6 +26,7 @@ from eigenveil.federated.messages import (
     columns_digest,
     decode,
     encode,
+    largest_size,
     orthonormal,
 )
 
@@ -97,6 +98,15 @@ def test_a_message_is_its_numbers_and_a_short_header() -> None:
         BasisAnswer(**PUBLIC, owner="north", guarantee={}, basis=basis, strengths=np.ones(k))
     )
     assert len(sent) - 8 * d * k < 200
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (5, 5), (300, 250), (40_000, 6)])
+def test_no_message_is_larger_than_is_let_in(d: int, k: int) -> None:
+    basis, padding = np.eye(d, k), {"kind": "x" * 60_000}
+    answer = encode(BasisAnswer(**PUBLIC, owner="north", guarantee=padding, basis=basis))
+    question = encode(ValuesQuestion(**PUBLIC, basis=basis))
+    assert max(len(answer), len(question)) <= largest_size(d, k)
+    assert largest_size(d, k) <= max(1 << 20, 1.1 * len(answer) + 8 * k * (k + 1))
 
 
 def test_the_same_message_has_the_same_bytes() -> None:

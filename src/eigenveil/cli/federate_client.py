@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 
+from eigenveil.cli.alone import alone
 from eigenveil.cli.balance import balance, left
 from eigenveil.cli.options import beware
 from eigenveil.cli.rows import open_table
@@ -22,6 +23,7 @@ from eigenveil.federated.messages import (
     ValuesAnswer,
     ValuesQuestion,
     decode,
+    largest_size,
 )
 from eigenveil.federated.owner import Owner
 from eigenveil.privacy.accounting import compose, epsilon_of
@@ -88,32 +90,41 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
 
     settings = chosen.settings
     ledger = Ledger(chosen.ledger)
-    open_table(str(chosen.data), settings.columns, settings.unit)  # its mistakes are explained
-    owner = Owner(
-        settings, chosen.data, ledger, chosen.folder, log=lambda said: click.echo(said, err=True)
-    )
-    beware(settings.budget.as_dict())
-    if insecure:
-        click.echo(
-            "insecure: no encryption, and nobody's identity is checked; this machine only", err=True
+    # Its mistakes are explained.
+    n_columns = open_table(str(chosen.data), settings.columns, settings.unit).n_columns
+    with alone(chosen.folder, "client", mode=0o700):
+        owner = Owner(
+            settings,
+            chosen.data,
+            ledger,
+            chosen.folder,
+            log=lambda said: click.echo(said, err=True),
         )
-    click.echo(f"{settings.owner}: waiting for questions of {chosen.server}", err=True)
-    told = _Told(owner, ledger)
-    try:
-        serve(
-            told,
-            chosen.server,
-            root_certificate=chosen.certificate,
-            key=chosen.key,
-            insecure=insecure,
-            patience=chosen.patience,
-        )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"the ledger has {ledger.summary()}; started again, nothing that was answered is spent "
-            "twice"
-        ) from None
-    _close(chosen, told.promise, ledger, as_json=as_json)
+        beware(settings.budget.as_dict())
+        if insecure:
+            click.echo(
+                "insecure: no encryption, and nobody's identity is checked; this machine only",
+                err=True,
+            )
+        click.echo(f"{settings.owner}: waiting for questions of {chosen.server}", err=True)
+        told = _Told(owner, ledger)
+        try:
+            serve(
+                told,
+                chosen.server,
+                root_certificate=chosen.certificate,
+                key=chosen.key,
+                insecure=insecure,
+                patience=chosen.patience,
+                # How many components will be asked for is not known, but no more than columns.
+                largest=largest_size(n_columns, n_columns),
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"the ledger has {ledger.summary()}; started again, nothing that was answered is "
+                "spent twice"
+            ) from None
+        _close(chosen, told.promise, ledger, as_json=as_json)
 
 
 def _close(
@@ -133,7 +144,5 @@ def _close(
     if promise is None:
         click.echo("answered     nothing in this run")
     else:
-        click.echo(
-            "\n             ".join(("guarantee    " + promise.lines()[0], *promise.lines()[1:]))
-        )
+        click.echo("guarantee    " + _MARGIN.join(promise.lines()))
     click.echo(f"ledger       {ledger.summary()}; left for another: {notion} = {amount:g}")

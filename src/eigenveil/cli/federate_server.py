@@ -1,23 +1,20 @@
 """``eigenveil federate server``: everything is checked before anybody is asked anything."""
 
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 
 import click
 
+from eigenveil.cli.alone import alone
 from eigenveil.cli.federate_status import line
 from eigenveil.cli.releasing import require_place, tell
 from eigenveil.cli.stopping import stoppable
 from eigenveil.cli.summary import owners
-from eigenveil.estimators.stream import locked
-from eigenveil.exceptions import BusyError, InvalidParameterError, StateError
 from eigenveil.federated.configuration import ServerConfiguration
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Event, Happening, Journal
-from eigenveil.federated.messages import Code
+from eigenveil.federated.messages import Code, largest_size
 from eigenveil.release import Release
 
 __all__ = ["run"]
@@ -27,7 +24,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
     """Ask everybody, save the release and say what happened."""
     from eigenveil.federated.flower.server import superlink
 
-    with _folder(chosen.folder), Journal(chosen.journal) as journal:
+    with alone(chosen.folder, "server"), Journal(chosen.journal) as journal:
         before = journal.events
         if released := [event for event in before if event.happening is Happening.RELEASED]:
             click.echo(
@@ -44,6 +41,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
                 "insecure: no encryption, and owners are who they say they are; this machine only",
                 err=True,
             )
+        agreed = chosen.agreement
         kept = f"what was answered is in {shlex.quote(str(chosen.folder))}"
         with (
             stoppable(f"{kept}; start the server again to go on"),
@@ -53,10 +51,11 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
                 certificate=chosen.certificate,
                 private_key=chosen.private_key,
                 insecure=insecure,
+                largest=largest_size(agreed.n_columns, agreed.n_components),
             ) as transport,
         ):
             click.echo(f"listening on {transport.address}", err=True)
-            coordinator = Coordinator(chosen.agreement, journal, tell=_told)
+            coordinator = Coordinator(agreed, journal, tell=_told)
             release = coordinator.run(transport)
             release.save(chosen.output)
             coordinator.released(Release.fingerprint(chosen.output))
@@ -83,21 +82,3 @@ def _details(release: Release) -> Sequence[str]:
             f"left out     {each['owner']} of {each['round']}: {code.explanation} ({code})"
         )
     return lines
-
-
-@contextmanager
-def _folder(folder: Path) -> Iterator[None]:
-    """The folder of a journal, for one server at a time."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        raise InvalidParameterError(
-            f"cannot make the folder {folder}: choose a writable place"
-        ) from None
-    try:
-        lock = ExitStack()
-        lock.enter_context(locked(folder / "journal"))
-    except BusyError:
-        raise StateError(f"another server uses {folder}: wait for it, or stop it first") from None
-    with lock:
-        yield

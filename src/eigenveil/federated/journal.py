@@ -80,7 +80,8 @@ class Journal:
             raise StateError(f"no journal at {path}: start the server first")
         try:
             with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
-                return list(_events(file))
+                (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                return list(_events(file)) if tables else []  # a server is about to begin
         except (sqlite3.Error, ValueError):
             raise StateError(f"{path} is damaged, or no journal") from None
 

@@ -39,6 +39,7 @@ __all__ = [
     "columns_digest",
     "decode",
     "encode",
+    "largest_size",
     "orthonormal",
 ]
 
@@ -148,6 +149,12 @@ def check_name(what: str, name: object) -> str:
             "begins with a letter or a digit"
         )
     return name
+
+
+def largest_size(n_columns: int, n_components: int) -> int:
+    """Bytes that no message of a federation exceeds, with room for a header; at least 1 MiB."""
+    numbers = n_columns * n_components + n_components**2 + n_components
+    return max(1 << 20, 8 * numbers + _LONGEST_HEADER)
 
 
 def orthonormal(basis: Array) -> Array:

@@ -28,4 +28,5 @@ except ImportError:
         "federations run on Flower: pip install 'eigenveil[federated]'"
     ) from None
 
-logging.getLogger("flwr").setLevel(logging.WARNING)
+# What it says of a request quotes the request: nobody else writes on a terminal here.
+logging.getLogger("flwr").setLevel(logging.CRITICAL)

@@ -80,12 +80,17 @@ class FlowerTransport:
                 yield asked.node, reply
 
     def dismiss(self, seconds: float = 10.0) -> None:
-        """Tell the owners who are connected that nothing more will be asked, so that they stop."""
+        """Tell the owners that nothing more will be asked, so that they stop.
+
+        Who is connected is waited for, and so is who connects meanwhile.
+        """
         deadline = time.monotonic() + seconds
-        sent = [self._fleet.send(node, b"", FAREWELL) for node in self._fleet.online()]
-        while self._fleet.online() and time.monotonic() < deadline:
+        sent: dict[int, str | None] = {}
+        while (online := self._fleet.online()) and time.monotonic() < deadline:
+            for node in online.keys() - sent.keys():
+                sent[node] = self._fleet.send(node, b"", FAREWELL)
             time.sleep(self.pause)
-        self._fleet.forget(name for name in sent if name is not None)
+        self._fleet.forget(name for name in sent.values() if name is not None)
 
 
 @contextmanager
