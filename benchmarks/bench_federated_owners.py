@@ -1,8 +1,8 @@
 """What owners gain together, and what more directions than components add; whole federations.
 
-Every side is the released path: owners, coordinator, weights, two rounds, in one process. "alone" is
-the best single owner, of those of the same repetition, with its whole budget. Distances are those
-of projectors from the truth: of a spiked covariance, or of the exact answer from all digits.
+Every side is the released path: owners, coordinator, weights, two rounds, in one process. "alone"
+is the best single owner of the same repetition, with its whole budget. Distances are those of
+projectors from the truth: of a spiked covariance, or of the exact answer from all digits.
 `directions` is how many each owner sends: k, 2k, 4k. The mean is known, to all sides.
 One thread.
 """

@@ -210,6 +210,7 @@ TERMS = {
     "n_columns": 3,
     "n_components": 1,
     "n_directions": 1,
+    "share": 0.8,
     "columns": columns_digest(["a", "b", "c"]),
     "unit": "shares",
 }

@@ -91,7 +91,6 @@ class Stub:
                 n_records=self.records,
                 epsilon=self.epsilon,
                 delta=1e-6,
-                share=0.5,
                 mechanism="spherical",
             )
         elif type(asked) is BasisQuestion:

@@ -17,6 +17,7 @@ from eigenveil.federated.messages import Code, Refusal, encode
 from eigenveil.release.artefact import Release
 from tests.federated.stubs import NAMES, Clock, K, Stub, Wire, agreement, rotated
 
+DECLARES = "invitation".__eq__
 ONE, TWO, NAN = (struct.pack("<d", number) for number in (1.0, 2.0, math.nan))
 
 
@@ -405,6 +406,90 @@ def test_the_better_basis_counts_more() -> None:
     assert math.isclose(np.linalg.norm(rotated(1.0)[:, 0]), 1.0)
 
 
+@pytest.mark.parametrize(
+    "declared", [{"epsilon": 1e-13, "delta": 1e-100}, {"epsilon": 1e-90}, {"delta": 1e-99}]
+)
+@pytest.mark.parametrize("rule", ["predicted", "printed"])
+def test_no_declaration_stops_the_others(declared: dict[str, float], rule: str) -> None:
+    hostile = Stub("west", spoil=lambda kind, a: replace(a, **declared) if DECLARES(kind) else a)
+    release = run(wire(west=hostile), weights=rule)
+    assert {"east", "north"} <= set(weights(release))
+
+
+def test_a_cost_that_is_nested_is_refused() -> None:
+    """It would stop the release, after everybody has paid."""
+    cost: dict[str, Any] = {"kind": "gaussian", "mu": 0.01}
+    for _ in range(300):
+        cost = {"kind": "composed", "parts": [cost]}
+    nested = Stub(
+        "west",
+        spoil=lambda kind, a: (
+            a if DECLARES(kind) else replace(a, guarantee={**a.guarantee, "cost": cost})
+        ),
+    )
+    release = run(wire(west=nested))
+    assert left_out(release) == {("basis", "west", Code.OUT_OF_RANGE)}
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        -1e100 * np.eye(2),
+        np.array([[0.0, 1e100], [1e100, 0.0]]),
+        1e3 * np.eye(2),
+        np.diag([2.0, -0.9]),
+    ],
+)
+def test_shares_that_cannot_be_any_are_refused(matrix: np.ndarray) -> None:
+    """Of 100,000 records the noise is far below these."""
+    hostile = Stub(
+        "west",
+        records=100_000,
+        spoil=lambda kind, a: replace(a, matrix=matrix) if kind == "values-question" else a,
+    )
+    release = run(wire(west=hostile))
+    assert left_out(release) == {("values", "west", Code.OUT_OF_RANGE)}
+
+
+def test_variances_of_another_size_count_for_nothing() -> None:
+    hostile = Stub(
+        "west",
+        spoil=lambda kind, a: (
+            replace(a, matrix=1e100 * np.eye(2)) if kind == "values-question" else a
+        ),
+    )
+    release = run(wire(west=hostile), values="variances")
+    np.testing.assert_allclose(release.arrays["explained_variance"], [3.0, 2.0])
+    assert {owner.name: owner.values_weight for owner in release.owners}["west"] == 0
+    assert release.settings["federation"]["compared"]["west"]["variance"] > 1e90
+
+
+def test_a_centre_from_nowhere_moves_it_nowhere() -> None:
+    hostile = Stub(
+        "west",
+        spoil=lambda kind, a: (
+            replace(a, centre=np.full(2, 1e100)) if kind == "values-question" else a
+        ),
+    )
+    release = run(wire(west=hostile))
+    components, mean = release.arrays["components"], release.arrays["mean"]
+    np.testing.assert_allclose(np.abs(components @ mean), [1.0, 1.0])
+
+
+def test_a_busy_owner_is_asked_again() -> None:
+    said: list[str] = []
+
+    def busy_once(kind: str, answer: Any) -> Any:
+        said.append(kind)
+        if said == ["invitation", "basis-question"]:
+            return Refusal(federation="test", owner="west", code=Code.BUSY)
+        return answer
+
+    release = run(wire(west=Stub("west", spoil=busy_once)))
+    assert set(weights(release)) == set(NAMES)
+    assert left_out(release) == set()
+
+
 def test_events_are_told_as_they_happen() -> None:
     told: list[Event] = []
     clock = Clock()
@@ -436,6 +521,7 @@ def test_journals_that_are_none_are_refused(tmp_path: Path) -> None:
         ({"columns": ("a", "b")}, "one name for each column"),
         ({"scale": (1.0,) * 5}, "one positive scale"),
         ({"scale": (0.0,) * 6}, "one positive scale"),
+        ({"share": 1.0}, "share must lie between"),
         ({"directions": 1}, "directions must lie between"),
         ({"directions": 7}, "directions must lie between"),
         ({"quorum": 4}, "quorum must lie between"),

@@ -35,23 +35,18 @@ ONES = np.ones(3)
 MATRIX = np.diag([3.0, 2.0, -0.5])
 DIGEST = columns_digest(["age", "weight"])
 PUBLIC = {"federation": "lungs-2026"}
-SIZES = {"n_columns": 12, "n_components": 3, "n_directions": 3}
+SIZES = {"n_columns": 12, "n_components": 3, "n_directions": 3, "share": 0.5}
 DECLARED: dict[str, Any] = {
     "owner": "north",
     "n_records": 130,
     "epsilon": 0.4,
     "delta": 1e-6,
-    "share": 0.5,
     "mechanism": "spherical",
 }
 MESSAGES: list[Message] = [
-    Invitation(
-        **PUBLIC, n_columns=12, n_components=3, n_directions=3, columns=DIGEST, unit="shares"
-    ),
+    Invitation(**PUBLIC, **SIZES, columns=DIGEST, unit="shares"),
     Declaration(**PUBLIC, **DECLARED),
-    BasisQuestion(
-        **PUBLIC, n_columns=12, n_components=3, n_directions=3, columns=DIGEST, unit="variances"
-    ),
+    BasisQuestion(**PUBLIC, **SIZES, columns=DIGEST, unit="variances"),
     BasisAnswer(**PUBLIC, owner="north", guarantee={"kind": "x"}, basis=BASIS, strengths=ONES),
     ValuesQuestion(**PUBLIC, basis=BASIS),
     ValuesAnswer(
@@ -103,7 +98,9 @@ def test_a_message_is_its_numbers_and_a_short_header() -> None:
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (5, 5), (300, 250), (40_000, 6)])
 def test_no_message_is_larger_than_is_let_in(d: int, k: int) -> None:
     basis, padding = np.eye(d, k), {"kind": "x" * 60_000}
-    answer = encode(BasisAnswer(**PUBLIC, owner="north", guarantee=padding, basis=basis))
+    answer = encode(
+        BasisAnswer(**PUBLIC, owner="north", guarantee=padding, basis=basis, strengths=np.ones(k))
+    )
     question = encode(ValuesQuestion(**PUBLIC, basis=basis))
     assert max(len(answer), len(question)) <= largest_size(d, k)
     assert largest_size(d, k) <= max(1 << 20, 1.1 * len(answer) + 8 * k * (k + 1))
@@ -144,7 +141,8 @@ def test_a_refusal_carries_its_code_and_nothing_else(code: Code) -> None:
         (MESSAGES[1], {"epsilon": float("inf")}, Code.MALFORMED),
         (MESSAGES[1], {"delta": 1.5}, Code.OUT_OF_RANGE),
         (MESSAGES[1], {"delta": 0}, Code.OUT_OF_RANGE),
-        (MESSAGES[1], {"share": 0}, Code.OUT_OF_RANGE),
+        (MESSAGES[0], {"share": 0}, Code.OUT_OF_RANGE),
+        (MESSAGES[0], {"share": 1}, Code.OUT_OF_RANGE),
         (MESSAGES[1], {"owner": "../north"}, Code.OUT_OF_RANGE),
         (MESSAGES[1], {"owner": "north\n"}, Code.OUT_OF_RANGE),
         (MESSAGES[1], {"mechanism": ""}, Code.OUT_OF_RANGE),

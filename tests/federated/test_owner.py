@@ -61,6 +61,7 @@ ASKED: dict[str, Any] = {
     "n_columns": D,
     "n_components": K,
     "n_directions": K,
+    "share": 0.8,
     "columns": columns_digest(None),
     "unit": "variances",
 }
@@ -94,6 +95,8 @@ def simulated(
     question: bytes = BASIS, rows: Any = MOVED, **changes: Any
 ) -> tuple[BasisAnswer, ValuesAnswer]:
     owner = Owner(replace(SIMULATED, **changes), rows)
+    if "share" in changes:
+        question = encode(replace(decode(question, BasisQuestion), share=changes["share"]))
     return decode(owner.answer(question), BasisAnswer), decode(owner.answer(VALUES), ValuesAnswer)
 
 
@@ -104,7 +107,7 @@ def test_joining_is_free(ledger, folder):
     declared = decode(Owner(SETTINGS, ROWS, ledger, folder).answer(JOIN), Declaration)
     assert (declared.owner, declared.federation) == ("north", "lungs")
     assert (declared.n_records, declared.epsilon, declared.delta) == (N, 4.0, 1e-6)
-    assert (declared.share, declared.mechanism) == (0.8, "spherical")
+    assert declared.mechanism == "spherical"
     assert ledger.entries == ()
 
 
@@ -117,7 +120,11 @@ def test_two_answers_for_one_budget(ledger, folder):
     assert first.cost == ledger.entries[0].cost
     assert not first.simulated
     values = decode(owner.answer(VALUES), ValuesAnswer)
-    assert [entry.label for entry in ledger.entries] == ["spherical", "inside", "gauss"]
+    assert [entry.label for entry in ledger.entries] == [
+        "lungs basis: spherical",
+        "lungs values: inside",
+        "lungs values: gauss",
+    ]
     assert 0.5 < values.share < 1
     # Eight deviations of the noise: once in 10^14 times.
     np.testing.assert_allclose(values.matrix, INSIDE, atol=8 * values.noise_scale)
@@ -343,7 +350,63 @@ def test_an_interrupted_question_is_not_paid_for_again(ledger, folder, monkeypat
 def test_without_the_note_before_the_charge_it_would_be(tmp_path, folder, monkeypatch):
     ledger = Ledger.create(tmp_path / "ledger.db", epsilon=40.0, delta=1e-6)
     monkeypatch.setattr(Answers, "begin", lambda *_: None)
+    monkeypatch.setattr(Owner, "_paid", lambda *_: False)
     assert charges_after_a_crash(ledger, folder, monkeypatch) == 2
+
+
+def test_without_it_the_ledger_would_still_know(tmp_path, folder, monkeypatch):
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=40.0, delta=1e-6)
+    monkeypatch.setattr(Answers, "begin", lambda *_: None)
+    assert charges_after_a_crash(ledger, folder, monkeypatch) == 1
+
+
+def test_another_folder_does_not_answer_again(tmp_path):
+    """With other settings too: the ledger knows federation and round of what it paid for."""
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=40.0, delta=1e-6)
+    owner = Owner(SETTINGS, ROWS, ledger, tmp_path / "first")
+    decode(owner.answer(BASIS), BasisAnswer)
+    heard: list[str] = []
+    other = replace(SETTINGS, row_norm=31.0)
+    again = Owner(other, ROWS, ledger, tmp_path / "second", log=heard.append)
+    assert code_of(again.answer(BASIS)) is Code.INTERRUPTED
+    assert len(ledger.entries) == 1
+    later = replace(SETTINGS, federation="lungs-2")
+    question = encode(BasisQuestion(**{**ASKED, "federation": "lungs-2"}))
+    assert decode(Owner(later, ROWS, ledger, tmp_path / "third").answer(question), BasisAnswer)
+    with pytest.raises(StateError, match="start a new federation"):
+        Owner(other, ROWS, ledger, tmp_path / "first")
+
+
+def test_the_noise_of_an_owner_comes_from_no_seed(tmp_path):
+    """Both answers of two owners of the same rows differ: noise from a seed would repeat."""
+    said = []
+    for name in ("one", "two"):
+        ledger = Ledger.create(tmp_path / f"{name}.db", epsilon=4.0, delta=1e-6)
+        owner = Owner(SETTINGS, ROWS, ledger, tmp_path / name)
+        decode(owner.answer(SHARES), BasisAnswer)
+        said.append(decode(owner.answer(VALUES), ValuesAnswer).matrix)
+    assert not np.isclose(*said, rtol=0, atol=1e-12).any()
+
+
+def test_ledgers_of_another_notion_are_refused(tmp_path, folder):
+    ledger = Ledger.create(tmp_path / "rho.db", rho=10.0)
+    with pytest.raises(InvalidParameterError, match="must grant epsilon and delta"):
+        Owner(SETTINGS, ROWS, ledger, folder)
+
+
+def test_the_part_for_the_basis_is_agreed_on(ledger, folder):
+    heard: list[str] = []
+    owner = Owner(SETTINGS, ROWS, ledger, folder, log=heard.append)
+    for kind in (Invitation, BasisQuestion):
+        asked = encode(kind(**{**ASKED, "share": 0.5}))
+        assert code_of(owner.answer(asked)) is Code.SETTINGS
+    assert "share = 0.5" in heard[0]
+    assert ledger.entries == ()
+
+
+def test_settings_without_a_bound_are_refused():
+    with pytest.raises(InvalidParameterError, match="finite numbers and words"):
+        replace(SIMULATED, bounds=(-math.inf, math.inf))
 
 
 def test_an_answer_that_cannot_be_kept_is_not_sent(ledger, folder, monkeypatch):
@@ -583,7 +646,6 @@ DECLARED: dict[str, Any] = {
     "n_records": 1,
     "epsilon": 1.0,
     "delta": 1e-6,
-    "share": 0.5,
     "mechanism": "spherical",
 }
 
@@ -620,7 +682,10 @@ def test_whatever_fails_inside_stays_inside(ledger, folder, monkeypatch):
     monkeypatch.setattr(PrivateCovariance, "fit", fails)
     assert code_of(owner.answer(VALUES)) is Code.INTERNAL
     assert heard == ["refused (internal): ZeroDivisionError"] * 2
-    assert [entry.label for entry in ledger.entries] == ["spherical", "inside"]
+    assert [entry.label for entry in ledger.entries] == [
+        "lungs basis: spherical",
+        "lungs values: inside",
+    ]
 
 
 def test_too_few_rows_for_a_private_radius_is_said_before_the_charge(ledger, folder):

@@ -64,6 +64,18 @@ def test_a_basis_that_is_none_moves_no_bound(basis):
     assert moment.sensitivity("frobenius") <= math.sqrt(2) * (1 + 1e-6)
 
 
+def test_a_box_is_one_of_rows_and_not_of_their_differences():
+    step = Inside(mu=1e4, basis=BASIS, paired=True)
+    box = (CENTRE - 1e3, CENTRE + 1e3)
+    released = []
+    for clip in (Clip(row_norm=9.0), Clip(row_norm=9.0, box=box)):
+        gate = Gate(
+            step.cost(), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(3)
+        )
+        released.append(step.run(ArraySource(ROWS), clip, gate).matrix)
+    np.testing.assert_allclose(*released, atol=1e-9)
+
+
 def test_rows_at_the_centre_add_nothing():
     released, _ = run(1e6, np.tile(CENTRE, (50, 1)))
     np.testing.assert_allclose(released.matrix, np.zeros((K, K)), atol=1e-6)

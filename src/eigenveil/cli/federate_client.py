@@ -32,6 +32,8 @@ from eigenveil.privacy.ledger import Entry, Ledger
 
 __all__ = ["run"]
 
+_MOST_COMPONENTS = 200  # of very wide tables: no server may send more than it takes
+
 _MARGIN = "\n" + " " * 13
 _QUESTIONS = {
     Invitation.kind: "who takes part",
@@ -87,6 +89,7 @@ def _outcome(sent: Message, paid: bool) -> str:
 def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
     """Answer until the server says that it is done, and say what was spent."""
     from eigenveil.federated.flower.client import serve
+    from eigenveil.federated.flower.envelope import LARGEST
 
     settings = chosen.settings
     ledger = Ledger(chosen.ledger)
@@ -117,7 +120,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
                 insecure=insecure,
                 patience=chosen.patience,
                 # How many components will be asked for is not known, but no more than columns.
-                largest=largest_size(n_columns, n_columns),
+                largest=max(LARGEST, largest_size(n_columns, min(n_columns, _MOST_COMPONENTS))),
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt(

@@ -51,7 +51,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
                 certificate=chosen.certificate,
                 private_key=chosen.private_key,
                 insecure=insecure,
-                largest=largest_size(agreed.n_columns, agreed.n_components),
+                largest=largest_size(agreed.n_columns, agreed.n_directions),
             ) as transport,
         ):
             click.echo(f"listening on {transport.address}", err=True)

@@ -173,6 +173,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     # Of the budget, by an earlier release of the same rows: a fit buys what is left beside it.
     _spent: Cost | None = None
+    _label: str | None = None  # what a ledger calls the release, if not by its mechanism
 
     def _family(self, name: str) -> Family[Any]:
         try:
@@ -263,7 +264,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             ledger.check(cost, adjacency=adjacency, unit=protects)
         gate = Gate(
             cost,
-            label=name,
+            label=self._label or name,
             adjacency=adjacency,
             ledger=ledger,
             noise=noise,

@@ -35,7 +35,7 @@ class Limits:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to the owner's word."""
+        """Whether no number that its weight could grow with is left to the owner's word."""
         return None not in (self.records, self.epsilon, self.delta)
 
 
@@ -51,6 +51,9 @@ class Agreement:
         Everybody who may take part.
     n_columns, n_components : int
         Columns of every table, and directions to find.
+    share : float
+        Of every owner's mu^2, for its basis. The second answer has k x k numbers where the first
+        has d x k, so most of a budget belongs to the first.
     directions : int, optional
         How many each owner sends; as many as components by default. More of them help where many
         owners are small: what no owner sees clearly by itself is then not lost.
@@ -82,6 +85,7 @@ class Agreement:
     owners: Mapping[str, Limits]
     n_columns: int
     n_components: int
+    share: float = 0.8
     directions: int | None = None
     columns: tuple[str, ...] | None = None
     scale: tuple[float, ...] | None = None
@@ -105,6 +109,8 @@ class Agreement:
             raise InvalidParameterError(
                 "directions must lie between the numbers of components and of columns"
             )
+        if not _between(self.share, 1) or self.share == 1:
+            raise InvalidParameterError("share must lie between 0 and 1")
         if self.columns is not None and len(self.columns) != self.n_columns:
             raise InvalidParameterError("give one name for each column")
         if self.scale is not None and not (

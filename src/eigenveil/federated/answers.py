@@ -5,8 +5,9 @@ kept, durably, before it is sent. The same question gets the kept answer. A ques
 and has no answer was interrupted, and what it cost is spent.
 
 One file for each round, replaced as a whole: a line of JSON, then the answer. The folder is its
-owner's alone and belongs to one federation, one set of settings and one ledger. Restoring an old
-copy of it would answer again: that it cannot notice, but the ledger is charged in any case.
+owner's alone and belongs to one federation, one set of settings and one ledger. The ledger names
+the federation and the round of every charge: with another folder, or an old copy, an owner finds
+itself charged for what it has no answer to, and answers nothing.
 """
 
 import hashlib
@@ -83,7 +84,7 @@ class Answers:
             elif found != self._terms:
                 raise StateError(
                     "the state folder belongs to another federation, other settings or another "
-                    "ledger: go on with those, or choose a new folder"
+                    "ledger: go on with those, or start a new federation, with a new name"
                 )
             yield
 

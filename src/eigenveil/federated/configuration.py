@@ -160,6 +160,7 @@ _SERVER: dict[str, dict[str, _Key]] = {
         "n_columns": _WHOLE,
         "components": _needed(_WHOLE),
         "directions": _WHOLE,
+        "share": _NUMBER,
         "scale": _SCALE,
         "kind": _TEXT,
         "values": _TEXT,

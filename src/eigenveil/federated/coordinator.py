@@ -30,7 +30,14 @@ from eigenveil.federated.messages import (
     decode,
     encode,
 )
-from eigenveil.federated.result import Contributions, aggregate, combine, promised
+from eigenveil.federated.result import (
+    Contributions,
+    aggregate,
+    check_values,
+    check_weight,
+    combine,
+    promised,
+)
 from eigenveil.federated.weights import MECHANISMS
 from eigenveil.release.artefact import Release
 
@@ -38,7 +45,7 @@ __all__ = ["Coordinator", "Transport"]
 
 _ROUNDS = ("join", "basis", "values")
 # Who was away may be asked again; who sent something unusable is not.
-_AWAY = (Code.LOST, Code.NO_ANSWER)
+_AWAY = (Code.BUSY, Code.LOST, Code.NO_ANSWER)
 
 
 class Transport(Protocol):
@@ -181,6 +188,7 @@ class Coordinator:
             n_columns=agreed.n_columns,
             n_components=agreed.n_components,
             n_directions=agreed.n_directions,
+            share=agreed.share,
             columns=columns_digest(agreed.columns, agreed.scale),
             unit=agreed.unit,
         )
@@ -231,7 +239,9 @@ class Coordinator:
             self._check(name, owner, reply)
             self._note(Event(happening=Happening.ANSWERED, round=name, owner=owner, data=reply))
         except ProtocolError as error:
-            # Without keys anybody can use any name, but not one that is taken.
+            if error.code is Code.BUSY and name == current != "join":
+                return  # another process of the owner is at work: it will be asked again
+            # Without keys anybody can use any name; nobody is left out in the name of another.
             said = error.owner if name == "join" and error.owner not in self._place else None
             self._leave_out(name, owner or said or f"node-{node}", error.code)
 
@@ -247,6 +257,7 @@ class Coordinator:
             raise ProtocolError(Code.CONTRADICTION)
         if self.agreement.weights == "predicted" and declared.mechanism not in MECHANISMS:
             raise ProtocolError(Code.MECHANISM, owner)
+        check_weight(self.agreement, declared)
         before = self._answers["join"].get(owner)
         if before is not None and before != reply:
             raise ProtocolError(Code.CONTRADICTION, owner)
@@ -274,6 +285,8 @@ class Coordinator:
             raise ProtocolError(Code.SHAPE)
         if (answer.federation, answer.owner) != (declared.federation, owner):
             raise ProtocolError(Code.CONTRADICTION)
+        if isinstance(answer, ValuesAnswer):
+            check_values(self.agreement, declared, answer)
         guarantee = promised(answer)
         stated = guarantee.budget
         if (stated.epsilon, stated.delta) != (declared.epsilon, declared.delta):

@@ -103,7 +103,7 @@ _EXPLANATIONS = {
     Code.INTERNAL: "it failed inside; its own log says more",
     Code.INTERRUPTED: "it was interrupted after the charge and does not spend again",
     Code.NOTHING_FOUND: "a private search found nothing to go on with",
-    Code.OTHER_QUESTION: "it has answered another question in this round",
+    Code.OTHER_QUESTION: "it has answered another question in this round, or none in the last",
     Code.SETTINGS: "it cannot do what was asked with its settings",
     Code.MALFORMED: "its message cannot be read",
     Code.NOT_FINITE: "its message holds NaN or infinity",
@@ -203,12 +203,14 @@ class Invitation(Message):
     n_columns: int
     n_components: int
     n_directions: int  # of each owner's basis: as many as components, or more
+    share: float  # of mu^2, for the basis
     columns: str  # `columns_digest`
     unit: str
 
     def _check(self) -> None:
         _require(1 <= self.n_components <= self.n_directions <= self.n_columns <= _LARGEST_COUNT)
         _require(_DIGEST.fullmatch(self.columns) and self.unit in _UNITS)
+        _require(0 < self.share < 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -220,13 +222,11 @@ class Declaration(Message):
     n_records: int
     epsilon: float
     delta: float
-    share: float  # of mu^2, for the basis
     mechanism: str
 
     def _check(self) -> None:
         _require(_NAME.fullmatch(self.owner) and _NAME.fullmatch(self.mechanism))
         _require(1 <= self.n_records <= _LARGEST_COUNT)
-        _require(0 < self.share < 1)
         try:
             Budget(epsilon=self.epsilon, delta=self.delta)
         except InvalidBudgetError:

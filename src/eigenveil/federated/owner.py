@@ -24,6 +24,7 @@ docs/proofs/owner.md.
 """
 
 import hashlib
+import json
 import logging
 import math
 from collections.abc import Callable, Mapping
@@ -125,7 +126,7 @@ class OwnerSettings:
     epsilon, delta : float
         The whole budget, for both answers.
     share : float
-        Of mu^2, for the basis; 1 leaves nothing for a second answer, which is then refused.
+        Of mu^2, for the basis; the same for all owners.
     mechanism : str
         Of the basis: any of `PrivatePCA` that needs no model.
     row_norm : float or "private", optional
@@ -178,6 +179,12 @@ class OwnerSettings:
             raise InvalidParameterError("share must lie between 0 and 1")
         for name in ("epsilon", "delta", "share"):  # 1 and 1.0 are the same settings
             object.__setattr__(self, name, float(getattr(self, name)))
+        try:
+            json.dumps(self.as_dict(), allow_nan=False)
+        except (TypeError, ValueError):
+            raise InvalidParameterError(
+                "the settings of an owner are finite numbers and words: leave out what has no bound"
+            ) from None
         if isinstance(self.scale, str):
             raise InvalidParameterError(
                 "scales are the same for all owners: give one number for each column"
@@ -227,6 +234,11 @@ class Owner:
             )
         if folder is None and not simulated:
             raise InvalidParameterError("an owner needs a state folder, so as not to spend twice")
+        if ledger is not None and ledger.budget.delta is None:
+            # Both answers are sure to fit in a ledger of their own notion only.
+            raise InvalidParameterError(
+                "the ledger of an owner must grant epsilon and delta: create such a one"
+            )
         self.settings = settings
         self._ledger, self._log = ledger, log
         self._names, source = _opened(rows, settings)
@@ -257,7 +269,7 @@ class Owner:
             raise ProtocolError(Code.FEDERATION)
         if isinstance(asked, (BasisQuestion, ValuesQuestion)):
             return self._once(asked, question)
-        self._check_columns(asked)
+        self._check_terms(asked)
         return encode(self._declaration(asked.unit))
 
     def _refusal(self, error: Exception) -> Refusal:
@@ -269,8 +281,13 @@ class Owner:
         self._log(f"refused ({code}): {said}")
         return Refusal(federation=self.settings.federation, owner=self.settings.owner, code=code)
 
-    def _check_columns(self, asked: Invitation) -> None:
-        """The same columns in the same order, divided by the same scales."""
+    def _check_terms(self, asked: Invitation) -> None:
+        """The same columns in the same order, the same scales, the same part for the basis."""
+        if asked.share != self.settings.share:
+            raise InvalidParameterError(
+                f"the federation has share = {asked.share:g} and these settings "
+                f"{self.settings.share:g}: agree on one"
+            )
         if asked.n_columns != self._rows.n_columns:
             raise ProtocolError(Code.COLUMNS)
         agreed = (columns_digest(names, self._scale) for names in (self._names, None))
@@ -291,7 +308,6 @@ class Owner:
             n_records=public_rows(self._rows),
             epsilon=settings.epsilon,
             delta=settings.delta,
-            share=settings.share,
             mechanism=settings.mechanism,
         )
 
@@ -323,6 +339,8 @@ class Owner:
                 if kept.answer is None:
                     raise ProtocolError(Code.INTERRUPTED)
                 return kept.answer
+            if self._paid(name):
+                raise ProtocolError(Code.INTERRUPTED)
             work, entries = self._prepared(asked), self._entries()
             self._answers.begin(name, digest)
             notes: dict[str, Any] = {}
@@ -340,7 +358,7 @@ class Owner:
     def _prepared(self, asked: BasisQuestion | ValuesQuestion) -> Callable[[], Answer]:
         """What is to be done, unless public numbers tell that it cannot be."""
         if isinstance(asked, BasisQuestion):
-            self._check_columns(asked)
+            self._check_terms(asked)
             self._check_length(asked.unit)
             return partial(self._basis, asked)
         before = self._answers.find("basis")
@@ -349,6 +367,15 @@ class Owner:
         if asked.basis.shape != (self._rows.n_columns, before.notes["n_components"]):
             raise ProtocolError(Code.SHAPE)
         return partial(self._values, asked.basis, before.notes)
+
+    def _label(self, name: str, mechanism: str) -> str:
+        """By which the ledger knows a round of this federation."""
+        return f"{self.settings.federation} {name}: {mechanism}"
+
+    def _paid(self, name: str) -> bool:
+        """Whether the ledger holds a charge for a round that this folder knows nothing of."""
+        entries = () if self._ledger is None else self._ledger.entries
+        return any(entry.label.startswith(self._label(name, "")) for entry in entries)
 
     def _entries(self) -> int | None:
         """How many charges the ledger holds; others may add to them."""
@@ -374,7 +401,9 @@ class Owner:
             on_missing=settings.on_missing,
             ledger=self._ledger,
             random_state=settings.random_state,
-        ).fit(self._rows)
+        )
+        pca._label = self._label("basis", settings.mechanism)
+        pca.fit(self._rows)
         promise = replace(
             pca.privacy_,
             budget=settings.budget,
@@ -432,7 +461,7 @@ class Owner:
         seed = self.settings.random_state
         gate = Gate(
             step.cost(),
-            label=step.name,
+            label=self._label("values", step.name),
             adjacency=before.adjacency,
             ledger=self._ledger,
             noise=SystemSource() if seed is None else SimulationSource(seed + 1),
@@ -472,6 +501,7 @@ class Owner:
             random_state=settings.random_state,
         )
         covariance._spent = before.cost
+        covariance._label = self._label("values", "gauss")
         covariance.fit(ProjectedSource(rows, clip, basis))
         found = _Inside(
             matrix=covariance.covariance_,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exceptions import InvalidParameterError
+from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.federated import weights
 from eigenveil.federated.aggregate import Assembled, assembled, leading_basis
 from eigenveil.federated.agreement import Agreement
@@ -28,12 +28,29 @@ from eigenveil.federated.messages import (
     ValuesAnswer,
 )
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.cost import Composed
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
 from eigenveil.release.artefact import Release
-from eigenveil.release.statement import Contribution
+from eigenveil.release.statement import Contribution, promise_to_dict
 
-__all__ = ["Contributions", "Weighed", "aggregate", "combine", "promised", "weigh"]
+__all__ = [
+    "Contributions",
+    "Weighed",
+    "aggregate",
+    "check_values",
+    "check_weight",
+    "combine",
+    "promised",
+    "weigh",
+]
+
+_MOST_PARTS = 64  # of a cost
+_LEAST = 1e-12  # of the largest weight: ratios stay ordinary floats
+_FARTHEST = 8.0  # deviations of the noise
+_FARTHEST_SIZE = 100.0
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -55,18 +72,50 @@ class Weighed:
 
 
 def promised(answer: BasisAnswer | ValuesAnswer) -> Guarantee:
-    """The promise that came with an answer, or `ProtocolError`."""
+    """The promise that came with an answer, or `ProtocolError`.
+
+    Whatever would stop a release later, texts that are too long or a cost nested too deep, is found
+    out here, before the answer is taken.
+    """
     try:
         guarantee = guarantee_from_dict(dict(answer.guarantee))
-        # Whose texts are too long for a release is found out before it is made.
+        promise_to_dict(guarantee)
         Contribution(
             name=answer.owner, n_rows=1, guarantee=guarantee, basis_weight=0.0, values_weight=0.0
         )
-    except InvalidParameterError:
+    except (InvalidParameterError, RecursionError):
         raise ProtocolError(Code.OUT_OF_RANGE) from None
-    if guarantee.adjacency is not Adjacency.REPLACE_ONE or guarantee.budget.delta is None:
+    parts = guarantee.cost.parts if isinstance(guarantee.cost, Composed) else ()
+    nested = len(parts) > _MOST_PARTS or any(isinstance(part, Composed) for part in parts)
+    replaces = guarantee.adjacency is Adjacency.REPLACE_ONE and guarantee.budget.delta is not None
+    if nested or not replaces:
         raise ProtocolError(Code.OUT_OF_RANGE)
     return guarantee
+
+
+def check_weight(agreed: Agreement, declared: Declaration) -> None:
+    """Refuse a declaration that no weight can be computed from."""
+    try:
+        weigh(agreed, {declared.owner: declared})
+        _noise(agreed, declared)
+    except (EigenveilError, ArithmeticError):
+        raise ProtocolError(Code.OUT_OF_RANGE, declared.owner) from None
+
+
+def check_values(agreed: Agreement, declared: Declaration, answer: ValuesAnswer) -> None:
+    """Shares lie between 0 and 1, as far as the noise allows that was declared."""
+    if agreed.unit == "variances":
+        return
+    values = np.linalg.eigvalsh(answer.matrix)
+    beyond = max(-float(values[0]), float(values.sum()) - 1)
+    if beyond > _FARTHEST * len(values) * _noise(agreed, declared):
+        raise ProtocolError(Code.OUT_OF_RANGE)
+
+
+def _noise(agreed: Agreement, declared: Declaration) -> float:
+    """The most noise that shares have at the declared numbers: pairs, and searches beside them."""
+    whole = whole_strength(Budget(epsilon=declared.epsilon, delta=declared.delta), pure=False)
+    return 4 * math.sqrt(2) / (declared.n_records * whole * math.sqrt(1 - agreed.share))
 
 
 def weigh(
@@ -79,19 +128,21 @@ def weigh(
     numbers = [_believed(agreed, each) for each in declared.values()]
     n, epsilon, delta = (np.array(column) for column in zip(*numbers, strict=True))
     d, k = agreed.n_columns, agreed.n_components
-    share = np.array([each.share for each in declared.values()])
     match agreed.weights:
         case "equal":
             wanted = weights.equal(len(n))
         case "printed":  # of bases; [Fed]'s weights of values need its model
             wanted = weights.printed(n, epsilon, delta, d, k)
         case "predicted" if values is not None:
-            wanted = weights.predicted_values(n, epsilon, delta, k, share=1 - share)
+            wanted = weights.predicted_values(n, epsilon, delta, k, share=1 - agreed.share)
         case "predicted":
             names = [each.mechanism for each in declared.values()]
-            wanted = weights.predicted(n, epsilon, delta, d, k, names, share=share)
+            wanted = weights.predicted(n, epsilon, delta, d, k, names, share=agreed.share)
+    wanted = np.maximum(wanted, _LEAST * wanted.max())
     if values is not None:
-        wanted = wanted * weights.sound([values[owner].noise_scale for owner in declared])
+        noise = [values[owner].noise_scale for owner in declared]
+        sizes = [float(np.trace(values[owner].matrix)) for owner in declared]
+        wanted = wanted * weights.sound(noise) * _alike(np.array(sizes), wanted)
     shares, cut = weights.capped(wanted, agreed.largest_weight)
     owners = tuple(declared)
     return Weighed(
@@ -166,10 +217,31 @@ def _of(
 
 
 def _centre(answers: list[ValuesAnswer], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of the owners who know theirs, inside the basis: scores need no more of it."""
-    known = weights * [answer.centred for answer in answers]
-    centres = np.stack([answer.centre for answer in answers])
-    return np.asarray(known @ centres / (known.sum() or 1.0))
+    """Of the owners who know theirs, inside the basis: scores need no more of it.
+
+    A median, so that no single owner can put it anywhere.
+    """
+    pairs = zip(weights, answers, strict=True)
+    known = [(weight, answer.centre) for weight, answer in pairs if answer.centred]
+    if not known:
+        return np.zeros(answers[0].centre.size)
+    shares, centres = zip(*known, strict=True)
+    return np.array([_median(column, np.array(shares)) for column in np.stack(centres).T])
+
+
+def _median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    """Half of the weight lies on either side."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order]) / (weights.sum() or 1.0)
+    i = int(np.searchsorted(below, 0.5 - 2.0**-40))
+    exactly = abs(below[i] - 0.5) < 2.0**-40 and i + 1 < len(values)
+    return float(values[order[i : i + 1 + exactly]].mean())
+
+
+def _alike(sizes: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whose variance is of the size of the others', give or take a factor of a hundred."""
+    usual = _median(np.abs(sizes), weights)
+    return np.asarray(np.abs(sizes) <= _FARTHEST_SIZE * usual)
 
 
 def _owner(heard: Contributions, owner: str, directions: Weighed, inside: Weighed) -> Contribution:

@@ -169,13 +169,14 @@ def capped(weights: ArrayLike, most: float) -> tuple[NDArray[np.float64], NDArra
     """Weights of sum 1 of which none exceeds ``most``, and which ones were cut.
 
     What is cut goes to the others in proportion, as far as the cap allows. Where there are too few
-    owners for that, all count the same.
+    owners for that, all who count count the same.
     """
     shares = _shares(np.array(weights, dtype=np.float64))
     if not 0 < most <= 1:
         raise InvalidParameterError("the largest weight must lie between 0 and 1")
-    if most * shares.size <= 1 + _ROUNDING:
-        return equal(shares.size), shares > 1 / shares.size
+    counting = np.count_nonzero(shares)
+    if most * counting <= 1 + _ROUNDING:
+        return np.where(shares > 0, 1 / counting, 0.0), shares > 1 / counting
     cut = shares > most
     full = cut.copy()
     while full.any():
@@ -208,8 +209,8 @@ def _owners(
 def _shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     if weights.ndim != 1 or not weights.size:
         raise InvalidParameterError("weights need at least one owner")
-    if not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise InvalidParameterError("weights must be positive and finite")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise InvalidParameterError("weights must be finite, none negative, and some positive")
     return np.asarray(weights / weights.sum())
 
 
