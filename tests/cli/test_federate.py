@@ -195,7 +195,7 @@ def asked(tmp_path, monkeypatch):
     questions = []
 
     def serve(owner, address, *, largest, **options):
-        assert largest >= largest_size(3, 3)  # whatever number of components is asked for
+        assert largest >= largest_size(3, 3)  # however many directions are asked for
         for question in questions:
             owner.answer(question)
 

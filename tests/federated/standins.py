@@ -6,7 +6,6 @@ folder and says what its owner does. Two of them wait for a file in the folder b
 
 import os
 import pickle
-import struct
 import sys
 import threading
 import time
@@ -41,13 +40,18 @@ class Bomb:
 class Broken(Owner):
     """Fails on its records."""
 
-    def _basis(self, n_components: int, unit: str) -> Any:
+    def _basis(self, *asked: Any) -> Any:
         raise RuntimeError(f"row 7 holds {SECRET}")
 
 
-def ending(number: float) -> Callable[[Any], bytes]:
-    """The answer with another last number."""
-    return lambda answer: encode(answer)[:-8] + struct.pack("<d", number)
+def holding(field: str, number: float) -> Callable[[Any], bytes]:
+    """The answer with another first number, past the checks of who makes one."""
+
+    def change(answer: Any) -> bytes:
+        getattr(answer, field).flat[0] = number
+        return encode(answer)
+
+    return change
 
 
 def waiting(file: Path) -> Callable[[Any], Any]:
@@ -57,6 +61,10 @@ def waiting(file: Path) -> Callable[[Any], Any]:
         return answer
 
     return wait
+
+
+def narrow(answer: Any) -> Any:
+    return replace(answer, basis=answer.basis[:, :1], strengths=answer.strengths[:1])
 
 
 def standin(name: str, folder: Path) -> Any:
@@ -74,15 +82,15 @@ def standin(name: str, folder: Path) -> Any:
         return replace(answer, n_records=declared[-1])
 
     asked, change = {
-        "nan": ("basis-question", ending(np.nan)),
-        "skew": ("basis-question", ending(0.5)),
-        "shape": ("basis-question", lambda answer: replace(answer, basis=np.eye(D)[:, :1])),
+        "nan": ("basis-question", holding("basis", np.nan)),
+        "skew": ("basis-question", holding("basis", 0.5)),
+        "shape": ("basis-question", narrow),
         "garbage": ("basis-question", lambda _: word + os.urandom(1000)),
         "pickle": ("basis-question", lambda _: pickle.dumps((SECRET, Bomb(folder / "exploded")))),
         "text": ("basis-question", lambda _: refusal.replace(b"internal", word)),
         "gate": ("basis-question", waiting(folder / "open")),
         "late": ("values-question", waiting(folder / "wake")),
-        "wild": ("values-question", ending(1e300)),
+        "wild": ("values-question", holding("centre", 1e300)),
         "liar": ("invitation", lambda answer: replace(answer, n_records=10**12)),
         "fickle": ("invitation", other_records),
     }[name]

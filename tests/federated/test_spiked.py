@@ -18,7 +18,7 @@ from eigenveil.federated.aggregate import assembled, leading_basis
 from eigenveil.federated.spiked import SpikedClient
 from eigenveil.mechanisms import Gate, SphericalPCA, SpikedValues
 from eigenveil.numerics.metrics import subspace_distance
-from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import delta_of, split
 from eigenveil.privacy.adjacency import Adjacency
@@ -45,7 +45,8 @@ def client(**changes):
 
 
 def gate(cost, seed=0, ledger=None):
-    return Gate(cost, label="x", adjacency=REPLACE, ledger=ledger, noise=SimulationSource(seed))
+    noise = SimulationSource(seed) if ledger is None else SystemSource()
+    return Gate(cost, label="x", adjacency=REPLACE, ledger=ledger, noise=noise)
 
 
 def draw(n, rng):

@@ -151,9 +151,9 @@ def check_name(what: str, name: object) -> str:
     return name
 
 
-def largest_size(n_columns: int, n_components: int) -> int:
+def largest_size(n_columns: int, n_directions: int) -> int:
     """Bytes that no message of a federation exceeds, with room for a header; at least 1 MiB."""
-    numbers = n_columns * n_components + n_components**2 + n_components
+    numbers = n_columns * n_directions + n_directions**2 + n_directions
     return max(1 << 20, 8 * numbers + _LONGEST_HEADER)
 
 

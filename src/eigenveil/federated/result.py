@@ -212,8 +212,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
 def _of(
     declarations: Mapping[str, Declaration], answered: Mapping[str, Any]
 ) -> dict[str, Declaration]:
-    # Sums of the same answers have the same last bit, in whatever order they came.
-    return {owner: declarations[owner] for owner in sorted(answered)}
+    return {owner: declarations[owner] for owner in answered}
 
 
 def _centre(answers: list[ValuesAnswer], weights: NDArray[np.float64]) -> NDArray[np.float64]:
