@@ -490,6 +490,49 @@ def test_a_busy_owner_is_asked_again() -> None:
     assert left_out(release) == set()
 
 
+@pytest.mark.parametrize("code", [Code.BUDGET, Code.COLUMNS, Code.SETTINGS, Code.DATA])
+def test_what_an_owner_lacked_can_be_mended(tmp_path: Path, code: Code) -> None:
+    """While others are waited for, or before the next start."""
+    refusal = Refusal(federation="test", owner="west", code=code)
+    said: list[str] = []
+
+    def at_first(kind: str, answer: Any) -> Any:
+        said.append(kind)
+        return refusal if len(said) == 1 else answer
+
+    transport = wire(west=Stub("west", spoil=at_first))
+    transport.silent.add("n-east")  # keeps the round open
+    assert set(weights(run(transport))) == {"north", "west"}
+    assert said[:2] == ["invitation", "invitation"]
+
+    with Journal(tmp_path / "journal") as journal:
+        transport = wire(west=Stub("west", spoil=lambda kind, a: refusal))
+        with pytest.raises(QuorumLostError):
+            run(transport, journal, quorum=3)
+    with Journal(tmp_path / "journal") as journal:
+        release = run(wire(), journal, quorum=3)
+        assert set(weights(release)) == set(NAMES)
+        assert left_out(release) == set()
+        refused = [e for e in journal.events if e.happening is Happening.LEFT_OUT]
+    assert len(refused) == 1  # said once, however often it was asked
+
+
+def test_who_comes_back_as_somebody_else_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    def fall(kind: str, answer: Any) -> Any:
+        if kind == "basis-question":
+            raise KeyboardInterrupt
+        return answer
+
+    with Journal(tmp_path / "journal") as journal, pytest.raises(KeyboardInterrupt):
+        run(wire(north=Stub("north", spoil=fall)), journal)
+    clock = Clock()
+    with Journal(tmp_path / "journal") as journal:
+        coordinator = Coordinator(agreement(), journal, clock=clock, sleep=clock.sleep)
+        release = coordinator.run(wire(west=Stub("west", records=5)))
+    assert left_out(release) == {("basis", "west", Code.CONTRADICTION)}
+    assert clock.now < 1
+
+
 def test_events_are_told_as_they_happen() -> None:
     told: list[Event] = []
     clock = Clock()

@@ -44,8 +44,24 @@ from eigenveil.release.artefact import Release
 __all__ = ["Coordinator", "Transport"]
 
 _ROUNDS = ("join", "basis", "values")
-# Who was away may be asked again; who sent something unusable is not.
-_AWAY = (Code.BUSY, Code.LOST, Code.NO_ANSWER)
+# Who was away, or refused by itself, may be asked again: that costs an owner nothing, and what it
+# lacked may be there now. Who sent something unusable is not.
+_MENDABLE = frozenset(
+    {
+        Code.BUDGET,
+        Code.BUSY,
+        Code.COLUMNS,
+        Code.DATA,
+        Code.FEDERATION,
+        Code.INTERNAL,
+        Code.INTERRUPTED,
+        Code.LOST,
+        Code.NOTHING_FOUND,
+        Code.NO_ANSWER,
+        Code.OTHER_QUESTION,
+        Code.SETTINGS,
+    }
+)
 
 
 class Transport(Protocol):
@@ -101,6 +117,7 @@ class Coordinator:
         self._place: dict[str, str] = {}  # the node of an owner
         self._pending: dict[str, str] = {}  # the round a node was asked in
         self._asked: dict[tuple[str, str], float] = {}  # when, by node and round
+        self._sent_away: set[str] = set()  # nodes that need not try again
         self._recall()
 
     def run(self, transport: Transport) -> Release:
@@ -153,8 +170,8 @@ class Coordinator:
         if name not in self._questions:
             question = encode(self._question(name))
             self._note(Event(happening=Happening.ASKED, round=name, data=question))
-        for owner in among:  # who was away when an earlier run ended may be back
-            if self._left_out.get((name, owner)) in _AWAY:
+        for owner in among:  # who failed when an earlier run ended may be better now
+            if self._left_out.get((name, owner)) in _MENDABLE:
                 del self._left_out[name, owner]
         seconds = self.agreement.join_seconds if name == "join" else self.agreement.answer_seconds
         deadline = self._clock() + seconds
@@ -198,19 +215,21 @@ class Coordinator:
         return [o for o in among if o not in done and (name, o) not in self._left_out]
 
     def _ask(self, name: str, among: tuple[str, ...], transport: Transport, left: float) -> None:
-        """The round's question to owners whose node is known, an invitation to new nodes.
+        """The round's question to owners whose node is known, an invitation to others.
 
         Who is silent is asked again now and then: it may have been started anew. That costs it
         nothing, as it sends the same answer.
         """
         self._named = transport.nodes()
-        now = self._clock()
-        asked = {node: "join" for node in self._named if (node, "join") not in self._asked}
-        for owner in self._waiting(name, among):
-            node = self._place.get(owner)
-            last = self._asked.get((node or "", name), -math.inf)
-            if node in self._named and now - last >= self.agreement.again_seconds:
-                asked[str(node)] = name
+        wanted = {self._place[o]: name for o in self._waiting(name, among) if o in self._place}
+        known = set(self._place.values()) | self._sent_away
+        wanted |= {node: "join" for node in self._named if node not in known}
+        now, again = self._clock(), self.agreement.again_seconds
+        asked = {
+            node: which
+            for node, which in wanted.items()
+            if node in self._named and now - self._asked.get((node, which), -math.inf) >= again
+        }
         if asked:
             self._asked |= dict.fromkeys(asked.items(), now)
             self._pending |= asked
@@ -241,9 +260,23 @@ class Coordinator:
         except ProtocolError as error:
             if error.code is Code.BUSY and name == current != "join":
                 return  # another process of the owner is at work: it will be asked again
-            # Without keys anybody can use any name; nobody is left out in the name of another.
-            said = error.owner if name == "join" and error.owner not in self._place else None
-            self._leave_out(name, owner or said or f"node-{node}", error.code)
+            if name == "join":
+                self._refuse(current, node, error)
+            else:
+                self._leave_out(name, owner or f"node-{node}", error.code)
+
+    def _refuse(self, current: str, node: str, error: ProtocolError) -> None:
+        """Somebody who did not join, or came back as somebody else."""
+        if error.code not in _MENDABLE:
+            self._sent_away.add(node)
+        key = self._named.get(node)
+        if key is None:  # anybody can use any name; nobody is left out in the name of another
+            said = error.owner if error.owner not in self._answers["join"] else None
+            self._leave_out("join", said or f"node-{node}", error.code)
+        elif key not in self._answers["join"]:
+            self._leave_out("join", key, error.code)
+        elif error.code not in _MENDABLE:
+            self._leave_out(current, key, error.code)
 
     def _join(self, node: str, reply: bytes) -> None:
         """Somebody says who it is: who has joined before may come back, as the same."""
@@ -265,7 +298,7 @@ class Coordinator:
             raise ProtocolError(Code.LATE, owner)
         self._place[owner] = node
         for name in ("basis", "values"):
-            if self._left_out.get((name, owner)) in _AWAY:
+            if self._left_out.get((name, owner)) in _MENDABLE:
                 del self._left_out[name, owner]
         if before is None:
             self._note(Event(happening=Happening.JOINED, round="join", owner=owner, data=reply))
@@ -295,6 +328,8 @@ class Coordinator:
             raise ProtocolError(Code.CONTRADICTION)
 
     def _leave_out(self, name: str, owner: str, code: Code) -> None:
+        if self._left_out.get((name, owner)) is code:
+            return  # as before
         self._note(Event(happening=Happening.LEFT_OUT, round=name, owner=owner, code=code))
 
     def _told(self, name: str) -> list[tuple[str, bytes]]:
