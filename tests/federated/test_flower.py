@@ -37,6 +37,7 @@ from flwr.proto.message_pb2 import (
     PushObjectResponse,
 )
 from flwr.proto.node_pb2 import Node
+from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
 from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
@@ -188,7 +189,13 @@ def test_a_record_of_many_fields_is_not_built(monkeypatch):
     field = ConfigRecord({"message": b"0"}).deflate().partition(b"\x00")[2]
     numbers = ConfigRecord({"message": [0] * 500}).deflate().partition(b"\x00")[2]
     monkeypatch.setattr(envelope, "inflate_object_from_contents", lambda *_: pytest.fail("built"))
-    for body in (field * 1000, numbers, field + b"\x0a\x00", field[:-1], b""):
+    assert field == b"\x0a\x0e\x0a\x07message\x12\x03\x32\x010"
+    lengths = (  # of the entry, of its value, and of the bytes with another field after them
+        field.replace(b"\x0e", b"\x05"),
+        field.replace(b"\x03", b"\x02"),
+        field.replace(b"\x0e", b"\x10").replace(b"\x03", b"\x05") + b"\x3a\x00",
+    )
+    for body in (field * 1000, numbers, *lengths, field + b"\x0a\x00", field[:-1], b""):
         record = b"ConfigRecord  %d\x00" % len(body) + body
         tree = sealed(content(b"0")).tree
         names = [tree.object_id, tree.children[0].object_id, tree.children[0].children[0].object_id]
@@ -347,6 +354,8 @@ def test_an_answer_is_taken_once_and_from_who_was_asked():
         assert not fleet.put(north, name, data + b"0")  # it is not what its name says
         assert fleet.put(north, name, data)
     assert fleet.push(north, question, second.tree) == []
+    assert fleet.activate_node(north, 30)
+    assert fleet.pull(north) is None
     assert fleet.receive(question) == b"1"
 
 
@@ -489,6 +498,10 @@ def test_a_body_is_measured_before_it_is_read():
     ):
         answer = web.post(path, never(), name, **{"content-length": str(length)})
         assert answer.status_code == status, path
+    forged = web.headers("stranger")
+    for key in (web.headers("north")[FLEET_HTTP_PUBLIC_KEY_HEADER], "no key", ""):
+        forged |= {FLEET_HTTP_PUBLIC_KEY_HEADER: key, "content-length": "9000"}
+        assert web.post("/v1/fleet/push-object", never(), **forged).status_code == 401
     chunked = {"transfer-encoding": "chunked"}
     assert web.post("/v1/fleet/push-object", never(), "north", **chunked).status_code == 411
     chunked["content-length"] = "5"  # which of the two counts is up to the web server
