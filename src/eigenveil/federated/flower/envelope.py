@@ -100,7 +100,7 @@ def opened(tree: ObjectTree, fetch: Callable[[str], bytes]) -> bytes | None:
 def _holds_one_field(record: bytes) -> bool:
     """Whether a record is one run of bytes, read off its first bytes.
 
-    As many fields as fit in a message would take a hundred times its memory, once they are objects.
+    As many fields as fit in a message would, as objects, take twenty times its memory and a minute.
     """
     start = _START.match(record)
     return start is not None and all(
