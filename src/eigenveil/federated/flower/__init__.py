@@ -1,7 +1,7 @@
 """The engine: questions and answers of a federation travel on Flower's Fleet protocol.
 
-The coordinator's process runs Flower's SuperLink, an owner's process takes the place of a
-SuperNode. Two parts of a stock installation are left out, both because they run code for others:
+The coordinator's process takes the place of Flower's SuperLink, an owner's that of a SuperNode.
+Two parts of a stock installation are left out, both because they run code for others:
 
 1. A SuperNode fetches an app from the server and runs it beside the records. Here an owner hands
    the bytes of a question to its own installed code and fetches nothing else (`client`).

@@ -5,9 +5,9 @@ A message is a tree of objects, each named by its SHA-256 and sent on its own: t
 and nothing else is accepted from the other side; none of them is unpickled.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.app.message import remove_content_from_message
@@ -15,7 +15,6 @@ from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
-    iterate_object_tree,
     no_object_id_recompute,
 )
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
@@ -26,8 +25,8 @@ __all__ = [
     "OVERHEAD",
     "QUESTION",
     "Sealed",
+    "chain",
     "content",
-    "is_chain",
     "opened",
 ]
 
@@ -36,6 +35,14 @@ LARGEST = 64 << 20  # bytes of a message, unless more is agreed: d = 100,000 wit
 OVERHEAD = 1024  # bytes of one request beyond the message that it carries
 _RECORD, _FIELD = "eigenveil", "message"
 _CHAIN = 3
+# The head of a ConfigRecord, and in protobuf an entry with its key and a value of bytes.
+_START = re.compile(
+    rb"ConfigRecord  [0-9]{1,12}\x00"
+    rb"\x0a(?P<entry>V)\x0a%c%s\x12(?P<value>V)\x32(?P<data>V)".replace(
+        b"V", rb"[\x80-\xff]{0,4}[\x00-\x7f]"
+    )
+    % (len(_FIELD), _FIELD.encode())
+)
 
 
 def content(data: bytes) -> RecordDict:
@@ -62,16 +69,24 @@ class Sealed:
         return cls(remove_content_from_message(message), tree, objects)
 
 
-def is_chain(tree: ObjectTree) -> bool:
-    """Whether a tree can be that of a question or an answer."""
-    return sum(1 for _ in islice(iterate_object_tree(tree), _CHAIN + 1)) == _CHAIN
+def chain(tree: ObjectTree) -> list[str] | None:
+    """The names in the tree of a question or an answer, from the message down; None in another."""
+    names = [tree.object_id]
+    while len(tree.children) == 1 and len(names) < _CHAIN:
+        tree = tree.children[0]
+        names.append(tree.object_id)
+    return names if len(names) == _CHAIN and not tree.children else None
 
 
 def opened(tree: ObjectTree, fetch: Callable[[str], bytes]) -> bytes | None:
     """The bytes inside, or None if the tree holds anything else; ``fetch`` gets an object."""
-    if not is_chain(tree):
+    names = chain(tree)
+    if names is None:
         return None
-    objects = {part.object_id: fetch(part.object_id) for part in iterate_object_tree(tree)}
+    objects = {name: fetch(name) for name in names}
+    *small, record = (objects[name] for name in names)
+    if max(map(len, small)) > OVERHEAD or not _holds_one_field(record):
+        return None
     try:
         message = inflate_object_from_contents(tree.object_id, objects)
         if not isinstance(message, Message):
@@ -80,3 +95,16 @@ def opened(tree: ObjectTree, fetch: Callable[[str], bytes]) -> bytes | None:
     except Exception:  # the other side wrote it: there are many ways to be wrong, all the same here
         return None
     return data if isinstance(data, bytes) else None
+
+
+def _holds_one_field(record: bytes) -> bool:
+    """Whether a record is one run of bytes, read off its first bytes.
+
+    As many fields as fit in a message would, as objects, take twenty times its memory and a minute.
+    """
+    start = _START.match(record)
+    return start is not None and all(
+        sum((byte & 0x7F) << 7 * i for i, byte in enumerate(start[each]))
+        == len(record) - start.end(each)
+        for each in ("entry", "value", "data")
+    )

@@ -1,55 +1,113 @@
 """The server's half of Flower's Fleet protocol: who is connected, questions out, answers in.
 
-`Fleet` is Flower's own in-memory SuperLink state, with a run that lives as long as its process.
+`Fleet` keeps the nodes, their keys and their heartbeats in Flower's own in-memory SuperLink state.
 Differences from a stock SuperLink:
 
-1. Only the Fleet interface is served; see the package's docstring.
+1. Only what an owner needs of the Fleet interface is served; see the package's docstring.
 2. A node that connects again is taken at once, where Flower waits for its last heartbeat to
    expire, and what it had been asked and not answered is delivered again. Its key proves who it
    is, and an owner sends the same answer to the same question.
-3. The name of a question, the hash that its answer must quote, covers a random group name: Flower
-   does not compare the sender of an answer with the key that signs the request, so without it an
-   owner could answer in the place of another.
-4. A body without a stated length, or larger than agreed, is not read.
+3. Messages and objects lie with the question that they belong to, and a question with its node.
+   Flower has one store for all, where a node reads, deletes, or describes first, whatever it can
+   name; an owner who can guess the next question could so keep the others from reading it.
+4. From a node only the answer to a question that this node was asked is taken, once, and no more
+   bytes than agreed: an owner cannot make the server hold anything else.
+5. A body without a stated length, or larger than agreed, is not read. Only a part of an answer may
+   be large, and it is read after the signature was checked, where Flower reads first.
 """
 
+import asyncio
+import hashlib
 import secrets
 import time
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated
 
-from fastapi import FastAPI
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from flwr.app import Metadata
-from flwr.app.message import Message, make_message
+from flwr.app.message import make_message
 from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, SUPERLINK_NODE_ID
-from flwr.proto.message_pb2 import ObjectTree
+from flwr.common.serde import message_to_proto
+from flwr.proto.fleet_pb2 import (
+    ActivateNodeRequest,
+    ActivateNodeResponse,
+    DeactivateNodeRequest,
+    DeactivateNodeResponse,
+    PullMessagesRequest,
+    PullMessagesResponse,
+    PushMessagesRequest,
+    PushMessagesResponse,
+    RegisterNodeFleetRequest,
+    RegisterNodeFleetResponse,
+)
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest, SendNodeHeartbeatResponse
+from flwr.proto.message_pb2 import (
+    ConfirmMessageReceivedRequest,
+    ConfirmMessageReceivedResponse,
+    ObjectTree,
+    PullObjectRequest,
+    PullObjectResponse,
+    PushObjectRequest,
+    PushObjectResponse,
+)
+from flwr.proto.node_pb2 import Node
 from flwr.server.superlink.linkstate import InMemoryLinkState
-from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
+from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, NodeStatus
 from flwr.supercore.error import http_error_translator
-from flwr.supercore.object_store import NoObjectInStoreError
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
-from flwr.supercore.protobuf.translation import ProtobufTranslationMiddleware
+from flwr.supercore.protobuf.routing import ProtobufRoute
+from flwr.supercore.protobuf.translation import (
+    PROTOBUF_REQUEST_DEPENDENCY,
+    ProtobufTranslationMiddleware,
+)
 from flwr.superlink.federation import NoOpFederationManager
-from flwr.superlink.routers.fleet.node_auth import NodeAuthMiddleware
-from flwr.superlink.routers.fleet.router import router
+from flwr.superlink.routers.fleet.node_auth import authenticate_node
+from flwr.superlink.servicer.fleet import fleet_handlers
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eigenveil.federated.flower.envelope import (
+    LARGEST,
     OVERHEAD,
     QUESTION,
     Sealed,
+    chain,
     content,
-    is_chain,
     opened,
 )
 from eigenveil.federated.messages import Code
 
 __all__ = ["Fleet", "fleet_app"]
 
+_RUN = 1  # the protocol wants a number
 _LIFETIME = 7 * 86400.0  # s; deadlines are kept here, not by the clocks of two machines
+_PATH = "/v1/fleet"
+_PARTS = "/push-object"  # where an answer's bytes come in
+_AT_ONCE = 2  # parts that one node sends; the second after a broken line
+_PATIENCE, _SLOWEST = 60.0, 1 << 14  # s, and bytes per s, until a body must be here
+
+
+@dataclass
+class _Question:
+    """What a node is asked, and as much of its answer as is here."""
+
+    node: int
+    sealed: Sealed
+    delivered: bool = False
+    tree: ObjectTree | None = None  # of the answer
+    names: frozenset[str] = frozenset()  # of the objects in it
+    parts: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def answered(self) -> bool:
+        return self.tree is not None and len(self.parts) == len(self.names)
 
 
 class Fleet(InMemoryLinkState):
@@ -59,61 +117,44 @@ class Fleet(InMemoryLinkState):
     ----------
     owners : mapping of bytes to str
         Names of the owners by public key (PEM). Empty: every node registers itself and has no name.
+    largest : int, default=64 MiB
+        Bytes of the largest answer that is taken.
 
     """
 
-    def __init__(self, owners: Mapping[bytes, str]) -> None:
+    def __init__(self, owners: Mapping[bytes, str], largest: int = LARGEST) -> None:
         super().__init__(NoOpFederationManager(), InMemoryObjectStore())
+        self.largest = largest
+        self._questions: dict[str, _Question] = {}  # by the names of the messages
         self._owners = dict(owners)
         for key, name in self._owners.items():
             self.create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, key, 0, name=name)
-        self.run_id = self.create_run(
-            None, None, None, {}, NOOP_FEDERATION_ID, None, NOOP_FLWR_AID, TaskType.SERVER_APP
-        )
-        (run,) = self.get_run_info(run_ids=[self.run_id])
-        task = int(run.primary_task_id or 0)
-        self.claim_task(task)
-        self.activate_task(task)
-
-    def _cleanup_expired_task_tokens_locked(self) -> None:
-        """The run ends with this process: there is no other whose heartbeat could stop."""
 
     def activate_node(self, node_id: int, heartbeat_interval: float) -> bool:
         """Connect a node, in the place of an earlier process of the same owner."""
         with self.lock:
             self.deactivate_node(node_id)
-            for name, message in self.message_ins_store.items():
-                if (
-                    message.metadata.dst_node_id == node_id
-                    and name not in self.message_ins_id_to_message_res_id
-                ):
-                    message.metadata.delivered_at = ""
+            for question in self._of(node_id):
+                question.delivered = False
             return bool(super().activate_node(node_id, heartbeat_interval))
-
-    def store_message_and_object_tree(
-        self, message: Message, object_tree: ObjectTree, session_id: str
-    ) -> tuple[bool, list[str]]:
-        """Take in what can be an answer; Flower would rebuild any tree, however large."""
-        if not (is_chain(object_tree) and object_tree.object_id == message.metadata.message_id):
-            return False, []
-        stored, missing = super().store_message_and_object_tree(message, object_tree, session_id)
-        return bool(stored), list(missing)
 
     def online(self) -> dict[int, str | None]:
         """The nodes that are connected, with the names that their keys prove."""
-        nodes = self.get_node_info(node_ids=list(self.get_nodes(self.run_id)))
+        nodes = self.get_node_info(statuses=[NodeStatus.ONLINE])
         return {node.node_id: self._owners.get(node.public_key) for node in nodes}
+
+    # What the coordinator does
 
     def send(self, node_id: int, data: bytes, kind: str = QUESTION) -> str | None:
         """Leave a message for a node to fetch; its name, or None if there is no such node."""
         message = make_message(
             metadata=Metadata(
-                run_id=self.run_id,
+                run_id=_RUN,
                 message_id="",
                 src_node_id=SUPERLINK_NODE_ID,
                 dst_node_id=node_id,
                 reply_to_message_id="",
-                group_id=secrets.token_hex(16),
+                group_id=secrets.token_hex(16),  # the same bytes twice are two questions
                 created_at=time.time(),
                 ttl=_LIFETIME,
                 message_type=kind,
@@ -121,49 +162,86 @@ class Fleet(InMemoryLinkState):
             content=content(data),
         )
         sealed = Sealed.of(message)
-        session = self.start_session(self.run_id)
-        stored, missing = self.store_message_and_object_tree(sealed.head, sealed.tree, session)
-        if not stored:
-            return None
-        for name in missing:
-            self.store_object(self.run_id, session, name, sealed.objects[name])
-        return str(sealed.tree.object_id)
+        with self.lock:
+            if node_id not in self.nodes:
+                return None
+            for other in self._questions.values():  # what all are asked is held once
+                for name in sealed.objects.keys() & other.sealed.objects.keys():
+                    sealed.objects[name] = other.sealed.objects[name]
+            self._questions[sealed.tree.object_id] = _Question(node_id, sealed)
+        return sealed.tree.object_id
 
     def receive(self, question: str) -> bytes | Code | None:
         """The answer to a question, a code if it cannot be read, None if it is not all here."""
         with self.lock:
-            answer = self.message_ins_id_to_message_res_id.get(question)
-            if answer is None:
+            asked = self._questions.get(question)
+            if asked is None or asked.tree is None or not asked.answered:
                 return None
-            if self.message_res_store[answer].has_error():
-                return Code.MALFORMED
-            try:
-                tree = self.object_store.get_object_tree(answer)
-            except NoObjectInStoreError:  # taken back by who sent it
-                return Code.MALFORMED
-        parts: dict[str, bytes] = {}
-
-        def fetch(name: str) -> bytes:
-            parts[name] = self.get_object(self.run_id, name) or b""
-            return parts[name]
-
-        data = opened(tree, fetch)
-        if data is None:
-            return Code.MALFORMED if all(parts.values()) else None
-        return data
+        data = opened(asked.tree, asked.parts.__getitem__)
+        return Code.MALFORMED if data is None else data
 
     def forget(self, questions: Iterable[str]) -> None:
         """Drop questions and their answers: one that comes later finds nothing to answer."""
         with self.lock:
             for question in questions:
-                answer = self.message_ins_id_to_message_res_id.get(question)
-                self.delete_messages({question})
-                self.object_store.delete(question)
-                if answer is not None:
-                    self.object_store.delete(answer)
+                self._questions.pop(question, None)
+
+    # What a node does
+
+    def pull(self, node_id: int) -> Sealed | None:
+        """The next question to a node."""
+        with self.lock:
+            for question in self._of(node_id):
+                if not question.delivered:
+                    question.delivered = True
+                    return question.sealed
+        return None
+
+    def fetch(self, node_id: int, name: str) -> bytes | None:
+        """An object of a question that this node was asked."""
+        with self.lock:
+            for question in self._of(node_id):
+                if name in question.sealed.objects:
+                    return question.sealed.objects[name]
+        return None
+
+    def push(self, node_id: int, question: str, tree: ObjectTree) -> list[str]:
+        """Begin an answer; the names of the objects that are missing, none if it is not taken.
+
+        One that was begun before a line broke gives way.
+        """
+        names = chain(tree)
+        with self.lock:
+            asked = self._questions.get(question)
+            if names is None or asked is None or asked.node != node_id or asked.answered:
+                return []
+            asked.tree, asked.names = tree, frozenset(names)
+            asked.parts = {name: asked.parts[name] for name in asked.names & asked.parts.keys()}
+            return sorted(asked.names - asked.parts.keys())
+
+    def put(self, node_id: int, name: str, data: bytes) -> bool:
+        """Take an object of an answer that this node has begun."""
+        if hashlib.sha256(data).hexdigest() != name:
+            return False
+        with self.lock:
+            taken = False
+            for question in self._of(node_id):
+                held = sum(map(len, question.parts.values()))
+                if name in question.names and held + len(data) <= self.largest + OVERHEAD:
+                    question.parts[name] = data
+                    taken = True
+            return taken
+
+    def _of(self, node_id: int) -> list[_Question]:
+        """The questions to a node that it has not answered."""
+        return [
+            question
+            for question in self._questions.values()
+            if question.node == node_id and not question.answered
+        ]
 
 
-def fleet_app(fleet: Fleet, *, keys: bool, largest: int) -> ASGIApp:
+def fleet_app(fleet: Fleet, *, keys: bool) -> ASGIApp:
     """The Fleet interface as a web application.
 
     Parameters
@@ -172,8 +250,6 @@ def fleet_app(fleet: Fleet, *, keys: bool, largest: int) -> ASGIApp:
         Who is connected.
     keys : bool
         Whether only registered keys are accepted.
-    largest : int
-        Bytes of the largest answer that is read.
 
     """
     app = FastAPI(
@@ -181,21 +257,97 @@ def fleet_app(fleet: Fleet, *, keys: bool, largest: int) -> ASGIApp:
         openapi_url=None,
         redoc_url=None,
         middleware=[
-            Middleware(_Measured, largest=largest + OVERHEAD),
+            Middleware(_Measured, fleet=fleet),
             Middleware(BaseHTTPMiddleware, dispatch=http_error_translator),
             Middleware(ProtobufTranslationMiddleware),
-            Middleware(NodeAuthMiddleware),
         ],
     )
     app.state.linkstate_factory = _Factory(fleet)
-    app.state.enable_supernode_auth = keys
-    app.include_router(router)
+    app.include_router(_router(fleet, keys=keys))
     return app
+
+
+def _router(fleet: Fleet, *, keys: bool) -> APIRouter:
+    # A dependency of every route, where Flower compares the path as the request's headers tell it.
+    router = APIRouter(
+        prefix=_PATH, route_class=ProtobufRoute, dependencies=[Depends(authenticate_node)]
+    )
+
+    @router.post("/register-node")
+    def register(
+        request: Annotated[RegisterNodeFleetRequest, PROTOBUF_REQUEST_DEPENDENCY],
+    ) -> RegisterNodeFleetResponse:
+        return fleet_handlers.register_node(request, fleet, keys)
+
+    @router.post("/activate-node")
+    def activate(
+        request: Annotated[ActivateNodeRequest, PROTOBUF_REQUEST_DEPENDENCY],
+    ) -> ActivateNodeResponse:
+        return fleet_handlers.activate_node(request, fleet)
+
+    @router.post("/deactivate-node")
+    def deactivate(
+        request: Annotated[DeactivateNodeRequest, PROTOBUF_REQUEST_DEPENDENCY],
+    ) -> DeactivateNodeResponse:
+        return fleet_handlers.deactivate_node(request, fleet)
+
+    @router.post("/send-node-heartbeat")
+    def beat(
+        request: Annotated[SendNodeHeartbeatRequest, PROTOBUF_REQUEST_DEPENDENCY],
+    ) -> SendNodeHeartbeatResponse:
+        return fleet_handlers.send_node_heartbeat(request, fleet)
+
+    @router.post("/pull-messages")
+    def pull(
+        request: Annotated[PullMessagesRequest, PROTOBUF_REQUEST_DEPENDENCY],
+    ) -> PullMessagesResponse:
+        sealed = fleet.pull(request.node.node_id)
+        if sealed is None:
+            return PullMessagesResponse()
+        return PullMessagesResponse(
+            messages_list=[message_to_proto(sealed.head)], message_object_trees=[sealed.tree]
+        )
+
+    @router.post("/pull-object")
+    def fetch(
+        request: Annotated[PullObjectRequest, PROTOBUF_REQUEST_DEPENDENCY],
+    ) -> PullObjectResponse:
+        data = fleet.fetch(request.node.node_id, request.object_id)
+        here = data is not None
+        return PullObjectResponse(
+            object_found=here, object_available=here, object_content=data or b""
+        )
+
+    @router.post("/push-messages")
+    def push(
+        request: Annotated[PushMessagesRequest, PROTOBUF_REQUEST_DEPENDENCY],
+    ) -> PushMessagesResponse:
+        missing: list[str] = []
+        if request.messages_list and request.message_object_trees:
+            question = request.messages_list[0].metadata.reply_to_message_id
+            tree = request.message_object_trees[0]
+            missing = fleet.push(request.node.node_id, question, tree)
+        return PushMessagesResponse(objects_to_push=missing)
+
+    @router.post(_PARTS)
+    def put(
+        request: Annotated[PushObjectRequest, PROTOBUF_REQUEST_DEPENDENCY],
+    ) -> PushObjectResponse:
+        stored = fleet.put(request.node.node_id, request.object_id, request.object_content)
+        return PushObjectResponse(stored=stored)
+
+    @router.post("/confirm-message-received")
+    def confirm(
+        request: Annotated[ConfirmMessageReceivedRequest, PROTOBUF_REQUEST_DEPENDENCY],
+    ) -> ConfirmMessageReceivedResponse:
+        return ConfirmMessageReceivedResponse()  # the answer says as much
+
+    return router
 
 
 @dataclass(frozen=True)
 class _Factory:
-    """Where the interface looks for its state."""
+    """Where Flower's authentication looks for the nodes."""
 
     fleet: Fleet
 
@@ -204,19 +356,64 @@ class _Factory:
 
 
 class _Measured:
-    """Refuse a body before it is read: signatures are checked after."""
+    """Refuse a body before it is read, and do not wait for it forever."""
 
-    def __init__(self, app: ASGIApp, largest: int) -> None:
+    def __init__(self, app: ASGIApp, fleet: Fleet) -> None:
         self.app = app
-        self.largest = largest
+        self.fleet = fleet
+        self.sending: Counter[int] = Counter()  # bodies that are being read, by node
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            length = dict(scope["headers"]).get(b"content-length", b"")
-            if not length.isdigit():
-                await PlainTextResponse("length required\n", 411)(scope, receive, send)
-                return
-            if int(length) > self.largest:
-                await PlainTextResponse("too large\n", 413)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+        if scope["type"] != "http":
+            return
+        headers = dict(scope["headers"])
+        length = headers.get(b"content-length", b"")
+        if not length.isdigit() or b"transfer-encoding" in headers:
+            await PlainTextResponse("length required\n", 411)(scope, receive, send)
+            return
+        part = scope["path"] == _PATH + _PARTS
+        if int(length) > OVERHEAD + (self.fleet.largest if part else 0):
+            await PlainTextResponse("too large\n", 413)(scope, receive, send)
+            return
+        punctual = _punctual(receive, _PATIENCE + int(length) / _SLOWEST)
+        if not part:
+            await self.app(scope, punctual, send)
+            return
+        node = await run_in_threadpool(self._signer, Request(scope))
+        if node is None or self.sending[node] >= _AT_ONCE:
+            refused = 401 if node is None else 429
+            await PlainTextResponse("not now\n", refused)(scope, receive, send)
+            return
+        self.sending[node] += 1
+        try:
+            await self.app(scope, punctual, send)
+        finally:
+            self.sending[node] -= 1
+
+    def _signer(self, request: Request) -> int | None:
+        """The node whose key signed the headers of a request."""
+        try:
+            key = b64decode(request.headers.get(FLEET_HTTP_PUBLIC_KEY_HEADER, ""), validate=True)
+            node: int | None = self.fleet.get_node_id_by_public_key(key)
+            if node is not None:
+                request.state.protobuf_request = PullMessagesRequest(node=Node(node_id=node))
+                authenticate_node(request)
+        except (NotBase64, ValueError, HTTPException):
+            return None
+        return node
+
+
+def _punctual(receive: Receive, seconds: float) -> Receive:
+    """``receive``, until the body must be here; a handler may wait longer for the other side."""
+    until = time.monotonic() + seconds
+    whole = False
+
+    async def receive_in_time() -> Message:
+        nonlocal whole
+        if whole:
+            return await receive()
+        event = await asyncio.wait_for(receive(), until - time.monotonic())
+        whole = not event.get("more_body", False)
+        return event
+
+    return receive_in_time

@@ -128,8 +128,8 @@ def superlink(
         raise InvalidParameterError(
             "a server needs a certificate, its private key and the public key of every owner"
         )
-    fleet = Fleet(_by_key(owners or {}))
-    app = fleet_app(fleet, keys=not insecure, largest=largest)
+    fleet = Fleet(_by_key(owners or {}), largest)
+    app = fleet_app(fleet, keys=not insecure)
     server = uvicorn.Server(_configuration(app, certificate, private_key))
     listener = _listener(host, port)
     thread = threading.Thread(target=server.run, args=([listener],), name="fleet", daemon=True)
