@@ -270,7 +270,7 @@ def test_status_while_a_server_runs(journal, tmp_path, place):
     (tmp_path / "server.toml").write_text(SERVER)
     result = invoke("federate", "status", tmp_path / place)
     assert result.exit_code == 0, result.output
-    assert "test: running, round values" in result.stdout
+    assert "test: open, round values" in result.stdout
     assert "east   join yes, basis answered, values answered" in result.stdout
     assert "west   join left out (no-answer: it did not answer in time)" in result.stdout
 

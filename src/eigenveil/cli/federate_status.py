@@ -54,7 +54,7 @@ def standing(events: Sequence[Event]) -> dict[str, Any]:
     released = [event for event in events if event.happening is Happening.RELEASED]
     return {
         "federation": begun["federation"],
-        "state": "released" if released else "running" if asked else "begun",
+        "state": "released" if released else "open" if asked else "begun",
         "round": asked[-1] if asked and not released else None,
         "closed": closed,
         "quorum": begun["quorum"],
