@@ -14,9 +14,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from eigenveil import PrivatePCA
-from eigenveil.federated.agreement import Agreement, Limits
-from eigenveil.federated.owner import Owner, OwnerSettings
-from eigenveil.federated.simulation import simulate
+from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
 from eigenveil.numerics.metrics import subspace_distance
 from side_by_side import report
 

@@ -13,9 +13,7 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.federated.agreement import Agreement, Limits
-from eigenveil.federated.owner import Owner, OwnerSettings
-from eigenveil.federated.simulation import simulate
+from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
 from side_by_side import report
 
 OWNERS = (10, 100, 1000)

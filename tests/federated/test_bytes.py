@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from eigenveil.federated.agreement import Agreement, Limits
-from eigenveil.federated.owner import Owner, OwnerSettings
-from eigenveil.federated.simulation import simulate
+from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
 
 
 class Counted:
