@@ -55,11 +55,11 @@ def test_reliability_is_the_expected_squared_cosine(d: int, k: int, m: int, shar
             basis[k:] = np.sqrt(1 - share) * haar(rng, d - k, k)
             bases.append(basis)
         vectors, sizes, _ = np.linalg.svd(np.hstack(bases) / np.sqrt(m), full_matrices=False)
-        said.append(reliability(sizes[:k] ** 2, weights, d, k).mean())
+        said.append(reliability(sizes[:k] ** 2, weights, d).mean())
         true.append(np.sum(vectors[:k, :k] ** 2) / k)
     assert np.mean(said) == pytest.approx(np.mean(true), abs=0.03)
 
 
 def test_one_owner_cannot_agree_with_itself() -> None:
-    np.testing.assert_array_equal(reliability(np.ones(2), np.ones(1), 9, 2), [0.0, 0.0])
+    np.testing.assert_array_equal(reliability(np.ones(2), np.ones(1), 9), [0.0, 0.0])
     assert chance(np.ones(1), 10, 2) == 1.0

@@ -18,7 +18,7 @@ A lifted row has one more coordinate, the constant :math:`\gamma R`, and the bal
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -245,6 +245,17 @@ class Clip:
                 products *= lengths[:, None]
         products[invalid] = np.nan
         return products
+
+    def beside(self, rows: NDArray[Any], directions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Lengths of what rows about the centre have beside ``directions``, as `coordinates`."""
+        inside = replace(self, row_norm=1.0, normalise=True).coordinates(rows, directions)
+        moved = np.empty(rows.shape)
+        with np.errstate(all="ignore"):
+            self._about_centre(rows, moved)
+            np.clip(moved, -_FARTHEST, _FARTHEST, out=moved)
+            _, lengths, _ = _products(moved, _squared_norms(moved), directions[:1])
+            share = np.clip(1 - _squared_norms(inside), 0.0, 1.0)
+            return np.asarray(lengths * np.sqrt(share))
 
     def norm_exponents(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """For each row the largest j >= 0 with |x| < R 2^(-j/2), as floats decide it.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import Clip
 from eigenveil.data.source import RowSource, RowwiseSource
 
-__all__ = ["ProjectedSource"]
+__all__ = ["BesideSource", "ProjectedSource"]
 
 
 class ProjectedSource(RowwiseSource):
@@ -43,3 +43,20 @@ class ProjectedSource(RowwiseSource):
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Coordinates of rows of ``base``."""
         return self._clip.coordinates(chunk, self._directions)
+
+
+class BesideSource(RowwiseSource):
+    """One column: how long rows are beside directions; NaN for an invalid row.
+
+    Parameters are those of `ProjectedSource`.
+    """
+
+    def __init__(self, source: RowSource, clip: Clip, basis: NDArray[np.float64]) -> None:
+        self.base = source
+        self.n_columns = 1
+        self._clip = clip
+        self._directions = np.ascontiguousarray(basis.T)
+
+    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+        """Lengths of rows of ``base``."""
+        return self._clip.beside(chunk, self._directions)[:, None]

@@ -280,7 +280,7 @@ class ValuesAnswer(Message):
 
     kind: ClassVar[str] = "values-answer"
     owner: str
-    share: float  # of the variance of its rows, scaled to unit length, inside the basis
+    rest: float  # mean squared length of its rows beside the basis, in the same units
     noise_scale: float  # standard deviation on the diagonal of the matrix
     centred: bool  # whether the centre is known: differences of pairs have none
     guarantee: Mapping[str, Any]
@@ -292,9 +292,10 @@ class ValuesAnswer(Message):
         k = self.centre.size
         if self.matrix.shape != (k, k) or self.centre.shape != (k,) or k == 0:
             raise ProtocolError(Code.SHAPE)
-        largest = max(np.abs(self.matrix).max(), np.abs(self.centre).max(), self.noise_scale)
-        _require(largest <= _LARGEST_VALUE and self.noise_scale >= 0)
-        _require(np.array_equal(self.matrix, self.matrix.T) and 0 <= self.share <= 1)
+        numbers = max(self.noise_scale, self.rest)
+        largest = max(np.abs(self.matrix).max(), np.abs(self.centre).max(), numbers)
+        _require(largest <= _LARGEST_VALUE and min(self.noise_scale, self.rest) >= 0)
+        _require(np.array_equal(self.matrix, self.matrix.T))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

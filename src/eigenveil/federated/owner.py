@@ -6,7 +6,7 @@ rows scaled to unit length, or, if variances are asked for, `PrivateCovariance` 
 
 .. math:: y = U'(x - c_1)
 
-with c_1 the centre that the first answer had to find, beside a tenth for the shares. The whole
+with c_1 the centre that the first answer had to find, and on lengths of rows beside U. The whole
 (epsilon, delta) stands for a mu; the first answer has ``share`` of its square, the second the
 largest strength with which both together, composed exactly with all searches inside, stay within
 (epsilon, delta).
@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.frames import is_frame, names
 from eigenveil.data.gram import public_rows
-from eigenveil.data.projected import ProjectedSource
+from eigenveil.data.projected import BesideSource, ProjectedSource
 from eigenveil.data.source import (
     ArraySource,
     RowSource,
@@ -101,7 +101,7 @@ __all__ = ["Owner", "OwnerSettings"]
 
 _LOG = logging.getLogger(__name__)
 _DIRECTIONS = ("spherical", "tangent")  # which use no length of rows
-_SHARE_OF_SHARES = 0.1  # of mu^2 of the second answer, where it is about variances
+_REST_SHARE = 0.2  # of mu^2 of the second answer, for the variance beside the basis
 # The first that fits; of whatever else happens nobody is told more than that it did.
 _CODES: tuple[tuple[type[Exception], Code], ...] = (
     (BudgetExceededError, Code.BUDGET),
@@ -321,7 +321,7 @@ class Owner:
         if left is None:
             whole = whole_strength(self.settings.budget, pure=False)
             left = whole * math.sqrt(1 - self.settings.share)
-        second = Allowance(left, pure=False).part(1 - _SHARE_OF_SHARES)
+        second = Allowance(left, pure=False).part(_REST_SHARE)
         if too_few(second, public_rows(self._rows)):
             raise InvalidParameterError(
                 "too few rows to find their length, which variances need: state row_norm"
@@ -391,10 +391,10 @@ class Owner:
             epsilon=first.epsilon,
             delta=first.delta,
             mechanism=settings.mechanism,
-            row_norm=None if settings.mechanism in _DIRECTIONS else settings.row_norm,
+            row_norm=None if self._directions else settings.row_norm,
             bounds=self._ranges,
             assume_centered=settings.assume_centered,
-            centring=settings.centring,
+            centring=self._centring(asked.unit),
             scale=self._scale,
             lazy=settings.lazy,
             on_invalid=settings.on_invalid,
@@ -426,6 +426,16 @@ class Owner:
             "unit": asked.unit,
         }
 
+    def _centring(self, unit: str) -> Literal["mean", "located", "paired"] | None:
+        """Variances need a centre that is known, which differences of pairs do not have."""
+        settings = self.settings
+        free = settings.centring is None and not settings.assume_centered
+        return "located" if free and unit == "variances" and self._directions else settings.centring
+
+    @property
+    def _directions(self) -> bool:
+        return self.settings.mechanism in _DIRECTIONS
+
     def _values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
         settings, first = self.settings, guarantee_from_dict(notes["guarantee"])
         left = strength(settings.budget, lambda mu: compose(first.cost, Gaussian(mu)), Inside.name)
@@ -433,15 +443,14 @@ class Owner:
         if notes["unit"] == "shares":
             found, promise = self._shares(basis, left, first, notes)
         else:
-            (mu,) = split(left, (_SHARE_OF_SHARES,))
-            whole, promise = self._shares(basis, mu, first, notes)
+            rest, promise = self._rest(basis, left, first, notes)
             found, promise = self._variances(basis, promise, notes)
-            found = replace(found, share=whole.share)
+            found = replace(found, rest=rest)
         answer = ValuesAnswer(
             federation=settings.federation,
             owner=settings.owner,
             guarantee=guarantee_to_dict(promise),
-            share=min(1.0, max(0.0, found.share)),
+            rest=max(0.0, found.rest),
             noise_scale=found.noise_scale,
             centred=found.centred,
             matrix=(found.matrix + found.matrix.T) / 2,
@@ -470,7 +479,7 @@ class Owner:
         noisy = step.run(*self._about(centre), gate)
         found = _Inside(
             matrix=noisy.matrix,
-            share=float(np.trace(noisy.matrix)),
+            rest=1 - float(np.trace(noisy.matrix)),
             centre=basis.T @ centre if known else np.zeros(basis.shape[1]),
             centred=known,
             noise_scale=noisy.noise_scale,
@@ -484,28 +493,47 @@ class Owner:
         )
         return found, _together(before, promise)
 
-    def _variances(
-        self, basis: NDArray[np.float64], before: Guarantee, notes: Mapping[str, Any]
-    ) -> tuple["_Inside", Guarantee]:
-        """In the units of the data, about a centre that is found anew."""
-        settings, centre = self.settings, np.array(notes["centre"])
-        rows, clip = self._about(centre)
+    def _rest(
+        self, basis: NDArray[np.float64], left: float, before: Guarantee, notes: Mapping[str, Any]
+    ) -> tuple[float, Guarantee]:
+        """The variance beside the basis, of lengths clipped where that is stated or found."""
+        settings = self.settings
+        part = _part(left, _REST_SHARE, settings.delta * (1 - settings.share))
+        covariance = self._gauss(part)
+        covariance.assume_centered = True
+        rows, clip = self._about(np.array(notes["centre"]))
+        covariance.fit(BesideSource(rows, clip, basis))
+        promise = replace(covariance.privacy_, budget=settings.budget)
+        return float(covariance.covariance_[0, 0]), _together(before, promise)
+
+    def _gauss(self, budget: Budget) -> PrivateCovariance:
+        """A matrix as it is, so that averages have no bias."""
+        settings = self.settings
         covariance = PrivateCovariance(
-            epsilon=settings.epsilon,
-            delta=settings.delta,
-            mechanism="gauss",  # as it is, so that averages have no bias
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            mechanism="gauss",
             row_norm="private" if settings.row_norm is None else settings.row_norm,
             assume_centered=settings.assume_centered,
             on_invalid=settings.on_invalid,
             ledger=self._ledger,
             random_state=settings.random_state,
         )
-        covariance._spent = before.cost
         covariance._label = self._label("values", "gauss")
+        return covariance
+
+    def _variances(
+        self, basis: NDArray[np.float64], before: Guarantee, notes: Mapping[str, Any]
+    ) -> tuple["_Inside", Guarantee]:
+        """In the units of the data, about a centre that is found anew."""
+        centre = np.array(notes["centre"])
+        rows, clip = self._about(centre)
+        covariance = self._gauss(self.settings.budget)
+        covariance._spent = before.cost
         covariance.fit(ProjectedSource(rows, clip, basis))
         found = _Inside(
             matrix=covariance.covariance_,
-            share=0.0,
+            rest=0.0,
             centre=covariance.location_ + basis.T @ centre,
             centred=True,
             noise_scale=covariance.noise_scale_,
@@ -534,7 +562,7 @@ class _Inside:
     """What was released inside a basis."""
 
     matrix: NDArray[np.float64]
-    share: float  # of the variance of unit rows
+    rest: float  # beside the basis
     centre: NDArray[np.float64]
     centred: bool
     noise_scale: float
@@ -563,9 +591,13 @@ def _strengths(values: NDArray[np.float64], sent: int) -> NDArray[np.float64]:
 def _first_budget(whole: Budget, share: float) -> Budget:
     """The (epsilon, delta) of ``share`` of mu^2, at that share of delta."""
     assert whole.delta is not None  # the settings have both
-    (mu,) = split(whole_strength(whole, pure=False), (share,))
-    delta = share * whole.delta
-    return Budget(epsilon=epsilon_of(Gaussian(mu), delta), delta=delta)
+    return _part(whole_strength(whole, pure=False), share, whole.delta)
+
+
+def _part(mu: float, share: float, delta: float) -> Budget:
+    """The (epsilon, delta) of ``share`` of mu^2, at that share of a delta."""
+    (own,) = split(mu, (share,))
+    return Budget(epsilon=epsilon_of(Gaussian(own), share * delta), delta=share * delta)
 
 
 def _together(before: Guarantee, after: Guarantee) -> Guarantee:

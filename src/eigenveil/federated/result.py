@@ -51,6 +51,7 @@ _MOST_PARTS = 64  # of a cost
 _LEAST = 1e-12  # of the largest weight: ratios stay ordinary floats
 _FARTHEST = 8.0  # deviations of the noise
 _FARTHEST_SIZE = 100.0
+_TOO_FEW_TO_TELL = 2  # of two who differ nobody can tell who is wrong
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -134,15 +135,17 @@ def weigh(
         case "printed":  # of bases; [Fed]'s weights of values need its model
             wanted = weights.printed(n, epsilon, delta, d, k)
         case "predicted" if values is not None:
-            wanted = weights.predicted_values(n, epsilon, delta, k, share=1 - agreed.share)
+            wanted = weights.predicted_values(
+                n, epsilon, delta, k, share=1 - agreed.share, unit_rows=agreed.unit == "shares"
+            )
         case "predicted":
             names = [each.mechanism for each in declared.values()]
             wanted = weights.predicted(n, epsilon, delta, d, k, names, share=agreed.share)
     wanted = np.maximum(wanted, _LEAST * wanted.max())
-    if values is not None:
+    if values is not None and len(values) > _TOO_FEW_TO_TELL:
         noise = [values[owner].noise_scale for owner in declared]
         sizes = [float(np.trace(values[owner].matrix)) for owner in declared]
-        wanted = wanted * weights.sound(noise) * _alike(np.array(sizes), wanted)
+        wanted = wanted * weights.sound(noise) * _alike(np.array(sizes))
     shares, cut = weights.capped(wanted, agreed.largest_weight)
     owners = tuple(declared)
     return Weighed(
@@ -167,7 +170,9 @@ def aggregate(agreed: Agreement, heard: Contributions) -> NDArray[np.float64]:
     """One basis from those that came."""
     weighed = weigh(agreed, _of(heard.declarations, heard.bases))
     answers = [heard.bases[owner] for owner in weighed.shares]
-    bases = [answer.basis * np.sqrt(answer.strengths) for answer in answers]
+    # Those of most owners, for all: who overstates its own gains nothing.
+    strengths = np.median(np.stack([answer.strengths for answer in answers]), axis=0)
+    bases = [answer.basis * np.sqrt(strengths) for answer in answers]
     return leading_basis(bases, np.array(list(weighed.shares.values())), agreed.n_components)
 
 
@@ -177,7 +182,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
     inside = weigh(agreed, _of(heard.declarations, heard.values), values=heard.values)
     v = np.array(list(inside.shares.values()))
     answers = [heard.values[owner] for owner in inside.shares]
-    share = float(v @ [answer.share for answer in answers])
+    rest = _median(np.array([answer.rest for answer in answers]), v)
     pooled = assembled(basis, [answer.matrix for answer in answers], v)
     scale = np.ones(agreed.n_columns) if agreed.scale is None else np.array(agreed.scale)
     centre = basis @ _centre(answers, v)
@@ -204,7 +209,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
                 },
             },
         },
-        arrays=_arrays(agreed, pooled, centre, scale, share)
+        arrays=_arrays(agreed, pooled, centre, scale, rest)
         | (_trust(heard, directions, pooled) if agreed.kind == "pca" else {}),
     )
 
@@ -221,7 +226,7 @@ def _centre(answers: list[ValuesAnswer], weights: NDArray[np.float64]) -> NDArra
     A median, so that no single owner can put it anywhere.
     """
     pairs = zip(weights, answers, strict=True)
-    known = [(weight, answer.centre) for weight, answer in pairs if answer.centred]
+    known = [(weight, answer.centre) for weight, answer in pairs if answer.centred and weight]
     if not known:
         return np.zeros(answers[0].centre.size)
     shares, centres = zip(*known, strict=True)
@@ -237,10 +242,13 @@ def _median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
     return float(values[order[i : i + 1 + exactly]].mean())
 
 
-def _alike(sizes: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whose variance is of the size of the others', give or take a factor of a hundred."""
-    usual = _median(np.abs(sizes), weights)
-    return np.asarray(np.abs(sizes) <= _FARTHEST_SIZE * usual)
+def _alike(sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whose variance is of the size of most others', give or take a factor of a hundred.
+
+    Every owner has one vote: what one declares of itself gives it no other.
+    """
+    usual = _FARTHEST_SIZE * float(np.median(np.abs(sizes)))
+    return np.asarray(np.abs(sizes) <= usual)
 
 
 def _owner(heard: Contributions, owner: str, directions: Weighed, inside: Weighed) -> Contribution:
@@ -259,13 +267,13 @@ def _trust(
 ) -> dict[str, NDArray[np.float64]]:
     """How far the owners agree on each component, and what follows from that."""
     w = np.array(list(directions.shares.values()))
-    inside = [
-        np.sum((heard.bases[o].basis.T @ pooled.basis) ** 2, axis=0) for o in directions.shares
-    ]
+    # As many columns of each as there are components: more would agree by chance.
+    d, k = pooled.basis.shape
+    bases = (heard.bases[owner].basis[:, :k] for owner in directions.shares)
+    inside = [np.sum((basis.T @ pooled.basis) ** 2, axis=0) for basis in bases]
     agreement = np.clip(w @ np.stack(inside), 0.0, 1.0)
-    d, sent = heard.bases[next(iter(directions.shares))].basis.shape
-    estimated = reliability(agreement, w, d, sent)
-    clear = (agreement > chance(w, d, sent)) & (estimated > 0)
+    estimated = reliability(agreement, w, d)
+    clear = ((agreement > chance(w, d, k)) | (k == d)) & (estimated > 0)
     return {
         "agreement": agreement,
         "reliability": estimated,
@@ -309,22 +317,19 @@ def _arrays(
     pooled: Assembled,
     centre: NDArray[np.float64],
     scale: NDArray[np.float64],
-    share: float,
+    rest: float,
 ) -> dict[str, NDArray[np.float64]]:
     """Components, or the matrix in the units of the data.
 
-    The owners' shares say how much variance is left for the other directions; it is spread evenly.
+    The variance beside the basis is spread evenly over the other directions.
     """
     d, k = pooled.basis.shape
-    inside = float(pooled.eigenvalues.sum())
-    whole = inside / share if share > 0 else inside
+    whole = float(pooled.eigenvalues.sum()) + rest
     if agreed.kind == "covariance":
-        rest = (whole - inside) / (d - k) if k < d else 0.0
-        above = np.maximum(pooled.eigenvalues - rest, 0.0)
-        matrix = Assembled(pooled.basis, above, rest).dense() * np.outer(scale, scale)
+        each = rest / (d - k) if k < d else 0.0
+        above = np.maximum(pooled.eigenvalues - each, 0.0)
+        matrix = Assembled(pooled.basis, above, each).dense() * np.outer(scale, scale)
         return {"covariance": (matrix + matrix.T) / 2, "location": centre * scale}
-    if agreed.unit == "shares":
-        whole = max(1.0, inside)  # unit rows have a variance of 1
     ratio = pooled.eigenvalues / (whole or 1.0)
     return {
         "components": pooled.basis.T,

@@ -138,7 +138,13 @@ def predicted(
 
 
 def predicted_values(
-    n: ArrayLike, epsilon: ArrayLike, delta: ArrayLike, k: int, *, share: ArrayLike = 0.5
+    n: ArrayLike,
+    epsilon: ArrayLike,
+    delta: ArrayLike,
+    k: int,
+    *,
+    share: ArrayLike = 0.5,
+    unit_rows: bool = False,
 ) -> NDArray[np.float64]:
     """Weights of k x k matrices from GaussCov on projected rows, from its squared Frobenius error.
 
@@ -147,7 +153,8 @@ def predicted_values(
     """
     n, epsilon, delta = _owners(n, epsilon, delta)
     values = _decaying(k)
-    sampling = _BALL**2 * (1 + float(values @ values))  # normal rows: tr(L)^2 + tr(L^2)
+    length = 1.0 if unit_rows else _BALL
+    sampling = length**2 * (1 + float(values @ values))  # normal rows: tr(L)^2 + tr(L^2)
     noise = k * (k + 1)  # s^2 = 2/(n mu)^2 on the diagonal, half of it on k (k - 1) others
     return _shares(1 / (sampling / n + noise / (n * _mu(epsilon, delta, share)) ** 2))
 
@@ -161,7 +168,7 @@ def sound(noise_scale: ArrayLike) -> NDArray[np.float64]:
     """
     scale = np.asarray(noise_scale, dtype=np.float64)
     most = _FAR * np.sort(scale)[(scale.size - 1) // 2]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         return np.where(scale > most, np.maximum((most / scale) ** 2, _LEAST), 1.0)
 
 

@@ -100,8 +100,6 @@ class Gate:
         noise: NoiseSource,
         protects: Unit = ROW,
     ) -> None:
-        if ledger is not None and noise.simulated:
-            raise InvalidParameterError("noise from a seed protects nobody: no ledger pays for it")
         self.total = total
         self.adjacency = adjacency
         self.protects = protects
