@@ -1,12 +1,14 @@
 """Rows in the coordinates of a few directions: each a function of its own record."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import public_rows, second_moment, total
 from eigenveil.data.groups import GroupedSource
-from eigenveil.data.projected import ProjectedSource
+from eigenveil.data.projected import BesideSource, ProjectedSource
 from eigenveil.data.source import ArraySource, IterableSource, ScaledSource, protected, thinned
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import GROUP, Adjacency
@@ -111,3 +113,21 @@ def test_a_sample_of_filled_rows_is_checked_once_they_are_filled():
     some = thinned(source, 0.5, REPLACE, Clip(row_norm=1.0).check)
     assert some.n_columns == K
     assert 0.4 < public_rows(some) / 400 < 0.6
+
+
+def test_lengths_beside_the_basis():
+    beside = np.concatenate(list(BesideSource(ArraySource(ROWS), CLIP, BASIS).chunks()))
+    moved = ROWS - CENTRE
+    wanted = np.linalg.norm(moved - moved @ BASIS @ BASIS.T, axis=1)
+    np.testing.assert_allclose(beside[:, 0], wanted, rtol=1e-6)
+    alone = [
+        np.concatenate(list(BesideSource(ArraySource(row[None]), CLIP, BASIS).chunks()))
+        for row in ROWS[:50]
+    ]
+    np.testing.assert_array_equal(np.concatenate(alone), beside[:50])
+    odd = np.array([np.full(D, 1e308), np.full(D, np.nan), CENTRE])
+    clip = replace(CLIP, on_invalid="zero")
+    found = np.concatenate(list(BesideSource(ArraySource(odd), clip, BASIS).chunks()))[:, 0]
+    assert np.isfinite(found[0])
+    assert np.isnan(found[1])
+    assert found[2] == 0

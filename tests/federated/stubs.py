@@ -1,6 +1,7 @@
 """Owners that answer by rote, and a transport whose time and faults a test decides."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,12 @@ class Stub:
         records: int = 100,
         epsilon: float = 1.0,
         angle: float = 0.0,
+        values: Mapping[str, Any] | None = None,
         spoil: Callable[[str, Any], Any] = lambda kind, answer: answer,
     ) -> None:
         self.name, self.records, self.epsilon, self.angle = name, records, epsilon, angle
         self.spoil = spoil
+        self.changes = dict(values or {})  # of its values
         self.asked: list[str] = []
         self.unit = "shares"
 
@@ -101,13 +104,15 @@ class Stub:
             k = asked.basis.shape[1]
             answer = ValuesAnswer(
                 **said,
-                share=0.8,
+                rest=1.25 if self.unit == "variances" else 0.2,
                 noise_scale=0.1,
                 centred=True,
                 guarantee=self.guarantee,
                 matrix=np.diag([3.0, 2.0][:k]) * (1.0 if self.unit == "variances" else 0.16),
                 centre=np.array([1.0, -1.0])[:k],
             )
+        if isinstance(answer, ValuesAnswer):
+            answer = replace(answer, **self.changes)
         spoiled = self.spoil(asked.kind, answer)
         return spoiled if isinstance(spoiled, bytes) else encode(spoiled)
 

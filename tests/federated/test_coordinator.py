@@ -464,6 +464,30 @@ def test_variances_of_another_size_count_for_nothing() -> None:
     assert release.settings["federation"]["compared"]["west"]["variance"] > 1e90
 
 
+@pytest.mark.parametrize("unit", ["shares", "variances"])
+def test_a_tiny_answer_of_a_liar_does_not_leave_it_alone(unit: str) -> None:
+    """It would be the median, if votes had the weights that it declares."""
+    tiny = {"matrix": 1e-6 * np.eye(2), "noise_scale": 1e-12, "centred": False}
+    liar = Stub(
+        "west",
+        records=10**12,
+        values=tiny,
+    )
+    release = run(wire(west=liar), values=unit)
+    values = {owner.name: owner.values_weight for owner in release.owners}
+    assert values["west"] <= 0.5
+    assert min(values.values()) >= 0.2
+
+
+def test_of_two_nobody_can_tell_who_is_wrong() -> None:
+    liar = Stub("west", values={"noise_scale": 1e-12})
+    limits = dict.fromkeys(("east", "west"), Limits(records=100, epsilon=1.0, delta=1e-6))
+    transport = wire(west=liar)
+    del transport.owners["n-north"]
+    release = run(transport, owners=limits)
+    assert [owner.values_weight for owner in release.owners] == pytest.approx([0.5, 0.5])
+
+
 def test_a_centre_from_nowhere_moves_it_nowhere() -> None:
     hostile = Stub(
         "west",

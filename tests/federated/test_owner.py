@@ -122,10 +122,9 @@ def test_two_answers_for_one_budget(ledger, folder):
     values = decode(owner.answer(VALUES), ValuesAnswer)
     assert [entry.label for entry in ledger.entries] == [
         "lungs basis: spherical",
-        "lungs values: inside",
+        "lungs values: gauss",
         "lungs values: gauss",
     ]
-    assert 0.5 < values.share < 1
     # Eight deviations of the noise: once in 10^14 times.
     np.testing.assert_allclose(values.matrix, INSIDE, atol=8 * values.noise_scale)
     np.testing.assert_array_equal(values.centre, np.zeros(K))
@@ -155,7 +154,7 @@ def test_receipts_name_no_file(ledger, folder):
         {"share": 0.2, "mechanism": "tangent"},
         {"mechanism": "analyze-gauss", "row_norm": "private"},
         {"mechanism": "analyze-gauss", "row_norm": 30.0, "bounds": (-80.0, 80.0)},
-        {"mechanism": "wishart"},  # pure
+        {"mechanism": "wishart", "row_norm": 60.0},  # pure
         {"mechanism": "exponential", "row_norm": 20.0},
         {"mechanism": "gap-projector", "row_norm": 20.0, "epsilon": 60.0},  # may fail
         {"mechanism": "oja", "epsilon": 8.0},
@@ -215,6 +214,14 @@ def test_the_basis_has_its_share_of_mu_squared(share):
     basis, values = simulated(share=share, assume_centered=True, row_norm=60.0)
     first, both = (guarantee_from_dict(dict(a.guarantee)).cost for a in (basis, values))
     assert math.isclose(first.mu**2 / both.mu**2, share, rel_tol=1e-6)
+
+
+def test_the_variance_beside_the_basis_is_one():
+    _, values = simulated(epsilon=1e3)
+    beside = np.mean(np.sum((ROWS - ROWS @ TRUE @ TRUE.T) ** 2, axis=1))
+    assert values.rest == pytest.approx(beside, rel=0.05)
+    _, values = simulated(SHARES, epsilon=1e3)
+    assert values.rest == pytest.approx(1 - np.trace(values.matrix), abs=1e-12)
 
 
 def test_something_must_be_left_for_the_second_answer():
@@ -684,7 +691,6 @@ def test_whatever_fails_inside_stays_inside(ledger, folder, monkeypatch):
     assert heard == ["refused (internal): ZeroDivisionError"] * 2
     assert [entry.label for entry in ledger.entries] == [
         "lungs basis: spherical",
-        "lungs values: inside",
     ]
 
 

@@ -58,7 +58,7 @@ def _drawn(weights: tuple[float, ...], d: int, k: int) -> float:
         bases = np.linalg.qr(normals(source, (len(weights), d, k)))[0]
         stack = np.hstack([np.sqrt(w) * basis for w, basis in zip(weights, bases, strict=True)])
         largest.append(float(np.linalg.norm(stack, 2)) ** 2)
-    return float(np.quantile(largest, 0.99))
+    return min(1.0, float(np.quantile(largest, 0.99)))
 
 
 def reliability(
