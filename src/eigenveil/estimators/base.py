@@ -173,7 +173,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     # Of the budget, by an earlier release of the same rows: a fit buys what is left beside it.
     _spent: Cost | None = None
-    _label: str | None = None  # what a ledger calls the release, if not by its mechanism
+    # What a ledger calls the release, and charges once, if it is not called by its mechanism.
+    _label: str | None = None
 
     def _family(self, name: str) -> Family[Any]:
         try:
@@ -269,6 +270,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             ledger=ledger,
             noise=noise,
             protects=protects,
+            once=self._label is not None,
         )
         result = procedure.run(source, asked.stated.start, gate)
         rows = gate.rows

@@ -79,7 +79,8 @@ class Answers:
         among_all = nullcontext() if place is None else locked(place / "answers", _BUSY_SECONDS)
         with self._alone, among_all:
             found = self._read(_TERMS)
-            if found is None:
+            begun = any(self._read(name) is not None for name in ("basis", "values"))
+            if found is None or not begun:
                 self._write(_TERMS, self._terms)
             elif found != self._terms:
                 raise StateError(

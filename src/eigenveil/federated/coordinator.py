@@ -270,13 +270,13 @@ class Coordinator:
         if error.code not in _MENDABLE:
             self._sent_away.add(node)
         key = self._named.get(node)
-        if key is None:  # anybody can use any name; nobody is left out in the name of another
-            said = error.owner if error.owner not in self._answers["join"] else None
-            self._leave_out("join", said or f"node-{node}", error.code)
+        if key is None:  # anybody can use any name: nobody is left out in the name of another
+            self._leave_out("join", f"node-{node}", error.code)
         elif key not in self._answers["join"]:
             self._leave_out("join", key, error.code)
         elif error.code not in _MENDABLE:
-            self._leave_out(current, key, error.code)
+            lacking = (name for name in _ROUNDS if key not in self._answers[name])
+            self._leave_out(next(lacking, current), key, error.code)
 
     def _join(self, node: str, reply: bytes) -> None:
         """Somebody says who it is: who has joined before may come back, as the same."""

@@ -292,9 +292,9 @@ class ValuesAnswer(Message):
         k = self.centre.size
         if self.matrix.shape != (k, k) or self.centre.shape != (k,) or k == 0:
             raise ProtocolError(Code.SHAPE)
-        numbers = max(self.noise_scale, self.rest)
+        numbers = max(self.noise_scale, abs(self.rest))
         largest = max(np.abs(self.matrix).max(), np.abs(self.centre).max(), numbers)
-        _require(largest <= _LARGEST_VALUE and min(self.noise_scale, self.rest) >= 0)
+        _require(largest <= _LARGEST_VALUE and self.noise_scale >= 0)
         _require(np.array_equal(self.matrix, self.matrix.T))
 
 

@@ -289,18 +289,24 @@ class Owner:
                 f"{self.settings.share:g}: agree on one"
             )
         if asked.n_columns != self._rows.n_columns:
+            self._log(
+                f"the federation has {asked.n_columns} columns and this table "
+                f"{self._rows.n_columns}: compare columns with the agreement"
+            )
             raise ProtocolError(Code.COLUMNS)
         agreed = (columns_digest(names, self._scale) for names in (self._names, None))
         if asked.columns not in agreed:
+            self._log(
+                "the federation has other columns, another order of them or other scales: compare "
+                "columns and scale with the agreement"
+            )
             raise ProtocolError(Code.COLUMNS)
 
     def _declaration(self, unit: str) -> Declaration:
         """What would fail later had better be known before the first answer is paid for."""
         settings = self.settings
-        if self._ledger is not None:
-            whole = Gaussian(whole_strength(settings.budget, pure=False))
-            protects = protected(self._rows)
-            self._ledger.check(whole, adjacency=Adjacency.REPLACE_ONE, unit=protects)
+        if not self._paid("basis"):
+            self._check_ledger()
         self._check_length(unit)
         return Declaration(
             federation=settings.federation,
@@ -310,6 +316,13 @@ class Owner:
             delta=settings.delta,
             mechanism=settings.mechanism,
         )
+
+    def _check_ledger(self) -> None:
+        """Whether it can pay for both answers."""
+        if self._ledger is not None:
+            whole = Gaussian(whole_strength(self.settings.budget, pure=False))
+            unit = protected(self._rows)
+            self._ledger.check(whole, adjacency=Adjacency.REPLACE_ONE, unit=unit)
 
     def _check_length(self, unit: str, left: float | None = None) -> None:
         """Variances need a length of rows: one that is stated, or can be found with what is left.
@@ -336,19 +349,18 @@ class Owner:
             if kept is not None:
                 if kept.question != digest:
                     raise ProtocolError(Code.OTHER_QUESTION)
-                if kept.answer is None:
-                    raise ProtocolError(Code.INTERRUPTED)
-                return kept.answer
-            if self._paid(name):
-                raise ProtocolError(Code.INTERRUPTED)
-            work, entries = self._prepared(asked), self._entries()
+                if kept.answer is not None:
+                    return kept.answer
+            if self._paid(name) or (kept is not None and self._ledger is None):
+                raise ProtocolError(Code.INTERRUPTED)  # for what came of that, nothing is known
+            work = self._prepared(asked)
             self._answers.begin(name, digest)
             notes: dict[str, Any] = {}
             try:
                 message, notes = work()
             except Exception as error:
                 message = self._refusal(error)
-                if entries is not None and self._entries() == entries:
+                if self._ledger is not None and not self._paid(name):
                     self._answers.forget(name)  # nothing was charged: it may be asked again
                     return encode(message)
             answer = encode(message)
@@ -359,6 +371,7 @@ class Owner:
         """What is to be done, unless public numbers tell that it cannot be."""
         if isinstance(asked, BasisQuestion):
             self._check_terms(asked)
+            self._check_ledger()
             self._check_length(asked.unit)
             return partial(self._basis, asked)
         before = self._answers.find("basis")
@@ -368,18 +381,15 @@ class Owner:
             raise ProtocolError(Code.SHAPE)
         return partial(self._values, asked.basis, before.notes)
 
-    def _label(self, name: str, mechanism: str) -> str:
-        """By which the ledger knows a round of this federation."""
-        return f"{self.settings.federation} {name}: {mechanism}"
+    def _label(self, name: str) -> str:
+        """By which the ledger knows a charge of this federation; it makes each once."""
+        return f"{self.settings.federation} {name}"
 
     def _paid(self, name: str) -> bool:
-        """Whether the ledger holds a charge for a round that this folder knows nothing of."""
+        """Whether the ledger holds a charge for a round."""
+        labels = {self._label(name), self._label(f"{name}, beside")}
         entries = () if self._ledger is None else self._ledger.entries
-        return any(entry.label.startswith(self._label(name, "")) for entry in entries)
-
-    def _entries(self) -> int | None:
-        """How many charges the ledger holds; others may add to them."""
-        return None if self._ledger is None else len(self._ledger.entries)
+        return any(entry.label in labels for entry in entries)
 
     def _basis(self, asked: BasisQuestion) -> Answer:
         settings = self.settings
@@ -402,7 +412,7 @@ class Owner:
             ledger=self._ledger,
             random_state=settings.random_state,
         )
-        pca._label = self._label("basis", settings.mechanism)
+        pca._label = self._label("basis")
         pca.fit(self._rows)
         promise = replace(
             pca.privacy_,
@@ -450,7 +460,7 @@ class Owner:
             federation=settings.federation,
             owner=settings.owner,
             guarantee=guarantee_to_dict(promise),
-            rest=max(0.0, found.rest),
+            rest=found.rest,
             noise_scale=found.noise_scale,
             centred=found.centred,
             matrix=(found.matrix + found.matrix.T) / 2,
@@ -470,11 +480,12 @@ class Owner:
         seed = self.settings.random_state
         gate = Gate(
             step.cost(),
-            label=self._label("values", step.name),
+            label=self._label("values"),
             adjacency=before.adjacency,
             ledger=self._ledger,
             noise=SystemSource() if seed is None else SimulationSource(seed + 1),
             protects=unit,
+            once=True,
         )
         noisy = step.run(*self._about(centre), gate)
         found = _Inside(
@@ -500,7 +511,7 @@ class Owner:
         settings = self.settings
         part = _part(left, _REST_SHARE, settings.delta * (1 - settings.share))
         covariance = self._gauss(part)
-        covariance.assume_centered = True
+        covariance.assume_centered, covariance._label = True, self._label("values, beside")
         rows, clip = self._about(np.array(notes["centre"]))
         covariance.fit(BesideSource(rows, clip, basis))
         promise = replace(covariance.privacy_, budget=settings.budget)
@@ -519,7 +530,7 @@ class Owner:
             ledger=self._ledger,
             random_state=settings.random_state,
         )
-        covariance._label = self._label("values", "gauss")
+        covariance._label = self._label("values")
         return covariance
 
     def _variances(

@@ -51,6 +51,7 @@ _MOST_PARTS = 64  # of a cost
 _LEAST = 1e-12  # of the largest weight: ratios stay ordinary floats
 _FARTHEST = 8.0  # deviations of the noise
 _FARTHEST_SIZE = 100.0
+_MOST_OF_A_MEDIAN = 1 / 3
 _TOO_FEW_TO_TELL = 2  # of two who differ nobody can tell who is wrong
 
 
@@ -109,7 +110,9 @@ def check_values(agreed: Agreement, declared: Declaration, answer: ValuesAnswer)
         return
     values = np.linalg.eigvalsh(answer.matrix)
     beyond = max(-float(values[0]), float(values.sum()) - 1)
-    if beyond > _FARTHEST * len(values) * _noise(agreed, declared):
+    # What is left after a pure first answer is less than half, by any factor that matters here.
+    slack = 1 if declared.mechanism in weights.MECHANISMS else 10
+    if beyond > slack * _FARTHEST * len(values) * _noise(agreed, declared):
         raise ProtocolError(Code.OUT_OF_RANGE)
 
 
@@ -182,7 +185,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
     inside = weigh(agreed, _of(heard.declarations, heard.values), values=heard.values)
     v = np.array(list(inside.shares.values()))
     answers = [heard.values[owner] for owner in inside.shares]
-    rest = _median(np.array([answer.rest for answer in answers]), v)
+    rest = max(0.0, _median(np.array([answer.rest for answer in answers]), v))
     pooled = assembled(basis, [answer.matrix for answer in answers], v)
     scale = np.ones(agreed.n_columns) if agreed.scale is None else np.array(agreed.scale)
     centre = basis @ _centre(answers, v)
@@ -203,6 +206,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
                 "left_out": [
                     {"owner": owner, "round": name, "code": code.value}
                     for (name, owner), code in sorted(heard.left_out.items())
+                    if owner in agreed.owners
                 ],
                 "compared": {
                     owner: _compared(heard, owner, basis, pooled) for owner in heard.bases
@@ -233,10 +237,10 @@ def _centre(answers: list[ValuesAnswer], weights: NDArray[np.float64]) -> NDArra
     return np.array([_median(column, np.array(shares)) for column in np.stack(centres).T])
 
 
-def _median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """Half of the weight lies on either side."""
+def _median(values: NDArray[np.float64], votes: NDArray[np.float64]) -> float:
+    """Half of the weight lies on either side; nobody has more than a third of it."""
     order = np.argsort(values, kind="stable")
-    below = np.cumsum(weights[order]) / (weights.sum() or 1.0)
+    below = np.cumsum(weights.capped(votes, _MOST_OF_A_MEDIAN)[0][order])
     i = int(np.searchsorted(below, 0.5 - 2.0**-40))
     exactly = abs(below[i] - 0.5) < 2.0**-40 and i + 1 < len(values)
     return float(values[order[i : i + 1 + exactly]].mean())
@@ -324,7 +328,8 @@ def _arrays(
     The variance beside the basis is spread evenly over the other directions.
     """
     d, k = pooled.basis.shape
-    whole = float(pooled.eigenvalues.sum()) + rest
+    inside = float(pooled.eigenvalues.sum())
+    whole = max(1.0, inside) if agreed.unit == "shares" else inside + rest  # of unit rows: 1
     if agreed.kind == "covariance":
         each = rest / (d - k) if k < d else 0.0
         above = np.maximum(pooled.eigenvalues - each, 0.0)

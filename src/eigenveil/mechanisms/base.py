@@ -87,6 +87,8 @@ class Gate:
         Where the random bits come from.
     protects : Unit
         What the neighbours differ in.
+    once : bool
+        Whether the ledger must refuse a second charge of the same label.
 
     """
 
@@ -99,6 +101,7 @@ class Gate:
         ledger: Ledger | None,
         noise: NoiseSource,
         protects: Unit = ROW,
+        once: bool = False,
     ) -> None:
         self.total = total
         self.adjacency = adjacency
@@ -108,6 +111,7 @@ class Gate:
         self.rows: int | None = None  # where their number is public
         self.exact = True
         self._label = label
+        self._once = once
         self._ledger = ledger
         self._noise = noise
         self._spent: tuple[Cost, ...] = ()  # on the whole table
@@ -231,7 +235,11 @@ class Gate:
         if self._ledger is not None and self.entry is None:
             self._paid_by(
                 self._ledger.charge(
-                    self.total, label=self._label, adjacency=self.adjacency, unit=self.protects
+                    self.total,
+                    label=self._label,
+                    adjacency=self.adjacency,
+                    unit=self.protects,
+                    once=self._once,
                 )
             )
 

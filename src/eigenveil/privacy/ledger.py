@@ -155,12 +155,25 @@ class Ledger:
             connection.execute("COMMIT")
         return cls(path)
 
-    def charge(self, cost: Cost, *, label: str, adjacency: Adjacency, unit: Unit = ROW) -> Entry:
-        """Commit a charge durably, or refuse; call it before drawing noise."""
+    def charge(
+        self,
+        cost: Cost,
+        *,
+        label: str,
+        adjacency: Adjacency,
+        unit: Unit = ROW,
+        once: bool = False,
+    ) -> Entry:
+        """Commit a charge durably, or refuse; call it before drawing noise.
+
+        With ``once`` a second charge of the same label is refused, whoever asks.
+        """
         with _connect(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
             book = _load(connection)
             _require(book, cost, adjacency, unit)
+            if once and any(entry.label == label for entry in book.entries):
+                raise BudgetExceededError(f"{label!r} was charged before and is charged once only")
             number = len(book.entries) + 1
             time = datetime.now(UTC).isoformat(timespec="seconds")
             fields = {"cost": cost_to_dict(cost), "label": label, "number": number, "time": time}
