@@ -101,9 +101,7 @@ class GridTransport:
             for reply in replies:
                 if reply.metadata.reply_to_message_id == message and message in self._asked:
                     del self._asked[message]
-                    data = None if reply.has_error() else held(reply)
-                    failed = Code.LOST if reply.has_error() else Code.MALFORMED
-                    yield node, failed if data is None else data
+                    yield node, Code.LOST if reply.has_error() else held(reply) or Code.MALFORMED
 
 
 @server.main()
