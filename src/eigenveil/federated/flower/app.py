@@ -3,8 +3,8 @@
 For consortia that have one. It is not what `eigenveil federate` does, and promises less: a stock
 SuperNode runs whatever app it is sent, beside the records and with the rights of its process. This
 app answers with the code that is installed at the owner, and an owner's promise is that of this
-code; whoever may start runs on the deployment may send another. What an owner answers, spends and
-keeps is the same as elsewhere.
+code; whoever may start runs on the deployment, without accounts whoever reaches its port, may send
+another. What an owner answers, spends and keeps is the same as elsewhere.
 
 The server's file is named in the run's configuration, the owner's in its SuperNode's, both as
 ``eigenveil-config``. Addresses, certificates and keys in them are not looked at: connections are
