@@ -10,6 +10,8 @@ Two parts of a stock installation are left out, both because they run code for o
    the server. Here the Fleet interface alone is served, and keys are registered in the process
    that asks the questions (`server`).
 
+`app` is for those who have a stock installation and trust it: there both are as Flower has them.
+
 Nothing of Flower is imported outside this folder; its version is pinned, since most of what is
 used here is not promised to last. No telemetry is sent: its callers are not among what is used.
 """

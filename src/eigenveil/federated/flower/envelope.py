@@ -27,6 +27,7 @@ __all__ = [
     "Sealed",
     "chain",
     "content",
+    "held",
     "opened",
 ]
 
@@ -89,10 +90,16 @@ def opened(tree: ObjectTree, fetch: Callable[[str], bytes]) -> bytes | None:
         return None
     try:
         message = inflate_object_from_contents(tree.object_id, objects)
-        if not isinstance(message, Message):
-            return None
-        data = message.content[_RECORD][_FIELD]
+        return held(message) if isinstance(message, Message) else None
     except Exception:  # the other side wrote it: there are many ways to be wrong, all the same here
+        return None
+
+
+def held(message: Message) -> bytes | None:
+    """The bytes in a Flower message, or None if it holds anything else."""
+    try:
+        data = message.content[_RECORD][_FIELD]
+    except (KeyError, TypeError, ValueError):  # no such record or field, no content
         return None
     return data if isinstance(data, bytes) else None
 
