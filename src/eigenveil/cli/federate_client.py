@@ -16,6 +16,7 @@ from eigenveil.federated.configuration import ClientConfiguration
 from eigenveil.federated.messages import (
     BasisAnswer,
     BasisQuestion,
+    Code,
     Declaration,
     Invitation,
     Message,
@@ -48,6 +49,7 @@ class _Told:
     def __init__(self, owner: Owner, ledger: Ledger) -> None:
         self._owner, self._ledger = owner, ledger
         self.promise: Guarantee | None = None  # of what was sent; the newest covers all
+        self.refused: Code | None = None  # the newest answer, if it was none
 
     def answer(self, question: bytes) -> bytes:
         before = len(self._ledger.entries)
@@ -57,7 +59,10 @@ class _Told:
             sent = decode(answer, Declaration, BasisAnswer, ValuesAnswer)
         except ProtocolError as refused:
             outcome = f"refused ({refused.code})"
+            if refused.code not in (Code.MALFORMED, Code.VERSION):  # which say more of the server
+                self.refused = refused.code
         else:
+            self.refused = None
             outcome = _outcome(sent, bool(spent))
             if isinstance(sent, (BasisAnswer, ValuesAnswer)):
                 self.promise = guarantee_from_dict(dict(sent.guarantee))
@@ -127,18 +132,20 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
                 f"the ledger has {ledger.summary()}; started again, nothing that was answered is "
                 "spent twice"
             ) from None
-        _close(chosen, told.promise, ledger, as_json=as_json)
+        _close(chosen, told, ledger, as_json=as_json)
+        if told.refused is not None:
+            click.get_current_context().exit(4 if told.refused is Code.BUDGET else 3)
 
 
-def _close(
-    chosen: ClientConfiguration, promise: Guarantee | None, ledger: Ledger, *, as_json: bool
-) -> None:
-    """What the owner has promised, and what its ledger has left."""
+def _close(chosen: ClientConfiguration, told: _Told, ledger: Ledger, *, as_json: bool) -> None:
+    """What the owner has promised, what it refused, and what its ledger has left."""
+    promise, refused = told.promise, told.refused
     if as_json:
         document = {
             "owner": chosen.settings.owner,
             "federation": chosen.settings.federation,
             "promise": None if promise is None else promise.sentence(),
+            "refused": refused,
             "balance": balance(ledger),
         }
         click.echo(json.dumps(document, indent=2))
@@ -148,4 +155,6 @@ def _close(
         click.echo("answered     nothing in this run")
     else:
         click.echo("guarantee    " + _MARGIN.join(promise.lines()))
+    if refused is not None:
+        click.echo(f"refused      the last question: {refused.explanation} ({refused})")
     click.echo(f"ledger       {ledger.summary()}; left for another: {notion} = {amount:g}")

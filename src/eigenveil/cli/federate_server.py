@@ -1,5 +1,6 @@
 """``eigenveil federate server``: everything is checked before anybody is asked anything."""
 
+import json
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
@@ -27,11 +28,14 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
     with alone(chosen.folder, "server"), Journal(chosen.journal) as journal:
         before = journal.events
         if released := [event for event in before if event.happening is Happening.RELEASED]:
+            found = released[-1].data.decode()
             click.echo(
-                f"released already, fingerprint {released[-1].data.decode()}: nothing is asked; "
-                "for another release change name, folder and output",
+                f"released already, fingerprint {found}: nothing is asked; for another release "
+                "change name, folder and output",
                 err=True,
             )
+            if as_json:
+                click.echo(json.dumps({"fingerprint": found, "already": True}, indent=2))
             return
         require_place(chosen.output)
         if before:

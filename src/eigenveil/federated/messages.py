@@ -111,7 +111,7 @@ _EXPLANATIONS = {
     Code.OUT_OF_RANGE: "its message holds an impossible number",
     Code.SHAPE: "its message has the wrong shape",
     Code.VERSION: "it speaks another version",
-    Code.CONTRADICTION: "it says something else than when it joined",
+    Code.CONTRADICTION: "it says something else than when it joined, or than its key",
     Code.LATE: "its answer came after the deadline",
     Code.LOST: "the connection to it was lost",
     Code.MECHANISM: "no error can be predicted for its mechanism, so it has no weight",
