@@ -72,7 +72,9 @@ class Federation:
         )
 
     def node(self, name):
-        """The node of an owner, once it is connected."""
+        """The node of an owner, once it is connected; an earlier test may have ended it."""
+        if self.owners[name].poll() is not None:
+            self.start(name)
         until = time.monotonic() + 60
         while time.monotonic() < until:
             for node, owner in self.transport.nodes().items():
