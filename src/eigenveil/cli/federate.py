@@ -111,7 +111,7 @@ def _keys_server(hosts: tuple[str, ...], output: Path) -> None:
     click.echo(f"for the server             {certificate}")
     click.echo(f"for the server, PRIVATE    {key}")
     click.echo(
-        f'next: certificate = "{certificate.name}" and private_key = "{key.name}" in [server]',
+        f'next: certificate = "{certificate}" and private_key = "{key}" in [server]',
         err=True,
     )
 
@@ -128,7 +128,7 @@ def _keys_owner(name: str, output: Path) -> None:
     make_node_key(key)
     click.echo(f"for the server             {key}.pub")
     click.echo(f"for the owner, PRIVATE     {key}")
-    click.echo(f'next: key = "{key.name}.pub" in the server\'s [owners.{name}]', err=True)
+    click.echo(f'next: key = "{key}.pub" in the server\'s [owners.{name}]', err=True)
 
 
 @command.command("demo")
