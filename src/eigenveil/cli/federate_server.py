@@ -27,6 +27,8 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
 
     with alone(chosen.folder, "server"), Journal(chosen.journal) as journal:
         before = journal.events
+        if before:
+            Coordinator(chosen.agreement, journal)  # whose journal it is, before anything else
         if released := [event for event in before if event.happening is Happening.RELEASED]:
             found = released[-1].data.decode()
             click.echo(

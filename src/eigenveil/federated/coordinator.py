@@ -44,6 +44,7 @@ from eigenveil.release.artefact import Release
 __all__ = ["Coordinator", "Transport"]
 
 _ROUNDS = ("join", "basis", "values")
+_MOST_NAMED = 5  # owners in a message
 # Who was away, or refused by itself, may be asked again: that costs an owner nothing, and what it
 # lacked may be there now. Who sent something unusable is not.
 _MENDABLE = frozenset(
@@ -184,13 +185,17 @@ class Coordinator:
             if not heard:
                 self._sleep(transport.pause)
         for owner in self._waiting(name, among):
-            self._leave_out(name, owner, Code.NO_ANSWER)
+            if (name, owner) not in self._left_out:
+                self._leave_out(name, owner, Code.NO_ANSWER)
         answered = len(self._answers[name])
         if answered < self.agreement.quorum:
+            left_out = self._left_out.items()
+            missing = [f"{owner} ({code})" for (each, owner), code in left_out if each == name]
+            shown = ", ".join(missing[:_MOST_NAMED]) + ", ..." * (len(missing) > _MOST_NAMED)
             raise QuorumLostError(
                 f"{answered} of {len(self.agreement.owners)} owners answered in the round "
-                f"{name!r}, the quorum is {self.agreement.quorum}: see who is missing, then start "
-                "the server again to go on"
+                f"{name!r}, the quorum is {self.agreement.quorum}; missing: {shown}; mend that, "
+                "then start the server again to go on"
             )
         self._note(Event(happening=Happening.CLOSED, round=name))
 
@@ -211,8 +216,11 @@ class Coordinator:
         )
 
     def _waiting(self, name: str, among: tuple[str, ...]) -> list[str]:
-        done = self._answers[name]
-        return [o for o in among if o not in done and (name, o) not in self._left_out]
+        """Who has not answered; of joining, which is free, also who may mend what it lacks."""
+        out = {owner for (each, owner), code in self._left_out.items() if each == name}
+        if name == "join":
+            out = {owner for owner in out if self._left_out[name, owner] not in _MENDABLE}
+        return [o for o in among if o not in self._answers[name] and o not in out]
 
     def _ask(self, name: str, among: tuple[str, ...], transport: Transport, left: float) -> None:
         """The round's question to owners whose node is known, an invitation to others.

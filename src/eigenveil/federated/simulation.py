@@ -27,7 +27,7 @@ class Answering(Protocol):
 class InProcess:
     """A transport that asks owners in its own process; the nodes are their names."""
 
-    pause = 0.0
+    pause = 1.0  # of a clock that runs as fast as it can
 
     def __init__(self, owners: Mapping[str, Answering]) -> None:
         self._owners = owners
@@ -49,6 +49,13 @@ class InProcess:
 
 
 def simulate(agreement: Agreement, owners: Mapping[str, Answering]) -> Release:
-    """All rounds among owners of this process, with a journal in memory."""
+    """All rounds among owners of this process, with a journal in memory; nobody is waited for."""
+    passed = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal passed
+        passed += seconds
+
     with Journal() as journal:
-        return Coordinator(agreement, journal).run(InProcess(owners))
+        coordinator = Coordinator(agreement, journal, clock=lambda: passed, sleep=sleep)
+        return coordinator.run(InProcess(owners))

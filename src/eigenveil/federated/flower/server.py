@@ -184,6 +184,9 @@ def _configuration(
         server_header=False,
         timeout_graceful_shutdown=_STOPPING,
     )
+    for path in (certificate, private_key):
+        if path is not None and not Path(path).is_file():
+            raise InvalidDataError(f"no file at {path}: check certificate and private_key")
     try:
         configuration.load()
     except OSError:  # an ssl.SSLError is one
