@@ -66,6 +66,8 @@ def test_the_release_is_saved_and_verified(tmp_path: Path) -> None:
     loaded = Release.load(release.save(tmp_path / "release"))
     assert [owner.name for owner in loaded.owners] == list(NAMES)
     assert loaded.transform(np.zeros((2, 6))).shape == (2, K)
+    with pytest.raises(InvalidParameterError, match="centre inside the components only"):
+        loaded.inverse_transform(np.zeros((2, K)))
 
 
 def test_variances_are_in_the_units_of_the_data() -> None:

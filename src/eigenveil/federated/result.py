@@ -309,6 +309,7 @@ def _settings(agreed: Agreement, heard: Contributions, noise: float) -> dict[str
         "row_norm": None,
         "bounds": None,
         "assume_centered": False,
+        "centring": "inside" if agreed.n_components < agreed.n_columns else "located",
         "on_invalid": "raise",
         "noise_scale": noise,
         "noise_floor": 0.0,  # no level of noise tells which directions are those of the rows

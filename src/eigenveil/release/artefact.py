@@ -289,6 +289,11 @@ class Release:
 
     def inverse_transform(self, scores: Any) -> NDArray[np.float64]:
         """Rows with the given scores; as private as the scores are."""
+        if self.settings.get("centring") == "inside":
+            raise InvalidParameterError(
+                "this release knows its centre inside the components only, so that rows cannot be "
+                "restored: multiply scores by its components for their part of a row"
+            )
         return self.projection.rows(scores)
 
     def _tables(self, rows: Any) -> Iterator[NDArray[Any]]:

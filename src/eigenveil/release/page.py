@@ -39,6 +39,7 @@ _CENTRES = {
     "mean": "a private mean of clipped rows",
     "located": "private, found in two steps",
     "paired": "none: differences of pairs of rows",
+    "inside": "known inside the components only, which is what scores need",
 }
 _UNITS = {
     "one row": "rows",
@@ -258,7 +259,8 @@ def _tiles(
 def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]:
     settings = document["settings"]
     contents = []
-    hidden = {"distinguishable"} | ({"mean"} if settings.get("centring") == "paired" else set())
+    unknown = settings.get("centring") in ("paired", "inside")
+    hidden = {"distinguishable"} | ({"mean", "location"} if unknown else set())
     for name, array in arrays.items():
         if name in hidden:
             continue
@@ -283,11 +285,14 @@ def _times(*lengths: str) -> str:
 
 def _stages(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """How a release of components went about it."""
-    if "shares" not in settings:
+    if "centring" not in settings:
         return []
+    centre = ("centre", _CENTRES[settings["centring"]])
+    if "shares" not in settings:
+        return [centre]
     spent = ", ".join(f"{stage} {share:.3g}" for stage, share in settings["shares"].items())
     return [
-        ("centre", _CENTRES[settings["centring"]]),
+        centre,
         ("budget", f"{spent} (shares; searches for a distance come on top)"),
     ]
 
