@@ -784,8 +784,8 @@ def test_settings_are_checked(changes):
 
 
 def test_whole_numbers_and_floats_are_the_same_settings(ledger, folder):
-    Owner(replace(SETTINGS, epsilon=4), ROWS, ledger, folder)
-    Owner(replace(SETTINGS, epsilon=4.0), ROWS, ledger, folder)
+    first = Owner(replace(SETTINGS, epsilon=4), ROWS, ledger, folder).answer(BASIS)
+    assert Owner(replace(SETTINGS, epsilon=4.0), ROWS, ledger, folder).answer(BASIS) == first
 
 
 def test_an_owner_has_a_ledger_and_a_folder_or_simulates(ledger, folder):
