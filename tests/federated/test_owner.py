@@ -227,6 +227,17 @@ def test_the_variance_beside_the_basis_is_one():
     assert values.rest == pytest.approx(1 - np.trace(values.matrix), abs=1e-12)
 
 
+def test_all_directions_leave_nothing_beside_them():
+    """The whole covariance: components as many as columns."""
+    asked = encode(BasisQuestion(**{**ASKED, "n_components": D, "n_directions": D}))
+    owner = Owner(replace(SIMULATED, epsilon=1e3), MOVED)
+    decode(owner.answer(asked), BasisAnswer)
+    whole = encode(ValuesQuestion(federation="lungs", basis=np.eye(D)))
+    values = decode(owner.answer(whole), ValuesAnswer)
+    assert values.rest == 0
+    np.testing.assert_allclose(values.matrix, ROWS.T @ ROWS / N, atol=2.0)
+
+
 def test_something_must_be_left_for_the_second_answer():
     with pytest.raises(InvalidParameterError, match="share must lie between 0 and 1"):
         replace(SIMULATED, share=1.0)
@@ -757,8 +768,8 @@ def test_a_huge_finite_record_stops_nothing():
     rows = MOVED.copy()
     rows[0], rows[1] = 1.5e308, -1.5e308
     owner = Owner(SIMULATED, rows)
-    decode(owner.answer(BASIS), BasisAnswer)
-    decode(owner.answer(VALUES), ValuesAnswer)
+    assert np.isfinite(decode(owner.answer(BASIS), BasisAnswer).basis).all()
+    assert np.isfinite(decode(owner.answer(VALUES), ValuesAnswer).matrix).all()
 
 
 @pytest.mark.parametrize(

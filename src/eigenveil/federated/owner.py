@@ -449,11 +449,13 @@ class Owner:
     def _values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
         settings, first = self.settings, guarantee_from_dict(notes["guarantee"])
         left = strength(settings.budget, lambda mu: compose(first.cost, Gaussian(mu)), Inside.name)
-        self._check_length(notes["unit"], left)  # before shares are paid for
+        self._check_length(notes["unit"], left)  # before anything is paid for
         if notes["unit"] == "shares":
             found, promise = self._shares(basis, left, first, notes)
         else:
-            rest, promise = self._rest(basis, left, first, notes)
+            # Beside as many directions as columns there is nothing.
+            whole = basis.shape[0] == basis.shape[1]
+            rest, promise = (0.0, first) if whole else self._rest(basis, left, first, notes)
             found, promise = self._variances(basis, promise, notes)
             found = replace(found, rest=rest)
         answer = ValuesAnswer(
