@@ -544,6 +544,33 @@ def test_what_an_owner_lacked_can_be_mended(tmp_path: Path, code: Code) -> None:
     assert len(refused) == 1  # said once, however often it was asked
 
 
+@pytest.mark.parametrize("restart", [True, False])
+def test_who_comes_back_after_a_round_is_closed_was_left_out_of_it(
+    tmp_path: Path, restart: bool
+) -> None:
+    refusal = Refusal(federation="test", owner="west", code=Code.INTERNAL)
+    broken = Stub("west", spoil=lambda kind, a: refusal if kind == "basis-question" else a)
+    transport = wire(west=broken)
+
+    def interrupt(kind: str, answer: Any) -> Any:
+        if kind == "values-question":
+            transport.owners["n-new"] = transport.owners.pop("n-west")
+            transport.silent.add("n-north")  # keeps the round open
+            if restart:
+                raise KeyboardInterrupt
+        return answer
+
+    transport.owners["n-east"].spoil = interrupt
+    with Journal(tmp_path / "journal") as journal:
+        if restart:
+            with pytest.raises(KeyboardInterrupt):
+                run(transport, journal, quorum=1)
+            transport = wire(west=broken)
+        release = run(transport, journal, quorum=1)
+    assert broken.asked.count("invitation") == 2
+    assert ("basis", "west", Code.INTERNAL) in left_out(release)
+
+
 def test_who_comes_back_as_somebody_else_does_not_hold_up_the_others(tmp_path: Path) -> None:
     def fall(kind: str, answer: Any) -> Any:
         if kind == "basis-question":

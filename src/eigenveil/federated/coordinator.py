@@ -306,7 +306,7 @@ class Coordinator:
             raise ProtocolError(Code.LATE, owner)
         self._place[owner] = node
         for name in ("basis", "values"):
-            if self._left_out.get((name, owner)) in _MENDABLE:
+            if name not in self._closed and self._left_out.get((name, owner)) in _MENDABLE:
                 del self._left_out[name, owner]
         if before is None:
             self._note(Event(happening=Happening.JOINED, round="join", owner=owner, data=reply))
