@@ -20,7 +20,9 @@ import numpy as np
 from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated.flower.client import serve
 from eigenveil.federated.messages import Code, Refusal, encode
-from eigenveil.federated.owner import Owner, OwnerSettings
+from eigenveil.federated.owner import Owner
+from eigenveil.federated.records import Records
+from eigenveil.federated.settings import OwnerSettings
 from eigenveil.privacy.ledger import Ledger
 from tests.federated.stubs import D, Stub
 
@@ -37,10 +39,10 @@ class Bomb:
         return Path.touch, (self.trace,)
 
 
-class Broken(Owner):
+class Broken(Records):
     """Fails on its records."""
 
-    def _basis(self, *asked: Any) -> Any:
+    def basis(self, *asked: Any) -> Any:
         raise RuntimeError(f"row 7 holds {SECRET}")
 
 
@@ -72,7 +74,10 @@ def standin(name: str, folder: Path) -> Any:
     if name == "broken":
         settings = OwnerSettings(owner=name, federation="test", epsilon=1, delta=1e-6)
         ledger = Ledger.create(folder / "broken.ledger", epsilon=1, delta=1e-6)
-        return Broken(settings, np.ones((100, D)), ledger, folder / "broken-answers")
+        rows = np.ones((100, D))
+        broken = Owner(settings, rows, ledger, folder / "broken-answers")
+        broken._records = Broken(settings, rows, ledger)
+        return broken
     refusal = encode(Refusal(federation="test", owner=name, code=Code.INTERNAL))
     word = SECRET.encode()
     declared: list[int] = []

@@ -42,7 +42,9 @@ from eigenveil.federated.messages import (
     decode,
     encode,
 )
-from eigenveil.federated.owner import Owner, OwnerSettings
+from eigenveil.federated.owner import Owner
+from eigenveil.federated.records import Records
+from eigenveil.federated.settings import OwnerSettings
 from eigenveil.mechanisms.base import Gate
 from eigenveil.privacy.accounting import compose, delta_of, epsilon_of
 from eigenveil.privacy.adjacency import Adjacency
@@ -376,14 +378,14 @@ def test_either_guard_alone_holds(tmp_path, folder, monkeypatch, fault):
         monkeypatch.setattr(Answers, "begin", lambda *_: None)
         monkeypatch.setattr(Answers, "forget", lambda *_: None)
     if fault != "no note":
-        monkeypatch.setattr(Owner, "_paid", lambda *_: False)
+        monkeypatch.setattr(Records, "paid", lambda *_: False)
     assert charges_after_a_crash(ledger, folder, monkeypatch) == 1
 
 
 def test_without_any_guard_it_would_be_paid_twice(tmp_path, folder, monkeypatch):
     ledger = Ledger.create(tmp_path / "ledger.db", epsilon=40.0, delta=1e-6)
     monkeypatch.setattr(Answers, "begin", lambda *_: None)
-    monkeypatch.setattr(Owner, "_paid", lambda *_: False)
+    monkeypatch.setattr(Records, "paid", lambda *_: False)
     charge = Ledger.charge
     monkeypatch.setattr(
         Ledger, "charge", lambda self, cost, **k: charge(self, cost, **{**k, "once": False})

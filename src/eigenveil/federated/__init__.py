@@ -7,7 +7,8 @@ if TYPE_CHECKING:
     from eigenveil.federated.agreement import Agreement, Limits
     from eigenveil.federated.coordinator import Coordinator, Transport
     from eigenveil.federated.journal import Journal
-    from eigenveil.federated.owner import Owner, OwnerSettings
+    from eigenveil.federated.owner import Owner
+    from eigenveil.federated.settings import OwnerSettings
     from eigenveil.federated.simulation import simulate
 
 __all__ = [
@@ -28,7 +29,7 @@ _HOMES = {
     "Journal": "journal",
     "Limits": "agreement",
     "Owner": "owner",
-    "OwnerSettings": "owner",
+    "OwnerSettings": "settings",
     "Transport": "coordinator",
     "simulate": "simulation",
 }

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated.agreement import Agreement, Limits
-from eigenveil.federated.owner import OwnerSettings
+from eigenveil.federated.settings import OwnerSettings
 
 __all__ = ["JOURNAL", "ClientConfiguration", "ServerConfiguration", "read_client", "read_server"]
 

@@ -1,0 +1,111 @@
+"""How an owner takes part in a federation."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+
+from eigenveil.estimators.bounds import RowNorm
+from eigenveil.estimators.pca import PrivatePCA
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.federated.messages import check_name
+from eigenveil.privacy.budget import Budget
+
+__all__ = ["OwnerSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OwnerSettings:
+    """How an owner takes part; all of it public.
+
+    Attributes
+    ----------
+    owner, federation : str
+        Names. Questions of another federation are refused.
+    epsilon, delta : float
+        The whole budget, for both answers.
+    share : float
+        Of mu^2, for the basis; the same for all owners.
+    mechanism : str
+        Of the basis: any of `PrivatePCA` that needs no model.
+    row_norm : float or "private", optional
+        Where rows are clipped: in the first round unless its mechanism uses directions only, in the
+        second by default at a length that is found privately.
+    bounds, assume_centered, centring, lazy, on_invalid, on_missing
+        As in `PrivatePCA`. In the second round entries are clamped to the bounds, and an empty cell
+        lies at the centre that the first round found.
+    scale : array, optional
+        Public numbers that columns are divided by, the same for all owners.
+    columns : sequence of str, optional
+        Of a file: which to use, in this order.
+    unit : str, optional
+        Of a file: the column that says whose a row is. All rows of one person are protected
+        together.
+    random_state : int, optional
+        Seed of a simulation, which protects nobody.
+
+    """
+
+    owner: str
+    federation: str
+    epsilon: float
+    delta: float
+    share: float = 0.8
+    mechanism: str = "spherical"
+    row_norm: RowNorm | None = None
+    bounds: Any = None
+    assume_centered: bool = False
+    centring: Literal["mean", "located", "paired"] | None = None
+    scale: Any = None
+    lazy: bool | None = None
+    on_invalid: Literal["raise", "zero"] = "raise"
+    on_missing: Literal["invalid", "centre"] = "invalid"
+    columns: tuple[str, ...] | None = None
+    unit: str | None = None
+    random_state: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name("owner", self.owner)
+        check_name("federation", self.federation)
+        if self.budget.is_pure:
+            raise InvalidParameterError("an owner states epsilon and delta: give both")
+        known = [name for name in PrivatePCA.mechanisms if name != "spiked"]
+        if self.mechanism not in known:
+            listed = ", ".join(map(repr, known))
+            raise InvalidParameterError(f"the mechanism of an owner must be one of: {listed}")
+        number = isinstance(self.share, Real) and not isinstance(self.share, bool)
+        if not (number and 0 < self.share < 1):
+            raise InvalidParameterError("share must lie between 0 and 1")
+        for name in ("epsilon", "delta", "share"):  # 1 and 1.0 are the same settings
+            object.__setattr__(self, name, float(getattr(self, name)))
+        try:
+            json.dumps(self.as_dict(), allow_nan=False)
+        except (TypeError, ValueError):
+            raise InvalidParameterError(
+                "the settings of an owner are finite numbers and words: leave out what has no bound"
+            ) from None
+        if isinstance(self.scale, str):
+            raise InvalidParameterError(
+                "scales are the same for all owners: give one number for each column"
+            )
+
+    @property
+    def budget(self) -> Budget:
+        """Of both answers together."""
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    """The same without arrays and numbers of numpy."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value
