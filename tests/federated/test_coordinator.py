@@ -14,6 +14,8 @@ from eigenveil.federated.agreement import Limits
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Code, Refusal, encode
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import Approx
 from eigenveil.release.artefact import Release
 from tests.federated.stubs import NAMES, Clock, K, Stub, Wire, agreement, rotated
 
@@ -39,7 +41,7 @@ def left_out(release: Release) -> set[tuple[str, str, str]]:
 
 
 def weights(release: Release) -> dict[str, float]:
-    return {owner.name: owner.basis_weight for owner in release.owners}
+    return {owner.name: owner.basis_weight for owner in release.owners if owner.basis_weight}
 
 
 @pytest.mark.parametrize("keys", [True, False])
@@ -158,6 +160,24 @@ def test_an_unusable_answer_leaves_its_owner_out(kind: str, change: Any, code: C
     else:  # its basis was good
         values = {owner.name: owner.values_weight for owner in release.owners}
         assert values == pytest.approx({"east": 0.5, "north": 0.0, "west": 0.5})
+
+
+@pytest.mark.parametrize("kind", ["basis-question", "values-question"])
+@pytest.mark.parametrize("code", [Code.NOTHING_FOUND, Code.MALFORMED])
+def test_who_was_asked_may_have_paid(kind: str, code: Code) -> None:
+    """A search that found nothing is paid for, and that it did tells of the records."""
+    refusal = encode(Refusal(federation="test", owner="north", code=code))
+    said = b"" if code is Code.MALFORMED else refusal
+    spoiled = Stub("north", epsilon=8.0, records=7, spoil=lambda k, a: said if k == kind else a)
+    release = run(wire(north=spoiled))
+    assert [owner.name for owner in release.owners] == list(NAMES)
+    north = release.owners[1]
+    assert north.guarantee.cost == Approx(8.0, 1e-6)
+    assert north.guarantee.budget == release.guarantee.budget == Budget(epsilon=8.0, delta=1e-6)
+    assert north.values_weight == 0
+    assert (north.basis_weight == 0) == (kind == "basis-question")
+    assert release.settings["n_rows"] == 200 + 7 * (kind == "values-question")
+    assert "epsilon = 8, delta = 1e-06 at most by any owner" in release.guarantee.sentence()
 
 
 def test_who_is_first_changes_no_bit() -> None:

@@ -225,15 +225,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__ = earlier
             raise
 
-    def _release(self, X: Any, groups: Any, trace_bound: float | None = None) -> Outcome[Any]:
-        """Check everything public, read the rows, charge, add noise."""
+    def _price(self, X: Any) -> Cost:
+        """What a fit will be charged, as far as it gets: it follows from public numbers."""
+        return self._steps(X, None, None)[1].cost()
+
+    def _steps(
+        self, X: Any, groups: Any, trace_bound: float | None
+    ) -> tuple[Asked, Procedure[CentredResult[Any]], str]:
+        """Check everything public; all steps, and why they were chosen."""
         budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         adjacency = Adjacency.parse(self.adjacency)
         automatic = isinstance(self.mechanism, str) and self.mechanism == "auto"
         choice = None if automatic else Choice(mechanism=self.mechanism, reason="")
         if choice is not None:
             self._family(choice.mechanism)  # a mistyped name is found before the rows are
-        noise, ledger = self._noise_and_ledger()
         source = self._open(X, groups)
         n_rows = None
         if choice is None:
@@ -258,8 +263,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         procedure = self._calibrated(asked)
         if not (source.rereadable or self._reads_once(asked, procedure)):
             raise self._read_once()
-        name = asked.mechanism
-        protects = asked.protects
+        return asked, procedure, choice.reason
+
+    def _release(self, X: Any, groups: Any, trace_bound: float | None = None) -> Outcome[Any]:
+        """Plan, read the rows, charge, add noise."""
+        noise, ledger = self._noise_and_ledger()
+        asked, procedure, reason = self._steps(X, groups, trace_bound)
+        name, adjacency, protects = asked.mechanism, asked.adjacency, asked.protects
         cost = procedure.cost()
         if ledger is not None:
             ledger.check(cost, adjacency=adjacency, unit=protects)
@@ -272,14 +282,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             protects=protects,
             once=self._label is not None,
         )
-        result = procedure.run(source, asked.stated.start, gate)
+        result = procedure.run(asked.source, asked.stated.start, gate)
         rows = gate.rows
         stated = asked.stated.chosen(getattr(result.inner, "row_norm", None))
         words = (*self._words(stated, result), *self._missing_words())
         if protects.owns_many:
             words = (*words, f"all rows of one {protects.name} together weigh as one row")
         stated = replace(stated, words=words)
-        del X, groups, source, asked, procedure  # post-processing only from here
+        budget = asked.budget
+        del X, groups, asked, procedure  # post-processing only from here
         kind, assumption = self._model()
         guarantee = Guarantee(
             budget=budget,
@@ -293,7 +304,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             assumption=assumption,
             protects=protects,
         )
-        return Outcome(result, rows, name, choice.reason, stated, guarantee, gate.balance)
+        return Outcome(result, rows, name, reason, stated, guarantee, gate.balance)
 
     def _calibrated(self, asked: Asked) -> Procedure[CentredResult[Any]]:
         """All steps at the strength that the budget buys."""

@@ -117,7 +117,7 @@ class Owner:
         if isinstance(asked, (BasisQuestion, ValuesQuestion)):
             return self._once(asked, question)
         self._check_terms(asked)
-        return encode(self._declaration(asked.unit))
+        return encode(self._declaration(asked))
 
     def _refusal(self, error: Exception) -> Refusal:
         code = next((code for kind, code in _CODES if isinstance(error, kind)), Code.INTERNAL)
@@ -151,12 +151,11 @@ class Owner:
             )
             raise ProtocolError(Code.COLUMNS)
 
-    def _declaration(self, unit: str) -> Declaration:
+    def _declaration(self, asked: Invitation) -> Declaration:
         """What would fail later had better be known before the first answer is paid for."""
         settings = self.settings
         if not self._records.paid("basis"):
-            self._records.check_ledger()
-        self._records.check_length(unit)
+            self._records.check(asked)
         return Declaration(
             federation=settings.federation,
             owner=settings.owner,
@@ -197,8 +196,7 @@ class Owner:
         """What is to be done, unless public numbers tell that it cannot be."""
         if isinstance(asked, BasisQuestion):
             self._check_terms(asked)
-            self._records.check_ledger()
-            self._records.check_length(asked.unit)
+            self._records.check(asked)
             return partial(self._records.basis, asked)
         before = self._answers.find("basis")
         if before is None or "guarantee" not in before.notes:

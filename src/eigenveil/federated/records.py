@@ -18,11 +18,9 @@ composition needs it: the number of components and the unit are fixed before bot
 docs/proofs/owner.md.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -48,20 +46,19 @@ from eigenveil.federated.messages import (
     WEAKEST,
     BasisAnswer,
     BasisQuestion,
+    Invitation,
     Message,
     ValuesAnswer,
 )
 from eigenveil.federated.settings import OwnerSettings
-from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.inside import Inside
 from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.planner.stages import too_few
 from eigenveil.privacy.accounting import compose, epsilon_of, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import (
     Guarantee,
     Numerics,
@@ -101,6 +98,7 @@ class Records:
         if isinstance(settings.bounds, Mapping):
             self._ranges = ranges_by_name(settings.bounds, self.names)
         self.scale = _scale(settings, self.n_columns)
+        self._prices: dict[tuple[int, int, str], Cost] = {}
 
     @property
     def n_columns(self) -> int:
@@ -112,28 +110,28 @@ class Records:
         """Public: what is replaced keeps it."""
         return public_rows(self._rows)
 
-    def check_ledger(self) -> None:
-        """Whether it can pay for both answers."""
+    def check(self, asked: Invitation) -> None:
+        """Refuse, as far as public numbers tell, what could not be answered to the end or paid."""
+        terms = (asked.n_components, asked.n_directions, asked.unit)
+        price = self._prices.get(terms) or self._price(asked)
+        self._prices[terms] = price
         if self._ledger is not None:
-            whole = Gaussian(whole_strength(self.settings.budget, pure=False))
             unit = protected(self._rows)
-            self._ledger.check(whole, adjacency=Adjacency.REPLACE_ONE, unit=unit)
+            self._ledger.check(price, adjacency=Adjacency.REPLACE_ONE, unit=unit)
 
-    def check_length(self, unit: str, left: float | None = None) -> None:
-        """Variances need a length of rows: one that is stated, or can be found with what is left.
-
-        How much that will be about, as long as nothing is spent.
-        """
-        if unit == "shares" or isinstance(self.settings.row_norm, Real):
-            return
-        if left is None:
-            whole = whole_strength(self.settings.budget, pure=False)
-            left = whole * math.sqrt(1 - self.settings.share)
-        second = Allowance(left, pure=False).part(_REST_SHARE)
-        if too_few(second, self.n_records):
-            raise InvalidParameterError(
-                "too few rows to find their length, which variances need: state row_norm"
-            )
+    def _price(self, asked: Invitation) -> Cost:
+        """What both releases will be charged; it follows from public numbers."""
+        first = self._pca(asked)._price(self._rows)
+        left = _left(self.settings.budget, first)
+        if asked.unit == "shares":
+            return compose(first, Gaussian(left))
+        rows, clip = self._about(np.zeros(self.n_columns))
+        some = np.eye(self.n_columns, asked.n_components)  # none is known yet, and all cost as much
+        if asked.n_components < self.n_columns:
+            beside = self._beside(left)._price(BesideSource(rows, clip, some))
+            first = compose(first, beside)
+        inside = self._gauss(self.settings.budget, first)._price(ProjectedSource(rows, clip, some))
+        return compose(first, inside)
 
     def paid(self, name: str) -> bool:
         """Whether the ledger holds a charge for a round."""
@@ -143,28 +141,9 @@ class Records:
 
     def basis(self, asked: BasisQuestion) -> Answer:
         """The first release, and what the second needs of it."""
-        settings = self.settings
-        first = _first_budget(settings.budget, settings.share)
-        sent = asked.n_directions
+        settings, sent = self.settings, asked.n_directions
         more = sent > asked.n_components
-        pca = _Basis(
-            min(sent + more, asked.n_columns),  # the next one tells how strong these are
-            epsilon=first.epsilon,
-            delta=first.delta,
-            mechanism=settings.mechanism,
-            row_norm=None if self._directions else settings.row_norm,
-            bounds=self._ranges,
-            assume_centered=settings.assume_centered,
-            centring=self._centring(asked.unit),
-            scale=self.scale,
-            lazy=settings.lazy,
-            on_invalid=settings.on_invalid,
-            on_missing=settings.on_missing,
-            ledger=self._ledger,
-            random_state=settings.random_state,
-        )
-        pca._label = self._label("basis")
-        pca.fit(self._rows)
+        pca = self._pca(asked).fit(self._rows)
         promise = replace(
             pca.privacy_,
             budget=settings.budget,
@@ -190,8 +169,7 @@ class Records:
     def values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
         """The second release, inside any orthonormal basis."""
         settings, first = self.settings, guarantee_from_dict(notes["guarantee"])
-        left = strength(settings.budget, lambda mu: compose(first.cost, Gaussian(mu)), Inside.name)
-        self.check_length(notes["unit"], left)  # before anything is paid for
+        left = _left(self.settings.budget, first.cost)
         if notes["unit"] == "shares":
             found, promise = self._shares(basis, left, first, notes)
         else:
@@ -215,6 +193,31 @@ class Records:
     def _label(self, name: str) -> str:
         """By which the ledger knows a charge of this federation; it makes each once."""
         return f"{self.settings.federation} {name}"
+
+    def _pca(self, asked: Invitation) -> PrivatePCA:
+        """The first release, with its share of the budget."""
+        settings = self.settings
+        first = _first_budget(settings.budget, settings.share)
+        sent = asked.n_directions
+        more = sent > asked.n_components
+        pca = _Basis(
+            min(sent + more, asked.n_columns),  # the next one tells how strong these are
+            epsilon=first.epsilon,
+            delta=first.delta,
+            mechanism=settings.mechanism,
+            row_norm=None if self._directions else settings.row_norm,
+            bounds=self._ranges,
+            assume_centered=settings.assume_centered,
+            centring=self._centring(asked.unit),
+            scale=self.scale,
+            lazy=settings.lazy,
+            on_invalid=settings.on_invalid,
+            on_missing=settings.on_missing,
+            ledger=self._ledger,
+            random_state=settings.random_state,
+        )
+        pca._label = self._label("basis")
+        return pca
 
     def _centring(self, unit: str) -> Literal["mean", "located", "paired"] | None:
         """Variances need a centre that is known, which differences of pairs do not have."""
@@ -266,19 +269,22 @@ class Records:
         self, basis: NDArray[np.float64], left: float, before: Guarantee, notes: Mapping[str, Any]
     ) -> tuple[float, Guarantee]:
         """The variance beside the basis, of lengths clipped where that is stated or found."""
+        rows, clip = self._about(np.array(notes["centre"]))
+        covariance = self._beside(left).fit(BesideSource(rows, clip, basis))
+        promise = replace(covariance.privacy_, budget=self.settings.budget)
+        return float(covariance.covariance_[0, 0]), _together(before, promise)
+
+    def _beside(self, left: float) -> PrivateCovariance:
         settings = self.settings
         part = _part(left, _REST_SHARE, settings.delta * (1 - settings.share))
         covariance = self._gauss(part)
         covariance.assume_centered, covariance._label = True, self._label("values, beside")
-        rows, clip = self._about(np.array(notes["centre"]))
-        covariance.fit(BesideSource(rows, clip, basis))
-        promise = replace(covariance.privacy_, budget=settings.budget)
-        return float(covariance.covariance_[0, 0]), _together(before, promise)
+        return covariance
 
-    def _gauss(self, budget: Budget) -> PrivateCovariance:
+    def _gauss(self, budget: Budget, spent: Cost | None = None) -> PrivateCovariance:
         """A matrix as it is, so that averages have no bias."""
         settings = self.settings
-        covariance = PrivateCovariance(
+        covariance = _Moments(
             epsilon=budget.epsilon,
             delta=budget.delta,
             mechanism="gauss",
@@ -288,7 +294,7 @@ class Records:
             ledger=self._ledger,
             random_state=settings.random_state,
         )
-        covariance._label = self._label("values")
+        covariance._label, covariance._spent = self._label("values"), spent
         return covariance
 
     def _variances(
@@ -297,8 +303,7 @@ class Records:
         """In the units of the data, about a centre that is found anew."""
         centre = np.array(notes["centre"])
         rows, clip = self._about(centre)
-        covariance = self._gauss(self.settings.budget)
-        covariance._spent = before.cost
+        covariance = self._gauss(self.settings.budget, before.cost)
         covariance.fit(ProjectedSource(rows, clip, basis))
         found = _Inside(
             matrix=covariance.covariance_,
@@ -344,6 +349,15 @@ class _Basis(PrivatePCA):
         return super()._wanted(source, None)
 
 
+class _Moments(PrivateCovariance):
+    """Of lengths that other bounds say nothing about."""
+
+    def _too_few(self) -> InvalidParameterError:
+        return InvalidParameterError(
+            "too few rows to find their length, which variances need: state row_norm"
+        )
+
+
 def _strengths(values: NDArray[np.float64], sent: int) -> NDArray[np.float64]:
     """Roots of what eigenvalues are above the first that is not sent, the strongest 1.
 
@@ -361,6 +375,12 @@ def _first_budget(whole: Budget, share: float) -> Budget:
     """The (epsilon, delta) of ``share`` of mu^2, at that share of delta."""
     assert whole.delta is not None  # the settings have both
     return _part(whole_strength(whole, pure=False), share, whole.delta)
+
+
+@lru_cache(maxsize=64)
+def _left(whole: Budget, first: Cost) -> float:
+    """The mu that a budget buys beside a first release."""
+    return strength(whole, lambda mu: compose(first, Gaussian(mu)), Inside.name)
 
 
 def _part(mu: float, share: float, delta: float) -> Budget:

@@ -9,7 +9,7 @@ than that. The covariance is the one within owners: rows are taken about their o
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,9 @@ from eigenveil.federated.messages import (
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.privacy.cost import Composed
+from eigenveil.privacy.cost import Approx, Composed
 from eigenveil.privacy.federated import FederatedGuarantee
-from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
+from eigenveil.privacy.guarantee import Guarantee, Numerics, guarantee_from_dict
 from eigenveil.release.artefact import Release
 from eigenveil.release.statement import Contribution, promise_to_dict
 
@@ -190,7 +190,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
     scale = np.ones(agreed.n_columns) if agreed.scale is None else np.array(agreed.scale)
     centre = basis @ _centre(answers, v)
     noise = float(np.sqrt(np.sum((v * [answer.noise_scale for answer in answers]) ** 2)))
-    owners = tuple(_owner(heard, owner, directions, inside) for owner in directions.shares)
+    owners = tuple(_owner(agreed, heard, owner, directions, inside) for owner in heard.declarations)
     return Release(
         kind=agreed.kind,
         mechanism="federated",
@@ -255,14 +255,38 @@ def _alike(sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(np.abs(sizes) <= usual)
 
 
-def _owner(heard: Contributions, owner: str, directions: Weighed, inside: Weighed) -> Contribution:
-    answer = heard.values.get(owner) or heard.bases[owner]  # the later promise covers both
+def _owner(
+    agreed: Agreement, heard: Contributions, owner: str, directions: Weighed, inside: Weighed
+) -> Contribution:
     return Contribution(
         name=owner,
-        guarantee=promised(answer),
+        guarantee=_promise(agreed, heard, owner),
         n_rows=heard.declarations[owner].n_records,
-        basis_weight=directions.shares[owner],
+        basis_weight=directions.shares.get(owner, 0.0),
         values_weight=inside.shares.get(owner, 0.0),
+    )
+
+
+def _promise(agreed: Agreement, heard: Contributions, owner: str) -> Guarantee:
+    """For all that an owner was asked.
+
+    One whose answer was not heard, or not taken, may have paid for it all the same, and that there
+    is none may tell of its records as much as that: then its whole budget is what can be said.
+    """
+    if owner in heard.values:  # whose promise covers both answers
+        return promised(heard.values[owner])
+    declared = heard.declarations[owner]
+    whole = Approx(declared.epsilon, declared.delta)
+    if owner in heard.bases:
+        return replace(promised(heard.bases[owner]), cost=whole)
+    return Guarantee(
+        budget=Budget(epsilon=declared.epsilon, delta=declared.delta),
+        cost=whole,
+        adjacency=Adjacency.REPLACE_ONE,
+        bounds=("known to the owner alone: no answer of it is used",),
+        numerics=Numerics.IDEALISED,
+        simulated=agreed.simulated,
+        ledger="the owner's own, which alone tells what of this was charged",
     )
 
 

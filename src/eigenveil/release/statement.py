@@ -48,8 +48,8 @@ class Contribution:
     basis_weight : float
         Its part in the common directions, between 0 and 1.
     values_weight : float
-        Its part in the variances along them, between 0 and 1. An owner that did not answer a
-        question has no part in that; what it spent before stays spent, and stated.
+        Its part in the variances along them, between 0 and 1. An owner whose answer was not heard
+        has no part in that; what it may have spent on it is stated.
 
     """
 
@@ -106,8 +106,10 @@ def check_owners(owners: Sequence[Contribution], guarantee: Guarantee, n_rows: i
     for weights in ([o.basis_weight for o in owners], [o.values_weight for o in owners]):
         if abs(math.fsum(weights) - 1) > _ROUNDING:
             raise InvalidParameterError("the weights of the owners must sum to 1")
-    if n_rows != sum(owner.n_rows for owner in owners):
-        raise InvalidParameterError("n_rows must be the sum of what the owners declare")
+    if n_rows != sum(owner.n_rows for owner in owners if owner.basis_weight > 0):
+        raise InvalidParameterError(
+            "n_rows must be the sum of what the owners declare who have a part in the directions"
+        )
     if guarantee != FederatedGuarantee.of(owner.guarantee for owner in owners):
         raise InvalidParameterError(
             "the guarantee must be what the owners' imply: FederatedGuarantee.of(...)"
