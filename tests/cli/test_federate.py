@@ -72,8 +72,8 @@ class Line(InProcess):
     dismissed = False
     largest = 0
 
-    def dismiss(self):
-        self.dismissed = True
+    def dismiss(self, *, least):
+        self.dismissed, self.least = True, least
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ def ask(
     transport.send(questions, seconds)
     until, waiting = time.monotonic() + seconds, set(questions)
     while waiting and time.monotonic() < until:
-        for node, reply in transport.replies():
+        for node, _, reply in transport.replies():
             waiting.discard(node)
             yield node, reply
         time.sleep(transport.pause)

@@ -139,8 +139,9 @@ class Wire:
         self.owners = dict(owners)  # by node
         self.keys = keys
         self.silent: set[str] = set()
-        self.queue: list[tuple[str, bytes | Code]] = []
+        self.queue: list[tuple[str, bytes, bytes | Code]] = []
         self.sent: list[str] = []
+        self.withdrawn = 0
 
     def nodes(self) -> Mapping[str, str | None]:
         return {node: stub.name if self.keys else None for node, stub in self.owners.items()}
@@ -150,8 +151,11 @@ class Wire:
         for node, question in questions.items():
             self.sent.append(node)
             if node not in self.silent:
-                self.queue.append((node, self.owners[node].answer(question)))
+                self.queue.append((node, question, self.owners[node].answer(question)))
 
-    def replies(self) -> Iterable[tuple[str, bytes | Code]]:
+    def replies(self) -> Iterable[tuple[str, bytes, bytes | Code]]:
         arrived, self.queue = self.queue, []
         return arrived
+
+    def withdraw(self) -> None:
+        self.withdrawn += 1

@@ -245,14 +245,14 @@ def test_a_late_answer_is_left_out() -> None:
         if b"basis-question" not in question:
             return answer(question)
         transport.silent.add("n-west")
-        held.append(("n-west", answer(question)))
+        held.append(("n-west", question, answer(question)))
         return b"EIGENVEIL"  # never seen: taken out below
 
     west.answer = late  # type: ignore[method-assign]
     replies = transport.replies
 
     def later() -> Any:
-        arrived = [each for each in replies() if each[1] != b"EIGENVEIL"]
+        arrived = [each for each in replies() if each[2] != b"EIGENVEIL"]
         asked = [stub.asked[-1] for stub in transport.owners.values() if stub.asked]
         return arrived + (held if "values-question" in asked else [])
 
@@ -589,6 +589,128 @@ def test_who_comes_back_after_a_round_is_closed_was_left_out_of_it(
         release = run(transport, journal, quorum=1)
     assert broken.asked.count("invitation") == 2
     assert ("basis", "west", Code.INTERNAL) in left_out(release)
+
+
+@pytest.mark.parametrize("code", list(Code))
+@pytest.mark.parametrize("kind", ["invitation", "basis-question", "values-question"])
+def test_a_new_start_asks_everybody_whose_round_is_open(
+    tmp_path: Path, kind: str, code: Code
+) -> None:
+    """Whatever was wrong may have been mended, and what was answered is sent again."""
+    refusal = Refusal(federation="test", owner="west", code=code)
+    spoiled = Stub("west", spoil=lambda k, a: refusal if k == kind else a)
+    with Journal(tmp_path / "journal") as journal, pytest.raises(QuorumLostError):
+        run(wire(west=spoiled), journal, quorum=3)
+    with Journal(tmp_path / "journal") as journal:
+        release = run(wire(), journal, quorum=3)
+    assert set(weights(release)) == set(NAMES)
+    assert left_out(release) == set()
+
+
+def test_who_has_answered_everything_is_not_left_out(tmp_path: Path) -> None:
+    """Asked to join again by a server that was started again, it says something else."""
+    transport = wire()
+
+    def interrupt(kind: str, answer: Any) -> Any:
+        if kind == "values-question":
+            raise KeyboardInterrupt
+        return answer
+
+    transport.owners["n-west"].spoil = interrupt
+    with Journal(tmp_path / "journal") as journal, pytest.raises(KeyboardInterrupt):
+        run(transport, journal)
+    with Journal(tmp_path / "journal") as journal:
+        for node, question, reply in transport.queue:  # what east and north had sent by then
+            owner = node.removeprefix("n-")
+            happened = Event(happening=Happening.ANSWERED, round="values", owner=owner, data=reply)
+            assert b"values-question" in question
+            journal.note(happened)
+        release = run(wire(east=Stub("east", records=5)), journal)
+    assert left_out(release) == set()
+    assert set(weights(release)) == set(NAMES)
+
+
+def test_a_node_that_has_left_keeps_its_name() -> None:
+    """Else its last words could be those of any owner."""
+
+    class Leaving(Wire):
+        away = False
+
+        def nodes(self) -> Any:
+            there = super().nodes()
+            return {n: k for n, k in there.items() if not (self.away and n == "n-north")}
+
+        def replies(self) -> Any:
+            self.away = True  # before it is heard
+            return super().replies()
+
+    class Speaking(Stub):
+        """With the key of north, as west."""
+
+        def answer(self, question: bytes) -> bytes:
+            self.name, kept = "west", self.name
+            said = super().answer(question)
+            self.name = kept
+            return said
+
+    stubs = {"n-east": Stub("east"), "n-north": Speaking("north")}
+    release = run(Leaving(stubs), owners=dict.fromkeys(NAMES, Limits()), quorum=1)
+    assert left_out(release) == {
+        ("join", "north", Code.CONTRADICTION),
+        ("join", "west", Code.NO_ANSWER),
+    }
+    assert set(weights(release)) == {"east"}
+
+
+def test_why_an_owner_that_had_joined_did_not_answer(tmp_path: Path) -> None:
+    """It refuses to join again after a restart: that is no silence."""
+
+    def interrupt(kind: str, answer: Any) -> Any:
+        if kind == "basis-question":
+            raise KeyboardInterrupt
+        return answer
+
+    with Journal(tmp_path / "journal") as journal, pytest.raises(KeyboardInterrupt):
+        run(wire(west=Stub("west", spoil=interrupt)), journal)
+    refusal = Refusal(federation="test", owner="west", code=Code.COLUMNS)
+    with Journal(tmp_path / "journal") as journal:
+        release = run(wire(west=Stub("west", spoil=lambda kind, a: refusal)), journal)
+    assert left_out(release) == {("basis", "west", Code.COLUMNS)}
+
+
+def test_an_answer_belongs_to_its_question() -> None:
+    """One that comes when another question to its node is open is not taken for that one's."""
+    transport = wire(keys=False)
+    replies = transport.replies
+
+    def mixed() -> Any:
+        arrived = list(replies())
+        stray = [(n, b"another", r) for n, _, r in arrived]
+        return [*stray, *arrived, *arrived]
+
+    transport.replies = mixed  # type: ignore[method-assign]
+    release = run(transport)
+    assert set(weights(release)) == set(NAMES)
+    assert left_out(release) == set()
+    assert transport.withdrawn == 3
+
+
+def test_a_release_that_was_saved_is_not_saved_again(tmp_path: Path) -> None:
+    """The process was stopped between the release and the note of it."""
+    with Journal(tmp_path / "journal") as journal:
+        coordinator = Coordinator(agreement(), journal)
+        assert not coordinator.complete
+        coordinator.run(wire()).save(tmp_path / "release")
+    before = Release.fingerprint(tmp_path / "release")
+    with Journal(tmp_path / "journal") as journal:
+        coordinator = Coordinator(agreement(), journal)
+        assert coordinator.complete
+        release = coordinator.run(wire())
+        coordinator.save(release, tmp_path / "release")
+        assert journal.events[-1].data.decode() == before
+        changed = replace(release, arrays={**release.arrays, "mean": np.ones(6)})
+        with pytest.raises(InvalidParameterError, match="exists already"):
+            coordinator.save(changed, tmp_path / "release")
 
 
 def test_who_comes_back_as_somebody_else_does_not_hold_up_the_others(tmp_path: Path) -> None:

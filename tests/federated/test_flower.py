@@ -416,6 +416,32 @@ def test_what_an_owner_can_make_the_server_hold_is_bounded():
     assert list(FlowerTransport(fleet, "").replies()) == []
 
 
+def test_a_question_that_is_asked_again_is_delivered_again():
+    """The process that fetched it may be gone, though another one of the owner is connected."""
+    fleet, nodes = fleet_of("north")
+    transport = FlowerTransport(fleet, "")
+    for _ in range(2):
+        transport.send({str(nodes["north"]): b"who?"}, 60.0)
+        assert fleet.pull(nodes["north"]) is not None
+        assert fleet.pull(nodes["north"]) is None
+    transport.send({str(nodes["north"]): b"who?"}, 60.0)
+    answered(fleet, nodes["north"], content(b"north"))
+    transport.send({str(nodes["north"]): b"who?"}, 60.0)  # it was answered just now
+    assert fleet.pull(nodes["north"]) is None
+    assert list(transport.replies()) == [(str(nodes["north"]), b"who?", b"north")]
+
+
+def test_who_comes_back_is_not_asked_what_was_withdrawn():
+    fleet, nodes = fleet_of("north")
+    transport = FlowerTransport(fleet, "")
+    transport.send({str(nodes["north"]): b"who?"}, 60.0)
+    assert fleet.pull(nodes["north"]) is not None
+    transport.withdraw()
+    assert fleet.activate_node(nodes["north"], 20.0)
+    assert fleet.pull(nodes["north"]) is None
+    assert not fleet._questions
+
+
 def test_what_all_are_asked_is_held_once():
     fleet, nodes = fleet_of("north", "south")
     for node in nodes.values():

@@ -233,6 +233,10 @@ def asked(handler, question=b"q"):
     return grid, transport
 
 
+def heard(transport):
+    return [(node, reply) for node, _, reply in transport.replies()]
+
+
 def test_an_error_of_the_engine_is_a_code_whoever_it_says_it_is_from():
     def expired(message):
         reply = Message(Error(code=3, reason=SECRET), reply_to=message)
@@ -242,13 +246,13 @@ def test_an_error_of_the_engine_is_a_code_whoever_it_says_it_is_from():
     grid = FakeGrid({1: lambda message: None, 2: expired})
     transport = GridTransport(grid, insecure=True)
     transport.send({"1": b"q", "2": b"q"}, 5.0)
-    assert list(transport.replies()) == [("2", Code.LOST)]
-    assert list(transport.replies()) == []
+    assert heard(transport) == [("2", Code.LOST)]
+    assert heard(transport) == []
 
 
 def test_a_reply_that_is_none():
     _, transport = asked(lambda message: Message(RecordDict(), reply_to=message))
-    assert dict(transport.replies()) == {"1": Code.MALFORMED, "2": b"fine"}
+    assert dict(heard(transport)) == {"1": Code.MALFORMED, "2": b"fine"}
 
 
 def test_a_reply_that_cannot_be_unpacked_takes_nobody_with_it():
@@ -256,8 +260,8 @@ def test_a_reply_that_cannot_be_unpacked_takes_nobody_with_it():
         raise ValueError(SECRET)
 
     _, transport = asked(unpack)
-    assert dict(transport.replies()) == {"1": Code.MALFORMED, "2": b"fine"}
-    assert list(transport.replies()) == []
+    assert dict(heard(transport)) == {"1": Code.MALFORMED, "2": b"fine"}
+    assert heard(transport) == []
 
 
 def test_a_superlink_that_is_away_is_nobodys_fault():
@@ -266,7 +270,7 @@ def test_a_superlink_that_is_away_is_nobodys_fault():
 
     _, transport = asked(away)
     with pytest.raises(httpx.ConnectError):
-        list(transport.replies())
+        heard(transport)
 
 
 def test_a_node_that_takes_no_question():
@@ -276,7 +280,7 @@ def test_a_node_that_takes_no_question():
 
     transport = GridTransport(Full({}), insecure=True)
     transport.send({"1": b"q", "2": b"q"}, 5.0)
-    assert dict(transport.replies()) == {"1": Code.LOST, "2": Code.LOST}
+    assert dict(heard(transport)) == {"1": Code.LOST, "2": Code.LOST}
 
 
 def test_a_foreign_reply_speaks_for_nobody():
@@ -288,7 +292,7 @@ def test_a_foreign_reply_speaks_for_nobody():
         return reply
 
     _, transport = asked(forged)
-    assert list(transport.replies()) == [("2", b"fine")]
+    assert heard(transport) == [("2", b"fine")]
 
 
 def test_a_late_reply_is_not_fetched():
@@ -299,16 +303,24 @@ def test_a_late_reply_is_not_fetched():
         return None if data is None else Message(content(data), reply_to=message)
 
     grid, transport = asked(slow, b"old")
-    assert list(transport.replies()) == [("2", b"fine")]
+    assert heard(transport) == [("2", b"fine")]
     transport.send({"1": b"new"}, 5.0)
     answers[b"old"] = b"late"
-    assert list(transport.replies()) == [("1", b"answer")]
+    assert heard(transport) == [("1", b"answer")]
     assert grid.pulled.count("message-0") == 1
+
+
+def test_what_is_withdrawn_is_not_fetched():
+    grid, transport = asked(lambda message: None)
+    assert heard(transport) == [("2", b"fine")]
+    transport.withdraw()
+    grid.handlers[1] = replying(lambda data: b"late")
+    assert heard(transport) == []
 
 
 def test_a_question_that_is_asked_again_has_one_reply_each():
     grid, transport = asked(lambda message: None)
     transport.send({"1": b"q"}, 5.0)
     grid.handlers[1] = replying(lambda data: b"stored")
-    assert list(transport.replies()).count(("1", b"stored")) == 2
-    assert list(transport.replies()) == []
+    assert heard(transport).count(("1", b"stored")) == 2
+    assert heard(transport) == []

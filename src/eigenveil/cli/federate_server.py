@@ -20,6 +20,8 @@ from eigenveil.release import Release
 
 __all__ = ["run"]
 
+_RETURNING = 5.0  # s
+
 
 def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
     """Ask everybody, save the release and say what happened."""
@@ -27,10 +29,12 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
 
     with alone(chosen.folder, "server"), Journal(chosen.journal) as journal:
         before = journal.events
-        if before:
-            Coordinator(chosen.agreement, journal)  # whose journal it is, before anything else
-        if released := [event for event in before if event.happening is Happening.RELEASED]:
-            found = released[-1].data.decode()
+        # Whose journal it is, before anything else; a new one begins when all is well.
+        earlier = Coordinator(chosen.agreement, journal) if before else None
+        happened = {event.happening: event for event in before}
+        released = happened.get(Happening.RELEASED)
+        if released is not None:
+            found = released.data.decode()
             click.echo(
                 f"released already, fingerprint {found}: nothing is asked; for another release "
                 "change name, folder and output",
@@ -38,15 +42,19 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
             )
             if as_json:
                 click.echo(json.dumps({"fingerprint": found, "already": True}, indent=2))
-            return
-        require_place(chosen.output)
-        if before:
-            click.echo(f"going on after: {line(before[-1])}", err=True)
-        if insecure:
-            click.echo(
-                "insecure: no encryption, and owners are who they say they are; this machine only",
-                err=True,
-            )
+            if Happening.DISMISSED in happened:
+                return
+        else:
+            if earlier is None or not earlier.complete:
+                require_place(chosen.output)
+            if before:
+                click.echo(f"going on after: {line(before[-1])}", err=True)
+            if insecure:
+                click.echo(
+                    "insecure: no encryption, and owners are who they say they are; this machine "
+                    "only",
+                    err=True,
+                )
         agreed = chosen.agreement
         kept = f"what was answered is in {shlex.quote(str(chosen.folder))}"
         with (
@@ -62,11 +70,13 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
         ):
             click.echo(f"listening on {transport.address}", err=True)
             coordinator = Coordinator(agreed, journal, tell=_told)
-            release = coordinator.run(transport)
-            release.save(chosen.output)
-            coordinator.released(Release.fingerprint(chosen.output))
-            tell(release, chosen.output, None, None, as_json=as_json, details=_details(release))
-            transport.dismiss()
+            if released is None:
+                release = coordinator.run(transport)
+                coordinator.save(release, chosen.output)
+                tell(release, chosen.output, None, None, as_json=as_json, details=_details(release))
+            # Who waits for a server that was stopped then needs a moment to find this one.
+            transport.dismiss(least=0.0 if released is None else _RETURNING)
+            coordinator.dismissed()
 
 
 def _told(event: Event) -> None:

@@ -44,6 +44,8 @@ def line(event: Event) -> str:
             return f"round {event.round} closed"
         case Happening.RELEASED:
             return f"released, fingerprint {event.data.decode()}"
+        case Happening.DISMISSED:
+            return "owners told that nothing more will be asked"
 
 
 def standing(events: Sequence[Event]) -> dict[str, Any]:

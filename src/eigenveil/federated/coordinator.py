@@ -8,10 +8,15 @@ An owner is named by its key where the transport knows it, and by its own word o
 address. One that answers with anything that cannot be used is left out of the rest, by a `Code`.
 """
 
+import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Protocol
+
+import numpy as np
 
 from eigenveil.exceptions import QuorumLostError, StateError
 from eigenveil.federated.agreement import Agreement
@@ -46,7 +51,7 @@ __all__ = ["Coordinator", "Transport"]
 _ROUNDS = ("join", "basis", "values")
 _MOST_NAMED = 5  # owners in a message
 # Who was away, or refused by itself, may be asked again: that costs an owner nothing, and what it
-# lacked may be there now. Who sent something unusable is not.
+# lacked may be there now. Who sent something unusable is not, before the coordinator starts again.
 _MENDABLE = frozenset(
     {
         Code.BUDGET,
@@ -78,8 +83,12 @@ class Transport(Protocol):
         """One question to each node, worthless after so many seconds."""
         ...
 
-    def replies(self) -> Iterable[tuple[str, bytes | Code]]:
-        """What came since the last call: answers, or why there will be none from a node."""
+    def replies(self) -> Iterable[tuple[str, bytes, bytes | Code]]:
+        """What came since the last call: node, question, and its answer or why there is none."""
+        ...
+
+    def withdraw(self) -> None:
+        """Whatever is still open needs no answer any more; who comes back is not asked it."""
         ...
 
 
@@ -114,10 +123,10 @@ class Coordinator:
         self._left_out: dict[tuple[str, str], Code] = {}  # by round and owner
         self._closed: set[str] = set()
         self._questions: dict[str, bytes] = {}
-        self._named: Mapping[str, str | None] = {}  # nodes, and owners by their keys
+        self._named: dict[str, str | None] = {}  # nodes that were seen, and owners by their keys
         self._place: dict[str, str] = {}  # the node of an owner
-        self._pending: dict[str, str] = {}  # the round a node was asked in
         self._asked: dict[tuple[str, str], float] = {}  # when, by node and round
+        self._lacks: dict[str, Code] = {}  # why an owner that is asked again did not answer yet
         self._sent_away: set[str] = set()  # nodes that need not try again
         self._recall()
 
@@ -129,9 +138,21 @@ class Coordinator:
         basis = decode(self._questions["values"], ValuesQuestion).basis
         return combine(self.agreement, self._contributions(), basis)
 
-    def released(self, fingerprint: str) -> None:
-        """The release lies where it should."""
+    @property
+    def complete(self) -> bool:
+        """Whether everybody was heard, so that nothing but the release is missing."""
+        return _ROUNDS[-1] in self._closed
+
+    def save(self, release: Release, place: Path) -> None:
+        """Put the release where it should lie, unless an earlier run did and was stopped then."""
+        if not (os.path.lexists(place) and _same(release, Release.verify(place))):
+            release.save(place)
+        fingerprint = Release.fingerprint(place)
         self._note(Event(happening=Happening.RELEASED, data=fingerprint.encode()))
+
+    def dismissed(self) -> None:
+        """The owners know that nothing more will be asked."""
+        self._note(Event(happening=Happening.DISMISSED))
 
     def _recall(self) -> None:
         """What the journal knows."""
@@ -145,6 +166,9 @@ class Coordinator:
             )
         for event in events:
             self._apply(event)
+        # Whoever failed in a round that is open may be better now, and is asked again.
+        for name, owner in [failed for failed in self._left_out if failed[0] not in self._closed]:
+            del self._left_out[name, owner]
 
     def _note(self, event: Event) -> None:
         self._journal.note(event)
@@ -155,6 +179,7 @@ class Coordinator:
         match event.happening:
             case Happening.JOINED | Happening.ANSWERED:
                 self._answers[event.round][event.owner] = event.data
+                self._lacks.pop(event.owner, None)
                 self._left_out.pop((event.round, event.owner), None)
             case Happening.ASKED:
                 self._questions[event.round] = event.data
@@ -171,22 +196,20 @@ class Coordinator:
         if name not in self._questions:
             question = encode(self._question(name))
             self._note(Event(happening=Happening.ASKED, round=name, data=question))
-        for owner in among:  # who failed when an earlier run ended may be better now
-            if self._left_out.get((name, owner)) in _MENDABLE:
-                del self._left_out[name, owner]
         seconds = self.agreement.join_seconds if name == "join" else self.agreement.answer_seconds
         deadline = self._clock() + seconds
         while self._waiting(name, among) and (left := deadline - self._clock()) > 0:
             self._ask(name, among, transport, left)
             heard = False
-            for node, reply in transport.replies():
-                self._hear(name, node, reply)
+            for node, question, reply in transport.replies():
+                self._hear(name, node, question, reply)
                 heard = True
             if not heard:
                 self._sleep(transport.pause)
+        transport.withdraw()
         for owner in self._waiting(name, among):
             if (name, owner) not in self._left_out:
-                self._leave_out(name, owner, Code.NO_ANSWER)
+                self._leave_out(name, owner, self._lacks.get(owner, Code.NO_ANSWER))
         answered = len(self._answers[name])
         if answered < self.agreement.quorum:
             left_out = self._left_out.items()
@@ -228,63 +251,67 @@ class Coordinator:
         Who is silent is asked again now and then: it may have been started anew. That costs it
         nothing, as it sends the same answer.
         """
-        self._named = transport.nodes()
+        there = transport.nodes()
+        # A node that leaves keeps its name: what it sent before comes from who it was.
+        self._named |= there
         wanted = {self._place[o]: name for o in self._waiting(name, among) if o in self._place}
         known = set(self._place.values()) | self._sent_away
-        wanted |= {node: "join" for node in self._named if node not in known}
+        wanted |= {node: "join" for node in there if node not in known}
         now, again = self._clock(), self.agreement.again_seconds
         asked = {
             node: which
             for node, which in wanted.items()
-            if node in self._named and now - self._asked.get((node, which), -math.inf) >= again
+            if node in there and now - self._asked.get((node, which), -math.inf) >= again
         }
         if asked:
             self._asked |= dict.fromkeys(asked.items(), now)
-            self._pending |= asked
             transport.send({n: self._questions[which] for n, which in asked.items()}, left)
 
-    def _hear(self, current: str, node: str, reply: bytes | Code) -> None:
+    def _hear(self, current: str, node: str, question: bytes, reply: bytes | Code) -> None:
         """One reply: noted, or its owner left out."""
-        key = self._named.get(node)
-        owner = key or next((o for o, place in self._place.items() if place == node), None)
-        name = self._pending.get(node)
-        told = [answers.get(owner or "") for answers in self._answers.values()]
-        if name is None or (name != "join" and reply in told):
-            return  # nobody asked, or an earlier question was asked twice
-        del self._pending[node]
-        if name != "join" and owner is None:
-            return  # its owner has come back as another node, and was asked there
+        name = next((name for name, asked in self._questions.items() if asked == question), None)
+        if name is None or node not in self._named:
+            return  # nobody asked
+        if name == "join":
+            try:
+                self._join(node, _said(reply))
+            except ProtocolError as error:
+                self._refuse(node, error)
+            return
+        at = (owner for owner, place in self._place.items() if place == node)
+        owner = self._named[node] or next(at, None)
+        # Its owner has come back as another node, and was asked there; or was asked twice; or was
+        # not to be asked at all.
+        if owner is None or owner in self._answers[name] or owner not in self._answers["join"]:
+            return
         try:
-            if isinstance(reply, Code):
-                raise ProtocolError(reply)
-            if name == "join":
-                self._join(node, reply)
-                return
             if name != current:
                 raise ProtocolError(Code.LATE)
-            assert owner is not None  # as above
-            self._check(name, owner, reply)
-            self._note(Event(happening=Happening.ANSWERED, round=name, owner=owner, data=reply))
+            answer = _said(reply)
+            self._check(name, owner, answer)
+            self._note(Event(happening=Happening.ANSWERED, round=name, owner=owner, data=answer))
         except ProtocolError as error:
-            if error.code is Code.BUSY and name == current != "join":
-                return  # another process of the owner is at work: it will be asked again
-            if name == "join":
-                self._refuse(current, node, error)
+            if error.code is Code.BUSY:  # another process of the owner is at work: asked again
+                self._lacks[owner] = error.code
             else:
-                self._leave_out(name, owner or f"node-{node}", error.code)
+                self._leave_out(name, owner, error.code)
 
-    def _refuse(self, current: str, node: str, error: ProtocolError) -> None:
+    def _refuse(self, node: str, error: ProtocolError) -> None:
         """Somebody who did not join, or came back as somebody else."""
-        if error.code not in _MENDABLE:
+        mendable = error.code in _MENDABLE
+        if not mendable:
             self._sent_away.add(node)
-        key = self._named.get(node)
+        key = self._named[node]
         if key is None:  # anybody can use any name: nobody is left out in the name of another
             self._leave_out("join", f"node-{node}", error.code)
-        elif key not in self._answers["join"]:
-            self._leave_out("join", key, error.code)
-        elif error.code not in _MENDABLE:
-            lacking = (name for name in _ROUNDS if key not in self._answers[name])
-            self._leave_out(next(lacking, current), key, error.code)
+            return
+        lacking = next((name for name in _ROUNDS if key not in self._answers[name]), None)
+        if lacking is None or lacking in self._closed:
+            return  # it has done its part, or is known to have missed it
+        if mendable and lacking != "join":
+            self._lacks[key] = error.code
+        else:
+            self._leave_out(lacking, key, error.code)
 
     def _join(self, node: str, reply: bytes) -> None:
         """Somebody says who it is: who has joined before may come back, as the same."""
@@ -305,6 +332,7 @@ class Coordinator:
         if before is None and "join" in self._closed:
             raise ProtocolError(Code.LATE, owner)
         self._place[owner] = node
+        self._lacks.pop(owner, None)
         for name in ("basis", "values"):
             if name not in self._closed and self._left_out.get((name, owner)) in _MENDABLE:
                 del self._left_out[name, owner]
@@ -354,3 +382,21 @@ class Coordinator:
             values={o: decode(m, ValuesAnswer) for o, m in self._told("values")},
             left_out=dict(self._left_out),
         )
+
+
+def _same(one: Release, other: Release) -> bool:
+    """Whether two releases differ in nothing but when they were made."""
+    first, second = (
+        json.dumps({**release.as_dict(), "created": None, "library": None}, sort_keys=True)
+        for release in (one, other)
+    )
+    return first == second and all(
+        np.array_equal(array, other.arrays[name]) for name, array in one.arrays.items()
+    )
+
+
+def _said(reply: bytes | Code) -> bytes:
+    """What an owner said; that it did not is an error like others."""
+    if isinstance(reply, Code):
+        raise ProtocolError(reply)
+    return reply

@@ -42,6 +42,7 @@ class Happening(StrEnum):
     LEFT_OUT = "left-out"
     CLOSED = "closed"  # a round, with those who had answered
     RELEASED = "released"  # data: the fingerprint of the release
+    DISMISSED = "dismissed"  # owners who were there know that nothing more will be asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -41,11 +41,15 @@ class InProcess:
         """Keep the questions until somebody wants the answers."""
         self._questions.extend(questions.items())
 
-    def replies(self) -> Iterable[tuple[str, bytes | Code]]:
+    def replies(self) -> Iterable[tuple[str, bytes, bytes | Code]]:
         """Ask one by one: one answer at a time is in memory."""
         while self._questions:
             name, question = self._questions.popleft()
-            yield name, self._owners[name].answer(question)
+            yield name, question, self._owners[name].answer(question)
+
+    def withdraw(self) -> None:
+        """Forget who was not asked yet."""
+        self._questions.clear()
 
 
 def simulate(agreement: Agreement, owners: Mapping[str, Answering]) -> Release:

@@ -31,7 +31,6 @@ from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Code, Refusal, encode
 from eigenveil.federated.owner import Owner
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release.artefact import Release
 from eigenveil.release.storage import require_new
 
 __all__ = ["GridTransport", "client", "server"]
@@ -61,7 +60,7 @@ class GridTransport:
     def __init__(self, grid: Grid, *, insecure: bool = False) -> None:
         self._grid, self._insecure = grid, insecure
         self._asked: dict[str, tuple[str, bytes]] = {}  # node and question, by message
-        self._lost: list[str] = []
+        self._lost: list[tuple[str, bytes]] = []
 
     def nodes(self) -> dict[str, str | None]:
         """The nodes that are online, with the names that they are registered by."""
@@ -81,13 +80,17 @@ class GridTransport:
                 if message:
                     self._asked[message] = node, question
                 else:
-                    self._lost.append(node)
+                    self._lost.append((node, question))
 
-    def replies(self) -> Iterator[tuple[str, bytes | Code]]:
+    def withdraw(self) -> None:
+        """Hear no answer; the engine itself takes no question back, but lets it expire."""
+        self._asked.clear()
+
+    def replies(self) -> Iterator[tuple[str, bytes, bytes | Code]]:
         """What came since the last call; of an error of the engine no more than that it was."""
         while self._lost:
-            yield self._lost.pop(), Code.LOST
-        for message, (node, _) in list(self._asked.items()):
+            yield *self._lost.pop(), Code.LOST
+        for message, (node, question) in list(self._asked.items()):
             # One by one. A reply that cannot be unpacked takes all others with it; and who sent it
             # is not what it says of itself, but whose question it was fetched for.
             try:
@@ -96,12 +99,13 @@ class GridTransport:
                 raise  # the SuperLink is away
             except Exception:
                 del self._asked[message]
-                yield node, Code.MALFORMED
+                yield node, question, Code.MALFORMED
                 continue
             for reply in replies:
                 if reply.metadata.reply_to_message_id == message and message in self._asked:
                     del self._asked[message]
-                    yield node, Code.LOST if reply.has_error() else held(reply) or Code.MALFORMED
+                    said = Code.LOST if reply.has_error() else held(reply)
+                    yield node, question, said or Code.MALFORMED
 
 
 @server.main()
@@ -114,12 +118,12 @@ def _coordinate(grid: Grid, context: Context) -> None:
         if any(event.happening is Happening.RELEASED for event in journal.events):
             _LOG.info("released already: for another release change name, folder and output")
             return
-        require_new(chosen.output, "choose a new output in [server]")
         coordinator = Coordinator(chosen.agreement, journal, tell=_told)
+        if not coordinator.complete:
+            require_new(chosen.output, "choose a new output in [server]")
         insecure = context.run_config.get(_INSECURE) is True
         release = coordinator.run(GridTransport(grid, insecure=insecure))
-        release.save(chosen.output)
-        coordinator.released(Release.fingerprint(chosen.output))
+        coordinator.save(release, chosen.output)
 
 
 def _told(event: Event) -> None:

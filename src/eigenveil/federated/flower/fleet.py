@@ -180,10 +180,16 @@ class Fleet(InMemoryLinkState):
         data = opened(asked.tree, asked.parts.__getitem__)
         return Code.MALFORMED if data is None else data
 
+    def deliver_again(self, question: str) -> None:
+        """Let a question be fetched once more: an owner sends the same answer."""
+        with self.lock:
+            if (asked := self._questions.get(question)) is not None:
+                asked.delivered = False
+
     def forget(self, questions: Iterable[str]) -> None:
         """Drop questions and their answers: one that comes later finds nothing to answer."""
         with self.lock:
-            for question in questions:
+            for question in list(questions):
                 self._questions.pop(question, None)
 
     # What a node does

@@ -43,7 +43,7 @@ class FlowerTransport:
     def __init__(self, fleet: Fleet, address: str) -> None:
         self._fleet = fleet
         self._asked: dict[str, _Asked] = {}  # by the names of the messages
-        self._lost: list[str] = []
+        self._lost: list[tuple[str, bytes]] = []
         self.address = address
 
     def nodes(self) -> dict[str, str | None]:
@@ -53,23 +53,24 @@ class FlowerTransport:
     def send(self, questions: Mapping[str, bytes], seconds: float) -> None:
         """One question to each node, forgotten after so many seconds.
 
-        A question that is still open is not sent again: the engine delivers it again to a node
-        that comes back.
+        One that is still open is the same message, delivered again: the process that fetched it may
+        be gone.
         """
         until = time.monotonic() + seconds
-        open_questions = {(asked.node, asked.question): asked for asked in self._asked.values()}
+        still = {(asked.node, asked.question): name for name, asked in self._asked.items()}
         for node, question in questions.items():
-            if (asked := open_questions.get((node, question))) is not None:
-                asked.until = until
+            if (open_ := still.get((node, question))) is not None:
+                self._asked[open_].until = until
+                self._fleet.deliver_again(open_)
             elif (name := self._fleet.send(int(node), question)) is not None:
                 self._asked[name] = _Asked(node, question, until)
             else:
-                self._lost.append(node)
+                self._lost.append((node, question))
 
-    def replies(self) -> Iterator[tuple[str, bytes | Code]]:
+    def replies(self) -> Iterator[tuple[str, bytes, bytes | Code]]:
         """What came since the last call; a node that is silent is not mentioned."""
         while self._lost:
-            yield self._lost.pop(), Code.LOST
+            yield *self._lost.pop(), Code.LOST
         for name, asked in list(self._asked.items()):
             reply = self._fleet.receive(name)
             if reply is None and time.monotonic() < asked.until:
@@ -77,16 +78,24 @@ class FlowerTransport:
             del self._asked[name]
             self._fleet.forget([name])
             if reply is not None:
-                yield asked.node, reply
+                yield asked.node, asked.question, reply
 
-    def dismiss(self, seconds: float = 10.0) -> None:
+    def withdraw(self) -> None:
+        """Forget the open questions: who comes back would pay for answers that nobody hears."""
+        self._fleet.forget(self._asked)
+        self._asked.clear()
+
+    def dismiss(self, seconds: float = 20.0, *, least: float = 0.0) -> None:
         """Tell the owners that nothing more will be asked, so that they stop.
 
-        Who is connected is waited for, and so is who connects meanwhile.
+        Who is connected is waited for, and who connects meanwhile or in the ``least`` seconds.
         """
-        deadline = time.monotonic() + seconds
+        begun = time.monotonic()
         sent: dict[int, str | None] = {}
-        while (online := self._fleet.online()) and time.monotonic() < deadline:
+        while (passed := time.monotonic() - begun) < seconds:
+            online = self._fleet.online()
+            if not online and passed >= least:
+                break
             for node in online.keys() - sent.keys():
                 sent[node] = self._fleet.send(node, b"", FAREWELL)
             time.sleep(self.pause)
