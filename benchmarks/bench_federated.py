@@ -30,6 +30,7 @@ import sys
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
+import matplotlib.pyplot as plt
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -57,7 +58,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
-from side_by_side import report
+from side_by_side import RESULTS, keep, report
 from tables import means, present, tick
 
 REPEATS = 50
@@ -248,24 +249,74 @@ def federation(owners, clients, truth, seed):
     return {name: subspace_distance(one, truth) for name, one in found.items()}
 
 
-def averaged(settings, repetition):
-    """Mean errors of every setting; ``repetition(seed)`` yields them in the same order."""
-    errors = [[] for _ in settings]
+def repeated(name, settings, repetition):
+    """Figures of every setting and run; ``repetition(seed)`` yields them in the same order."""
+    figures = [[] for _ in settings]
     for seed in range(REPEATS):
-        for found, error in zip(errors, repetition(seed), strict=True):
-            found.append(error)
+        for found, one in zip(figures, repetition(seed), strict=True):
+            found.append(one)
         tick()
-    return [setting | means(found) for setting, found in zip(settings, errors, strict=True)]
+    runs = [
+        setting | {"run": seed} | {method: f"{figure:.5g}" for method, figure in one.items()}
+        for setting, found in zip(settings, figures, strict=True)
+        for seed, one in enumerate(found)
+    ]
+    keep(f"{name}_runs", runs)
+    return figures
 
 
 RATIOS = ("exact", "exact, 4", "spherical", "tangent", "oja", "Fed-DP-Oja", "local")
 
 
-def reported(name, rows):
+def reported(name, settings, repetition):
+    """Mean errors of every setting."""
+    figures = repeated(name, settings, repetition)
+    rows = [setting | means(found) for setting, found in zip(settings, figures, strict=True)]
     for row in rows:
         row |= {f"{one} / printed": row[one] / row["printed"] for one in RATIOS}
     report(name, rows)
     return rows
+
+
+DRAWN = {
+    "printed": "C0-",
+    "printed, equal": "C0--",
+    "noisy projector": "C0:",
+    "exact": "C1-",
+    "spherical": "C2-",
+    "spherical, equal": "C2--",
+    "oja": "C3-",
+    "Fed-DP-Oja": "C3--",
+    "local": "C3:",
+    "pooled": "k--",
+    "non-private": "k-",
+}
+
+
+def draw(name, rows, along, grid):
+    """Mean errors along a grid, as a picture beside the CSV."""
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    for method, style in DRAWN.items():
+        axes.plot(list(grid), [row[method] for row in rows], style, label=method, marker=".")
+    axes.set(xlabel=along, ylabel=f"|UU' - VV'|_F, mean of {REPEATS}", yscale="log")
+    figure.legend(loc="outside right upper", frameon=False)
+    figure.savefig(RESULTS / f"{name}.png", dpi=90)
+    plt.close(figure)
+
+
+def draw_shares(name, rows):
+    """Mean shares of variance in every setting, as bars."""
+    figure, axes = plt.subplots(1, len(rows), figsize=(12, 4), sharey=True, layout="constrained")
+    methods = [method for method in DRAWN if method in rows[0]]
+    for one, row in zip(axes, rows, strict=True):
+        colours = [DRAWN[method].rstrip("-:") for method in methods]
+        one.barh(methods, [row[method] for method in methods], color=colours)
+        one.set_title(f"columns {row['columns']}\nsigma^2: {row['sigma^2']}", fontsize="medium")
+        one.set_xlim(0, 1)
+    axes[0].invert_yaxis()
+    figure.supxlabel(f"share of what the best 5 components have, mean of {REPEATS}")
+    figure.savefig(RESULTS / f"{name}.png", dpi=80)
+    plt.close(figure)
 
 
 def claim(text, holds, figures):
@@ -321,7 +372,8 @@ def part_a():
             yield federation(owners, clients, truth, seed)
 
     settings = [{"m": 10, "n": 10_000, "epsilon": epsilon, "delta": 0.1} for epsilon in grid]
-    rows = reported("federated_epsilon", averaged(settings, repetition))
+    rows = reported("federated_epsilon", settings, repetition)
+    draw("federated_epsilon", rows, "epsilon of each of 10 clients with 10,000 rows", grid)
     common(rows)
     falling(rows, "with epsilon", ("printed", "exact", "spherical"))
     ratios = [row["printed"] / row["noisy projector"] for row in rows]
@@ -342,7 +394,8 @@ def part_b():
             yield {name: subspace_distance(one, truth) for name, one in found.items()}
 
     settings = [{"m": m, "n": 1000, "epsilon": 0.5, "delta": 0.1} for m in grid]
-    rows = reported("federated_clients", averaged(settings, repetition))
+    rows = reported("federated_clients", settings, repetition)
+    draw("federated_clients", rows, "clients with 1,000 rows and epsilon = 0.5", grid)
     common(rows)
     falling(rows, "with the number of clients")
 
@@ -359,7 +412,8 @@ def part_c():
             yield federation(owners, clients, truth, 100 * seed + m)
 
     settings = [{"m": m, "n": 100_000 // m, "epsilon": 0.5, "delta": 0.1} for m in grid]
-    rows = reported("federated_fixed_total", averaged(settings, repetition))
+    rows = reported("federated_fixed_total", settings, repetition)
+    draw("federated_fixed_total", rows, "clients who share 100,000 rows, epsilon = 0.5", grid)
     common(rows)
     falling(rows, "with fewer clients")
 
@@ -380,7 +434,9 @@ def part_d():
             yield federation(owners, clients, truth, 10_000 * seed + size)
 
     settings = [{"m": 10, "n": f"5 x {2 * size}, 5 x {20 * size}"} for size in grid]
-    rows = reported("federated_heterogeneous", averaged(settings, repetition))
+    rows = reported("federated_heterogeneous", settings, repetition)
+    along = "s: 5 clients with 2 s rows, 5 with 20 s, epsilon between 0.1 and 0.3"
+    draw("federated_heterogeneous", rows, along, grid)
     common(rows)
     below(rows, "printed", "printed, equal")
     below(rows, "printed", "noisy projector")
@@ -397,7 +453,7 @@ def part_e():
         yield federation(owners, clients, truth, seed)
 
     setting = {"m": m, "n": n, "d": d, "k": k, "spike": spike, "epsilon": epsilon, "delta": delta}
-    common(reported("federated_components", averaged([setting], repetition)))
+    common(reported("federated_components", [setting], repetition))
 
 
 def sample_model(rows, noise=None):
@@ -418,29 +474,30 @@ def part_f():
     if path is None:
         return
     table = np.load(path)["X"]
-    results = []
-    for scaled in (False, True):
-        rows = table - table.mean(axis=0)
-        rows = rows / rows.std(axis=0) if scaled else rows
-        covariance = rows.T @ rows / len(rows)
-        noise = float(np.linalg.eigvalsh(covariance)[::-1][50:].mean())
-        errors = {"printed": [], "one sigma^2": []}
-        for seed in range(REPEATS):
-            order = np.random.default_rng([6, seed]).permutation(len(rows))
+    table = table - table.mean(axis=0)
+    settings = [
+        {"columns": columns, "sigma^2": recipe}
+        for columns in ("as they are", "scaled")
+        for recipe in ("printed", "one sigma^2")
+    ]
+
+    def repetition(seed):
+        order = np.random.default_rng([6, seed]).permutation(len(table))
+        for setting in settings:
+            rows = table / table.std(axis=0) if setting["columns"] == "scaled" else table
+            covariance = rows.T @ rows / len(rows)
+            noise = None
+            if setting["sigma^2"] == "one sigma^2":
+                noise = float(np.linalg.eigvalsh(covariance)[::-1][50:].mean())
             clients = [Rows(rows[part]) for part in np.split(order, [130])]
-            for name, found in errors.items():
-                level = noise if name == "one sigma^2" else None
-                owners = [
-                    Owner(len(c.rows), 0.4, 0.1, sample_model(c.rows, level)) for c in clients
-                ]
-                got = outcome(owners, clients, seed)
-                found.append({one: captured_variance(v, covariance) for one, v in got.items()})
-            tick()
-        results += [
-            {"columns": "scaled" if scaled else "as they are", "sigma^2": name, **means(found)}
-            for name, found in errors.items()
-        ]
+            owners = [Owner(len(c.rows), 0.4, 0.1, sample_model(c.rows, noise)) for c in clients]
+            got = outcome(owners, clients, seed)
+            yield {one: captured_variance(v, covariance) for one, v in got.items()}
+
+    figures = repeated("federated_lung", settings, repetition)
+    results = [setting | means(found) for setting, found in zip(settings, figures, strict=True)]
     report("federated_lung", results)
+    draw_shares("federated_lung", results)
     for row in results:
         what = f"{row['columns']}, {row['sigma^2']}"
         for ours, other in (

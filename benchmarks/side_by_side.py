@@ -30,17 +30,22 @@ def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 def report(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows and keep them as ``results/NAME.csv``."""
-    RESULTS.mkdir(exist_ok=True)
+    keep(name, rows)
     columns = list(rows[0])
-    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)
     shown = [[_text(row[column]) for column in columns] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(columns, *shown, strict=True)]
     print(f"\n{name}")
     for line in [columns, *shown]:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def keep(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The rows as ``results/NAME.csv``."""
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _text(value: Any) -> str:

@@ -15,6 +15,7 @@ import pytest
 from eigenveil import Ledger, Release
 from eigenveil.cli.stopping import stoppable
 from eigenveil.estimators.stream import locked
+from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated.configuration import JOURNAL, read_client, read_server
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Journal
@@ -232,6 +233,23 @@ def test_an_owner_sees_what_each_question_cost(asked, tmp_path):
     assert result.stdout.startswith("guarantee    Protected: ")
     assert ledger.summary() in result.stdout
     assert "777." not in result.output
+
+
+@pytest.mark.parametrize(("epsilon", "code"), [(0.5, 4), (1, 3)])
+def test_a_server_that_is_gone_does_not_hide_a_refusal(asked, tmp_path, monkeypatch, epsilon, code):
+    """The budget does not cover both answers; or other columns are asked for."""
+    Ledger.create(tmp_path / "east.ledger", epsilon=epsilon, delta=1e-6)
+    question = Invitation(**{**TERMS, "n_columns": 3 if code == 4 else 2})
+
+    def serve(owner, address, **options):
+        owner.answer(encode(question))
+        raise FederationConnectionError("no word from the server")
+
+    monkeypatch.setattr("eigenveil.federated.flower.client.serve", serve)
+    result = invoke("federate", "client", asked[0], "--insecure")
+    assert result.exit_code == code
+    assert "error: no word from the server" in result.stderr
+    assert "refused      the last question" in result.stdout
 
 
 def test_an_owner_that_was_asked_nothing(asked, tmp_path):

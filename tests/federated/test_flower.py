@@ -605,7 +605,8 @@ def test_on_one_machine_without_keys_and_an_answer_that_is_too_large():
         ThreadPoolExecutor(1) as thread,
         superlink("127.0.0.1:0", insecure=True, largest=10_000) as transport,
     ):
-        options = {"insecure": True, "patience": 1.0}
+        said = []
+        options = {"insecure": True, "patience": 1.0, "tell": said.append}
         owner = thread.submit(client.serve, Stub(), transport.address, **options)
         while not transport.nodes():
             time.sleep(0.02)
@@ -615,6 +616,7 @@ def test_on_one_machine_without_keys_and_an_answer_that_is_too_large():
         transport._fleet.send(int(node), b"0" * 20_000)
         with pytest.raises(FederationConnectionError, match="an answer of this size"):
             owner.result(60)
+        assert said == [f"connected to {transport.address}"]
 
 
 def test_redirections_are_not_followed():
@@ -650,8 +652,10 @@ def test_patience_ends():
     with superlink("127.0.0.1:0", insecure=True) as transport:
         address = transport.address
     handler = signal.getsignal(signal.SIGTERM)
+    said = []
     with pytest.raises(FederationConnectionError, match="no word from"):
-        client.serve(Stub(), address, insecure=True, patience=0.0)
+        client.serve(Stub(), address, insecure=True, patience=0.5, tell=said.append)
+    assert said == [f"no connection to {address}: trying again for 0.5 seconds"]
     assert signal.getsignal(signal.SIGTERM) == handler
 
 

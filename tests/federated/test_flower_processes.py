@@ -20,6 +20,7 @@ from eigenveil.federated.flower.fleet import fleet_app
 from eigenveil.federated.flower.server import superlink
 from tests.federated.asking import ask
 
+LIMIT = 240  # s for whatever is waited for
 OWNER = Path(__file__).with_name("echo_owner.py")
 
 
@@ -75,7 +76,7 @@ class Federation:
         """The node of an owner, once it is connected; an earlier test may have ended it."""
         if self.owners[name].poll() is not None:
             self.start(name)
-        until = time.monotonic() + 60
+        until = time.monotonic() + LIMIT
         while time.monotonic() < until:
             for node, owner in self.transport.nodes().items():
                 if owner == name:
@@ -123,7 +124,7 @@ def test_owners_are_known_by_their_keys_and_answer(federation):
     assert answers == {node: b"%d %s" % (pids[name.decode()], name) for node, name in asked.items()}
     # Nothing else is ever requested: no run, no app.
     calls = ("activate-node", "pull-messages", "pull-object", "push-messages", "push-object")
-    calls += ("confirm-message-received", "send-node-heartbeat")
+    calls += ("confirm-message-received", "send-node-heartbeat", "deactivate-node")
     requested = {path.removeprefix("/v1/fleet/") for path, _ in federation.requests}
     assert set(calls[:5]) <= requested <= set(calls)
 
@@ -170,7 +171,7 @@ def test_who_is_killed_is_left_out_and_who_is_started_again_answers(federation):
     node, answer = next(asking)
     assert node == south
     assert answer.endswith(b" stay")
-    assert federation.owners["north"].wait() == -signal.SIGKILL
+    assert federation.owners["north"].wait(LIMIT) == -signal.SIGKILL
     federation.start("north")
     ((node, answer),) = asking
     assert node == north
@@ -192,10 +193,10 @@ def test_owners_find_a_server_that_was_started_again(federation):
 
 def test_owners_leave_when_told(federation):
     federation.node("south")
-    federation.transport.dismiss()
-    assert federation.owners["south"].wait() == 0
+    federation.transport.dismiss(LIMIT)
+    assert federation.owners["south"].wait(LIMIT) == 0
     federation.start("south")
     federation.node("south")
     federation.owners["south"].terminate()
-    assert federation.owners["south"].wait() == 0
+    assert federation.owners["south"].wait(LIMIT) == 0
     assert federation.transport.nodes() == {}

@@ -335,7 +335,7 @@ def test_owners_start_again_and_send_what_they_have_stored(federation):
     north.ends(0)
     gate.join(LIMIT)
     assert run.charges("north") == charged
-    assert north.err.count("sent the stored answer again; nothing charged") == 2
+    assert north.err.count("sent the stored answer again; nothing charged") >= 2
     for name in ("basis", "values"):
         (sent,) = run.answers(name, "north")
         assert sent in [event.data for event in before]

@@ -12,6 +12,7 @@ from eigenveil.cli.alone import alone
 from eigenveil.cli.balance import balance, left
 from eigenveil.cli.options import beware
 from eigenveil.cli.rows import open_table
+from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated.configuration import ClientConfiguration
 from eigenveil.federated.messages import (
     BasisAnswer,
@@ -106,7 +107,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
             chosen.data,
             ledger,
             chosen.folder,
-            log=lambda said: click.echo(said, err=True),
+            log=_say,
         )
         beware(settings.budget.as_dict())
         if insecure:
@@ -126,7 +127,12 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
                 patience=chosen.patience,
                 # How many components will be asked for is not known, but no more than columns.
                 largest=max(LARGEST, largest_size(n_columns, min(n_columns, _MOST_COMPONENTS))),
+                tell=_say,
             )
+        except FederationConnectionError as error:
+            if told.refused is None:
+                raise
+            _say(f"error: {error}")  # what was refused comes first
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"the ledger has {ledger.summary()}; started again, nothing that was answered is "
@@ -135,6 +141,10 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
         _close(chosen, told, ledger, as_json=as_json)
         if told.refused is not None:
             click.get_current_context().exit(4 if told.refused is Code.BUDGET else 3)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _close(chosen: ClientConfiguration, told: _Told, ledger: Ledger, *, as_json: bool) -> None:

@@ -126,7 +126,7 @@ class Coordinator:
         self._named: dict[str, str | None] = {}  # nodes that were seen, and owners by their keys
         self._place: dict[str, str] = {}  # the node of an owner
         self._asked: dict[tuple[str, str], float] = {}  # when, by node and round
-        self._lacks: dict[str, Code] = {}  # why an owner that is asked again did not answer yet
+        self._lacks: dict[tuple[str, str], Code] = {}  # the last word of who is asked again
         self._sent_away: set[str] = set()  # nodes that need not try again
         self._recall()
 
@@ -167,8 +167,8 @@ class Coordinator:
         for event in events:
             self._apply(event)
         # Whoever failed in a round that is open may be better now, and is asked again.
-        for name, owner in [failed for failed in self._left_out if failed[0] not in self._closed]:
-            del self._left_out[name, owner]
+        for failed in [each for each in self._left_out if each[0] not in self._closed]:
+            self._lacks[failed] = self._left_out.pop(failed)
 
     def _note(self, event: Event) -> None:
         self._journal.note(event)
@@ -179,7 +179,6 @@ class Coordinator:
         match event.happening:
             case Happening.JOINED | Happening.ANSWERED:
                 self._answers[event.round][event.owner] = event.data
-                self._lacks.pop(event.owner, None)
                 self._left_out.pop((event.round, event.owner), None)
             case Happening.ASKED:
                 self._questions[event.round] = event.data
@@ -209,7 +208,7 @@ class Coordinator:
         transport.withdraw()
         for owner in self._waiting(name, among):
             if (name, owner) not in self._left_out:
-                self._leave_out(name, owner, self._lacks.get(owner, Code.NO_ANSWER))
+                self._leave_out(name, owner, self._lacks.get((name, owner), Code.NO_ANSWER))
         answered = len(self._answers[name])
         if answered < self.agreement.quorum:
             left_out = self._left_out.items()
@@ -292,7 +291,7 @@ class Coordinator:
             self._note(Event(happening=Happening.ANSWERED, round=name, owner=owner, data=answer))
         except ProtocolError as error:
             if error.code is Code.BUSY:  # another process of the owner is at work: asked again
-                self._lacks[owner] = error.code
+                self._lacks[name, owner] = error.code
             else:
                 self._leave_out(name, owner, error.code)
 
@@ -309,7 +308,7 @@ class Coordinator:
         if lacking is None or lacking in self._closed:
             return  # it has done its part, or is known to have missed it
         if mendable and lacking != "join":
-            self._lacks[key] = error.code
+            self._lacks[lacking, key] = error.code
         else:
             self._leave_out(lacking, key, error.code)
 
@@ -332,7 +331,6 @@ class Coordinator:
         if before is None and "join" in self._closed:
             raise ProtocolError(Code.LATE, owner)
         self._place[owner] = node
-        self._lacks.pop(owner, None)
         for name in ("basis", "values"):
             if name not in self._closed and self._left_out.get((name, owner)) in _MENDABLE:
                 del self._left_out[name, owner]

@@ -9,7 +9,7 @@ server learns nothing of why. How long an answer took is not reported.
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -61,6 +61,7 @@ def serve(
     insecure: bool = False,
     patience: float = 600.0,
     largest: int = LARGEST,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Answer the server's questions until it says that it has no more, or a signal comes.
 
@@ -83,14 +84,19 @@ def serve(
         Seconds to go on without a word from the server, at the start or while it restarts.
     largest : int, default=64 MiB
         Bytes of the largest question that is looked at.
+    tell : callable
+        Hears a line when the connection is there, and when it is not any more.
 
     """
     connection = Connection(address, root_certificate, key, insecure=insecure)
     with _stopped_by_signals() as stop, connection.fleet as fleet:
-        heard = time.monotonic()
+        heard, reached = time.monotonic(), None
         while not stop.is_set():
             try:
                 with connection.node() as node:
+                    if not reached:
+                        tell(f"connected to {address}")
+                    reached = True
                     while not stop.is_set():
                         more = _exchange(owner, fleet, node, largest)
                         heard = time.monotonic()
@@ -106,6 +112,9 @@ def serve(
                         f"no word from {address} for {patience:g} seconds: start again when the "
                         "server is back; nothing that was answered is spent twice"
                     ) from None
+                if reached is not False:
+                    tell(f"no connection to {address}: trying again for {patience:g} seconds")
+                reached = False
                 stop.wait(_POLL)
 
 

@@ -28,6 +28,7 @@ from eigenveil.federated.flower.keys import host_and_port, is_loopback, node_key
 
 __all__ = ["Connection", "require_certified"]
 
+_FAREWELL = 5.0  # s
 _HEARTBEAT = 20.0  # s; the server takes a node for gone after twice as long
 
 
@@ -83,6 +84,7 @@ class Connection:
             yield node
         finally:
             over.set()
+            beating.join(_FAREWELL)  # a heartbeat on its way would bring the node back
             with suppress(httpx.HTTPError):  # a server that is gone has forgotten the node
                 self.fleet.DeactivateNode(DeactivateNodeRequest(node_id=node.node_id))
 
