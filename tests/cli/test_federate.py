@@ -18,7 +18,7 @@ from eigenveil.estimators.stream import locked
 from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated.configuration import JOURNAL, read_client, read_server
 from eigenveil.federated.coordinator import Coordinator
-from eigenveil.federated.journal import Journal
+from eigenveil.federated.journal import Happening, Journal
 from eigenveil.federated.messages import (
     BasisQuestion,
     Code,
@@ -116,6 +116,43 @@ def test_a_server_asks_saves_and_says_what_happened(federation, tmp_path):
     status = invoke("federate", "status", config).stdout
     assert "test: released" in status
     assert Release.fingerprint(tmp_path / "release") in status
+
+
+def test_a_server_that_was_stopped_at_its_end_says_farewell(federation, monkeypatch):
+    config, _, lines = federation
+
+    def stopped(self, *, least):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Line, "dismiss", stopped)
+        assert invoke("federate", "server", config, "--insecure").exit_code == 130
+    asked = len(lines)
+    for _ in range(2):  # once
+        assert invoke("federate", "server", config, "--insecure").exit_code == 0
+        assert len(lines) == asked + 1
+    assert lines[-1].dismissed
+    assert lines[-1].least > 0  # who waits has to find it
+
+
+def test_a_server_that_was_stopped_before_it_could_say_so_goes_on(
+    federation, tmp_path, monkeypatch
+):
+    config = federation[0]
+
+    def stopped(self, happened):
+        if happened.happening is Happening.RELEASED:
+            raise KeyboardInterrupt
+        note(self, happened)
+
+    note = Journal.note
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "note", stopped)
+        assert invoke("federate", "server", config, "--insecure").exit_code == 130
+    before = Release.fingerprint(tmp_path / "release")
+    result = invoke("federate", "server", config, "--insecure")
+    assert result.exit_code == 0, result.output
+    assert before in result.stdout
 
 
 def test_json_on_standard_output_alone(federation):

@@ -229,6 +229,22 @@ def test_the_variance_beside_the_basis_is_one():
     assert values.rest == pytest.approx(1 - np.trace(values.matrix), abs=1e-12)
 
 
+def test_bounds_give_a_length_where_too_few_rows_do():
+    """About the centre of the first answer, as long as the box is."""
+    few = MOVED[:200]
+    owner = Owner(SIMULATED, few, log=lambda said: None)
+    assert code_of(owner.answer(JOIN)) is Code.SETTINGS
+    bounds = (MEAN.min() - 30, MEAN.max() + 30)
+    _, values = simulated(rows=few, bounds=bounds)
+    promise = guarantee_from_dict(dict(values.guarantee))
+    assert not any("chosen privately" in words for words in promise.bounds)
+    sample = np.cov(few.T, bias=True)
+    np.testing.assert_allclose(values.matrix, TRUE.T @ sample @ TRUE, atol=8 * values.noise_scale)
+    _, values = simulated(bounds=bounds)  # enough to find a shorter one
+    promise = guarantee_from_dict(dict(values.guarantee))
+    assert sum("chosen privately" in words for words in promise.bounds) == 2
+
+
 def test_all_directions_leave_nothing_beside_them():
     """The whole covariance: components as many as columns."""
     asked = encode(BasisQuestion(**{**ASKED, "n_components": D, "n_directions": D}))

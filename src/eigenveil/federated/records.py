@@ -38,7 +38,7 @@ from eigenveil.data.source import (
     open_rows,
     protected,
 )
-from eigenveil.estimators.bounds import box_of, ranges_by_name
+from eigenveil.estimators.bounds import RowNorm, box_of, ranges_by_name
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
@@ -51,9 +51,11 @@ from eigenveil.federated.messages import (
     ValuesAnswer,
 )
 from eigenveil.federated.settings import OwnerSettings
+from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.inside import Inside
 from eigenveil.numerics.random import SimulationSource, SystemSource
+from eigenveil.planner.stages import too_few
 from eigenveil.privacy.accounting import compose, epsilon_of, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
@@ -127,11 +129,12 @@ class Records:
             return compose(first, Gaussian(left))
         rows, clip = self._about(np.zeros(self.n_columns))
         some = np.eye(self.n_columns, asked.n_components)  # none is known yet, and all cost as much
+        norm = self._norm(left, clip)
         if asked.n_components < self.n_columns:
-            beside = self._beside(left)._price(BesideSource(rows, clip, some))
+            beside = self._beside(left, norm)._price(BesideSource(rows, clip, some))
             first = compose(first, beside)
-        inside = self._gauss(self.settings.budget, first)._price(ProjectedSource(rows, clip, some))
-        return compose(first, inside)
+        inside = self._gauss(self.settings.budget, norm, first)
+        return compose(first, inside._price(ProjectedSource(rows, clip, some)))
 
     def paid(self, name: str) -> bool:
         """Whether the ledger holds a charge for a round."""
@@ -176,7 +179,7 @@ class Records:
             # Beside as many directions as columns there is nothing.
             whole = basis.shape[0] == basis.shape[1]
             rest, promise = (0.0, first) if whole else self._rest(basis, left, first, notes)
-            found, promise = self._variances(basis, promise, notes)
+            found, promise = self._variances(basis, left, promise, notes)
             found = replace(found, rest=rest)
         answer = ValuesAnswer(
             federation=settings.federation,
@@ -270,25 +273,40 @@ class Records:
     ) -> tuple[float, Guarantee]:
         """The variance beside the basis, of lengths clipped where that is stated or found."""
         rows, clip = self._about(np.array(notes["centre"]))
-        covariance = self._beside(left).fit(BesideSource(rows, clip, basis))
+        norm = self._norm(left, clip)
+        covariance = self._beside(left, norm).fit(BesideSource(rows, clip, basis))
         promise = replace(covariance.privacy_, budget=self.settings.budget)
         return float(covariance.covariance_[0, 0]), _together(before, promise)
 
-    def _beside(self, left: float) -> PrivateCovariance:
+    def _norm(self, left: float, clip: Clip) -> RowNorm:
+        """Where lengths are clipped: as stated, privately found, or where stated bounds end.
+
+        The last only where there are too few rows to find any, as it is longer than most rows.
+        """
+        stated = self.settings.row_norm
+        if clip.box is None or stated is not None:
+            return "private" if stated is None else stated
+        if not too_few(Allowance(left, pure=False).part(_REST_SHARE), self.n_records):
+            return "private"
+        low, high = clip.box
+        centre = 0.0 if clip.centre is None else clip.centre
+        return float(np.linalg.norm(np.maximum(high - centre, centre - low)))
+
+    def _beside(self, left: float, norm: RowNorm) -> PrivateCovariance:
         settings = self.settings
         part = _part(left, _REST_SHARE, settings.delta * (1 - settings.share))
-        covariance = self._gauss(part)
+        covariance = self._gauss(part, norm)
         covariance.assume_centered, covariance._label = True, self._label("values, beside")
         return covariance
 
-    def _gauss(self, budget: Budget, spent: Cost | None = None) -> PrivateCovariance:
+    def _gauss(self, budget: Budget, norm: RowNorm, spent: Cost | None = None) -> PrivateCovariance:
         """A matrix as it is, so that averages have no bias."""
         settings = self.settings
         covariance = _Moments(
             epsilon=budget.epsilon,
             delta=budget.delta,
             mechanism="gauss",
-            row_norm="private" if settings.row_norm is None else settings.row_norm,
+            row_norm=norm,
             assume_centered=settings.assume_centered,
             on_invalid=settings.on_invalid,
             ledger=self._ledger,
@@ -298,12 +316,12 @@ class Records:
         return covariance
 
     def _variances(
-        self, basis: NDArray[np.float64], before: Guarantee, notes: Mapping[str, Any]
+        self, basis: NDArray[np.float64], left: float, before: Guarantee, notes: Mapping[str, Any]
     ) -> tuple["_Inside", Guarantee]:
         """In the units of the data, about a centre that is found anew."""
         centre = np.array(notes["centre"])
         rows, clip = self._about(centre)
-        covariance = self._gauss(self.settings.budget, before.cost)
+        covariance = self._gauss(self.settings.budget, self._norm(left, clip), before.cost)
         covariance.fit(ProjectedSource(rows, clip, basis))
         found = _Inside(
             matrix=covariance.covariance_,
@@ -354,7 +372,7 @@ class _Moments(PrivateCovariance):
 
     def _too_few(self) -> InvalidParameterError:
         return InvalidParameterError(
-            "too few rows to find their length, which variances need: state row_norm"
+            "too few rows to find their length, which variances need: state row_norm or bounds"
         )
 
 

@@ -32,8 +32,9 @@ class OwnerSettings:
     mechanism : str
         Of the basis: any of `PrivatePCA` that needs no model.
     row_norm : float or "private", optional
-        Where rows are clipped: in the first round unless its mechanism uses directions only, in the
-        second by default at a length that is found privately.
+        Where rows are clipped, in units after ``scale`` and about the centre: in the first round
+        unless its mechanism uses directions only, for variances in the second, by default at a
+        length that is found privately or, with too few rows for that, follows from ``bounds``.
     bounds, assume_centered, centring, lazy, on_invalid, on_missing
         As in `PrivatePCA`. In the second round entries are clamped to the bounds, and an empty cell
         lies at the centre that the first round found.
