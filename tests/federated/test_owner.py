@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -43,7 +44,7 @@ from eigenveil.federated.messages import (
     encode,
 )
 from eigenveil.federated.owner import Owner
-from eigenveil.federated.records import Records
+from eigenveil.federated.records import _REST_SHARE, Records
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.mechanisms.base import Gate
 from eigenveil.privacy.accounting import compose, delta_of, epsilon_of
@@ -52,6 +53,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.guarantee import guarantee_from_dict
 from eigenveil.privacy.ledger import Ledger
+from tests.statistics import variance_p_value
 
 D, K, N = 8, 2, 1500
 RNG = np.random.default_rng(11)
@@ -136,6 +138,58 @@ def test_two_answers_for_one_budget(ledger, folder):
     both = guarantee_from_dict(dict(values.guarantee))
     assert both.budget == Budget(epsilon=4.0, delta=1e-6)
     assert both.cost == compose(*(entry.cost for entry in ledger.entries)) == ledger.spent
+
+
+def test_shares_are_paid_for(ledger, folder):
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    decode(owner.answer(SHARES), BasisAnswer)
+    values = decode(owner.answer(VALUES), ValuesAnswer)
+    assert [entry.label for entry in ledger.entries] == ["lungs basis", "lungs values"]
+    assert guarantee_from_dict(dict(values.guarantee)).cost == ledger.spent
+
+
+@pytest.mark.parametrize("question", [SHARES, BASIS], ids=["shares", "variances"])
+def test_values_have_the_noise_that_was_paid_for(question):
+    """Against the cost that is stated: noise that is drawn twice and averaged would show.
+
+    A false alarm has a probability of 1e-6; noise that is 1/1.2 of what was paid for is rejected.
+    """
+    wide = np.linalg.qr(np.random.default_rng(0).standard_normal((D, 6)))[0]
+    asked = replace(decode(question, BasisQuestion), n_components=6, n_directions=6)
+    settings = replace(SIMULATED, assume_centered=True, row_norm=40.0)
+    first, notes = Records(settings, ROWS, None).basis(asked)
+    inside = ROWS @ wide
+    norms = np.linalg.norm(ROWS, axis=1, keepdims=True)
+    assert norms.max() < 40.0  # nothing is clipped
+    unit = norms if question is SHARES else 40.0  # of length 1 afterwards
+    truth = (inside / unit).T @ (inside / unit) / N
+    part = 1.0 if question is SHARES else 1 - _REST_SHARE
+    pairs = np.triu_indices(6)
+    residuals = []
+    for seed in range(50):
+        answer, _ = Records(replace(settings, random_state=seed), ROWS, None).values(wide, notes)
+        costs = (guarantee_from_dict(dict(each.guarantee)).cost.mu for each in (answer, first))
+        both, before = costs
+        mu = math.sqrt(part * (both**2 - before**2))
+        noise = (answer.matrix / (1.0 if question is SHARES else 1600.0) - truth) * mu * N
+        noise[np.diag_indices(6)] /= math.sqrt(2)  # the others have 1/sqrt(2) of its deviation
+        residuals.append(noise[pairs])
+    assert variance_p_value(np.concatenate(residuals), 1.0) > 1e-6
+    assert variance_p_value(np.concatenate(residuals), 1.2) < 1e-6
+
+
+def test_the_second_answer_reads_no_centre_off_its_rows(tmp_path):
+    """It is the one of the first, whatever lies in the table by now."""
+    said = []
+    for name, moved in (("one", 0.0), ("two", 3.0)):
+        decode(Owner(SIMULATED, MOVED, folder=tmp_path / name).answer(SHARES), BasisAnswer)
+        later = Owner(SIMULATED, MOVED + moved, folder=tmp_path / name)
+        said.append(decode(later.answer(VALUES), ValuesAnswer))
+    np.testing.assert_array_equal(said[0].centre, said[1].centre)
+    # And rows are taken about it: all of them point the way they were moved.
+    away = (ROWS + 3.0) @ TRUE / np.linalg.norm(ROWS + 3.0, axis=1, keepdims=True)
+    atol = 8 * said[1].noise_scale + 0.02  # and the error of the centre
+    np.testing.assert_allclose(said[1].matrix, away.T @ away / N, atol=atol)
 
 
 def test_receipts_name_no_file(ledger, folder):
@@ -416,6 +470,21 @@ def test_two_folders_at_once_are_charged_once(tmp_path):
         answers = list(pool.map(lambda owner: owner.answer(BASIS), owners))
     assert [entry.label for entry in ledger.entries] == ["lungs basis"]
     assert sum(b"basis-answer" in answer for answer in answers) == 1
+
+
+@pytest.mark.parametrize("question", [SHARES, BASIS], ids=["shares", "variances"])
+def test_two_copies_of_a_folder_at_once_are_charged_once(tmp_path, question):
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=40.0, delta=1e-6)
+    decode(Owner(SETTINGS, ROWS, ledger, tmp_path / "one").answer(question), BasisAnswer)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    owners = [Owner(SETTINGS, ROWS, ledger, tmp_path / name) for name in ("one", "two")]
+    for owner in owners:  # neither looks before it asks the ledger to pay
+        owner._records.paid = lambda name: False
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda owner: owner.answer(VALUES), owners))
+    labels = [entry.label for entry in ledger.entries]
+    assert len(labels) == len(set(labels))
+    assert sum(b"values-answer" in answer for answer in answers) <= 1
 
 
 def test_a_refusal_that_cost_nothing_is_not_kept(tmp_path, folder):
@@ -829,6 +898,18 @@ def test_an_owner_has_a_ledger_and_a_folder_or_simulates(ledger, folder):
     # A simulation may keep its answers too.
     kept = Owner(SIMULATED, ROWS, folder=folder).answer(BASIS)
     assert Owner(SIMULATED, ROWS, folder=folder).answer(BASIS) == kept
+
+
+def test_strengths_are_those_of_the_released_eigenvalues(monkeypatch):
+    released = []
+    fit = PrivatePCA.fit
+    monkeypatch.setattr(PrivatePCA, "fit", lambda *a: released.append(fit(*a)) or released[-1])
+    asked = encode(BasisQuestion(**{**ASKED, "n_directions": 4}))
+    answer = decode(Owner(SIMULATED, MOVED).answer(asked), BasisAnswer)
+    values = released[0].explained_variance_
+    np.testing.assert_allclose(
+        answer.strengths**2, (values[:4] - values[4]) / (values[0] - values[4])
+    )
 
 
 def test_more_directions_come_with_their_strengths():
