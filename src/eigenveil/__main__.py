@@ -1,15 +1,36 @@
 """``eigenveil`` and ``python -m eigenveil``: the command line as a program of its own."""
 
 import sys
+from collections.abc import Sequence
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 __all__ = ["run"]
 
 
+class _WithoutPandas(Loader):
+    """To import pandas fails, as where it is not installed.
+
+    scikit-learn and pyarrow import it wherever it is: 40 MB and half a second that no command has
+    any use for. None in ``sys.modules`` would do for scikit-learn; compiled modules take that for
+    pandas itself.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """One that this loader fails to load; None for all others."""
+        return ModuleSpec(name, self) if name == "pandas" else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Refuse."""
+        raise ModuleNotFoundError("eigenveil does without pandas", name=module.__name__)
+
+
 def run() -> None:
     """Answer one command."""
-    # scikit-learn imports pandas wherever it is installed: 40 MB and half a second that no command
-    # has any use for.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _WithoutPandas())
     told = "nothing was charged"
     try:
         from eigenveil.cli import main

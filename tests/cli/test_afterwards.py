@@ -4,6 +4,8 @@ import csv
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -197,6 +199,23 @@ class TestExport:
         fails(5, "export", tmp_path, tmp_path / "x.csv")
         assert list(tmp_path.iterdir()) == []
         Release.verify(released / "pca")
+
+
+def test_parquet_from_the_program_itself(released, tmp_path):
+    """pandas is kept out of it: pyarrow is content with that, and nothing waits for the import."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    words = [sys.executable, "-X", "importtime", "-m", "eigenveil", "export"]
+    done = subprocess.run(
+        [*words, released / "pca", tmp_path / "x.parquet"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.splitlines()[-1]
+    assert parquet.read_table(tmp_path / "x.parquet").column_names[0] == "feature"
+    assert "pyarrow.parquet" in done.stderr
+    assert "pandas.core" not in done.stderr
 
 
 def test_no_command_writes_into_a_release(files, asked, released):

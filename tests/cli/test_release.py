@@ -187,7 +187,9 @@ def test_a_private_row_norm(files, tmp_path):
 def test_a_unit_needs_a_ledger_of_units(files, ledger, tmp_path):
     options = ["--columns", "age,gain", "--unit", "job", "--k", 1, "--epsilon", 1, "--delta", 1e-6]
     words = ["fit", files.csv, *options, "-o", tmp_path / "released", "--ledger"]
-    assert "eigenveil ledger init FILE --unit person" in fails(2, *words, ledger.path)
+    message = fails(2, *words, ledger.path)
+    assert "create one with eigenveil ledger init FILE --unit person --epsilon E" in message
+    assert "Ledger.create" not in message
     assert ledger.entries == ()
     terms = ["--unit", "person", "--epsilon", 2, "--delta", 1e-6]
     made = invoke("ledger", "init", tmp_path / "persons.ledger", *terms)

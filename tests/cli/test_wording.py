@@ -22,6 +22,11 @@ from eigenveil.cli.wording import in_options
         ("choose others with open_rows(path, columns=[...])", "choose others with --columns a,b"),
         ("epsilon must be positive and finite", "epsilon must be positive and finite"),
         ("spent epsilon = 1 of 2 at delta = 1e-06", "spent epsilon = 1 of 2 at delta = 1e-06"),
+        (
+            "create one with Ledger.create(path, ..., unit='person') or eigenveil ledger init "
+            "--unit person",
+            "create one with eigenveil ledger init FILE --unit person --epsilon E --delta D",
+        ),
         ("pass model=SpikedModel(...)", "pass model=SpikedModel(...)"),
     ],
 )

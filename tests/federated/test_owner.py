@@ -325,7 +325,7 @@ def test_one_record_is_enough_for_local_privacy():
     np.testing.assert_array_equal(values.centre, np.zeros(K))
 
 
-@pytest.mark.parametrize("kind", ["frame", "csv", "npy", "persons", "groups", "source"])
+@pytest.mark.parametrize("kind", ["frame", "csv", "npy", "named", "persons", "groups", "source"])
 def test_tables_of_all_kinds(kind, tmp_path):
     names = tuple(f"c{j}" for j in range(D))
     frame = pd.DataFrame(MOVED, columns=list(names))
@@ -336,15 +336,17 @@ def test_tables_of_all_kinds(kind, tmp_path):
         frame.assign(**({"who": who} if kind == "persons" else {})).to_csv(rows, index=False)
     if kind == "persons":
         settings, records = replace(SIMULATED, unit="who"), N // 3
-    if kind == "npy":
+    if kind in ("npy", "named"):
         rows = tmp_path / "rows.npy"
         np.save(rows, MOVED)
+    if kind == "named":
+        settings = replace(SIMULATED, columns=names)
     if kind in ("groups", "source"):
         rows = ArraySource(MOVED)
     if kind == "groups":
         rows, records = GroupedSource(rows, np.arange(N) // 3), N // 3
     owner = Owner(replace(settings, epsilon=1e3), rows)
-    named = kind in ("frame", "csv", "persons")
+    named = kind in ("frame", "csv", "named", "persons")
     agreed = {**ASKED, "columns": columns_digest(names if named else None)}
     assert decode(owner.answer(encode(Invitation(**agreed))), Declaration).n_records == records
     basis = decode(owner.answer(encode(BasisQuestion(**agreed))), BasisAnswer)
@@ -354,6 +356,18 @@ def test_tables_of_all_kinds(kind, tmp_path):
     np.testing.assert_allclose(values.centre, MEAN @ TRUE, atol=0.5)
     unit = guarantee_from_dict(dict(values.guarantee)).protects
     assert unit.owns_many == (records < N)
+
+
+def test_names_of_columns_are_those_of_the_table_or_of_all_columns():
+    names = tuple(f"c{j}" for j in range(D))
+    for rows in (MOVED[:, 1:], pd.DataFrame(MOVED, columns=names[::-1])):
+        with pytest.raises(InvalidParameterError, match="name all columns of this table"):
+            Owner(replace(SIMULATED, columns=names), rows)
+    with pytest.raises(InvalidParameterError, match="unit names a column of a CSV"):
+        Owner(replace(SIMULATED, unit="c0"), pd.DataFrame(MOVED, columns=names))
+    owner = Owner(replace(SIMULATED, columns=names), MOVED)
+    other = encode(Invitation(**{**ASKED, "columns": columns_digest(names[::-1])}))
+    assert code_of(owner.answer(other)) is Code.COLUMNS
 
 
 def test_scales_are_divided_by_and_agreed_on():

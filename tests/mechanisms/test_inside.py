@@ -9,6 +9,7 @@ from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.projected import ProjectedSource
 from eigenveil.data.source import ArraySource
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.inside import Inside
 from eigenveil.mechanisms.pca.spherical import directions
@@ -62,6 +63,16 @@ def test_a_basis_that_is_none_moves_no_bound(basis):
     moment = second_moment(source, Clip(row_norm=1.0), REPLACE)
     assert np.trace(moment.value.to_float()) <= N
     assert moment.sensitivity("frobenius") <= math.sqrt(2) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "basis", [(1 + 1e-6) * BASIS, BASIS[:, [0, 0]], BASIS * np.inf, np.full((D, K), 1e300)]
+)
+def test_columns_are_orthonormal(basis):
+    """Of longer ones no product of integers would be sure to be exact."""
+    with np.errstate(all="ignore"), pytest.raises(InvalidParameterError, match="orthonormal"):
+        Inside(mu=1.0, basis=basis)
+    Inside(mu=1.0, basis=(1 + 1e-7) * BASIS)
 
 
 def test_a_box_is_one_of_rows_and_not_of_their_differences():

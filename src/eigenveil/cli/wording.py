@@ -8,10 +8,10 @@ _OPTIONS = "adjacency|centring|mechanism|on_invalid|on_missing|row_norm|scale"
 _WORDS = (
     (r"open_rows\(path, columns=\[\.\.\.\]\)", "--columns a,b"),
     (
-        r"Ledger\.create\(path, \.\.\., unit='person'\)",
+        r"Ledger\.create\(path, \.\.\., unit='person'\) or eigenveil ledger init \S+ person",
         "eigenveil ledger init FILE --unit person --epsilon E --delta D",
     ),
-    (r"pass groups to fit, or unit to open_rows", "give --unit COLUMN"),
+    (r"pass groups to fit, or unit with a file", "give --unit COLUMN"),
     (r"Ledger\.create\(path, \.\.\.\)", "eigenveil ledger init FILE --epsilon E --delta D"),
     (r"transform with one made by PrivatePCA", "give one made by fit"),
     (r"^n must be", "--rows must be"),

@@ -44,12 +44,19 @@ from eigenveil.privacy.ledger import Ledger
 __all__ = ["Owner"]
 
 _LOG = logging.getLogger(__name__)
+
+
+class _ColumnsError(InvalidParameterError):
+    """Other columns than agreed."""
+
+
 # The first that fits; of whatever else happens nobody is told more than that it did.
 _CODES: tuple[tuple[type[Exception], Code], ...] = (
     (BudgetExceededError, Code.BUDGET),
     (LedgerError, Code.BUDGET),
     (NothingFoundError, Code.NOTHING_FOUND),
     (InvalidDataError, Code.DATA),
+    (_ColumnsError, Code.COLUMNS),
     (InvalidParameterError, Code.SETTINGS),
     (BusyError, Code.BUSY),
 )
@@ -96,6 +103,7 @@ class Owner:
             )
         self.settings = settings
         self._ledger, self._log = ledger, log
+        self._said = ""  # of the last question, if it was refused
         self._records = Records(settings, rows, ledger)
         payer = None if ledger is None else ledger.id
         terms = {"settings": settings.as_dict(), "ledger": payer}
@@ -106,9 +114,11 @@ class Owner:
     def answer(self, question: bytes) -> bytes:
         """The answer to a question, or a refusal: a code and nothing else. It never raises."""
         try:
-            return self._answer(question)
+            answer = self._answer(question)
         except Exception as error:  # whatever it is, nothing of it leaves
             return encode(self._refusal(error))
+        self._said = ""
+        return answer
 
     def _answer(self, question: bytes) -> bytes:
         asked: Any = decode(question, Invitation, BasisQuestion, ValuesQuestion)
@@ -125,7 +135,10 @@ class Owner:
             code = error.code
         # Messages of the library hold nothing of records; those of others might.
         said = str(error) if isinstance(error, EigenveilError) else type(error).__name__
-        self._log(f"refused ({code}): {said}")
+        line = f"refused ({code}): {said}"
+        if line != self._said:  # who is asked again and again says it once
+            self._log(line)
+        self._said = line
         return Refusal(federation=self.settings.federation, owner=self.settings.owner, code=code)
 
     def _check_terms(self, asked: Invitation) -> None:
@@ -136,20 +149,19 @@ class Owner:
                 f"{self.settings.share:g}: agree on one"
             )
         if asked.n_columns != self._records.n_columns:
-            self._log(
+            raise _ColumnsError(
                 f"the federation has {asked.n_columns} columns and this table "
                 f"{self._records.n_columns}: compare columns with the agreement"
             )
-            raise ProtocolError(Code.COLUMNS)
         agreed = (
             columns_digest(names, self._records.scale) for names in (self._records.names, None)
         )
         if asked.columns not in agreed:
-            self._log(
-                "the federation has other columns, another order of them or other scales: compare "
-                "columns and scale with the agreement"
+            named = "names, their order" if self._records.names else "columns, which have no names,"
+            raise _ColumnsError(
+                f"the federation has as many columns, but {named} or scale differ from what was "
+                "agreed: compare columns and scale"
             )
-            raise ProtocolError(Code.COLUMNS)
 
     def _declaration(self, asked: Invitation) -> Declaration:
         """What would fail later had better be known before the first answer is paid for."""

@@ -21,6 +21,7 @@ docs/proofs/owner.md.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -430,13 +431,23 @@ def _receipt(receipt: str | None) -> str | None:
 
 
 def _opened(rows: Any, settings: OwnerSettings) -> tuple[tuple[str, ...] | None, RowSource]:
-    """Names of the columns where they have any, and the rows."""
-    if is_frame(rows):
-        found = names(rows)
-        return found, ArraySource(as_table(rows), found)
-    columns = None if settings.columns is None else list(settings.columns)
-    source = open_rows(rows, columns, settings.unit)
-    return source.feature_names, source
+    """Names of the columns, their own or their owner's, and the rows."""
+    columns = None if settings.columns is None else tuple(settings.columns)
+    source: RowSource
+    if is_frame(rows) and settings.unit is None:
+        source = ArraySource(as_table(rows), names(rows))
+    else:
+        by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
+        source = open_rows(rows, columns if by_name else None, settings.unit)
+    found = source.feature_names
+    if columns is None or found == columns:
+        return found, source
+    if found is not None or len(columns) != source.n_columns:
+        raise InvalidParameterError(
+            "columns chooses from CSV and parquet files only: name all columns of this table, in "
+            "their order, or leave columns out"
+        )
+    return columns, source  # the owner's word: it has no names itself
 
 
 def _scale(settings: OwnerSettings, n_columns: int) -> NDArray[np.float64] | None:

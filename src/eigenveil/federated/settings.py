@@ -41,7 +41,8 @@ class OwnerSettings:
     scale : array, optional
         Public numbers that columns are divided by, the same for all owners.
     columns : sequence of str, optional
-        Of a file: which to use, in this order.
+        Of a CSV or parquet file: which to use, in this order. Of a table without names, such as a
+        ``.npy`` file: those of all its columns.
     unit : str, optional
         Of a file: the column that says whose a row is. All rows of one person are protected
         together.

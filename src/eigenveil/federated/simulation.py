@@ -3,14 +3,18 @@
 The same coordinator, the same owners and the same bytes as over a network; nothing travels.
 """
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
+from eigenveil.exceptions import InvalidParameterError, QuorumLostError
 from eigenveil.federated.agreement import Agreement
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Journal
 from eigenveil.federated.messages import Code
+from eigenveil.federated.owner import Owner
 from eigenveil.release.artefact import Release
 
 __all__ = ["Answering", "InProcess", "simulate"]
@@ -53,7 +57,19 @@ class InProcess:
 
 
 def simulate(agreement: Agreement, owners: Mapping[str, Answering]) -> Release:
-    """All rounds among owners of this process, with a journal in memory; nobody is waited for."""
+    """All rounds among owners of this process, with a journal in memory; nobody is waited for.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        With ``simulated=True`` for owners with seeds; the times in it are not looked at.
+    owners : mapping of str to Owner
+        By their names. Who is in the agreement and not here stays away, as it may.
+
+    """
+    _check(agreement, owners)
+    # Each question once: nobody mends anything before the next.
+    once = replace(agreement, again_seconds=math.inf)
     passed = 0.0
 
     def sleep(seconds: float) -> None:
@@ -61,5 +77,32 @@ def simulate(agreement: Agreement, owners: Mapping[str, Answering]) -> Release:
         passed += seconds
 
     with Journal() as journal:
-        coordinator = Coordinator(agreement, journal, clock=lambda: passed, sleep=sleep)
-        return coordinator.run(InProcess(owners))
+        coordinator = Coordinator(once, journal, clock=lambda: passed, sleep=sleep)
+        try:
+            return coordinator.run(InProcess(owners))
+        except QuorumLostError as error:
+            what, *_ = str(error).split("; mend that")  # there is no server to start again
+            raise QuorumLostError(f"{what}; mend that, and simulate with new owners") from None
+
+
+def _check(agreement: Agreement, owners: Mapping[str, Answering]) -> None:
+    """Mistakes that would only show as owners that are left out."""
+    if not isinstance(owners, Mapping):
+        raise InvalidParameterError("owners must be a mapping of names to owners: give a dict")
+    for name, owner in owners.items():
+        if name not in agreement.owners:
+            raise InvalidParameterError(
+                f"the agreement knows no owner {name!r}: use its names, or add it there"
+            )
+        if not isinstance(owner, Owner):
+            continue
+        if name != owner.settings.owner:
+            raise InvalidParameterError(
+                f"the owner at {name!r} has the name {owner.settings.owner!r} in its settings: "
+                "use one name for both"
+            )
+        if owner.settings.random_state is not None and not agreement.simulated:
+            raise InvalidParameterError(
+                f"the noise of {name!r} is seeded, which protects nobody: simulated=True in the "
+                "agreement takes it"
+            )

@@ -338,11 +338,11 @@ def _other_unit(unit: str) -> str:
     if unit == "row":
         return (
             "this ledger protects single rows and the release all rows of one id: create one with "
-            "Ledger.create(path, ..., unit='person')"
+            "Ledger.create(path, ..., unit='person') or eigenveil ledger init --unit person"
         )
     return (
         "this ledger protects all rows of one id and the release single rows: pass groups to fit, "
-        "or unit to open_rows"
+        "or unit with a file"
     )
 
 

@@ -19,6 +19,7 @@ from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.projected import ProjectedSource
 from eigenveil.data.source import RowSource
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.paired import drawn_pairs
@@ -26,6 +27,8 @@ from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.privacy.cost import Cost, Gaussian
 
 __all__ = ["Inside"]
+
+_SKEW = 1e-6  # of the columns: how far U'U may be from the identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,6 +39,13 @@ class Inside:
     mu: float
     basis: NDArray[np.float64]  # d x k
     paired: bool = False
+
+    def __post_init__(self) -> None:
+        # Products with longer columns would pass 2^53, and not be exact.
+        finite = bool(np.isfinite(self.basis).all())
+        error = self.basis.T @ self.basis - np.eye(self.basis.shape[1]) if finite else np.inf
+        if np.abs(error).max(initial=0.0) > _SKEW:
+            raise InvalidParameterError("columns of a basis must be orthonormal")
 
     def cost(self) -> Cost:
         """That of one release of a matrix."""
