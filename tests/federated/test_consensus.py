@@ -41,28 +41,46 @@ def test_unrelated_bases_rarely_agree_by_more_than_chance(
         assert level < 1.2 * np.max(tops)
 
 
-def shared_by(rng: np.random.Generator, d: int, k: int, r: int, weights: np.ndarray) -> np.ndarray:
-    """Eigenvalues of the sum of projectors on r directions of all and k - r of each owner."""
-    total = np.diag((np.arange(d) < r).astype(float))
+def shared_by(
+    rng: np.random.Generator, d: int, k: int, r: int, weights: np.ndarray, share: float
+) -> np.ndarray:
+    """Eigenvalues of the sum of projectors, on r columns that have ``share`` of their length in
+    directions of all owners, and on k - r random ones.
+    """
+    total = np.zeros((d, d))
     for weight in weights:
-        own = haar(rng, d - r, k - r)
-        total[r:, r:] += weight * own @ own.T
+        own = np.vstack([np.zeros((r, k)), haar(rng, d - r, k)])
+        own[:, :r] *= np.sqrt(1 - share)
+        own[:r, :r] = np.sqrt(share) * np.eye(r)
+        total += weight * own @ own.T
     return np.linalg.eigvalsh(total)[::-1][:k]
 
 
 @pytest.mark.parametrize("m", [2, 3])
 @pytest.mark.parametrize(
-    ("d", "k", "r"),
-    [(4, 2, 0), (6, 3, 0), (20, 3, 0), (50, 5, 0), (4, 2, 1), (6, 3, 2), (20, 3, 1), (9, 8, 6)],
+    ("d", "k", "r", "share"),
+    [
+        (4, 2, 0, 1.0),
+        (6, 3, 0, 1.0),
+        (20, 3, 0, 1.0),
+        (50, 5, 0, 1.0),
+        (4, 2, 1, 1.0),
+        (6, 3, 2, 1.0),
+        (20, 3, 1, 1.0),
+        (20, 3, 1, 0.8),
+        (6, 3, 1, 0.8),
+    ],
 )
-def test_no_more_directions_are_found_than_are_shared(d: int, k: int, r: int, m: int) -> None:
+def test_no_more_directions_are_found_than_are_shared(
+    d: int, k: int, r: int, share: float, m: int
+) -> None:
     """But in at most 10 of 200 draws: of a true 1 % more do with probability 7e-6.
 
     The levels are drawn too; with that it is 6e-4.
     """
     rng = np.random.default_rng(10 * d + k + m)
     weights = np.full(m, 1 / m)
-    found = [in_common(shared_by(rng, d, k, r, weights), weights, d) for _ in range(200)]
+    found = [in_common(shared_by(rng, d, k, r, weights, share), weights, d) for _ in range(200)]
     assert np.sum(np.array(found) > r) <= 10
 
 

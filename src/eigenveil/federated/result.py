@@ -4,7 +4,8 @@ r"""From the owners' answers to one release: weights, aggregate, model. All of i
 
 The weights come from the numbers that owners declare, as far as the agreement believes them, and
 none that nobody vouches for exceeds the agreement's largest: an owner that lies about its records
-or budget gains no more than that. The covariance is the one within owners: rows are taken about their own owner's centre.
+or budget gains no more than that. The covariance is the one within owners: rows are taken about
+their own owner's centre.
 """
 
 import math
