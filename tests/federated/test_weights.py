@@ -214,6 +214,17 @@ def test_what_is_cut_goes_to_the_others_and_is_named():
     assert not cut.any()
 
 
+def test_each_may_have_a_cap_of_its_own():
+    found, cut = weights.capped([8.0, 1.0, 1.0], [1.0, 0.5, 0.5])
+    assert found == pytest.approx([0.8, 0.1, 0.1])
+    assert not cut.any()
+    found, cut = weights.capped([1.0, 8.0, 1.0], [1.0, 0.5, 0.5])
+    assert found == pytest.approx([0.25, 0.5, 0.25])
+    assert cut.tolist() == [False, True, False]
+    found, cut = weights.capped([0.0, 8.0], [1.0, 0.5])  # there is nobody else
+    assert found.tolist() == [0.0, 1.0]
+
+
 def test_equal():
     assert weights.equal(4).tolist() == [0.25] * 4
 

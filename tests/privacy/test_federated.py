@@ -43,7 +43,7 @@ def test_the_largest_epsilon_and_the_largest_delta():
     )
     assert joint.budget == Budget(epsilon=3.0, delta=1e-5)
     assert joint.cost == Approx(3.0, 1e-5)
-    assert "with each of 3 owners, one row" in joint.sentence()
+    assert "at each of the 3 owners, one row" in joint.sentence()
     assert "(epsilon = 3, delta = 1e-05)" in joint.sentence()
 
 
@@ -113,7 +113,7 @@ def test_what_is_said_of_owners_in_all():
     assert "these statements hold one by one" in text
     assert "a person with rows at several owners, who is protected only by the sum" in text
     assert "of each owner the number of rows is public" in text
-    assert "with the one owner, one row" in of({}).sentence()
+    assert "at the one owner, one row" in of({}).sentence()
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def _details(release: Release) -> Sequence[str]:
     if about["cut"]:
         lines.append(
             f"cut          {', '.join(about['cut'])} to a weight of {about['largest_weight']:g}, "
-            "the most that was agreed on"
+            "the most that was agreed on, or of an owner without complete limits"
         )
     for each in about["left_out"]:
         code = Code(each["code"])

@@ -33,8 +33,10 @@ def command(folder: Path, key: Path | None, as_json: bool) -> None:
         if value is not None:
             click.echo(f"  {name:<18} {json.dumps(value)}")
     click.echo("arrays")
+    part = facts["settings"].get("centring") == "inside"
     for name, array in facts["arrays"].items():
-        click.echo(f"  {name:<26} {' x '.join(map(str, array['shape']))}")
+        known = "  (inside the common directions only)" * (part and name in ("mean", "location"))
+        click.echo(f"  {name:<26} {' x '.join(map(str, array['shape']))}{known}")
     for line in owners(release):
         click.echo(line)
     click.echo(f"guarantee    {facts['guarantee']['sentence']}")

@@ -72,8 +72,8 @@ class Agreement:
     weights : {"predicted", "printed", "equal"}
         From the error that each owner's mechanism should have, from the formula of [Fed], or none.
     most_weight : float, optional
-        No owner has more of the whole; by default a half, or all where the limits of every owner
-        are complete.
+        No owner has more of the whole. By default none has more than a half whose limits are not
+        complete; the weight of the others follows from agreed numbers.
     join_seconds, answer_seconds, again_seconds : float
         How long owners are waited for, and after what time a silent one is asked again.
     simulated : bool
@@ -144,11 +144,18 @@ class Agreement:
         return self.values or ("variances" if self.kind == "covariance" else "shares")
 
     @property
+    def vouched(self) -> frozenset[str]:
+        """Owners whose weight needs no bound: it cannot grow with what they declare."""
+        if self.most_weight is not None:
+            return frozenset()
+        return frozenset(owner for owner, limits in self.owners.items() if limits.complete)
+
+    @property
     def largest_weight(self) -> float:
-        """That nobody's weight exceeds."""
+        """That the weight of nobody else exceeds."""
         if self.most_weight is not None:
             return self.most_weight
-        return 1.0 if all(limits.complete for limits in self.owners.values()) else _HALF
+        return 1.0 if len(self.vouched) == len(self.owners) else _HALF
 
     def encode(self) -> bytes:
         """The same bytes for the same agreement; how long to wait may change in between."""

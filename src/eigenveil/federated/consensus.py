@@ -3,13 +3,24 @@ r"""How far the owners' answers agree, and what that says of a component. Post-p
 A component v has the agreement :math:`a = v' \sum_j w_j U_j U_j' v`, between 0 and 1. The noise of
 different owners is independent, so agreement beyond chance is signal.
 
-`chance`: the largest agreement of bases that have nothing to do with each other. Their stack is a
-d x mk matrix of columns in random directions, of squared lengths w_j; the largest eigenvalue of its
-outer product lies at the edge of the law of Marchenko and Pastur (1967) for columns of different
-sizes (Silverstein and Choi 1995), and fluctuates by some :math:`d^{-2/3}` of it. Small ones are
-drawn instead, from public numbers.
+`chance`: the largest agreement of bases that have nothing to do with each other, and that of all k
+components together. Their stack is a d x mk matrix of columns in random directions, of squared
+lengths w_j; the largest eigenvalue of its outer product lies at the edge of the law of Marchenko
+and Pastur (1967) for columns of different sizes (Silverstein and Choi 1995), and fluctuates by some
+:math:`d^{-2/3}` of it.
 
 .. math:: \min_{0 < s < 1/\max w} \frac1s + \frac{k}{d} \sum_j \frac{w_j}{1 - s w_j}.
+
+Small ones are drawn instead, from public numbers, and their sum with them.
+
+`in_common`: how many directions are shared, by two tests at half a percent each.
+
+1. Those that agree by more than any one does by chance. Where k >= d/2 two owners always have a
+   direction in common, or nearly so, and this finds nothing.
+2. If r directions are shared and the rest is chance, all k agree by r and what k - r columns agree
+   by chance in d - r dimensions. For r = 0, 1, ... one more is shared as long as the sum exceeds
+   that; who shares r exactly is said to share more as often as the test of r fails. Owners who
+   share them with an error agree by less.
 
 `reliability`: if each owner's basis holds a share r of the true direction, and the rest of it lies
 anywhere, directions beside the k true ones have :math:`b = (1 - r) k/(d - k)`. Owners' errors, of
@@ -20,6 +31,7 @@ direction: agreement cannot confirm what the others do not see.
 """
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +40,48 @@ from scipy.optimize import minimize_scalar
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.variates import normals
 
-__all__ = ["chance", "reliability"]
+__all__ = ["Chance", "chance", "in_common", "reliability"]
 
 _SMALL = 4000  # numbers of a stack that is drawn instead
 _DRAWS = 400
 _FLUCTUATIONS = 1.5  # of d^(-2/3), and more than the largest of a hundred
+_ROUNDING = 1e-9
 
 
-def chance(weights: NDArray[np.float64], d: int, k: int) -> float:
-    """The agreement that unrelated bases of k columns rarely exceed (about 1 %)."""
+class Chance(NamedTuple):
+    """Agreement that unrelated bases rarely exceed, each about once in 200 times."""
+
+    largest: float
+    together: float  # of all components; their number where it is not known
+
+
+def in_common(values: NDArray[np.float64], weights: NDArray[np.float64], d: int) -> int:
+    """How many directions owners share beyond chance; too many about once in a hundred times.
+
+    Parameters
+    ----------
+    values : array of shape (k,)
+        Eigenvalues of the weighted sum of projectors inside the common basis.
+    weights : array of shape (m,)
+        Of the owners, of sum 1.
+    d : int
+        Columns.
+
+    """
+    k, whole = len(values), float(np.sum(values))
+    if k == d:
+        return k
+    alone = int(np.sum(values > chance(weights, d, k).largest + _ROUNDING))
+    shared = 0
+    while shared < k and whole > shared + _ROUNDING + (
+        chance(weights, d - shared, k - shared).together
+    ):
+        shared += 1
+    return max(alone, shared)
+
+
+def chance(weights: NDArray[np.float64], d: int, k: int) -> Chance:
+    """What owners of these weights agree by who have nothing in common."""
     if weights.size * d * k <= _SMALL:
         return _drawn(tuple(weights.tolist()), d, k)
     largest = float(weights.max())
@@ -46,19 +91,19 @@ def chance(weights: NDArray[np.float64], d: int, k: int) -> float:
         return 1 / s + k / d * float(np.sum(weights / (1 - s * weights)))
 
     found = minimize_scalar(edge, bounds=(1e-6, 1 - 1e-6), method="bounded")
-    return float(min(1.0, found.fun * (1 + _FLUCTUATIONS * d ** (-2 / 3))))
+    return Chance(min(1.0, found.fun * (1 + _FLUCTUATIONS * d ** (-2 / 3))), float(k))
 
 
-@lru_cache(maxsize=64)
-def _drawn(weights: tuple[float, ...], d: int, k: int) -> float:
-    """Where the edge of a law for large tables says little: the quantile of so many draws."""
-    source = SimulationSource(0)
-    largest = []
-    for _ in range(_DRAWS):
-        bases = np.linalg.qr(normals(source, (len(weights), d, k)))[0]
-        stack = np.hstack([np.sqrt(w) * basis for w, basis in zip(weights, bases, strict=True)])
-        largest.append(float(np.linalg.norm(stack, 2)) ** 2)
-    return min(1.0, float(np.quantile(largest, 0.99)))
+@lru_cache(maxsize=256)
+def _drawn(weights: tuple[float, ...], d: int, k: int) -> Chance:
+    """Where the edge of a law for large tables says little: the second largest of so many draws."""
+    m = len(weights)
+    bases = np.linalg.qr(normals(SimulationSource(0), (_DRAWS, m, d, k)))[0]
+    scaled = bases * np.sqrt(weights)[:, None, None]
+    stacks = scaled.transpose(0, 2, 1, 3).reshape(_DRAWS, d, m * k)
+    values = np.linalg.svd(stacks, compute_uv=False)[:, :k] ** 2
+    largest, together = np.sort(values[:, 0])[-2], np.sort(values.sum(axis=1))[-2]
+    return Chance(min(1.0, float(largest)), min(float(k), float(together)))
 
 
 def reliability(

@@ -3,8 +3,9 @@ r"""From the owners' answers to one release: weights, aggregate, model. All of i
 .. math:: \hat U = \text{top-}k \sum_j w_j U_j U_j', \qquad \hat\Lambda = \sum_j v_j \hat\Lambda_j
 
 The weights come from the numbers that owners declare, as far as the agreement believes them, and
-none exceeds the agreement's largest: an owner that lies about its records or budget gains no more
-than that. The covariance is the one within owners: rows are taken about their own owner's centre.
+none that nobody vouches for exceeds the agreement's largest: an owner that lies about its records
+or budget gains no more than that. The covariance is the one within owners: rows are taken about
+their own owner's centre.
 """
 
 import math
@@ -19,7 +20,7 @@ from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.federated import weights
 from eigenveil.federated.aggregate import Assembled, assembled, leading_basis
 from eigenveil.federated.agreement import Agreement
-from eigenveil.federated.consensus import chance, reliability
+from eigenveil.federated.consensus import in_common, reliability
 from eigenveil.federated.messages import (
     BasisAnswer,
     Code,
@@ -149,8 +150,10 @@ def weigh(
         noise = [values[owner].noise_scale for owner in declared]
         sizes = [float(np.trace(values[owner].matrix)) for owner in declared]
         wanted = wanted * weights.sound(noise) * _alike(np.array(sizes))
-    shares, cut = weights.capped(wanted, agreed.largest_weight)
     owners = tuple(declared)
+    free = agreed.vouched
+    most = [1.0 if owner in free else agreed.largest_weight for owner in owners]
+    shares, cut = weights.capped(wanted, most)
     return Weighed(
         dict(zip(owners, shares.tolist(), strict=True)),
         tuple(owner for owner, was in zip(owners, cut, strict=True) if was),
@@ -198,10 +201,12 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
         owners=owners,
         settings={
             **_settings(agreed, heard, noise),
+            **_centring(agreed, answers),
             "federation": {
                 "name": agreed.federation,
                 "weights": agreed.weights,
                 "largest_weight": agreed.largest_weight,
+                "vouched": sorted(agreed.vouched & heard.declarations.keys()),
                 "cut": sorted({*directions.cut, *inside.cut}),
                 "left_out": [
                     {"owner": owner, "round": name, "code": code.value}
@@ -293,15 +298,22 @@ def _promise(agreed: Agreement, heard: Contributions, owner: str) -> Guarantee:
 def _trust(
     heard: Contributions, directions: Weighed, pooled: Assembled
 ) -> dict[str, NDArray[np.float64]]:
-    """How far the owners agree on each component, and what follows from that."""
+    """How far the owners agree on each component, and what follows from that.
+
+    As many stand out as directions are shared beyond chance: those with the most agreement.
+    """
     w = np.array(list(directions.shares.values()))
     # As many columns of each as there are components: more would agree by chance.
     d, k = pooled.basis.shape
     bases = (heard.bases[owner].basis[:, :k] for owner in directions.shares)
-    inside = [np.sum((basis.T @ pooled.basis) ** 2, axis=0) for basis in bases]
-    agreement = np.clip(w @ np.stack(inside), 0.0, 1.0)
+    inside = np.stack([basis.T @ pooled.basis for basis in bases])
+    shared = np.einsum("j,jab,jac->bc", w, inside, inside)
+    agreement = np.clip(shared.diagonal(), 0.0, 1.0)
     estimated = reliability(agreement, w, d)
-    clear = ((agreement > chance(w, d, k)) | (k == d)) & (estimated > 0)
+    clear = np.zeros(k, dtype=bool)
+    most = np.argsort(-agreement, kind="stable")
+    clear[most[: in_common(np.linalg.eigvalsh(shared), w, d)]] = True
+    clear &= estimated > 0
     return {
         "agreement": agreement,
         "reliability": estimated,
@@ -332,13 +344,19 @@ def _settings(agreed: Agreement, heard: Contributions, noise: float) -> dict[str
         "n_rows": sum(heard.declarations[owner].n_records for owner in heard.bases),
         "row_norm": None,
         "bounds": None,
-        "assume_centered": False,
-        "centring": "inside" if agreed.n_components < agreed.n_columns else "located",
-        "on_invalid": "raise",
-        "noise_scale": noise,
+        "assume_centered": None,  # each owner's own, and not told
+        "on_invalid": None,
+        "noise_scale": noise,  # of a value along the basis, in scaled units
         "noise_floor": 0.0,  # no level of noise tells which directions are those of the rows
         "feature_names": None if agreed.columns is None else list(agreed.columns),
     }
+
+
+def _centring(agreed: Agreement, answers: list[ValuesAnswer]) -> dict[str, str]:
+    """How far a centre is known; how each owner found its own is not told."""
+    if not any(answer.centred for answer in answers):
+        return {"centring": "paired"}
+    return {"centring": "inside"} if agreed.n_components < agreed.n_columns else {}
 
 
 def _arrays(
@@ -359,7 +377,8 @@ def _arrays(
         each = rest / (d - k) if k < d else 0.0
         above = np.maximum(pooled.eigenvalues - each, 0.0)
         matrix = Assembled(pooled.basis, above, each).dense() * np.outer(scale, scale)
-        return {"covariance": (matrix + matrix.T) / 2, "location": centre * scale}
+        held = {"covariance": (matrix + matrix.T) / 2, "location": centre * scale}
+        return held | ({"scale": scale} if (scale != 1).any() else {})  # the unit of the noise
     ratio = pooled.eigenvalues / (whole or 1.0)
     return {
         "components": pooled.basis.T,

@@ -172,23 +172,24 @@ def sound(noise_scale: ArrayLike) -> NDArray[np.float64]:
         return np.where(scale > most, np.maximum((most / scale) ** 2, _LEAST), 1.0)
 
 
-def capped(weights: ArrayLike, most: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Weights of sum 1 of which none exceeds ``most``, and which ones were cut.
+def capped(weights: ArrayLike, most: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Weights of sum 1 of which none exceeds ``most``, of all or of each, and which ones were cut.
 
-    What is cut goes to the others in proportion, as far as the cap allows. Where there are too few
+    What is cut goes to the others in proportion, as far as the caps allow. Where there are too few
     owners for that, all who count count the same.
     """
     shares = _shares(np.array(weights, dtype=np.float64))
-    if not 0 < most <= 1:
+    most = np.broadcast_to(np.asarray(most, dtype=np.float64), shares.shape)
+    if not ((most > 0) & (most <= 1)).all():
         raise InvalidParameterError("the largest weight must lie between 0 and 1")
     counting = np.count_nonzero(shares)
-    if most * counting <= 1 + _ROUNDING:
+    if most[shares > 0].sum() <= 1 + _ROUNDING:
         return np.where(shares > 0, 1 / counting, 0.0), shares > 1 / counting
     cut = shares > most
     full = cut.copy()
     while full.any():
-        shares[full] = most
-        shares[~full] *= (1 - most * np.count_nonzero(full)) / shares[~full].sum()
+        shares[full] = most[full]
+        shares[~full] *= (1 - most[full].sum()) / shares[~full].sum()
         over = shares > most  # lifted above it by what others lost
         if not (over & ~full).any():
             break

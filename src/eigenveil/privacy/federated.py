@@ -69,7 +69,7 @@ class FederatedGuarantee(Guarantee):
         if self.protects is ROW and self._units_differ:
             words += " (of the same id where all rows of an id are protected)"
         count = len(self.owners)
-        return f"with {f'each of {count} owners' if count > 1 else 'the one owner'}, {words}"
+        return f"at {f'each of the {count} owners' if count > 1 else 'the one owner'}, {words}"
 
     def _count(self) -> str:
         if not self._units_differ:

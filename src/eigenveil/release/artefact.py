@@ -272,7 +272,7 @@ class Release:
             components=self.arrays["components"],
             mean=self.arrays["mean"],
             scale=self.arrays["scale"],
-            on_invalid=self.settings["on_invalid"],
+            on_invalid=self.settings["on_invalid"] or "raise",  # owners may differ
             on_missing=self.settings.get("on_missing", "invalid"),
         )
 
@@ -281,7 +281,8 @@ class Release:
 
         The scores are NOT private with respect to the rows: they are for whoever may see these.
         Columns of a CSV or parquet file are found by their names, others must be those of the fit
-        in the same order. Missing and invalid values are treated as the fit was told to.
+        in the same order. Missing and invalid values are treated as the fit was told to; invalid
+        ones are refused where its owners may have told it different things.
         """
         projection = self.projection
         scores = [projection.scores(chunk) for chunk in self._tables(rows)]
@@ -289,12 +290,13 @@ class Release:
 
     def inverse_transform(self, scores: Any) -> NDArray[np.float64]:
         """Rows with the given scores; as private as the scores are."""
+        projection = self.projection
         if self.settings.get("centring") == "inside":
             raise InvalidParameterError(
                 "this release knows its centre inside the components only, so that rows cannot be "
                 "restored: multiply scores by its components for their part of a row"
             )
-        return self.projection.rows(scores)
+        return projection.rows(scores)
 
     def _tables(self, rows: Any) -> Iterator[NDArray[Any]]:
         """Chunks of a table that has the columns of the fit."""

@@ -33,13 +33,14 @@ _MOST_PAIRS = 5  # of columns, in words beside their map
 _MOST_COMPARED = 50  # owners, the farthest from the others
 _MOST_UNFOLDED = 5  # owners whose words are shown without being asked for
 _RIGHT = ' class="number"'
+_MOSTLY = 0.5  # of a component that is reliable
 _ROUNDING = 1e-9  # of the largest eigenvalue: below it a sign means nothing
 _CENTRES = {
     "none": "the origin, as stated",
     "mean": "a private mean of clipped rows",
     "located": "private, found in two steps",
     "paired": "none: differences of pairs of rows",
-    "inside": "known inside the components only, which is what scores need",
+    "inside": "known inside the common directions only, which is what scores need",
 }
 _UNITS = {
     "one row": "rows",
@@ -157,9 +158,14 @@ def _compared(federation: Mapping[str, Any] | None) -> str:
         for name in farthest
     )
     rest = f" The {_MOST_COMPARED} farthest are shown." if len(told) > _MOST_COMPARED else ""
+    if any(one.get("variance", 0.0) < 0 for one in told.values()):
+        rest += " A negative one is noise: that owner's answer says nothing of its variance."
     missing = [f"{one['owner']} ({one['round']}: {one['code']})" for one in federation["left_out"]]
+    bound = f"none above {federation['largest_weight']:g}"
+    if federation["largest_weight"] < 1 and (vouched := federation.get("vouched")):
+        bound += f" but of owners whose numbers all vouch for: {', '.join(vouched)}"
     notes = [
-        ("weights", f"{federation['weights']}, none above {federation['largest_weight']:g}"),
+        ("weights", f"{federation['weights']}, {bound}"),
         ("cut to that weight", ", ".join(federation["cut"]) or "nobody"),
         ("left out", ", ".join(missing) or "nobody"),
     ]
@@ -269,11 +275,18 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
         contents.append((name.replace("_", " "), f"{size} {noun}"))
     why = [("why this mechanism", settings["choice"])] if settings.get("choice") else []
     noise = f"standard deviation {settings['noise_scale']:.4g}"
+    if "scale" in arrays and (arrays["scale"] != 1).any():
+        noise += ", of scaled columns"
+    on = _noise_on(document["mechanism"])
+    if "federation" in settings:
+        on = "noise on a value along a common direction"
+        if document["kind"] == "covariance" and settings.get("centring") == "inside":
+            noise += "; variance beside these has noise of its own, which is not stated"
     # That of owners is in what each of them sent.
     of_all = settings["noise_scale"] > 0 or "owners" not in document
     return [
         *why,
-        *([(_noise_on(document["mechanism"]), noise)] if of_all else []),
+        *([(on, noise)] if of_all else []),
         *_stages(settings),
         *contents,
     ]
@@ -390,8 +403,14 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
     if "agreement" in arrays:
         about = (
             " It is estimated from how far the owners' answers, whose noise is independent, agree: "
-            "what one owner alone knows is not counted."
+            "what one owner alone knows is not counted. As many stand out as directions are shared "
+            "by more than unrelated answers agree about once in a hundred times."
         )
+        if (values[~clear] > _MOSTLY).any():
+            about += (
+                " Unrelated answers of few owners agree nearly as well where components are about "
+                "half as many as columns, or more: there a reliable one may not be clear."
+            )
     return (
         "<p>Noise turns directions. Shown is the expected share of each component that lies in the "
         "span of those that the same rows would give about the same centre without noise; "
