@@ -54,7 +54,7 @@ def together(tables, epsilon, k, directions, seed):
         for j, (name, rows, e) in enumerate(zip(names, tables, epsilon, strict=True))
     }
     limits = {
-        name: Limits(records=len(rows), epsilon=e, delta=DELTA)
+        name: Limits(records=len(rows), epsilon=e, delta=DELTA, mechanism="spherical")
         for name, rows, e in zip(names, tables, epsilon, strict=True)
     }
     agreement = Agreement(

@@ -179,7 +179,7 @@ def test_a_lost_quorum_has_its_exit_code_and_can_go_on(federation, tmp_path):
 def test_a_weight_that_was_cut_is_told(federation):
     config, present, _ = federation
     present.pop()
-    config.write_text(SERVER.replace("[owners.east]", "[owners.east]\nepsilon = 0.1"))
+    config.write_text(SERVER.replace("[owners.east]", "[owners.east]\nrecords = 10"))
     result = invoke("federate", "server", config, "--insecure")
     assert "cut          north to a weight of 0.5" in result.stdout
 

@@ -88,7 +88,7 @@ def test_no_more_directions_are_found_than_are_shared(
 def test_what_two_owners_agree_on_can_stand_out_whatever_the_number_of_components(
     d: int, k: int
 ) -> None:
-    assert in_common(np.full(k, 1 - 1e-6), np.array([0.5, 0.5]), d) == k
+    assert in_common(np.full(k, 1 - 1e-7), np.array([0.5, 0.5]), d) == k
 
 
 @pytest.mark.parametrize(

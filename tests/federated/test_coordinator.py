@@ -35,6 +35,11 @@ def run(transport: Wire, journal: Journal | None = None, **changes: Any) -> Rele
     return coordinator.run(transport)
 
 
+def known(records: int) -> Limits:
+    """All that the stubs declare."""
+    return Limits(records=records, epsilon=1.0, delta=1e-6, mechanism="spherical")
+
+
 def left_out(release: Release) -> set[tuple[str, str, str]]:
     listed = release.settings["federation"]["left_out"]
     return {(each["round"], each["owner"], each["code"]) for each in listed}
@@ -402,8 +407,9 @@ def test_an_owner_that_lies_about_its_records_gains_little() -> None:
     assert weights(release)["west"] == pytest.approx(0.5)
     assert release.settings["federation"]["cut"] == ["west"]
     assert honest.settings["federation"]["cut"] == []
-    agreed = dict.fromkeys(NAMES, Limits(records=100, epsilon=1.0, delta=1e-6))
-    vouched = run(wire(west=liar), owners=agreed)
+    agreed = dict.fromkeys(NAMES, known(100))
+    modest = Stub("west", records=10**12, angle=1.2)
+    vouched = run(wire(west=modest), owners=agreed)
     assert weights(vouched) == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
     told = vouched.settings["federation"]["compared"]
     assert told["west"]["distance"] > 2 * told["east"]["distance"]
@@ -411,16 +417,72 @@ def test_an_owner_that_lies_about_its_records_gains_little() -> None:
     assert weights(trusting)["west"] > 0.99
 
 
+@pytest.mark.parametrize(
+    "changes", [{"epsilon": 1.1}, {"delta": 1e-5}, {"mechanism": "analyze-gauss"}, {}], ids=str
+)
+def test_who_claims_another_budget_or_mechanism_does_not_take_part(changes: Any) -> None:
+    """Its weight, or the statement of all, would follow from its word alone; it may mend that."""
+    said: list[str] = []
+
+    def at_first(kind: str, answer: Any) -> Any:
+        said.append(kind)
+        return replace(answer, **changes) if len(said) < 3 and kind == "invitation" else answer
+
+    transport = wire(west=Stub("west", spoil=at_first))
+    transport.silent.add("n-east")  # keeps the round open
+    clock, told = Clock(), []
+    agreed = agreement(owners=dict.fromkeys(NAMES, known(100)))
+    journal = Journal()
+    Coordinator(agreed, journal, clock=clock, sleep=clock.sleep, tell=told.append).run(transport)
+    refused = [e.code for e in told if e.happening is Happening.LEFT_OUT and e.owner == "west"]
+    assert refused == ([Code.LIMITS] if changes else [])
+    assert [e.owner for e in told if e.happening is Happening.JOINED] in (
+        ["north", "west"],
+        ["west", "north"],
+    )
+
+
+def test_an_invitation_that_was_withdrawn_is_sent_again(tmp_path: Path) -> None:
+    """It was open when the round of others ended, and so would be for long."""
+
+    def interrupt(kind: str, answer: Any) -> Any:
+        if kind == "basis-question":
+            raise KeyboardInterrupt
+        return answer
+
+    with Journal(tmp_path / "journal") as journal, pytest.raises(KeyboardInterrupt):
+        run(wire(north=Stub("north", spoil=interrupt)), journal, again_seconds=10.0)
+    with Journal(tmp_path / "journal") as journal:
+        question = journal.events[-1].data
+        for owner in ("east", "west"):
+            answer = Stub(owner).answer(question)
+            done = Event(happening=Happening.ANSWERED, round="basis", owner=owner, data=answer)
+            journal.note(done)
+
+    class Slow(Wire):
+        """East is still at work on its invitation when the first round it is in ends."""
+
+        def send(self, questions: Any, seconds: float) -> None:
+            held = {n for n, q in questions.items() if n == "n-east" and b'"invitation"' in q}
+            self.silent = held if not self.withdrawn else set()
+            super().send(questions, seconds)
+
+    transport = Slow(wire().owners)
+    with Journal(tmp_path / "journal") as journal:
+        release = run(transport, journal, again_seconds=10.0)
+    assert left_out(release) == set()
+
+
 def test_weights_follow_what_was_declared() -> None:
     large = Stub("west", records=10_000)
-    limits = dict.fromkeys(NAMES, Limits(records=10_000, epsilon=1.0, delta=1e-6))
+    limits = dict.fromkeys(NAMES, known(10_000))
     assert weights(run(wire(west=large), owners=limits))["west"] > 0.9
     assert weights(run(wire(west=large), owners=limits, weights="printed"))["west"] > 0.9
     assert weights(run(wire(west=large), weights="equal"))["west"] == pytest.approx(1 / 3)
 
 
 def test_the_better_basis_counts_more() -> None:
-    limits = dict.fromkeys(NAMES, Limits(records=10**6, epsilon=1.0, delta=1e-6))
+    limits = dict.fromkeys(NAMES, known(10**6))
     good = Stub("west", records=10**6)
     stubs = {"east": Stub("east", angle=1.0), "north": Stub("north", angle=1.0), "west": good}
     components = run(wire(**stubs), owners=limits).arrays["components"]
@@ -504,7 +566,7 @@ def test_a_tiny_answer_of_a_liar_does_not_leave_it_alone(unit: str) -> None:
 
 def test_of_two_nobody_can_tell_who_is_wrong() -> None:
     liar = Stub("west", values={"noise_scale": 1e-12})
-    limits = dict.fromkeys(("east", "west"), Limits(records=100, epsilon=1.0, delta=1e-6))
+    limits = dict.fromkeys(("east", "west"), known(100))
     transport = wire(west=liar)
     del transport.owners["n-north"]
     release = run(transport, owners=limits)
@@ -780,3 +842,5 @@ def test_impossible_agreements_are_refused(changes: dict[str, Any], words: str) 
         Limits(records=0)
     with pytest.raises(InvalidParameterError):
         Limits(epsilon=-1.0)
+    with pytest.raises(InvalidParameterError):
+        Limits(delta=0.0)

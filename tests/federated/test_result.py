@@ -16,7 +16,7 @@ from eigenveil.release.views import correlations
 from tests.federated.stubs import NAMES, Stub
 from tests.federated.test_coordinator import run, weights, wire
 
-FULL = Limits(records=10_000, epsilon=1.0, delta=1e-6)
+FULL = Limits(records=10_000, epsilon=1.0, delta=1e-6, mechanism="spherical")
 
 
 def page(release: Release) -> str:
@@ -30,7 +30,9 @@ def together(
     row_norm = asked.pop("row_norm", None)
     agreed = Agreement(
         federation="test",
-        owners=dict.fromkeys(tables, Limits(records=50_000, epsilon=epsilon, delta=1e-6)),
+        owners=dict.fromkeys(
+            tables, Limits(records=50_000, epsilon=epsilon, delta=1e-6, mechanism="spherical")
+        ),
         n_columns=next(iter(tables.values())).shape[1],
         scale=scale,
         simulated=True,

@@ -69,6 +69,7 @@ key = "{name}/{name}.key.pub"
 records = {records}
 epsilon = {epsilon}
 delta = {delta}
+mechanism = "spherical"
 """
 _CLIENT_FILE = """\
 [federation]

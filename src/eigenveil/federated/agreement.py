@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, Literal, get_args
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.federated.messages import check_name
+from eigenveil.federated.messages import Declaration, check_name
 from eigenveil.privacy.budget import Budget
 
 __all__ = ["Agreement", "Limits", "Weighting"]
@@ -21,22 +21,47 @@ _HALF = 0.5  # the largest weight of an owner whose numbers nobody vouches for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The numbers of an owner that the others believe at most; None: whatever it declares."""
+    """What the others know of an owner; None: whatever it declares.
+
+    Attributes
+    ----------
+    records : int, optional
+        Of more it is not believed.
+    epsilon, delta : float, optional
+        Who declares more does not take part.
+    mechanism : str, optional
+        Of its basis; who declares another does not take part.
+
+    """
 
     records: int | None = None
     epsilon: float | None = None
     delta: float | None = None
+    mechanism: str | None = None
 
     def __post_init__(self) -> None:
         if self.records is not None and not (type(self.records) is int and self.records >= 1):
             raise InvalidParameterError("records of an owner must be a whole number above 0")
         # Each alone is checked with an ordinary value of the other.
-        Budget(epsilon=1.0 if self.epsilon is None else self.epsilon, delta=self.delta or 1e-6)
+        Budget(
+            epsilon=1.0 if self.epsilon is None else self.epsilon,
+            delta=1e-6 if self.delta is None else self.delta,
+        )
+        if self.mechanism is not None:
+            check_name("mechanism", self.mechanism)
 
     @property
     def complete(self) -> bool:
-        """Whether no number that its weight could grow with is left to the owner's word."""
-        return None not in (self.records, self.epsilon, self.delta)
+        """Whether nothing that its weight could grow with is left to the owner's word."""
+        return None not in (self.records, self.epsilon, self.delta, self.mechanism)
+
+    def allow(self, declared: Declaration) -> bool:
+        """Whether an owner spends what, and in the way that, the others know."""
+        return (
+            (self.epsilon is None or declared.epsilon <= self.epsilon)
+            and (self.delta is None or declared.delta <= self.delta)
+            and self.mechanism in (None, declared.mechanism)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,7 +179,13 @@ _SERVER: dict[str, dict[str, _Key]] = {
         "output": _needed(_PATH),
     },
 }
-_OWNER = {"key": _PATH, "records": _WHOLE, "epsilon": _NUMBER, "delta": _NUMBER}
+_OWNER = {
+    "key": _PATH,
+    "records": _WHOLE,
+    "epsilon": _NUMBER,
+    "delta": _NUMBER,
+    "mechanism": _TEXT,
+}
 _CLIENT: dict[str, dict[str, _Key]] = {
     "federation": {
         "name": _needed(_TEXT),

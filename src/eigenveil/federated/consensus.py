@@ -7,7 +7,7 @@ different owners is independent, so agreement beyond chance is signal.
 components together. Their stack is a d x mk matrix of columns in random directions, of squared
 lengths w_j; the largest eigenvalue of its outer product lies at the edge of the law of Marchenko
 and Pastur (1967) for columns of different sizes (Silverstein and Choi 1995), and fluctuates by some
-:math:`d^{-2/3}` of it.
+:math:`d^{-2/3}` of it, or :math:`(mk)^{-1/6} d^{-1/2}` if that is more.
 
 .. math:: \min_{0 < s < 1/\max w} \frac1s + \frac{k}{d} \sum_j \frac{w_j}{1 - s w_j}.
 
@@ -18,7 +18,7 @@ Small ones are drawn instead, from public numbers, and their sum with them.
 1. Those that agree by more than any one does by chance. Where k >= d/2 two owners always have a
    direction in common, or nearly so, and this finds nothing.
 2. If r directions are shared and the rest is chance, all k agree by r and what k - r columns agree
-   by chance in d - r dimensions. For r = 0, 1, ... one more is shared as long as the sum exceeds
+   by chance in d - r dimensions. From those on one more is shared as long as the sum exceeds
    that; who shares r exactly is said to share more as often as the test of r fails. Owners who
    share them with an error agree by less.
 
@@ -43,8 +43,9 @@ from eigenveil.numerics.variates import normals
 __all__ = ["Chance", "chance", "in_common", "reliability"]
 
 _SMALL = 4000  # numbers of a stack that is drawn instead
-_DRAWS = 400
-_FLUCTUATIONS = 1.5  # of d^(-2/3), and more than the largest of a hundred
+_DRAWS = 1000
+_RARE = 3  # of the draws
+_FLUCTUATIONS = 1.5  # and more than the largest of a hundred
 _ROUNDING = 1e-9
 
 
@@ -71,13 +72,12 @@ def in_common(values: NDArray[np.float64], weights: NDArray[np.float64], d: int)
     k, whole = len(values), float(np.sum(values))
     if k == d:
         return k
-    alone = int(np.sum(values > chance(weights, d, k).largest + _ROUNDING))
-    shared = 0
+    shared = int(np.sum(values > chance(weights, d, k).largest + _ROUNDING))
     while shared < k and whole > shared + _ROUNDING + (
         chance(weights, d - shared, k - shared).together
     ):
         shared += 1
-    return max(alone, shared)
+    return shared
 
 
 def chance(weights: NDArray[np.float64], d: int, k: int) -> Chance:
@@ -91,18 +91,20 @@ def chance(weights: NDArray[np.float64], d: int, k: int) -> Chance:
         return 1 / s + k / d * float(np.sum(weights / (1 - s * weights)))
 
     found = minimize_scalar(edge, bounds=(1e-6, 1 - 1e-6), method="bounded")
-    return Chance(min(1.0, found.fun * (1 + _FLUCTUATIONS * d ** (-2 / 3))), float(k))
+    # Of a few columns in many dimensions it is that of their products, which vary by d^(-1/2).
+    spread = max(d ** (-2 / 3), (weights.size * k) ** (-1 / 6) * d**-0.5)
+    return Chance(min(1.0, found.fun * (1 + _FLUCTUATIONS * spread)), float(k))
 
 
 @lru_cache(maxsize=256)
 def _drawn(weights: tuple[float, ...], d: int, k: int) -> Chance:
-    """Where the edge of a law for large tables says little: the second largest of so many draws."""
+    """Where the edge of a law for large tables says little: one of the largest of many draws."""
     m = len(weights)
     bases = np.linalg.qr(normals(SimulationSource(0), (_DRAWS, m, d, k)))[0]
     scaled = bases * np.sqrt(weights)[:, None, None]
     stacks = scaled.transpose(0, 2, 1, 3).reshape(_DRAWS, d, m * k)
     values = np.linalg.svd(stacks, compute_uv=False)[:, :k] ** 2
-    largest, together = np.sort(values[:, 0])[-2], np.sort(values.sum(axis=1))[-2]
+    largest, together = np.sort(values[:, 0])[-_RARE], np.sort(values.sum(axis=1))[-_RARE]
     return Chance(min(1.0, float(largest)), min(float(k), float(together)))
 
 

@@ -8,7 +8,6 @@ An owner is named by its key where the transport knows it, and by its own word o
 address. One that answers with anything that cannot be used is left out of the rest, by a `Code`.
 """
 
-import json
 import math
 import os
 import time
@@ -18,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from eigenveil.exceptions import QuorumLostError, StateError
+from eigenveil.exceptions import EigenveilError, QuorumLostError, StateError
 from eigenveil.federated.agreement import Agreement
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import (
@@ -50,6 +49,7 @@ __all__ = ["Coordinator", "Transport"]
 
 _ROUNDS = ("join", "basis", "values")
 _MOST_NAMED = 5  # owners in a message
+_ROUNDING = 1e-9
 # Who was away, or refused by itself, may be asked again: that costs an owner nothing, and what it
 # lacked may be there now. Who sent something unusable is not, before the coordinator starts again.
 _MENDABLE = frozenset(
@@ -61,6 +61,7 @@ _MENDABLE = frozenset(
         Code.FEDERATION,
         Code.INTERNAL,
         Code.INTERRUPTED,
+        Code.LIMITS,
         Code.LOST,
         Code.NOTHING_FOUND,
         Code.NO_ANSWER,
@@ -145,7 +146,7 @@ class Coordinator:
 
     def save(self, release: Release, place: Path) -> None:
         """Put the release where it should lie, unless an earlier run did and was stopped then."""
-        if not (os.path.lexists(place) and _same(release, Release.verify(place))):
+        if not (os.path.lexists(place) and _lies_at(place, release)):
             release.save(place)
         fingerprint = Release.fingerprint(place)
         self._note(Event(happening=Happening.RELEASED, data=fingerprint.encode()))
@@ -206,6 +207,7 @@ class Coordinator:
             if not heard:
                 self._sleep(transport.pause)
         transport.withdraw()
+        self._asked.clear()  # an invitation that was withdrawn is sent again
         for owner in self._waiting(name, among):
             if (name, owner) not in self._left_out:
                 self._leave_out(name, owner, self._lacks.get((name, owner), Code.NO_ANSWER))
@@ -322,6 +324,8 @@ class Coordinator:
             raise ProtocolError(Code.UNKNOWN, owner)
         if key is not None and key != owner:
             raise ProtocolError(Code.CONTRADICTION)
+        if not self.agreement.owners[owner].allow(declared):
+            raise ProtocolError(Code.LIMITS, owner)
         if self.agreement.weights == "predicted" and declared.mechanism not in MECHANISMS:
             raise ProtocolError(Code.MECHANISM, owner)
         check_weight(self.agreement, declared)
@@ -382,14 +386,25 @@ class Coordinator:
         )
 
 
-def _same(one: Release, other: Release) -> bool:
-    """Whether two releases differ in nothing but when they were made."""
+def _lies_at(place: Path, release: Release) -> bool:
+    """Whether a release is there already, as far as another machine would round as this one."""
+    try:
+        found = Release.verify(place)
+    except EigenveilError:
+        return False
     first, second = (
-        json.dumps({**release.as_dict(), "created": None, "library": None}, sort_keys=True)
-        for release in (one, other)
+        (
+            each.kind,
+            each.guarantee,
+            each.settings.get("federation", {}).get("name"),
+            [owner.name for owner in each.owners],
+            {name: array.shape for name, array in each.arrays.items()},
+        )
+        for each in (found, release)
     )
     return first == second and all(
-        np.array_equal(array, other.arrays[name]) for name, array in one.arrays.items()
+        np.allclose(array, found.arrays[name], rtol=0, atol=_ROUNDING * np.abs(array).max())
+        for name, array in release.arrays.items()
     )
 
 

@@ -83,6 +83,7 @@ class Code(StrEnum):
     # What the coordinator sees.
     CONTRADICTION = "contradiction"
     LATE = "late"
+    LIMITS = "limits"
     LOST = "lost"
     MECHANISM = "mechanism"
     NO_ANSWER = "no-answer"
@@ -113,6 +114,7 @@ _EXPLANATIONS = {
     Code.VERSION: "it speaks another version",
     Code.CONTRADICTION: "it says something else than when it joined, or than its key",
     Code.LATE: "its answer came after the deadline",
+    Code.LIMITS: "it claims a larger budget, or another mechanism, than was agreed on",
     Code.LOST: "the connection to it was lost",
     Code.MECHANISM: "no error can be predicted for its mechanism, so it has no weight",
     Code.NO_ANSWER: "it did not answer in time",

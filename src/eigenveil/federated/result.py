@@ -161,15 +161,10 @@ def weigh(
 
 
 def _believed(agreed: Agreement, declared: Declaration) -> tuple[float, float, float]:
-    """Records, epsilon and delta, as far as others vouch for them."""
-    limits = agreed.owners[declared.owner]
-    pairs = (
-        (declared.n_records, limits.records),
-        (declared.epsilon, limits.epsilon),
-        (declared.delta, limits.delta),
-    )
-    records, epsilon, delta = (said if most is None else min(said, most) for said, most in pairs)
-    return float(records), float(epsilon), float(delta)
+    """Records as far as others vouch for them, epsilon and delta."""
+    most = agreed.owners[declared.owner].records
+    records = declared.n_records if most is None else min(declared.n_records, most)
+    return float(records), declared.epsilon, declared.delta
 
 
 def aggregate(agreed: Agreement, heard: Contributions) -> NDArray[np.float64]:
@@ -288,10 +283,9 @@ def _promise(agreed: Agreement, heard: Contributions, owner: str) -> Guarantee:
         budget=Budget(epsilon=declared.epsilon, delta=declared.delta),
         cost=whole,
         adjacency=Adjacency.REPLACE_ONE,
-        bounds=("known to the owner alone: no answer of it is used",),
+        bounds=("known to the owner alone, as is how much of this it paid: nothing of it is used",),
         numerics=Numerics.IDEALISED,
         simulated=agreed.simulated,
-        ledger="the owner's own, which alone tells what of this was charged",
     )
 
 
