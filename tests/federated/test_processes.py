@@ -301,7 +301,7 @@ def test_owners_start_again_and_send_what_they_have_stored(federation):
     # The gate is closed: one owner of two is no quorum.
     last = server.ends(6).err.splitlines()[-1]
     assert last.startswith("error: ")
-    assert "start the server again to go on" in last
+    assert "start again to go on" in last
     assert run.left_out()["basis", "gate"] == "no-answer"
     assert not (run.folder / "release").exists()
     status = invoke("federate", "status", run.folder / "journal").stdout

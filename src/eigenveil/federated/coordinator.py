@@ -219,7 +219,7 @@ class Coordinator:
             raise QuorumLostError(
                 f"{answered} of {len(self.agreement.owners)} owners answered in the round "
                 f"{name!r}, the quorum is {self.agreement.quorum}; missing: {shown}; mend that, "
-                "then start the server again to go on"
+                "then start again to go on"
             )
         self._note(Event(happening=Happening.CLOSED, round=name))
 

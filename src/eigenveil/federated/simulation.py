@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from eigenveil.exceptions import InvalidParameterError, QuorumLostError
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.agreement import Agreement
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Journal
@@ -78,11 +78,7 @@ def simulate(agreement: Agreement, owners: Mapping[str, Answering]) -> Release:
 
     with Journal() as journal:
         coordinator = Coordinator(once, journal, clock=lambda: passed, sleep=sleep)
-        try:
-            return coordinator.run(InProcess(owners))
-        except QuorumLostError as error:
-            what, *_ = str(error).split("; mend that")  # there is no server to start again
-            raise QuorumLostError(f"{what}; mend that, and simulate with new owners") from None
+        return coordinator.run(InProcess(owners))
 
 
 def _check(agreement: Agreement, owners: Mapping[str, Answering]) -> None:
