@@ -360,7 +360,7 @@ def test_a_column_without_a_scale_is_left_out():
     assert np.isfinite(fitted.transform(rows)).all()
     assert np.isfinite(fitted.inverse_transform(fitted.transform(rows))).all()
     with pytest.raises(NothingFoundError, match="give the scales"):
-        PrivatePCA(1, **BUDGET, scale="private").fit(np.ones((50, 3)))
+        PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(np.ones((50, 3)))
 
 
 def test_a_private_rank_of_the_columns_that_are_left():
