@@ -607,9 +607,18 @@ def test_no_trace_exceeds_what_the_rows_allow(mechanism, adjacency, rows):
     """Also where the number of rows is private and its noisy value far too small."""
     budget = PURE if mechanism == "wishart" else {"rho": 1e-3}
     fitted = PrivateCovariance(
-        **budget, mechanism=mechanism, row_norm=5.0, adjacency=adjacency
+        **budget, mechanism=mechanism, row_norm=5.0, adjacency=adjacency, random_state=0
     ).fit(rows[:3])
     assert np.trace(fitted.covariance_) <= 25.0 * (1 + 1e-9)
+
+
+def test_a_lifted_trace_is_that_of_rows_too(rows):
+    """Of 6,000 seeds 26 went beyond it, by a twenty-fifth, before it was held."""
+    for seed in (105, 107, 177, 336):
+        fitted = PrivateCovariance(
+            **PURE, mechanism="wishart", row_norm=5.0, random_state=seed
+        ).fit(rows[:3])
+        assert np.trace(fitted.covariance_) <= 25.0 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from eigenveil.mechanisms.centred import CentredResult, within
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["LIFT", "Lifted"]
@@ -65,6 +66,11 @@ class Lifted:
         mean = side * (LIFT * self.row_norm / max(corner, constant))
         values, law = _before_cleaning(noisy, constant * (count or 1.0))
         complement = _complement(lifted, corner)
+        # With a corner that came out small the complement has more than rows of this length do; a
+        # count that is private is divided by later, and the trace held then.
+        if public and np.trace(complement) > self.row_norm**2:
+            most = self.row_norm**2
+            complement, _ = map_eigenvalues(complement, lambda v: project_to_simplex(v, most))
         # Rounding must not leave a negative variance.
         np.fill_diagonal(complement, np.maximum(complement.diagonal(), 0.0))
         released = NoisyMatrix(complement, noisy.noise_scale, law, values)
