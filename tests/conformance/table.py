@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import eigenveil.data
 from eigenveil.data import (
     Bounded,
     Clip,
@@ -20,7 +21,6 @@ from eigenveil.data import (
     eigenvalues,
     leading,
     norm_counts,
-    open_rows,
     second_moment,
     total,
     trace,
@@ -116,6 +116,25 @@ DIRECTIONS = replace(CLIP, normalise=True)
 FILLED = replace(CLIP, on_missing="centre")
 ROWS = 20  # a public number of them, where a mechanism asks for one
 MANY = 512  # where it asks for many
+
+
+class Arranged:
+    """How the tables of all cases are sorted.
+
+    As they come, unless ``by_first_column``: then ``places`` says where the rows of the newest
+    table went, company included.
+    """
+
+    by_first_column = False
+    places = None
+
+
+def open_rows(rows):
+    """The table of a case, arranged."""
+    if Arranged.by_first_column:
+        order = np.argsort(rows[:, 0], kind="stable")
+        rows, Arranged.places = rows[order], np.argsort(order)
+    return eigenveil.data.open_rows(rows)
 
 
 def mu_of(cost):
@@ -1405,6 +1424,12 @@ TABLE = [
     _case("located", "located", _located, **LOCATED),
     _case("located pure", "located", _located_pure, **(LOCATED | PURE)),
     _case("located at one mu", "located", _located_whole, **LOCATED),
+    _case(
+        "located of a sample",
+        "located",
+        lambda mu, d, k: replace(_located(mu, d, k), share=0.75),
+        **(LOCATED | {"adjacencies": (REPLACE,)}),
+    ),
     _case(
         "located of filled rows",
         "located",

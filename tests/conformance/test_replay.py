@@ -4,14 +4,34 @@ A run on one table is recorded at the gate and replayed on a neighbour and on an
 Whatever a procedure does between its draws must then agree to the last bit: it may read draws and
 public numbers only. On the way, the query of every step, not only of the first, is held to its
 declared sensitivities.
+
+Neighbours are tables as multisets. So the neighbour comes as it is, and once more sorted, where a
+record that is replaced moves all rows between its old and its new place. Secret draws of places are
+coupled: what the one table draws for a row, the sorted one draws for the same row. That leaves the
+law of both as it is, since secret places are uniform.
 """
 
+from contextlib import contextmanager
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from eigenveil.mechanisms import Gate
+import eigenveil.data
+from eigenveil.data.source import IterableSource
+from eigenveil.mechanisms import Gate, Located, ZeroCov
+from eigenveil.mechanisms.additive import Allowance
 from eigenveil.numerics.random import SimulationSource
-from tests.conformance.table import REPLACE, TABLE, dense_counts
+from tests.conformance.table import (
+    CLIP,
+    DIRECTIONS,
+    MANY,
+    REPLACE,
+    TABLE,
+    Arranged,
+    dense_counts,
+    open_rows,
+)
 from tests.conformance.test_conformance import ADJACENCIES, neighbours, table
 
 D = 4
@@ -33,7 +53,11 @@ class Tape(Gate):
         self.excess = 0.0  # largest distance of a query, over the sensitivity it declares
 
     def order(self, n):
-        return np.random.default_rng(n).permutation(n)
+        drawn = np.random.default_rng(n).permutation(n)
+        return Arranged.places[drawn] if Arranged.by_first_column else drawn
+
+    def sample(self, n, size):
+        return np.sort(self.order(n)[:size])
 
     def normals(self, *shape):
         if self.record is None:
@@ -72,6 +96,15 @@ def size(gap, norm):
     return np.sqrt((gap**2).sum())
 
 
+@contextmanager
+def arranged(by_first_column):
+    Arranged.by_first_column = by_first_column
+    try:
+        yield
+    finally:
+        Arranged.by_first_column = False
+
+
 @ADJACENCIES
 @pytest.mark.parametrize("case", TABLE, ids=str)
 @pytest.mark.parametrize(("n", "scale"), [(200, 0.3), (3, 0.01), (40, 1e-6)])
@@ -83,7 +116,7 @@ def test_given_the_draws_nothing_else_is_read(case, adjacency, n, scale):
         first, second = neighbours(table(n, D, seed) * scale, row, adjacency, other)
         elsewhere = table(len(first), D, seed + 100) * 100 * scale
         record, released = None, []
-        for rows in (first, second, elsewhere):
+        for rows, by_column in ((first, 0), (second, 0), (second, 1), (elsewhere, 0)):
             gate = Tape(
                 mechanism.cost(),
                 label="x",
@@ -92,14 +125,14 @@ def test_given_the_draws_nothing_else_is_read(case, adjacency, n, scale):
                 noise=SimulationSource(seed),
                 record=record,
             )
-            result = case.run(mechanism, rows, adjacency, gate)
+            with arranged(by_column):
+                result = case.run(mechanism, rows, adjacency, gate)
             chosen = getattr(result, "row_norm", None)
             released.append(np.append(case.read(result), [] if chosen is None else chosen))
-            if rows is second:
+            if rows is not elsewhere:
                 assert gate.excess <= 1 + 1e-9
             record = record or gate.tape
-        assert np.array_equal(released[0], released[1])
-        assert np.array_equal(released[0], released[2])
+        assert all(np.array_equal(released[0], other) for other in released[1:])
 
 
 def test_a_peek_at_the_rows_would_be_seen():
@@ -120,3 +153,71 @@ def test_a_peek_at_the_rows_would_be_seen():
         released.append(case.read(case.run(mechanism, rows, REPLACE, gate))[0] + 1e-9 * peeked)
         record = record or gate.tape
     assert released[0] != released[1]
+
+
+def test_a_sample_by_a_public_rule_of_places_would_be_seen():
+    """The fault this guards against: every third row, whichever it is."""
+
+    class Careless(Tape):
+        def sample(self, n, size):
+            return np.arange(n)[::3][:size]
+
+    allowance = Allowance(3.0, pure=False)
+    mechanism = Located.build(allowance, 300, ZeroCov(), share=1 / 3)
+    rows = np.sort(table(300, D, 5), axis=0)
+    moved = rows.copy()
+    moved[0] = 5.0  # from the smallest to the largest
+    excess = {}
+    for kind in (Tape, Careless):
+        record = None
+        for each in (rows, moved):
+            gate = kind(
+                mechanism.cost(),
+                label="x",
+                adjacency=REPLACE,
+                ledger=None,
+                noise=SimulationSource(0),
+                record=record,
+            )
+            with arranged(each is moved):
+                mechanism.run(open_rows(each), DIRECTIONS, gate)
+            record = record or gate.tape
+        excess[kind] = gate.excess
+    assert excess[Tape] <= 1 + 1e-9
+    assert excess[Careless] > 3
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npy", "chunks"])
+@pytest.mark.parametrize("method", ["oja", "adaptive-oja", "deflation", "shuffled-oja"])
+def test_batches_of_a_file_are_secret_too(tmp_path, kind, method):
+    (case,) = (case for case in TABLE if case.name == method)
+    mechanism = case.build(3.0, D, 1)
+    n = 1500 if method == "deflation" else MANY
+    first, second = neighbours(table(n - 1, D), 3 * np.eye(D)[0], REPLACE, -3 * np.eye(D)[1])
+    record = None
+    for rows in (first, second):
+        gate = Tape(
+            mechanism.cost(),
+            label="x",
+            adjacency=REPLACE,
+            ledger=None,
+            noise=SimulationSource(0),
+            record=record,
+        )
+        with arranged(rows is second):
+            table_of = open_rows(rows).array  # sorted
+            mechanism.run(stored(table_of, tmp_path / f"{rows is second}.{kind}"), CLIP, gate)
+        record = record or gate.tape
+    assert gate.excess <= 1 + 1e-9
+
+
+def stored(rows, path):
+    match path.suffix:
+        case ".chunks":
+            return IterableSource(np.array_split(rows, 7))
+        case ".npy":
+            np.save(path, rows)
+        case _:
+            frame = pd.DataFrame(rows, columns=list("abcd"))
+            frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+    return eigenveil.data.open_rows(path)

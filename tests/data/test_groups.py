@@ -31,8 +31,8 @@ from eigenveil.data.source import (
     PairedSource,
     ScaledSource,
     protected,
+    sampled,
     tables,
-    thinned,
     unit_tables,
 )
 from eigenveil.data.updates import View, moment_columns
@@ -717,7 +717,7 @@ def test_persons_are_never_sampled_by_position():
     rows = ArraySource(np.zeros((100, 1)))
     grouped = GroupedSource(rows, np.arange(100) // 2)
     for source in (grouped, ScaledSource(grouped, np.ones(1))):
-        assert thinned(source, 0.1, Adjacency.REPLACE_ONE, lambda rows: None) is source
+        assert sampled(source, 0.1, Adjacency.REPLACE_ONE, None, lambda rows: None) is source
 
 
 @pytest.mark.parametrize(

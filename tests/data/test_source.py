@@ -11,8 +11,9 @@ from eigenveil.data.source import (
     RowSource,
     ScaledSource,
     as_table,
+    held,
     open_rows,
-    thinned,
+    sampled,
 )
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -420,15 +421,22 @@ def test_scaled_columns(csv):
 
 
 def kept(table, share, source=None, check=lambda rows: None):
+    """The rows of a sample whose places a fixed generator draws."""
+
+    def sample(n, size):
+        return np.sort(np.random.default_rng(n).choice(n, size, replace=False))
+
     source = open_rows(table) if source is None else source
-    return np.concatenate(list(thinned(source, share, Adjacency.REPLACE_ONE, check).chunks()))
+    return np.concatenate(
+        list(sampled(source, share, Adjacency.REPLACE_ONE, sample, check).chunks())
+    )
 
 
-def test_a_sample_is_one_of_positions():
+def test_a_sample_is_one_of_the_drawn_places():
     table = np.arange(90_000.0).reshape(-1, 3)
     rows = kept(table, 0.1)
-    assert abs(len(rows) - 3000) <= 2
-    # The same positions of any other table, however it comes in chunks.
+    assert len(rows) == 3000
+    # The same places of any other table, however it comes in chunks.
     other = np.random.default_rng(0).standard_normal(table.shape)
     places = (rows[:, 0] / 3).astype(int)
     # Whatever entries are, and whatever a row of its type does when it is read.
@@ -446,21 +454,44 @@ def test_a_sample_is_one_of_positions():
     )
 
 
-@pytest.mark.parametrize("period", [2, 3, 7, 10, 24, 365])
-def test_a_sample_is_in_step_with_no_period(period):
-    places = kept(np.arange(50_000.0)[:, None], 0.05)[:, 0]
-    counts = np.bincount(places.astype(int) % period, minlength=period)
-    assert np.ptp(counts) <= max(5, 0.2 * counts.mean())
-
-
-def test_a_sample_sees_every_row_and_needs_a_public_count():
+def test_a_sample_is_drawn_once_every_row_was_seen_and_needs_a_public_count():
     seen = []
-    kept(np.ones((70_000, 40)), 0.01, check=lambda rows: seen.append(len(rows)))
-    assert sum(seen) == 70_000
+
+    def sample(n, size):
+        assert sum(seen) == n == 70_000
+        return np.arange(size)
+
+    def note(rows):
+        seen.append(len(rows))
+
+    sampled(open_rows(np.ones((70_000, 40))), 0.01, Adjacency.REPLACE_ONE, sample, note)
     with pytest.raises(UnsupportedNotionError, match="replace-one"):
-        thinned(open_rows(np.ones((4, 1))), 0.5, Adjacency.ADD_REMOVE, lambda rows: None)
+        sampled(open_rows(np.ones((4, 1))), 0.5, Adjacency.ADD_REMOVE, sample, note)
     everything = open_rows(np.ones((4, 1)))
-    assert thinned(everything, 1.0, Adjacency.ADD_REMOVE, lambda rows: None) is everything
+    assert sampled(everything, 1.0, Adjacency.ADD_REMOVE, sample, note) is everything
+
+
+def test_chunks_that_fill_the_same_memory_again_are_held_as_they_were():
+    def refilled():
+        memory = np.empty((2, 3))
+        for start in (0.0, 1.0, 2.0):
+            memory[:] = start
+            yield memory
+
+    class Chunks:
+        def __iter__(self):
+            return refilled()
+
+    assert held(IterableSource(Chunks())).array[:, 0].tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_chunks_may_state_their_columns_and_then_there_may_be_none():
+    source = IterableSource(iter([]), n_columns=3)
+    assert (source.n_columns, list(source.chunks())) == (3, [])
+    with pytest.raises(InvalidParameterError, match="n_columns"):
+        IterableSource([], n_columns=0)
+    with pytest.raises(InvalidDataError, match="no rows"):
+        IterableSource([])
 
 
 def test_numbers_beyond_all_floats_are_the_affair_of_their_row():

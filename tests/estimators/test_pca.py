@@ -417,7 +417,7 @@ def test_a_model_is_stated_and_nothing_else_is_promised(tmp_path):
         **BUDGET, mechanism="spiked", model=model, assume_centered=True, random_state=0
     ).fit(spikes(20_000))
     assert fitted.privacy_.kind is Kind.MODEL_BASED
-    assert "tables that follow the assumed model, and no others" in fitted.privacy_.sentence()
+    assert "tables that follow the model stated first, and no others" in fitted.privacy_.sentence()
     assert model.assumption in fitted.privacy_.sentence()
     assert inside(fitted, 2) > 0.99
     assert fitted.get_covariance().diagonal() == pytest.approx([100] * 2 + [1] * 10, rel=0.1)

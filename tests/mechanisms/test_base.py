@@ -68,6 +68,71 @@ def test_a_random_order_comes_after_the_charge_and_never_twice(tmp_path):
         gate(Gaussian(10.0), ledger).order(5)
 
 
+class Scripted(SystemSource):
+    """Words that were written down, then those of the system."""
+
+    def __init__(self, *words):
+        self.script = list(words)
+
+    def words(self, count):
+        head = [self.script.pop(0) for _ in range(min(count, len(self.script)))]
+        return np.append(np.array(head, dtype=np.uint64), super().words(count - len(head)))
+
+
+def scripted(*words):
+    source = Scripted(*words)
+    return Gate(Gaussian(1.0), label="x", adjacency=REPLACE, ledger=None, noise=source)
+
+
+def test_equal_words_would_favour_an_order_and_are_drawn_again():
+    assert scripted(7, 7, 1, 30, 10, 20).order(3).tolist() == [1, 2, 0]
+
+
+def test_a_sample_has_different_places_and_favours_none():
+    last = 2**64 - 1  # beyond the last multiple of 3: its remainder would be too frequent
+    assert scripted(last, 5, 8, 4).sample(3, 2).tolist() == [1, 2]
+    opened = gate(Gaussian(1.0))
+    for n, size in ((1, 1), (5, 5), (10**6, 1000)):
+        places = opened.sample(n, size)
+        assert len(set(places.tolist())) == size
+        assert (places[:-1] < places[1:]).all()
+        assert 0 <= places[0] <= places[-1] < n
+
+
+def test_samples_are_uniform():
+    """All 10 pairs of 5 places: chi-squared with 9 degrees of freedom above 35 once in 15,000."""
+    opened = Gate(
+        Gaussian(1.0), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(3)
+    )
+    counts = {}
+    for _ in range(4000):
+        key = tuple(opened.sample(5, 2).tolist())
+        counts[key] = counts.get(key, 0) + 1
+    assert len(counts) == 10
+    assert sum((count - 400) ** 2 / 400 for count in counts.values()) < 35
+
+
+def test_what_is_not_proven_runs_in_simulations_alone(tmp_path):
+    simulated = Gate(
+        Gaussian(1.0), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(0)
+    )
+    simulated.require_comparison("x")
+    for real in (gate(Gaussian(1.0)), gate(Gaussian(1.0), Ledger.create(tmp_path / "l", rho=1.0))):
+        with pytest.raises(InvalidParameterError, match="not private"):
+            real.require_comparison("x")
+
+
+def test_a_gate_may_be_charged_for_later_ones(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", rho=1.0)
+    terms = {"adjacency": REPLACE, "ledger": ledger, "noise": SystemSource(), "once": True}
+    Gate(Gaussian(0.3), label="a", charge=Gaussian(0.5), **terms).draw(GaussCov(mu=0.3), MOMENT)
+    later = Gate(Gaussian(0.4), label="b", charge=Composed(()), **terms)
+    later.draw(GaussCov(mu=0.4), MOMENT)
+    assert [entry.cost for entry in ledger.entries] == [Gaussian(0.5), Composed(())]
+    with pytest.raises(BudgetExceededError, match="more than its share"):
+        later.draw(GaussCov(mu=0.1), MOMENT)
+
+
 def test_random_orders_are_uniform():
     """All 6 orders of 3 rows: chi-squared with 5 degrees of freedom above 25 once in 7000 times."""
     opened = Gate(
@@ -345,7 +410,9 @@ def test_normal_numbers_are_normal():
     assert abs(squares.mean() - 1.05) > 5 * math.sqrt(2 / 40_000)
 
 
-@pytest.mark.parametrize("ask", [lambda g: g.normals(3), lambda g: g.order(3)])
+@pytest.mark.parametrize(
+    "ask", [lambda g: g.normals(3), lambda g: g.order(3), lambda g: g.sample(3, 2)]
+)
 def test_a_fork_gets_no_random_numbers(monkeypatch, ask):
     opened = gate(Gaussian(1.0))
     monkeypatch.setattr("os.getpid", lambda: -1)

@@ -370,13 +370,10 @@ def test_large_tables_find_their_centre_from_some_rows():
     found = mechanism.run(open_rows(rows), DIRECTIONS, gate(mechanism))
     # The first step is off by about 0.2, of which the second, on clipped rows, leaves a part.
     assert np.linalg.norm(found.centre - 50.0) < 0.5
-    # It depends on the sample alone: rows beside it do not move it.
-    moved = rows.copy()
-    beside = np.flatnonzero(
-        np.arange(200_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        >= np.uint64(share * 2.0**64)
-    )
-    moved[beside] += 1000.0
+    # It depends on the sample alone: rows outside it do not move it.
+    places = gate(mechanism).sample(200_000, 2**15)
+    moved = rows + 1000.0
+    moved[places] = rows[places]
     assert np.array_equal(
         mechanism.run(open_rows(moved), DIRECTIONS, gate(mechanism)).centre, found.centre
     )
@@ -393,7 +390,7 @@ def test_a_sample_must_be_a_saving():
 
 def test_an_invalid_row_beside_the_sample_stops_before_the_charge(tmp_path):
     rows = normal(100_000, 2)
-    rows[1, 0] = np.nan  # 0.618 of the circle: beside a sample of a half
+    rows[1, 0] = np.nan  # whether it is in the sample or not
     ledger = Ledger.create(tmp_path / "x.ledger", rho=5.0)
     mechanism = Located.build(Allowance(1.0, pure=False), len(rows), ZeroCov(), share=0.5)
     paid = Gate(

@@ -196,7 +196,7 @@ def test_the_printed_form():
     wide = model(rank=1, smallest_spike=2.5, form="printed")  # section 5.1, kappa = 4
     ratio = (0.4 + math.sqrt(4 * 0.4)) / (0.1 + math.sqrt(0.1))
     assert wide.projector_sensitivity(n, d) == pytest.approx(ratio * printed)
-    assert "no failure probability" in law.assumption
+    assert not law.proven
 
 
 def test_the_sensitivity_to_first_order():
@@ -226,7 +226,7 @@ def test_what_it_says_about_itself():
     spiked = Spiked(mu=1.0, model=model())
     assert spiked.kind is Kind.MODEL_BASED
     assert spiked.n_components == 2
-    for words in ("Gaussian", "variance 6 to 11", "2 unknown directions", "at most 1e-06"):
+    for words in ("Gaussian", "variance 6 to 11", "2 unknown directions", "probability of 1e-06"):
         assert words in spiked.assumption
     assert "sub-Gaussian (proxy 2)" in model(tail="sub-gaussian", proxy=2.0).assumption
 

@@ -57,7 +57,8 @@ def test_the_sentence_says_everything_an_officer_asks():
         ({"adjacency": Adjacency.ADD_REMOVE}, "number of rows is private"),
         (
             {"kind": Kind.MODEL_BASED, "assumption": "rows are Gaussian"},
-            "tables that follow the assumed model, and no others (model-based): rows are Gaussian",
+            "Only if: rows are Gaussian; other tables are promised nothing. Protected: one row of "
+            "such a table; replacing it by another row of the model",
         ),
         ({"numerics": Numerics.IDEALISED}, "rounding is not covered"),
         ({"ledger": "entry 3 of the ledger"}, "Recorded in: entry 3 of the ledger."),

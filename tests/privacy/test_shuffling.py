@@ -84,14 +84,23 @@ def test_both_parts_of_delta_add_up(epsilon):
     n, delta = 100_000, 1e-6
     local = local_epsilon(epsilon, delta / 2, n)
     local_delta = gaussian_delta(local_mu(epsilon, delta, n), local)
-    spent = delta / 2 + amplified_delta(epsilon, local, local_delta, n)
+    reached = amplified(local, n, delta / 2)  # below epsilon where the range of the theorem ends
+    assert reached <= epsilon
+    spent = delta / 2 + amplified_delta(reached, local, local_delta, n)
     assert spent == pytest.approx(delta, rel=1e-6)
     assert spent <= delta
-    by_hand = n * (math.exp(epsilon) + 1) * (1 + math.exp(-local) / 2) * local_delta
-    assert amplified_delta(epsilon, local, local_delta, n) == pytest.approx(by_hand)
+    by_hand = n * (math.exp(reached) + 1) * (1 + math.exp(-local) / 2) * local_delta
+    assert amplified_delta(reached, local, local_delta, n) == pytest.approx(by_hand)
     # Noise smaller by a thousandth breaks the budget.
     weaker = gaussian_delta(local_mu(epsilon, delta, n) * 1.001, local)
-    assert delta / 2 + amplified_delta(epsilon, local, weaker, n) > delta
+    assert delta / 2 + amplified_delta(reached, local, weaker, n) > delta
+
+
+@pytest.mark.parametrize("n", [300, 5000, 10**6])
+@pytest.mark.parametrize("delta", [1e-3, 1e-6])
+def test_a_larger_epsilon_never_buys_more_noise(n, delta):
+    strengths = [local_mu(epsilon, delta, n) for epsilon in np.geomspace(0.01, 20, 60).tolist()]
+    assert strengths == sorted(strengths)
 
 
 def test_more_records_need_less_noise_each_and_few_no_more_than_none_shuffled():

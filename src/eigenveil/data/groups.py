@@ -219,7 +219,7 @@ class PairedUnits(UnitSource):
         self._owned = np.argsort(units, kind="stable")  # rows, person by person in their order
         starts = np.cumsum(sizes) - sizes
         half = self.unpaired // 2
-        pairs = np.sort(order(self.unpaired)[: 2 * half].reshape(2, half), axis=0)
+        pairs = order(self.unpaired)[: 2 * half].reshape(2, half)
         pairs = pairs[:, np.argsort(pairs[0])]
         self._starts, self._sizes = starts[pairs], sizes[pairs]
         self._lengths = np.maximum(*self._sizes)

@@ -20,7 +20,7 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.gram import Tally, integer_blocks, moment_sensitivities, require_rows
 from eigenveil.data.source import RowSource, protected, records_of
-from eigenveil.exceptions import InvalidDataError
+from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -72,8 +72,14 @@ class MomentProducts(Bounded):
 def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> MomentProducts:
     """`second_moment`, of which nothing but products is ever computed.
 
-    Rows that fill at most 512 MiB as float32 are kept; more are read again for every product.
+    Rows that fill at most 512 MiB as float32 are kept; more are read again for every product. Where
+    they cannot be, too many are refused, which only a public number of rows allows.
     """
+    if not (source.rereadable or adjacency.count_is_public):
+        raise UnsupportedNotionError(
+            "wide rows that can be read only once need a public number of rows: pass an array or a "
+            "file, or choose adjacency='replace-one'"
+        )
     d = clip.width(source.n_columns)
     weights = np.rint(np.cos(np.arange(d) ** 2.0) * 2.0**20)
     squares = np.zeros(d, dtype=np.int64)

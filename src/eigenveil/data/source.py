@@ -38,13 +38,15 @@ __all__ = [
     "UnitSource",
     "as_table",
     "half_differences",
+    "held",
     "is_streamed",
     "open_rows",
     "protected",
     "records_of",
+    "require_hidden_count",
+    "sampled",
     "shuffled",
     "tables",
-    "thinned",
     "unit_sizes",
     "unit_tables",
 ]
@@ -52,7 +54,6 @@ __all__ = [
 _CHUNK_BYTES = 1 << 24
 _GATHERED_BYTES, _GATHERED = 1 << 20, 64  # of rows that stay in cache; rows at least
 _MOST = 1e300  # of a scaled entry
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio
 
 
 @runtime_checkable
@@ -287,36 +288,51 @@ def protected(source: RowSource) -> Unit:
     return source.unit if isinstance(source, UnitSource) else ROW
 
 
-def thinned(
+def sampled(
     source: RowSource,
     share: float,
     adjacency: Adjacency,
+    sample: Callable[[int, int], NDArray[np.intp]],
     check: Callable[[NDArray[Any]], None],
 ) -> RowSource:
-    """About ``share`` of the rows, held in memory; ``check`` sees every row on the way.
+    """Return ``share`` of the rows, held in memory; ``check`` sees every row before they are drawn.
 
-    Which ones depends on their position alone, so neighbours differ in one of them at most. The
-    multiples of the golden ratio fall in step with no other period, whatever a table is sorted by.
-    Of persons with several rows, whose positions are not public, all are kept.
+    ``sample`` gives so many of n places, in secret and uniformly: neighbours then differ in one of
+    the sampled rows at most, however their rows are sorted (docs/proofs/order.md). Of persons with
+    several rows all are kept.
     """
     if share >= 1 or unit_sizes(source) is not None:
         return source
-    if not adjacency.count_is_public:  # a further row would move all others
-        raise UnsupportedNotionError("a sample by position needs adjacency='replace-one'")
+    if not adjacency.count_is_public:  # the size of a sample would tell the number of rows
+        raise UnsupportedNotionError("a sample of rows needs adjacency='replace-one'")
     if isinstance(source, ScaledSource):
-        return source.over(thinned(source.base, share, adjacency, check))
-    kept, filled, seen = np.empty((1 << 10, source.n_columns)), 0, 0
+        return source.over(sampled(source.base, share, adjacency, sample, check))
+    n = _checked_rows(source, check)
+    places = sample(n, math.ceil(share * n))
+    if isinstance(source, ArraySource):
+        return ArraySource(source.array[places])
+    return ArraySource(
+        np.concatenate([np.empty((0, source.n_columns)), *_gathered(source, places)])
+    )
+
+
+def _checked_rows(source: RowSource, check: Callable[[NDArray[Any]], None]) -> int:
+    """Return the number of rows, all of which ``check`` has seen."""
+    rows = 0
     for chunk in tables(source):
         check(chunk)
-        places = np.arange(seen, seen + len(chunk), dtype=np.uint64) * _GOLDEN
-        rows = chunk[places < np.uint64(share * 2.0**64)]
-        while len(kept) < filled + len(rows):
-            kept.resize((2 * len(kept), source.n_columns), refcheck=False)  # in place, mostly
-        with np.errstate(all="ignore"):  # a warning would depend on the records
-            kept[filled : filled + len(rows)] = rows
-        filled += len(rows)
+        rows += len(chunk)
+    return rows
+
+
+def _gathered(source: RowSource, places: NDArray[np.intp]) -> Iterator[NDArray[Any]]:
+    """Yield the rows at increasing places, a chunk at a time, in one pass."""
+    seen = 0
+    for chunk in tables(source):
+        start, stop = np.searchsorted(places, (seen, seen + len(chunk)))
+        if stop > start:
+            yield chunk[places[start:stop] - seen]
         seen += len(chunk)
-    return ArraySource(kept[:filled])
 
 
 class ArraySource:
@@ -345,6 +361,15 @@ class ArraySource:
         size = max(1, _CHUNK_BYTES // (8 * self.n_columns))
         for start in range(0, self.array.shape[0], size):
             yield self.array[start : start + size]
+
+
+def held(source: RowSource) -> ArraySource:
+    """Return the same table in memory."""
+    if isinstance(source, ArraySource):
+        return source
+    # Whoever makes chunks may fill the same memory again.
+    chunks = [np.array(chunk) for chunk in tables(source)]
+    return ArraySource(np.concatenate([np.empty((0, source.n_columns)), *chunks]))
 
 
 class Batch(ArraySource):
@@ -451,45 +476,74 @@ def shuffled(
     order: Callable[[int], NDArray[np.intp]],
     check: Callable[[NDArray[Any]], None],
 ) -> RowSource:
-    """Rows in memory in a random order, which no row has to do with; other sources as they come.
+    """Return the rows in a secret random order; those that can be read once only as they come.
 
-    Batches of a sorted table would each see a part of it. ``check`` sees every row that can be read
-    again before anything random is drawn, which charges.
+    A batch is then a random part of the table, whatever that is sorted by, and neighbours differ in
+    one record of one batch (docs/proofs/order.md). ``check`` sees every row before anything random
+    is drawn, which charges. The table is held in memory.
     """
     if isinstance(source, ScaledSource):
         return source.over(shuffled(source.base, order, check))
     if isinstance(source, PairedSource):  # of rows that were checked
-        return source.reordered(order)
-    if source.rereadable:
-        for chunk in tables(source):
-            check(chunk)
-    if not isinstance(source, ArraySource):
+        return source.in_random_order()
+    if not source.rereadable:
         return source
-    return ShuffledSource(source, order(source.n_rows))
+    table = held(source)
+    return ShuffledSource(table, order(_checked_rows(table, check)))
 
 
 class IterableSource:
-    """Chunks from any iterable; read once if it is an iterator."""
+    """Chunks from any iterable; read once if it is an iterator.
+
+    Parameters
+    ----------
+    chunks : iterable
+        Two-dimensional tables of the same columns.
+    n_columns : int, optional
+        Their number. By default that of the first chunk: then there must be one, which shows that
+        the table has rows. So add/remove neighbours, who hide that, need it stated.
+
+    """
 
     feature_names = None
 
-    def __init__(self, chunks: Iterable[Any]) -> None:
+    def __init__(self, chunks: Iterable[Any], n_columns: int | None = None) -> None:
         stream = iter(chunks)
         self.rereadable = iter(chunks) is not stream
+        self.states_columns = n_columns is not None
+        self._chunks = chunks if self.rereadable else stream
+        self._read = False
+        if n_columns is not None:
+            if n_columns < 1:
+                raise InvalidParameterError("n_columns must be a positive number of columns")
+            self.n_columns = n_columns
+            return
         try:
             first = as_table(next(stream))
         except StopIteration:
             raise InvalidDataError("the table has no rows") from None
         self.n_columns = int(first.shape[1])
-        self._chunks = chunks if self.rereadable else itertools.chain([first], stream)
-        self._read = False
+        if not self.rereadable:
+            self._chunks = itertools.chain([first], stream)
 
     def chunks(self) -> Iterator[Any]:
-        """The chunks as they come; whoever sums them checks them."""
+        """Yield the chunks as they come; whoever sums them checks them."""
         if self._read and not self.rereadable:
             raise InvalidDataError("these rows were read already and cannot be read again")
         self._read = True
         yield from self._chunks
+
+
+def require_hidden_count(source: RowSource, adjacency: Adjacency) -> None:
+    """Refuse a source that shows whether it has rows, where that is private."""
+    while isinstance(source, RowwiseSource):
+        source = source.base
+    shows = isinstance(source, IterableSource) and not source.states_columns
+    if shows and not adjacency.count_is_public:
+        raise InvalidParameterError(
+            "chunks without a stated number of columns show whether there are rows: pass "
+            "IterableSource(chunks, n_columns=d), or choose adjacency='replace-one'"
+        )
 
 
 class PairedSource:
@@ -516,22 +570,21 @@ class PairedSource:
         # Dividing differences is dividing rows, without a copy of the table.
         self._scaled = source.of_rows if isinstance(source, ScaledSource) else None
         base = source.base if isinstance(source, ScaledSource) else source
-        if not isinstance(base, ArraySource):
-            base = ArraySource(np.concatenate([np.empty((0, base.n_columns)), *tables(base)]))
-        self._rows = base.array
-        self.unpaired = base.n_rows
+        table = held(base)
+        self._rows = table.array
+        self.unpaired = table.n_rows
         if self.unpaired < 2:
             raise InvalidDataError(
                 "pairs of rows need two rows at least, not one sample: give more rows"
             )
         half = self.unpaired // 2
-        self._pairs = np.sort(order(self.unpaired)[: 2 * half].reshape(2, half), axis=0).T
-        self._pairs = self._pairs[np.argsort(self._pairs[:, 0])]  # read in the order of memory
+        self._drawn = order(self.unpaired)[: 2 * half].reshape(2, half).T
+        self._pairs = self._drawn[np.argsort(self._drawn[:, 0])]  # read in the order of memory
 
-    def reordered(self, order: Callable[[int], NDArray[np.intp]]) -> "PairedSource":
-        """The same pairs in a random order: batches of the order of memory would be sorted."""
+    def in_random_order(self) -> "PairedSource":
+        """Return the same pairs as they were drawn, so that a batch of them is a random one."""
         other = copy(self)
-        other._pairs = self._pairs[order(len(self._pairs))]
+        other._pairs = self._drawn
         return other
 
     def chunks(self) -> Iterator[NDArray[np.float64]]:

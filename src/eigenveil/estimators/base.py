@@ -27,6 +27,7 @@ from eigenveil.data.source import (
     is_streamed,
     open_rows,
     protected,
+    require_hidden_count,
     tables,
 )
 from eigenveil.estimators.bounds import RowNorm, StatedBounds, ranges_by_name
@@ -79,6 +80,7 @@ class Asked:
     n_components: int = 0  # of a release of components
     lazy: bool = False
     model: SpikedModel | None = None
+    alone: bool = False  # nothing is bought beside what the family builds
 
     @property
     def n_columns(self) -> int:
@@ -240,6 +242,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if choice is not None:
             self._family(choice.mechanism)  # a mistyped name is found before the rows are
         source = self._open(X, groups)
+        require_hidden_count(source, adjacency)
         n_rows = None
         if choice is None:
             situation = self._situation(budget, adjacency, source)
@@ -289,7 +292,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if protects.owns_many:
             words = (*words, f"all rows of one {protects.name} together weigh as one row")
         stated = replace(stated, words=words)
-        budget = asked.budget
+        budget, arrival = asked.budget, asked.family.batches and not asked.source.rereadable
+        if arrival:
+            words = (*words, "rows used in the order in which they came: a sorted table misleads")
+            stated = replace(stated, words=words)
         del X, groups, asked, procedure  # post-processing only from here
         kind, assumption = self._model()
         guarantee = Guarantee(
@@ -303,6 +309,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             ledger=gate.receipt,
             assumption=assumption,
             protects=protects,
+            arrival=arrival,
         )
         return Outcome(result, rows, name, reason, stated, guarantee, gate.balance)
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
-from eigenveil.data.source import ArraySource, RowSource, ScaledSource, protected
+from eigenveil.data.source import RowSource, protected
 from eigenveil.estimators.base import (
     Asked,
     Family,
@@ -98,9 +98,10 @@ def _shuffled_oja(epsilon: float, asked: Asked) -> ShuffledOja:
             "'shuffled-oja' must know the number of rows: give a table that can be read twice, or "
             "choose mechanism='oja'"
         )
+    delta = _delta(asked, "oja")
     return ShuffledOja(
         epsilon=epsilon,
-        delta=_delta(asked, "oja") / 2,  # the rest is for the centre
+        delta=delta if asked.alone else delta / 2,  # the rest is for the centre
         n_records=asked.n_rows,
         n_components=asked.n_components,
     )
@@ -158,8 +159,9 @@ class PrivatePCA(ComponentEstimator):
         ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where stated ``bounds``
         promise less error, ``"wishart"`` for a pure guarantee. ``"exponential"`` and ``"laplace"``
         are pure too. ``"oja"``, ``"adaptive-oja"`` and ``"tangent-oja"`` use each row once, in
-        batches in the order of a file or an iterator (shuffle a sorted one first; tables in memory
-        are), and form no matrix; ``"power"`` forms none either and reads them ten times.
+        batches, and form no matrix; ``"power"`` forms none either and reads them ten times.
+        Batches of a table are random, and files are held in memory for them. Those of an iterator
+        come as they arrive, which the promise says; shuffle a sorted one first.
         ``"deflation"``, ``"dp-pca"`` and ``"shuffled-oja"`` are the methods of the papers, for
         comparison; the last two find one component.
         ``"spiked"`` protects tables of a ``model`` only and is never chosen.
@@ -520,6 +522,11 @@ class PrivatePCA(ComponentEstimator):
                 "'spiked' protects tables of a stated model only: pass model=SpikedModel(...), or "
                 "leave the mechanism out for a promise that holds for every table"
             )
+        if not self.model.proven:
+            raise InvalidParameterError(
+                f"form={self.model.form!r} is not private and serves comparisons alone: leave form "
+                "out of the model"
+            )
         if asked.protects.owns_many:
             raise UnsupportedNotionError(
                 "'spiked' assumes rows that are independent, not several of one person: leave "
@@ -609,9 +616,6 @@ class PrivatePCA(ComponentEstimator):
 
     def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
         self._planned = plan = self._plan(asked)
-        rows = asked.source.base if isinstance(asked.source, ScaledSource) else asked.source
-        taken = isinstance(rows, ArraySource) or plan.centring == "paired"  # held in memory
-        self._in_order = asked.family.batches and not taken
         few = False
         if plan.variances or plan.radius:
             whole = self._strength(asked, Pure if asked.pure else Gaussian)
@@ -623,7 +627,7 @@ class PrivatePCA(ComponentEstimator):
         if plan.radius and few:
             raise self._too_few()
 
-        seen = replace(asked, n_rows=plan.n_differences)
+        seen = replace(asked, n_rows=plan.n_differences, alone=plan.alone)
 
         def build(parameter: float) -> Procedure[CentredResult[Any]]:
             whole = Allowance(parameter, asked.pure)
@@ -633,9 +637,10 @@ class PrivatePCA(ComponentEstimator):
 
     def _check_strength(self, asked: Asked, found: float) -> None:
         if asked.family.batches:
-            seen = replace(asked, n_rows=self._planned.n_differences)
-            method: Any = self._inner(seen, self._planned.components(Allowance(found, asked.pure)))
-            method.check_records(asked.n_columns, seen.n_rows, self._planned.rows_each)
+            plan = self._planned
+            seen = replace(asked, n_rows=plan.n_differences, alone=plan.alone)
+            method: Any = self._inner(seen, plan.components(Allowance(found, asked.pure)))
+            method.check_records(asked.n_columns, seen.n_rows, plan.rows_each)
 
     def _read_once(self) -> InvalidDataError:
         return InvalidDataError(f"{super()._read_once()}; StreamingPCA needs one pass only")
@@ -664,8 +669,6 @@ class PrivatePCA(ComponentEstimator):
                 f"rows pulled in to {result.inner.row_norm * self._pair:.6g} for the variances "
                 "(chosen privately)"
             )
-        if self._in_order:
-            words.append("rows used in the order in which they came: a sorted table misleads")
         return tuple(words)
 
     @property

@@ -89,6 +89,9 @@ class Gate:
         What the neighbours differ in.
     once : bool
         Whether the ledger must refuse a second charge of the same label.
+    charge : Cost, optional
+        What the ledger is charged instead of ``total``: more, where later gates draw on it, or
+        nothing, where an earlier charge covers this gate. Whoever says so has composed them.
 
     """
 
@@ -102,8 +105,10 @@ class Gate:
         noise: NoiseSource,
         protects: Unit = ROW,
         once: bool = False,
+        charge: Cost | None = None,
     ) -> None:
         self.total = total
+        self._charge = total if charge is None else charge
         self.adjacency = adjacency
         self.protects = protects
         self.entry: Entry | None = None  # of the ledger, once charged
@@ -183,8 +188,26 @@ class Gate:
         return step.perturb(query, self._noise.bound_to(query.value.units))  # noise enters here
 
     def order(self, n: int) -> NDArray[np.intp]:
-        """A random order of n rows, secret and independent of them; it costs nothing."""
-        return np.argsort(self._free(n).words(n), kind="stable")
+        """Return a random order of n rows, secret and independent of them; it costs nothing."""
+        source = self._free(n)
+        while True:
+            words = source.words(n)
+            order = np.argsort(words)
+            ordered = words[order]
+            if (ordered[1:] != ordered[:-1]).all():  # equal words would favour some orders
+                return order
+
+    def sample(self, n: int, size: int) -> NDArray[np.intp]:
+        """Return ``size`` of n places, increasing; secret, uniform, and free of cost."""
+        source = self._free(n, size)
+        fair = np.uint64((1 << 64) // n * n - 1)  # the last word that favours no place
+        chosen = np.empty(0, dtype=np.uint64)
+        while chosen.size < size:
+            words = source.words(size)
+            more = np.append(chosen, words[words <= fair] % np.uint64(n))
+            _, first = np.unique(more, return_index=True)
+            chosen = more[np.sort(first)[:size]]  # in the order of drawing, each place once
+        return np.sort(chosen).astype(np.intp)
 
     def normals(self, *shape: int) -> NDArray[np.float64]:
         """Standard normal numbers that no row has to do with; they cost nothing."""
@@ -196,6 +219,14 @@ class Gate:
         with self._lock:
             self._commit()  # no random bit before the charge
         return self._noise.bound_to(np.array(shape))
+
+    def require_comparison(self, name: str) -> None:
+        """Refuse what is not proven to be private, unless it is a simulation without a ledger."""
+        if self._ledger is not None or not self._noise.simulated:
+            raise InvalidParameterError(
+                f"{name!r} in this form is not private and serves comparisons with a paper alone: "
+                "simulate it with seeded noise and without a ledger"
+            )
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
@@ -235,7 +266,7 @@ class Gate:
         if self._ledger is not None and self.entry is None:
             self._paid_by(
                 self._ledger.charge(
-                    self.total,
+                    self._charge,
                     label=self._label,
                     adjacency=self.adjacency,
                     unit=self.protects,

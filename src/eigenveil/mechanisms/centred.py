@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import count, total
 from eigenveil.data.norms import norm_counts
-from eigenveil.data.source import RowSource, thinned
+from eigenveil.data.source import RowSource, sampled
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
@@ -69,7 +69,7 @@ class Centred(Generic[Result]):
         if self.fixed_centre:
             rough = gate.draw(self.mean, count(source, start))
         else:
-            some = thinned(source, self.share, gate.adjacency, start.check)
+            some = sampled(source, self.share, gate.adjacency, gate.sample, start.check)
             rough = gate.draw(self.mean, total(some, start, gate.adjacency))
             centre = within(centre + rough.offset, start)
         spike = rough.squared_error * (rough.count or 1.0)

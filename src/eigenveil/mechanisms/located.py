@@ -18,7 +18,7 @@ import numpy as np
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total
-from eigenveil.data.source import RowSource, thinned
+from eigenveil.data.source import RowSource, sampled
 from eigenveil.mechanisms.additive import Allowance, GaussianNoise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult, near
@@ -123,7 +123,7 @@ class Located(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows four or five times; ``start`` says how they are read about the centre."""
-        some = thinned(source, self.share, gate.adjacency, start.check)
+        some = sampled(source, self.share, gate.adjacency, gate.sample, start.check)
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
         about = Clip(
             row_norm=start.row_norm,

@@ -56,9 +56,10 @@ class SpikedModel:
     proxy : float
         Variance proxy of a sub-Gaussian law, relative to its variance; at least 1.
     form : {"quantile", "printed", "federated"}
-        "printed" is the formula of the source with the constant of its experiments, 4, for which
-        no failure probability is known. "federated" is that of Li, Cai, Xia, Zhang 2024, Algorithm
-        1, with the constant 1, which is too small, for comparisons; rows keep the ball of
+        "quantile" has a proof. The others are not private and serve comparisons with the papers
+        alone: "printed" is the formula of the source with the constant of its experiments, 4, for
+        which no failure probability is known. "federated" is that of Li, Cai, Xia, Zhang 2024,
+        Algorithm 1, with the constant 1, which tables of the model exceed; rows keep the ball of
         "quantile".
 
     """
@@ -89,21 +90,19 @@ class SpikedModel:
             raise InvalidParameterError("form must be 'quantile', 'printed' or 'federated'")
 
     @property
+    def proven(self) -> bool:
+        """Whether tables of the model are private by it; otherwise it is for comparisons alone."""
+        return self.form == "quantile"
+
+    @property
     def assumption(self) -> str:
         """The model in words, for a guarantee."""
         low, high = (s + self.noise_variance for s in (self.smallest_spike, self.largest_spike))
         law = "Gaussian" if self.tail == "gaussian" else f"sub-Gaussian (proxy {self.proxy:g})"
-        failure = {
-            "quantile": f"the promise fails with probability at most {self.failure:g} over such "
-            "tables",
-            "printed": "with the source's constant, for which no failure probability is known",
-            "federated": "with the source's constant, which such tables exceed: for comparisons "
-            "only",
-        }[self.form]
         return (
             f"rows are independent and {law} about the centre, with variance {low:g} to {high:g} "
-            f"along {self.rank} unknown directions and at most {self.noise_variance:g} across; "
-            f"{failure}"
+            f"along {self.rank} unknown directions and at most {self.noise_variance:g} across, but "
+            f"for a failure probability of {self.failure:g} over such tables"
         )
 
     def row_norm(self, n: int, d: int) -> float:

@@ -141,6 +141,11 @@ class Plan:
         shares["components"] = 1 - sum(shares.values())
         return shares
 
+    @property
+    def alone(self) -> bool:
+        """Whether nothing else is bought."""
+        return self.shares.keys() == {"components"} and self.centring in ("none", "paired")
+
     def components(self, whole: Allowance) -> Allowance:
         """What is left for the components."""
         return whole.part(self.shares["components"])

@@ -14,8 +14,8 @@ Steinke (2020). Proofs: docs/proofs/accounting.md.
 Every public number is rounded towards privacy: a delta or an epsilon up, a mu to spend down.
 
 The composition holds for steps chosen one after the other as long as the *costs* of later
-steps do not depend on earlier outputs. Where all steps are Gaussian, all pure (summed), or
-accounted in rho, even that dependence is allowed (privacy filters).
+steps do not depend on earlier outputs, as inside one release. A ledger, whose charges may depend on
+them, counts by `filters`.
 """
 
 import math
@@ -35,6 +35,7 @@ from eigenveil.privacy.budget import Budget, stated
 from eigenveil.privacy.cost import ZCDP, Approx, Composed, Cost, Gaussian, Pure
 
 __all__ = [
+    "Parts",
     "compose",
     "covers",
     "delta_of",
@@ -44,8 +45,11 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "native",
+    "parts_of",
     "rho_of",
+    "round_up",
     "split",
+    "sqrt_up",
 ]
 
 # Relative error allowed for the floating-point Gaussian curve. Measured against 60 digits it
@@ -109,7 +113,7 @@ def gaussian_epsilon(mu: float) -> float:
     return epsilon * (1 - 4 * _DOMINATION_ERROR)
 
 
-class _Parts(NamedTuple):
+class Parts(NamedTuple):
     """A composed cost in normal form; sums are exact rationals."""
 
     mu_squared: Fraction
@@ -119,22 +123,34 @@ class _Parts(NamedTuple):
 
     @property
     def mu(self) -> float:
-        return _sqrt_up(self.mu_squared)
+        """Return that of the Gaussian steps together, rounded up."""
+        return sqrt_up(self.mu_squared)
+
+    @property
+    def covered(self) -> Fraction:
+        """Return mu^2 of Gaussian steps and of those that cover the pure ones."""
+        return self.mu_squared + _sum(Fraction(gaussian_mu(e)) ** 2 for e in self.pure)
+
+    @property
+    def concentrated(self) -> Fraction:
+        """Return rho of all steps: mu^2/2 of Gaussian ones, epsilon^2/2 of pure ones."""
+        return self.rho + (self.mu_squared + _sum(Fraction(e) ** 2 for e in self.pure)) / 2
 
 
-def _parts(cost: Cost) -> _Parts:
+def parts_of(cost: Cost) -> Parts:
+    """Return a cost in normal form."""
     match cost:
         case Gaussian(mu):
-            return _Parts(Fraction(mu) ** 2, (), _ZERO, _ZERO)
+            return Parts(Fraction(mu) ** 2, (), _ZERO, _ZERO)
         case Pure(epsilon):
-            return _Parts(_ZERO, (epsilon,), _ZERO, _ZERO)
+            return Parts(_ZERO, (epsilon,), _ZERO, _ZERO)
         case ZCDP(rho):
-            return _Parts(_ZERO, (), Fraction(rho), _ZERO)
+            return Parts(_ZERO, (), Fraction(rho), _ZERO)
         case Approx(epsilon, delta):
-            return _Parts(_ZERO, (epsilon,), _ZERO, Fraction(delta))
+            return Parts(_ZERO, (epsilon,), _ZERO, Fraction(delta))
         case Composed(parts):
-            each = [_parts(part) for part in parts]
-            return _Parts(
+            each = [parts_of(part) for part in parts]
+            return Parts(
                 _sum(p.mu_squared for p in each),
                 tuple(sorted(e for p in each for e in p.pure if e > 0)),
                 _sum(p.rho for p in each),
@@ -148,12 +164,14 @@ def _sum(values: Iterable[Fraction]) -> Fraction:
     return sum((value for value in values if value is not _ZERO), _ZERO)
 
 
-def _up(value: Fraction) -> float:
+def round_up(value: Fraction) -> float:
+    """Return the smallest float that is not below an exact number."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
-def _sqrt_up(square: Fraction) -> float:
+def sqrt_up(square: Fraction) -> float:
+    """Return the root of an exact number, rounded up."""
     lift = 600 if square < Fraction(1, 1 << 900) else 0  # keeps the float away from underflow
     root = math.ldexp(math.sqrt(float(square * (1 << 2 * lift))), -lift)
     while Fraction(root) ** 2 < square:
@@ -169,7 +187,7 @@ def compose(*costs: Cost) -> Cost:
     if len(gaussian) == 1:
         rest.insert(0, gaussian[0])
     elif gaussian:
-        rest.insert(0, Gaussian(_parts(Composed(tuple(gaussian))).mu))
+        rest.insert(0, Gaussian(parts_of(Composed(tuple(gaussian))).mu))
     return rest[0] if len(rest) == 1 else Composed(tuple(rest))
 
 
@@ -221,14 +239,13 @@ def _zcdp_delta(rho: float, epsilon: float) -> float:
 
 def delta_of(cost: Cost, epsilon: float) -> float:
     """Smallest delta this accountant can vouch for at ``epsilon``; never too small."""
-    parts = _parts(cost)
+    parts = parts_of(cost)
     mu = parts.mu
     if parts.rho:
-        concentrated = parts.rho + parts.mu_squared / 2
-        half_squares = sum((Fraction(e) ** 2 / 2 for e in parts.pure), Fraction(0))
+        beside_pure = parts.rho + parts.mu_squared / 2
         delta = min(
-            _zcdp_delta(_up(concentrated + half_squares), epsilon),
-            _zcdp_delta(_up(concentrated), epsilon - math.fsum(parts.pure)),
+            _zcdp_delta(round_up(parts.concentrated), epsilon),
+            _zcdp_delta(round_up(beside_pure), epsilon - math.fsum(parts.pure)),
         )
     elif not parts.pure:
         delta = gaussian_delta(mu, epsilon)
@@ -244,17 +261,17 @@ def delta_of(cost: Cost, epsilon: float) -> float:
         )
     if delta:
         delta *= 1 + CURVE_ERROR
-    return min(1.0, _up(Fraction(delta) + parts.delta))
+    return min(1.0, round_up(Fraction(delta) + parts.delta))
 
 
 def epsilon_of(cost: Cost, delta: float) -> float:
     """Smallest epsilon this accountant can vouch for at ``delta``; infinite where none is."""
     if delta_of(cost, 0.0) <= delta:
         return 0.0
-    parts = _parts(cost)
+    parts = parts_of(cost)
     if delta == 0 or parts.delta >= delta:
         pure_only = not (parts.mu_squared or parts.rho or parts.delta > delta)
-        return _up(sum(map(Fraction, parts.pure), Fraction(0))) if pure_only else math.inf
+        return round_up(sum(map(Fraction, parts.pure), Fraction(0))) if pure_only else math.inf
     enough = 1.0
     while delta_of(cost, enough) > delta:
         enough *= 2
@@ -271,13 +288,12 @@ def epsilon_of(cost: Cost, delta: float) -> float:
 
 def rho_of(cost: Cost) -> float:
     """The cost in zCDP: mu^2/2 for Gaussian steps, epsilon^2/2 for pure ones."""
-    parts = _parts(cost)
+    parts = parts_of(cost)
     if parts.delta:
         raise UnsupportedNotionError(
             "an approximate (epsilon, delta) cost has no rho: account for it with epsilon and delta"
         )
-    pure = sum((Fraction(epsilon) ** 2 for epsilon in parts.pure), Fraction(0))
-    return _up(parts.rho + (parts.mu_squared + pure) / 2)
+    return round_up(parts.concentrated)
 
 
 def fits(cost: Cost, budget: Budget) -> bool:
@@ -292,7 +308,7 @@ def fits(cost: Cost, budget: Budget) -> bool:
 
 def covers(total: Cost, spent: Cost) -> bool:
     """Whether ``spent`` is part by part within ``total``: what an allotment may still pay for."""
-    whole, used = _parts(total), _parts(spent)
+    whole, used = parts_of(total), parts_of(spent)
     slots = sorted(whole.pure, reverse=True)
     wanted = sorted((epsilon for epsilon in used.pure if epsilon > 0), reverse=True)
     return (

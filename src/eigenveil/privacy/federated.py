@@ -61,6 +61,7 @@ class FederatedGuarantee(Guarantee):
             ledger=_recorded([one.ledger is not None for one in each]),
             assumption=_modelled(modelled, len(each)) if modelled else None,
             protects=_weakest([one.protects for one in each]),
+            arrival=any(one.arrival for one in each),
             owners=each,
         )
 
@@ -141,5 +142,8 @@ def _recorded(kept: list[bool]) -> str | None:
 
 def _modelled(count: int, owners: int) -> str:
     if count == owners:
-        return "the models that the owners state"
-    return f"the models that {count} of {owners} owners state; every table at the others"
+        return "the table of each owner follows the model that it states"
+    return (
+        f"the tables of {count} of {owners} owners follow the models that these state; those of "
+        "the others may be any"
+    )

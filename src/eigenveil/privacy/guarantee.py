@@ -40,6 +40,8 @@ _NEIGHBOURS = {
     Adjacency.REPLACE_ONE: "replacing it by any other row",
     Adjacency.ADD_REMOVE: "adding or removing it",
 }
+_WHERE_IT_ARRIVED = "replacing it by any other row that arrives in its place"
+_OF_THE_MODEL = "replacing it by another row of the model"
 _SHARED_NEIGHBOURS = {
     Adjacency.REPLACE_ONE: "replacing them by any other rows of one {unit}, at least one row,",
     Adjacency.ADD_REMOVE: "adding or removing them all",
@@ -54,7 +56,7 @@ _COUNT = {
 }
 _KINDS = {
     Kind.WORST_CASE: "every table, whatever an attacker knows (worst-case)",
-    Kind.MODEL_BASED: "tables that follow the assumed model, and no others (model-based)",
+    Kind.MODEL_BASED: "tables that follow the model stated first, and no others (model-based)",
 }
 _NUMERICS = {
     Numerics.EXACT: (
@@ -94,12 +96,15 @@ class Guarantee:
     ledger: str | None = None
     assumption: str | None = None  # of a model-based promise
     protects: Unit = ROW
+    arrival: bool = False  # rows were used in the order in which they came
 
     def __post_init__(self) -> None:
         if not fits(self.cost, self.budget):
             raise InvalidParameterError("a guarantee cannot promise less than what was spent")
         if (self.kind is Kind.MODEL_BASED) != (self.assumption is not None):
             raise InvalidParameterError("a model-based guarantee states its model, no other does")
+        if self.arrival and (self.protects != ROW or not self.adjacency.count_is_public):
+            raise InvalidParameterError("places of arrival are those of single rows that stay")
 
     @property
     def unit(self) -> str:
@@ -107,21 +112,26 @@ class Guarantee:
         return f"all rows of one {self.protects.name}" if self.protects.owns_many else "one row"
 
     def statements(self) -> tuple[tuple[str, str], ...]:
-        """The promise as labelled clauses; `sentence` strings them together word for word."""
+        """The promise as labelled clauses; `sentence` strings them together word for word.
+
+        A promise that holds for some tables only says so first.
+        """
+        model = () if self.assumption is None else (("Only if", self._model()),)
         return (
+            *model,
             (
                 "Protected",
                 f"{self._protected()} makes no outcome more likely by more than "
                 f"{self._strength()}; {self._count()}",
             ),
             ("Spent", self._spent()),
-            ("Holds for", f"{self._tables()}; {_NUMERICS[self.numerics]}"),
+            ("Holds for", f"{_KINDS[self.kind]}; {_NUMERICS[self.numerics]}"),
             ("Bounds, enforced", "; ".join(self.bounds)),
             (
                 "Recorded in",
                 self.ledger or "no ledger: keep count of releases from this table yourself",
             ),
-            ("Not protected", f"{self._split()}; {_NOT_PROTECTED}"),
+            ("Not protected", f"{self._split()}; {self._places()}{_NOT_PROTECTED}"),
         )
 
     def lines(self) -> tuple[str, ...]:
@@ -133,9 +143,15 @@ class Guarantee:
         """The promise in plain words, the same wherever it is shown."""
         return " ".join(self.lines())
 
+    def _model(self) -> str:
+        return f"{self.assumption}; other tables are promised nothing"
+
     def _protected(self) -> str:
+        if self.kind is Kind.MODEL_BASED:
+            return f"{self.unit} of such a table; {_OF_THE_MODEL}"
         if not self.protects.owns_many:
-            return f"{self.unit}, whichever it is; {_NEIGHBOURS[self.adjacency]}"
+            neighbours = _WHERE_IT_ARRIVED if self.arrival else _NEIGHBOURS[self.adjacency]
+            return f"{self.unit}, whichever it is; {neighbours}"
         neighbours = _SHARED_NEIGHBOURS[self.adjacency].format(unit=self.protects.name)
         return f"{self.unit} (rows that share {self._id()}), whichever it is; {neighbours}"
 
@@ -160,9 +176,8 @@ class Guarantee:
         several = "several ids" if column is None else f"several values of {column!r}"
         return f"a person whose rows have {several}, of which each is protected alone"
 
-    def _tables(self) -> str:
-        kind = _KINDS[self.kind]
-        return kind if self.assumption is None else f"{kind}: {self.assumption}"
+    def _places(self) -> str:
+        return "when a record arrived, and so its place among the others; " if self.arrival else ""
 
     def _strength(self) -> str:
         if delta_of(self.cost, 0.0) == 0.0:
@@ -207,6 +222,7 @@ def guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:
         "ledger": guarantee.ledger,
         "assumption": guarantee.assumption,
         **({"unit_column": column} if column is not None else {}),
+        **({"arrival": True} if guarantee.arrival else {}),
     }
 
 
@@ -225,6 +241,7 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             ledger=document["ledger"],
             assumption=document["assumption"],
             protects=_UNITS[document["unit"]] if column is None else Unit("person", column),
+            arrival=document.get("arrival", False),
         )
         optional = (found.ledger, found.assumption, column)
         words = (*found.bounds, *(text for text in optional if text is not None))

@@ -76,8 +76,10 @@ def local_mu(epsilon: float, delta: float, n: int) -> float:
     that of ``(epsilon, delta)`` itself, for which a record that is used once needs no company.
     """
     local = local_epsilon(epsilon, _SHARE * delta, n)
+    # Not epsilon itself: where the range of the theorem ends, a larger one buys nothing more.
+    reached = _closed_form(local, n, _SHARE * delta)
     rest = (1 - _SHARE) * delta * (1 - _ROUNDING)
-    shuffled = _mu(local, rest / amplified_delta(epsilon, local, 1.0, n))
+    shuffled = _mu(local, rest / amplified_delta(reached, local, 1.0, n))
     return max(shuffled, _mu(epsilon, delta))
 
 

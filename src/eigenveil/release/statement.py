@@ -19,10 +19,10 @@ _ROUNDING = 1e-9  # of weights that sum to 1
 
 
 def promise_to_dict(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee with its sentence; the column of persons comes last, as it ever did."""
+    """A guarantee with its sentence; what not every promise has comes last, as it ever did."""
     fields = guarantee_to_dict(guarantee)
-    column = {name: fields.pop(name) for name in ("unit_column",) if name in fields}
-    return {**fields, "sentence": guarantee.sentence(), **column}
+    more = {k: fields.pop(k) for k in list(fields) if k in ("unit_column", "arrival")}
+    return {**fields, "sentence": guarantee.sentence(), **more}
 
 
 def promise_from_dict(document: dict[str, Any]) -> Guarantee:

@@ -12,14 +12,17 @@ the sensitivities Delta_1 of the projector and Delta_2 = sqrt(2) R^2/n of S.
 
 The first release is private for tables that follow `SpikedModel`, with the stated probability, and
 for no others: an unlikely row can turn the eigenvectors further than Delta_1. The second one is on
-rows clipped at a public R and worst-case (but for ``form="federated"``, whose Delta_2 is the
-model's). The numbers of the model are public, or released before. Replace-one only: Delta_1 needs
-the number of rows. In a federation the two releases are apart. Proof: docs/proofs/spiked.md.
+rows clipped at a public R and worst-case. The numbers of the model are public, or released before.
+Replace-one only: Delta_1 needs the number of rows. In a federation the two releases are apart.
+Proof: docs/proofs/spiked.md.
+
+The forms "printed" and "federated" of the model are NOT private: they run in simulations alone,
+for comparisons with the papers.
 
 Differences from the source
 ---------------------------
 1. Delta_1 has explicit constants at a stated failure probability (`SpikedModel`); the source's
-   formula with the constant of its experiments is ``form="printed"``.
+   formula with the constant of its experiments is ``form="printed"``, for comparisons.
 2. Rows are clipped where the model has none, so that the second release is worst-case.
 3. The noise is that of GaussCov: isotropic, exactly calibrated. Each release has half of mu^2,
    where the source halves epsilon and delta.
@@ -183,6 +186,8 @@ class Spiked:
 
 def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bounded:
     """The second moment of rows in the model's ball."""
+    if not model.proven:
+        gate.require_comparison(Spiked.name)
     if not gate.adjacency.count_is_public:
         raise UnsupportedNotionError(
             "'spiked' needs a public number of rows: use adjacency='replace-one'"

@@ -1,0 +1,318 @@
+"""The file of a ledger: lines that carry their hash and the hash of the line before.
+
+The first line holds the terms, every other one a charge or a note. A line is written in one piece
+and waited for until the disk has it. A last line without its end was being written when its
+process died: nothing was drawn for it, and the next line is written over it.
+
+All that is known is in this one file, and its lock belongs to it, whatever it is called. So a
+second name (a link, a bind mount) is harmless, and a copy of the file is a copy of the ledger.
+"""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from eigenveil.exceptions import EigenveilError, LedgerError
+from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import Composed, Cost, cost_from_dict, cost_to_dict
+from eigenveil.privacy.filters import Spent
+from eigenveil.storage.locks import LockTimeoutError, lock, sync
+from eigenveil.text import printable
+
+__all__ = ["NOTHING", "Entry", "Terms", "append", "create", "ends", "entries", "opened", "resolved"]
+
+NOTHING = Composed(())
+_BUSY_SECONDS = 60.0
+_FORMAT = "eigenveil-ledger/3"
+_START = b'{"!":"eigenveil-ledger/'  # of every ledger: canonical JSON has this key first
+_EARLIER = b"SQLite format 3\0"
+_BLOCK = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a ledger was created with."""
+
+    budget: Budget
+    adjacency: Adjacency
+    unit: str
+    id: str
+
+    def as_line(self) -> bytes:
+        """Return the first line of a file."""
+        document = {
+            "!": _FORMAT,
+            "adjacency": self.adjacency.value,
+            "budget": self.budget.as_dict(),
+            "id": self.id,
+            "unit": self.unit,
+        }
+        return _line(document)[0]
+
+    @classmethod
+    def parse(cls, document: dict[str, Any]) -> "Terms":
+        """Invert `as_line`."""
+        if document["!"] != _FORMAT:
+            raise LedgerError("the ledger is of a later version: update eigenveil")
+        if document["unit"] not in ("row", "person") or not isinstance(document["id"], str):
+            raise ValueError
+        budget, adjacency = Budget(**document["budget"]), Adjacency(document["adjacency"])
+        return cls(budget, adjacency, document["unit"], document["id"])
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One charge, or a note that costs nothing.
+
+    Attributes
+    ----------
+    spent : Spent
+        By this entry and all before.
+
+    """
+
+    number: int
+    time: str
+    label: str
+    cost: Cost
+    hash: str
+    unit: Unit
+    spent: Spent
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it costs nothing."""
+        return self.cost == NOTHING
+
+    @classmethod
+    def parse(cls, document: dict[str, Any], digest: str) -> "Entry":
+        """Return what a line says."""
+        number, time, label = document["number"], document["time"], document["label"]
+        if not (isinstance(number, int) and isinstance(time, str) and isinstance(label, str)):
+            raise TypeError
+        unit = Unit(**document["unit"]) if "unit" in document else ROW
+        spent = Spent.from_dict(document["spent"])
+        return cls(number, time, label, cost_from_dict(document["cost"]), digest, unit, spent)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The first and the last line of a file, which are all that a charge needs.
+
+    Attributes
+    ----------
+    terms : Terms
+        What the first line says.
+    last : Entry or None
+        The newest one.
+    hash : str
+        That of the last line.
+    end : int
+        Where the next line goes.
+
+    """
+
+    terms: Terms
+    last: Entry | None
+    hash: str
+    end: int
+
+    @property
+    def spent(self) -> Spent:
+        """Return what all entries spent together."""
+        return Spent() if self.last is None else self.last.spent
+
+    def following(
+        self, cost: Cost, spent: Spent, *, label: str, time: str, unit: Unit
+    ) -> tuple[bytes, Entry]:
+        """Return the line that comes next, and its entry."""
+        document = {
+            "cost": cost_to_dict(cost),
+            "label": label,
+            "number": 1 if self.last is None else self.last.number + 1,
+            "previous": self.hash,
+            "spent": spent.as_dict(),
+            "time": time,
+        }
+        if unit.owns_many:
+            document["unit"] = {"name": unit.name, "column": unit.column}
+        line, digest = _line(document)
+        return line, Entry.parse(document, digest)
+
+
+def resolved(path: str | Path) -> Path:
+    """Return the path without links; what is no path at all is found when it is opened."""
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:
+        return Path(path)
+
+
+def create(path: Path, terms: Terms) -> None:
+    """Write the first line of a new file; refuse one that has something in it.
+
+    What a creation that was cut off has left, nothing or the beginning of a line, is written over.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        with path.open("r+b", buffering=0) as file, lock(file, seconds=_BUSY_SECONDS):
+            found = file.read(_BLOCK)
+            unfinished = b"\n" not in found and found[: len(_START)] == _START[: len(found)]
+            if not unfinished:
+                raise LedgerError(
+                    f"{printable(path.name)} exists already: open it with Ledger(path)"
+                )
+            append(file, 0, terms.as_line())
+            sync(path.parent)
+    except (OSError, ValueError, LockTimeoutError):
+        raise LedgerError(
+            f"cannot create {printable(path.name)}: is its folder there and writable?"
+        ) from None
+
+
+@contextmanager
+def opened(path: Path, *, exclusive: bool) -> Iterator[BinaryIO]:
+    """Open the file and hold its lock; whatever is wrong with it becomes a `LedgerError`."""
+    name = printable(path.name)
+    try:
+        regular = path.is_file()  # neither a folder nor a pipe, which would keep us waiting
+    except (OSError, ValueError):
+        regular = False
+    if not regular:
+        raise LedgerError(f"no ledger at {name}: create one with Ledger.create(path, ...)")
+    try:
+        with (
+            path.open("r+b" if exclusive else "rb") as file,
+            lock(file, seconds=_BUSY_SECONDS, shared=not exclusive),
+        ):
+            _require_ledger(file, name)
+            yield file
+    except LockTimeoutError:
+        raise LedgerError("the ledger is busy: another process holds it; try again") from None
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise LedgerError(f"cannot open {name}: is it a file you may read and write?") from None
+        raise LedgerError(
+            "the ledger cannot be read or written: check the file and its disk"
+        ) from None
+
+
+def _require_ledger(file: BinaryIO, name: str) -> None:
+    start = file.read(len(_START))
+    if start.startswith(_EARLIER):
+        raise LedgerError(
+            f"{name} is a ledger of eigenveil 0.1: read with that version what is left, and create "
+            "a new ledger with it"
+        )
+    if start != _START:
+        raise LedgerError(f"{name} is not an intact ledger; nothing was charged")
+
+
+def append(file: BinaryIO, end: int, line: bytes) -> None:
+    """Write a line and wait until the disk has it; a line that does not fit is taken back."""
+    try:
+        os.ftruncate(file.fileno(), end)
+        file.seek(end)
+        file.write(line)
+        file.flush()
+        sync(file)
+    except OSError:
+        os.ftruncate(file.fileno(), end)
+        raise
+
+
+def ends(file: BinaryIO) -> Ends:
+    """Read the first and the last line; the others are not looked at."""
+    with _intact():
+        file.seek(0)
+        first = file.readline()
+        terms, digest = _parsed(first)
+        end = _last_end(file)
+        if end == len(first):
+            return Ends(Terms.parse(terms), None, digest, end)
+        file.seek(_line_start(file, end))
+        document, digest = _parsed(file.readline())
+        return Ends(Terms.parse(terms), Entry.parse(document, digest), digest, end)
+
+
+def entries(file: BinaryIO) -> tuple[Terms, tuple[Entry, ...]]:
+    """Read all lines and follow the chain of hashes."""
+    with _intact():
+        file.seek(0)
+        lines = [line for line in file if line.endswith(b"\n")]
+        terms, previous = _parsed(lines[0])
+        found: list[Entry] = []
+        for number, line in enumerate(lines[1:], start=1):
+            document, digest = _parsed(line)
+            if (document["number"], document["previous"]) != (number, previous):
+                raise _altered()
+            found.append(Entry.parse(document, digest))
+            previous = digest
+        return Terms.parse(terms), tuple(found)
+
+
+@contextmanager
+def _intact() -> Iterator[None]:
+    """Refuse lines that no ledger has."""
+    try:
+        yield
+    except LedgerError:
+        raise
+    except (
+        EigenveilError,  # an impossible budget or cost
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ):
+        raise _altered() from None
+
+
+def _altered() -> LedgerError:
+    return LedgerError("the ledger was altered or is damaged; do not release from this table")
+
+
+def _line(document: dict[str, Any]) -> tuple[bytes, str]:
+    """Return a line of the file, and its hash; JSON holds neither tabs nor line ends."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{text}\t{digest}\n".encode(), digest
+
+
+def _parsed(line: bytes) -> tuple[dict[str, Any], str]:
+    text, _, digest = line.rstrip(b"\n").rpartition(b"\t")
+    if hashlib.sha256(text).hexdigest().encode() != digest:
+        raise _altered()
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise TypeError
+    return document, digest.decode()
+
+
+def _last_end(file: BinaryIO) -> int:
+    """Return where the last whole line ends."""
+    size = file.seek(0, os.SEEK_END)
+    return _line_start(file, size + 1)
+
+
+def _line_start(file: BinaryIO, end: int) -> int:
+    """Return the place behind the last line end before the byte at ``end - 1``."""
+    stop = end - 1
+    while stop > 0:
+        start = max(0, stop - _BLOCK)
+        file.seek(start)
+        place = file.read(stop - start).rfind(b"\n")
+        if place >= 0:
+            return start + place + 1
+        stop = start
+    return 0

@@ -1,0 +1,93 @@
+"""Locks on open files, and waiting for the disk.
+
+A lock belongs to the file itself, whatever it is called: a hard link, a symbolic link or a bind
+mount of the same file meets the same lock. The system lets go of it when the file is closed or its
+process dies.
+"""
+
+import errno
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = ["LockTimeoutError", "lock", "sync"]
+
+_PAUSE = 0.005  # s between two attempts
+
+
+class LockTimeoutError(Exception):
+    """Somebody else kept the lock for too long."""
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR = 1 << 62  # Windows locks bytes: one that no file has, so that others can read
+
+    def _take(file: IO[Any], *, shared: bool) -> None:
+        file.seek(_FAR)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+
+    def _release(file: IO[Any]) -> None:
+        file.seek(_FAR)
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+
+    def _sync(descriptor: int) -> None:
+        os.fsync(descriptor)
+
+else:
+    import fcntl
+
+    def _take(file: IO[Any], *, shared: bool) -> None:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+
+    def _release(file: IO[Any]) -> None:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+    def _sync(descriptor: int) -> None:
+        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: through the disk's own cache
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        else:
+            os.fsync(descriptor)
+
+
+@contextmanager
+def lock(file: IO[Any], *, seconds: float, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of an open file; wait up to ``seconds`` for it.
+
+    Every `open` of a file meets the locks of all others, of the same process too: threads exclude
+    one another.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            _take(file, shared=shared)
+            break
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+                raise
+            if time.monotonic() >= deadline:
+                raise LockTimeoutError from None
+        time.sleep(_PAUSE)
+    try:
+        yield
+    finally:
+        _release(file)
+
+
+def sync(place: IO[Any] | Path) -> None:
+    """Wait until the disk has an open file, or the names in a folder."""
+    if not isinstance(place, Path):
+        _sync(place.fileno())
+        return
+    if not hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
+        return
+    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _sync(folder)
+    finally:
+        os.close(folder)
