@@ -4,7 +4,6 @@ A source yields two-dimensional chunks and keeps no more than one of them in mem
 """
 
 import itertools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
@@ -14,10 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from eigenveil.data.files import CSVSource, ParquetSource
-from eigenveil.data.frames import is_frame, numbers
+from eigenveil.data.table import as_table
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -194,55 +192,6 @@ def _open_file(path: Path, columns: Sequence[str] | None, unit: str | None) -> R
     from eigenveil.data.groups import LabelledSource  # which stands on this module
 
     return LabelledSource(file, unit)
-
-
-def as_table(data: Any) -> NDArray[Any]:
-    """A two-dimensional array of real numbers, or an error that shows no entry."""
-    if issparse(data):
-        raise InvalidDataError("sparse rows are not supported: pass a dense array, X.toarray()")
-    if hasattr(data, "collect"):
-        raise InvalidDataError("a lazy frame holds no rows yet: pass what its collect() gives")
-    try:
-        array = _as_array(data)
-    except (InvalidDataError, MemoryError):
-        raise
-    except Exception:  # whatever numpy or a data frame raises may quote an entry
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind == "c":
-        raise InvalidDataError("Complex data not supported: rows must be real numbers")
-    if array.dtype.kind not in "fiub":
-        raise InvalidDataError(
-            "rows must be numbers in a rectangular table: encode or drop text and date columns, "
-            "and check that all rows have the same length"
-        )
-    if array.ndim != 2:
-        raise InvalidDataError("rows must form a two-dimensional table. Reshape your data")
-    if array.shape[1] == 0:
-        raise InvalidDataError("the table has no columns")
-    return array
-
-
-def _as_array(data: Any) -> NDArray[Any]:
-    """Missing entries of masked arrays and of frames become NaN."""
-    if is_frame(data):
-        return numbers(data)
-    with np.errstate(all="ignore"):  # a warning would depend on the records
-        if np.ma.isMaskedArray(data):
-            return np.asarray(np.ma.filled(data.astype(np.float64), np.nan))
-        array = np.asarray(data)
-        if array.dtype.kind != "O":
-            return array
-        try:
-            return array.astype(np.float64)
-        except OverflowError:  # the affair of its row
-            return np.asarray(np.vectorize(_double, otypes=[np.float64])(array))
-
-
-def _double(entry: Any) -> float:
-    try:
-        return float(entry)
-    except OverflowError:
-        return math.inf
 
 
 def tables(source: RowSource) -> Iterator[NDArray[Any]]:
