@@ -1,4 +1,4 @@
-"""Where rows come from: arrays, memory-mapped files, CSV, parquet, any iterable of chunks.
+"""Where rows come from: arrays, .npy files, CSV, parquet, any iterable of chunks.
 
 A source yields two-dimensional chunks and keeps no more than one of them in memory.
 """
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.files import CSVSource, ParquetSource
+from eigenveil.data.npy import NpySource
 from eigenveil.data.table import as_table
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -22,12 +23,14 @@ from eigenveil.exceptions import (
     UnsupportedNotionError,
 )
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.text import printable
 
 __all__ = [
     "ArraySource",
     "Batch",
     "CSVSource",
     "IterableSource",
+    "NpySource",
     "PairedSource",
     "ParquetSource",
     "RowSource",
@@ -162,12 +165,6 @@ def is_streamed(data: Any) -> bool:
 
 
 def _open_file(path: Path, columns: Sequence[str] | None, unit: str | None) -> RowSource:
-    try:
-        found = path.is_file()
-    except OSError:
-        found = False
-    if not found:
-        raise InvalidDataError(f"no file at {path}: check the path")
     match path.suffix.lower():
         case ".npy":
             if columns is not None:
@@ -176,17 +173,14 @@ def _open_file(path: Path, columns: Sequence[str] | None, unit: str | None) -> R
                 raise InvalidParameterError(
                     "a .npy file has no column names: pass fit(X, groups=ids) instead of unit"
                 )
-            try:
-                stored = np.load(path, mmap_mode="r", allow_pickle=False)
-            except (ValueError, EOFError, OSError):
-                raise InvalidDataError(f"{path.name} is not a readable .npy array") from None
-            return ArraySource(stored)
+            stored = NpySource(path)
+            return ArraySource(stored.whole()) if stored.is_small else stored
         case ".csv":
             file: CSVSource | ParquetSource = CSVSource(path, columns, unit)
         case ".parquet":
             file = ParquetSource(path, columns, unit)
         case _:
-            raise InvalidDataError(f"{path.name}: give a .npy, .csv or .parquet file")
+            raise InvalidDataError(f"{printable(path.name)}: give a .npy, .csv or .parquet file")
     if unit is None:
         return file
     from eigenveil.data.groups import LabelledSource  # which stands on this module
