@@ -302,6 +302,17 @@ def test_an_owner_needs_a_ledger(asked):
     assert "eigenveil ledger init FILE --epsilon E --delta D" in message
 
 
+def test_an_owner_with_an_odd_table(asked, tmp_path):
+    Ledger.create(tmp_path / "east.ledger", epsilon=1, delta=1e-6)
+    (tmp_path / "table.csv").write_text('a,b,c\n1,2,"secret\n1,2,secret"\n')
+    message = fails(3, "federate", "client", asked[0], "--insecure")
+    assert "not one record, line 2" in message
+    assert "secret" not in message
+    (tmp_path / "table.csv").unlink()
+    (tmp_path / "table.csv").mkdir()
+    assert "no file at" in fails(3, "federate", "client", asked[0], "--insecure")
+
+
 def test_mistakes_are_in_the_words_of_the_file(asked, tmp_path):
     Ledger.create(tmp_path / "east.ledger", epsilon=1, delta=1e-6)
     (tmp_path / "table.csv").write_text("a,b,c\n1,x,2\n")

@@ -1,9 +1,12 @@
 """Every mistake is one line that says what to do, charges nothing and shows no cell."""
 
+import os
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from eigenveil import Ledger
+from eigenveil import Ledger, PrivatePCA
 from tests.cli.conftest import fails, invoke
 
 MISTAKES = {
@@ -250,3 +253,89 @@ def test_names_of_parquet_columns_are_spelled_out(tmp_path):
     planned = invoke("plan", path, "--epsilon", 1, "--delta", 1e-6)
     assert planned.exit_code == 0, planned.output
     assert "\x1b" not in planned.output
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory):
+    """Every command that takes a table, as words around its name."""
+    folder = tmp_path_factory.mktemp("commands")
+    rows = np.random.default_rng(0).standard_normal((50, 2))
+    frame = pd.DataFrame(rows, columns=["a", "b"])
+    PrivatePCA(1, rho=1.0).fit(frame).release_.save(folder / "pca")
+    budget = ["--epsilon", 1, "--delta", 1e-6]
+    chosen = ["--columns", "a,b", *budget]
+    return {
+        "plan": lambda data: ["plan", data, *budget],
+        "plan some": lambda data: ["plan", data, *chosen],
+        "fit": lambda data: ["fit", data, *budget, "-o", folder / "r"],
+        "fit some": lambda data: ["fit", data, *chosen, "-o", folder / "r"],
+        "fit zero": lambda data: ["fit", data, *chosen, "--on-invalid", "zero", "-o", folder / "r"],
+        "covariance": lambda data: [
+            "covariance",
+            data,
+            *chosen,
+            "--row-norm",
+            1,
+            "-o",
+            folder / "r",
+        ],
+        "stream": lambda data: ["stream", data, "--state", folder / "s", "--k", 1, *chosen],
+        "transform": lambda data: ["transform", folder / "pca", data],
+    }
+
+
+@pytest.mark.parametrize("first", [3, 150])
+def test_a_stray_quote_is_named_by_its_line(first, commands, tmp_path):
+    """In an unselected column, within the lines that are looked at for text and after them."""
+    lines = ["a,b,note", *(f"{i % 7},{i % 5},{i}" for i in range(400))]
+    lines[first - 1] = '1,2,"secret'
+    lines[390] = '3,secret",4'
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    for words in commands.values():
+        for data, text in ((tmp_path / "t.csv", None), ("-", "\n".join(lines))):
+            message = fails(3, *words(data), input=text)
+            assert f"not one record, line {first}: remove stray quotes" in message
+            assert "secret" not in message
+
+
+def test_parquet_with_a_record_for_names(commands, tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "bare.csv").write_text("5.1,secret,5.1\n1,2,3\n4,5,6\n")
+    pd.read_csv(tmp_path / "bare.csv").to_parquet(tmp_path / "t.parquet")
+    for words in commands.values():
+        message = fails(3, *words(tmp_path / "t.parquet"))
+        assert "t.parquet has a column named like a value of a first record" in message
+        assert "5.1" not in message
+        assert "secret" not in message
+
+
+def odd_files(folder):
+    """Files that are none, or not what their names say."""
+    (folder / "loop.csv").symlink_to(folder / "loop.csv")
+    yield folder / "loop.csv"
+    for kind in ("csv", "npy", "parquet"):
+        (folder / f"folder.{kind}").mkdir()
+        yield folder / f"folder.{kind}"
+        os.mkfifo(folder / f"fifo.{kind}")
+        yield folder / f"fifo.{kind}"
+        (folder / f"a\nb.{kind}").write_bytes(b"\x00\x01")
+        yield folder / f"a\nb.{kind}"
+        yield folder / f"{LONG}.{kind}"
+        yield folder / "loop.csv" / f"t.{kind}"
+    for name, header in {
+        "nested": "(" * 9000,
+        "signs": "-" * 9900 + "1",
+        "negative": "{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 2), }",
+        "wide": "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 1000000000000), }",
+    }.items():
+        size = len(header).to_bytes(2, "little")
+        (folder / f"{name}.npy").write_bytes(b"\x93NUMPY\x01\x00" + size + header.encode())
+        yield folder / f"{name}.npy"
+
+
+def test_odd_files_end_in_one_line(commands, tmp_path):
+    pytest.importorskip("pyarrow")
+    for path in odd_files(tmp_path):
+        for name, words in commands.items():
+            if path.suffix != ".npy" or "--columns" not in words(path):  # which it has none of
+                assert fails(3, *words(path)), name

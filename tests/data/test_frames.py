@@ -12,7 +12,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from eigenveil.data.frames import is_frame
+from eigenveil import PrivatePCA, StreamingPCA
+from eigenveil.data.frames import is_frame, names
 from eigenveil.data.source import as_table
 from eigenveil.exceptions import InvalidDataError
 
@@ -137,6 +138,67 @@ def test_names_need_not_be_text():
     assert np.array_equal(as_table(pd.DataFrame([[1.0, 2]], columns=[5, 3])), [[1, 2]])
     nested = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])
     assert np.array_equal(as_table(pd.DataFrame([[1.0, 2]], columns=nested)), [[1, 2]])
+
+
+def read_without_header(tmp_path, first):
+    """What pandas makes of a file whose first line is a record."""
+    (tmp_path / "t.csv").write_text(f"{first}\n1,2\n3,4\n")
+    return pd.read_csv(tmp_path / "t.csv")
+
+
+@EVERY
+@pytest.mark.parametrize("first", ["5.1,3.5", "5.1,5.1", "Meier,3.5", "2020-02-03,x", "-1e5,x"])
+def test_a_first_record_is_not_taken_for_names(kind, first, tmp_path):
+    frame = read_without_header(tmp_path, first)
+    for table in (frame, frame.assign(word=SECRET)):
+        for refuses in (as_table, names):
+            with pytest.raises(InvalidDataError) as caught:
+                refuses(kind(table))
+            assert str(caught.value) == (
+                "the frame has a column named like a value of a first record: read the file with "
+                "header=None, or name the columns, df.add_prefix('c')"
+            )
+
+
+def test_a_value_that_pandas_numbered_is_a_value(tmp_path):
+    frame = read_without_header(tmp_path, "5.1,5.1")
+    assert list(frame) == ["5.1", "5.1.1"]
+    with pytest.raises(InvalidDataError, match="named like a value"):
+        as_table(frame[["5.1.1"]])
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivatePCA(1, rho=1.0),
+        StreamingPCA(1, rho=1e6, assume_centered=True, batch_size=1),
+    ],
+)
+def test_estimators_and_releases_take_no_record_for_names(estimator, tmp_path):
+    frame = read_without_header(tmp_path, "5.1,3.5")
+    refused = "named like a value of a first record"
+    with pytest.raises(InvalidDataError, match=refused):
+        estimator.fit(frame)
+    with pytest.raises(InvalidDataError, match=refused):
+        estimator.fit(iter([frame]))
+    release = PrivatePCA(1, rho=1.0).fit(frame.to_numpy()).release_
+    with pytest.raises(InvalidDataError, match=refused):
+        release.transform(frame)
+    numbered = pd.read_csv(tmp_path / "t.csv", header=None)
+    fitted = estimator.fit(numbered)
+    assert fitted.release_.feature_names is None
+    assert release.transform(numbered).shape == (3, 1)
+    assert estimator.fit(frame.add_prefix("c")).release_.feature_names == ("c5.1", "c3.5")
+
+
+def test_labels_that_are_not_text_are_no_names():
+    numbered = pd.DataFrame([[1.0, 2.0]])
+    assert names(numbered) is None
+    assert names(pa.Table.from_pandas(numbered)) == ("0", "1")  # pandas notes that it counted
+    with pytest.raises(InvalidDataError, match="named like a value"):
+        names(pl.from_pandas(numbered))
+    with pytest.raises(InvalidDataError, match=r"^column number 2 does not hold numbers"):
+        as_table(pd.DataFrame([[1.0, SECRET]], columns=[5.1, 98765.4]))
 
 
 def test_arrays_need_no_frame_library():

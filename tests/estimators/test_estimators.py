@@ -406,11 +406,18 @@ def test_messages_and_tracebacks_carry_no_data(estimator, rows, tmp_path):
 
 def test_scores_that_are_not_numbers_are_not_quoted(rows):
     pca = PrivatePCA(2, **BUDGET, row_norm=5.0).fit(rows)
-    for call in (pca.transform, pca.inverse_transform):
-        for table in ([[f"secret{SECRET}", 1.0]], np.array([[1j * SECRET, 1.0]])):
-            with pytest.raises(InvalidDataError) as caught:
-                call(table)
-            assert str(SECRET) not in "".join(traceback.format_exception(caught.value))
+    text, complex_numbers = [[f"secret{SECRET}", 1.0]], np.array([[1j * SECRET, 1.0]])
+    for call, table in (
+        (pca.transform, [[*text[0], 1.0, 1.0, 1.0]]),
+        (pca.transform, np.array(text)),
+        (pca.inverse_transform, np.array(text)),
+        (pca.transform, complex_numbers),
+        (pca.inverse_transform, complex_numbers),
+    ):
+        with pytest.raises(InvalidDataError) as caught:
+            call(table)
+        assert str(SECRET) not in "".join(traceback.format_exception(caught.value))
+    assert np.isnan(pca.inverse_transform(text)).all()  # as of the scores of an invalid row
 
 
 def test_masked_entries_are_missing(rows):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenveil import PrivateCovariance, PrivatePCA
+from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, Located, PrivateMean
@@ -224,3 +224,22 @@ def test_what_does_not_go_together():
         PrivatePCA(
             **BUDGET, mechanism="spiked", model=model, assume_centered=True, on_missing="centre"
         ).fit(holes())
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("entry", ["text", 1j, np.datetime64("2020"), None])
+def test_a_cell_that_is_no_number_makes_its_row_invalid_and_no_other(entry, adjacency, tmp_path):
+    """Refusing the table would tell that such a record exists."""
+    rows = holes(share=0.0)
+    rows[7, 2] = np.nan
+    table = rows.astype(object)
+    table[7, 2] = entry
+    ledger = Ledger.create(tmp_path / "a.ledger", **BUDGET, adjacency=adjacency)
+    options = {**BUDGET, "row_norm": 8.0, "adjacency": adjacency}
+    with pytest.raises(InvalidDataError, match="a row holds a missing or infinite value, or text"):
+        PrivateCovariance(**options, ledger=ledger).fit(table)
+    assert ledger.entries == ()
+    options |= {"on_invalid": "zero", "random_state": 0}
+    expected = PrivateCovariance(**options).fit(rows).covariance_
+    for same in (table, table.tolist()):
+        assert np.array_equal(PrivateCovariance(**options).fit(same).covariance_, expected)

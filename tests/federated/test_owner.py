@@ -358,6 +358,18 @@ def test_tables_of_all_kinds(kind, tmp_path):
     assert unit.owns_many == (records < N)
 
 
+def test_a_first_record_is_not_taken_for_names(tmp_path):
+    values = [str(value) for value in MOVED[0]]
+    frame = pd.DataFrame(MOVED[1:], columns=values)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for rows in (frame, tmp_path / "rows.parquet"):
+        with pytest.raises(InvalidDataError, match="named like a value of a first record") as no:
+            Owner(SIMULATED, rows)
+        assert not any(value in str(no.value) for value in values)
+    names = tuple(f"c{j}" for j in range(D))
+    assert Owner(replace(SIMULATED, columns=names), pd.DataFrame(MOVED))  # numbered, so unnamed
+
+
 def test_names_of_columns_are_those_of_the_table_or_of_all_columns():
     names = tuple(f"c{j}" for j in range(D))
     for rows in (MOVED[:, 1:], pd.DataFrame(MOVED, columns=names[::-1])):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from eigenveil.data.source import ArraySource, ParquetSource, RowSource
+from eigenveil.data.source import ArraySource, NpySource, ParquetSource, RowSource
 
 __all__ = ["counting", "watched"]
 
@@ -31,7 +31,7 @@ def watched(source: RowSource, *, count_is_public: bool) -> Iterator[RowSource]:
         yield source
         return
     length = None
-    if count_is_public and isinstance(source, (ArraySource, ParquetSource)):
+    if count_is_public and isinstance(source, (ArraySource, NpySource, ParquetSource)):
         length = source.n_rows
     read = source.chunks
     passes = 0

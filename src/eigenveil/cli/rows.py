@@ -5,33 +5,34 @@ hundred lines are looked at: a column is text if it has a cell there and none of
 No cell is ever shown.
 """
 
-import csv
 import io
-import itertools
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
 from eigenveil.cli.values import did_you_mean, joined, listed
-from eigenveil.data.files import check_header
+from eigenveil.data.files import holds_numbers, open_csv, parquet_schema, read_records
+from eigenveil.data.headers import check_header
 from eigenveil.data.source import CSVSource, RowSource, open_rows
+from eigenveil.data.stored import StoredFile
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 __all__ = ["open_table"]
 
+_STDIN = "standard input"
 _LINES = 100  # of a CSV file, to tell text from numbers
 
 
 class StdinSource(CSVSource):
     """A CSV table from standard input, held in memory as text: most releases read rows twice."""
 
-    def __init__(self, text: str, *arguments: Any, **options: Any) -> None:
+    def __init__(self, text: str, columns: Sequence[str] | None = None) -> None:
         self._text = text
-        super().__init__(Path("standard input"), *arguments, **options)
+        self._begin(_STDIN, columns, None)
 
-    def _open(self) -> TextIO:
+    def _opened(self) -> TextIO:
         return io.StringIO(self._text, newline="")
 
 
@@ -49,21 +50,18 @@ def open_table(
         raise InvalidParameterError(
             "--unit names a column of a file: save the table as CSV or parquet first"
         )
-    text = _standard_input() if data == "-" else None
-    schema = None
-    if text is not None:
-        schema = _csv_schema(io.StringIO(text, newline=""))
-    elif path.is_file() and path.suffix.lower() == ".csv":
-        with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
-            schema = _csv_schema(lines)
-    elif path.is_file() and path.suffix.lower() == ".parquet":
-        schema = _parquet_schema(path)
-    if schema is not None:
-        columns = _choose(schema, columns, unit)
-    options: dict[str, Any] = {} if unit is None else {"unit": unit}
-    if text is not None:
-        return StdinSource(text, columns)
-    return open_rows(path, columns, **options)
+    if data == "-":
+        text = _standard_input()
+        schema = _csv_schema(io.StringIO(text, newline=""), _STDIN)
+        return StdinSource(text, _choose(schema, columns, unit))
+    match path.suffix.lower():
+        case ".csv":
+            file = StoredFile(path)
+            with open_csv(file) as lines:
+                columns = _choose(_csv_schema(lines, file.name), columns, unit)
+        case ".parquet":
+            columns = _choose(_parquet_schema(StoredFile(path)), columns, unit)
+    return open_rows(path, columns, unit)
 
 
 def _standard_input() -> str:
@@ -73,6 +71,8 @@ def _standard_input() -> str:
 def _choose(
     schema: _Schema, columns: Sequence[str] | None, unit: str | None
 ) -> Sequence[str] | None:
+    if len(set(schema.names)) < len(schema.names):
+        return columns  # of which `open_rows` says that two have the same name
     for name in (*(columns or ()), *((unit,) if unit is not None else ())):
         if name not in schema.names:
             raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, schema.names)}")
@@ -89,15 +89,9 @@ def _choose(
     )
 
 
-def _csv_schema(lines: TextIO) -> _Schema | None:
-    """None where the first line has no names: then `open_rows` says so, and shows none of it."""
-    try:
-        header, *records = itertools.islice(csv.reader(lines), _LINES + 1)
-        check_header(header, "")
-    except (csv.Error, ValueError):  # InvalidDataError among them
-        return None
-    if len(set(header)) < len(header):
-        return None
+def _csv_schema(lines: TextIO, file: str) -> _Schema:
+    header, *records = next(read_records(lines, file, _LINES + 1), [[]])
+    check_header(header, file)
     whole = [record for record in records if len(record) == len(header)]
     cells = [[record[j].strip() for record in whole] for j in range(len(header))]
     text = [
@@ -116,19 +110,7 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _parquet_schema(path: Path) -> _Schema | None:
-    """None where the file cannot be read: then `open_rows` says so."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        return None
-    try:
-        schema = pyarrow.parquet.read_schema(path)
-    except (pyarrow.ArrowException, OSError, ValueError):
-        return None
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    types = pyarrow.types
-    numeric = (types.is_integer, types.is_floating, types.is_boolean)
-    text = [field.name for field in schema if not any(test(field.type) for test in numeric)]
-    return _Schema([name for name in schema.names if name not in index], text)
+def _parquet_schema(file: StoredFile) -> _Schema:
+    schema = parquet_schema(file)
+    text = [field.name for field in schema.fields if not holds_numbers(field.type)]
+    return _Schema([name for name in schema.fields.names if name not in schema.index_names], text)

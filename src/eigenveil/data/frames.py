@@ -1,6 +1,7 @@
 """Data frames as tables of numbers, through narwhals: pandas, polars, pyarrow and the like.
 
-Whether a column is taken is decided by its type, which is public, and never by its entries.
+Whether a column is taken is decided by its type, which is public, and never by its entries. Names
+are public as well, unless a first record was taken for them: that is refused.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.headers import are_positions, check_names
 from eigenveil.exceptions import InvalidDataError
 
 if TYPE_CHECKING:
@@ -22,9 +24,12 @@ def is_frame(data: Any) -> bool:
 
 
 def names(data: Any) -> tuple[str, ...] | None:
-    """Names of the columns of a frame."""
+    """Names of the columns of a frame; labels that are not text are none."""
     frame = _frame(data)
-    return None if frame is None else tuple(frame.columns)
+    if frame is None or not all(isinstance(name, str) for name in frame.columns):
+        return None
+    _check_names(frame)
+    return tuple(frame.columns)
 
 
 def native(data: Any) -> Any:
@@ -45,17 +50,26 @@ def _frame(data: Any) -> "narwhals.DataFrame[Any] | None":
     return frame if isinstance(frame, narwhals.DataFrame) else None
 
 
+def _check_names(frame: "narwhals.DataFrame[Any]") -> None:
+    """Refuse names that may be a record, unless pandas has noted that they are positions."""
+    schema = getattr(frame.to_native(), "schema", None)  # of pyarrow, with what pandas noted
+    if not are_positions(getattr(schema, "pandas_metadata", None)):
+        check_names(frame.columns, "the frame")
+
+
 def numbers(data: Any) -> NDArray[Any]:
     """The rows of a frame; a missing entry becomes NaN, a truth value 0 or 1."""
     import narwhals
 
     frame = _frame(data)
     assert frame is not None  # whoever calls has asked `is_frame`
+    _check_names(frame)
     kinds = frame.schema
-    for name, kind in kinds.items():
+    for place, (name, kind) in enumerate(kinds.items(), start=1):
         if not (kind.is_numeric() or kind == narwhals.Boolean):
+            called = repr(name) if isinstance(name, str) else f"number {place}"
             raise InvalidDataError(
-                f"column {name!r} does not hold numbers: encode it, or choose numeric columns"
+                f"column {called} does not hold numbers: encode it, or choose numeric columns"
             )
     if len(set(kinds.values())) == 1 and kinds.dtypes()[0].is_float():
         return np.asarray(frame.to_numpy())  # often without a copy

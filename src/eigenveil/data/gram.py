@@ -26,6 +26,7 @@ from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
 from eigenveil.data.source import (
     ArraySource,
     CSVSource,
+    NpySource,
     ParquetSource,
     RowSource,
     RowwiseSource,
@@ -278,7 +279,7 @@ def public_rows(source: RowSource) -> int:
         return require_rows(limit_rows(len(sizes)))
     while isinstance(source, RowwiseSource):
         source = source.base
-    if isinstance(source, (ArraySource, CSVSource, ParquetSource)):
+    if isinstance(source, (ArraySource, CSVSource, NpySource, ParquetSource)):
         return require_rows(limit_rows(source.n_rows))
     return require_rows(limit_rows(sum(chunk.shape[0] for chunk in tables(source))))
 

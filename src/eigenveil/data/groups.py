@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.source import (
     ArraySource,
+    NpySource,
     PairedSource,
     ParquetSource,
     RowSource,
@@ -32,6 +33,7 @@ from eigenveil.data.source import (
     unit_sizes,
     unit_tables,
 )
+from eigenveil.data.stored import changed
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -87,7 +89,8 @@ class GroupedSource(UnitSource):
             )
         self.rows = source
         self._units = _numbered(ids)
-        if isinstance(source, (ArraySource, ParquetSource)) and source.n_rows != len(self._units):
+        counted = (ArraySource, NpySource, ParquetSource)
+        if isinstance(source, counted) and source.n_rows != len(self._units):
             raise _wrong_length()
 
     @cached_property
@@ -178,10 +181,10 @@ class LabelledSource(UnitSource):
             known = units < len(left)
             np.subtract.at(left, units[known], 1)
             if not known.all() or (left < 0).any():
-                raise _changed()
+                raise changed()
             yield chunk, units
         if left.any():
-            raise _changed()
+            raise changed()
 
 
 class PairedUnits(UnitSource):
@@ -324,10 +327,6 @@ def _missing() -> InvalidDataError:
     return InvalidDataError(
         "a row has no id that says whose it is: fill it in or drop the row; ids are text or numbers"
     )
-
-
-def _changed() -> InvalidDataError:
-    return InvalidDataError("the file changed while it was read: read it again")
 
 
 def _wrong_length() -> InvalidDataError:

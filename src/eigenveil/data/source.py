@@ -1,10 +1,9 @@
-"""Where rows come from: arrays, memory-mapped files, CSV, parquet, any iterable of chunks.
+"""Where rows come from: arrays, .npy files, CSV, parquet, any iterable of chunks.
 
 A source yields two-dimensional chunks and keeps no more than one of them in memory.
 """
 
 import itertools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
@@ -14,22 +13,24 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from eigenveil.data.files import CSVSource, ParquetSource
-from eigenveil.data.frames import is_frame, numbers
+from eigenveil.data.npy import NpySource
+from eigenveil.data.table import as_table
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
     UnsupportedNotionError,
 )
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.text import printable
 
 __all__ = [
     "ArraySource",
     "Batch",
     "CSVSource",
     "IterableSource",
+    "NpySource",
     "PairedSource",
     "ParquetSource",
     "RowSource",
@@ -165,12 +166,6 @@ def is_streamed(data: Any) -> bool:
 
 
 def _open_file(path: Path, columns: Sequence[str] | None, unit: str | None) -> RowSource:
-    try:
-        found = path.is_file()
-    except OSError:
-        found = False
-    if not found:
-        raise InvalidDataError(f"no file at {path}: check the path")
     match path.suffix.lower():
         case ".npy":
             if columns is not None:
@@ -179,71 +174,19 @@ def _open_file(path: Path, columns: Sequence[str] | None, unit: str | None) -> R
                 raise InvalidParameterError(
                     "a .npy file has no column names: pass fit(X, groups=ids) instead of unit"
                 )
-            try:
-                stored = np.load(path, mmap_mode="r", allow_pickle=False)
-            except (ValueError, EOFError, OSError):
-                raise InvalidDataError(f"{path.name} is not a readable .npy array") from None
-            return ArraySource(stored)
+            stored = NpySource(path)
+            return ArraySource(stored.whole()) if stored.is_small else stored
         case ".csv":
             file: CSVSource | ParquetSource = CSVSource(path, columns, unit)
         case ".parquet":
             file = ParquetSource(path, columns, unit)
         case _:
-            raise InvalidDataError(f"{path.name}: give a .npy, .csv or .parquet file")
+            raise InvalidDataError(f"{printable(path.name)}: give a .npy, .csv or .parquet file")
     if unit is None:
         return file
     from eigenveil.data.groups import LabelledSource  # which stands on this module
 
     return LabelledSource(file, unit)
-
-
-def as_table(data: Any) -> NDArray[Any]:
-    """A two-dimensional array of real numbers, or an error that shows no entry."""
-    if issparse(data):
-        raise InvalidDataError("sparse rows are not supported: pass a dense array, X.toarray()")
-    if hasattr(data, "collect"):
-        raise InvalidDataError("a lazy frame holds no rows yet: pass what its collect() gives")
-    try:
-        array = _as_array(data)
-    except (InvalidDataError, MemoryError):
-        raise
-    except Exception:  # whatever numpy or a data frame raises may quote an entry
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind == "c":
-        raise InvalidDataError("Complex data not supported: rows must be real numbers")
-    if array.dtype.kind not in "fiub":
-        raise InvalidDataError(
-            "rows must be numbers in a rectangular table: encode or drop text and date columns, "
-            "and check that all rows have the same length"
-        )
-    if array.ndim != 2:
-        raise InvalidDataError("rows must form a two-dimensional table. Reshape your data")
-    if array.shape[1] == 0:
-        raise InvalidDataError("the table has no columns")
-    return array
-
-
-def _as_array(data: Any) -> NDArray[Any]:
-    """Missing entries of masked arrays and of frames become NaN."""
-    if is_frame(data):
-        return numbers(data)
-    with np.errstate(all="ignore"):  # a warning would depend on the records
-        if np.ma.isMaskedArray(data):
-            return np.asarray(np.ma.filled(data.astype(np.float64), np.nan))
-        array = np.asarray(data)
-        if array.dtype.kind != "O":
-            return array
-        try:
-            return array.astype(np.float64)
-        except OverflowError:  # the affair of its row
-            return np.asarray(np.vectorize(_double, otypes=[np.float64])(array))
-
-
-def _double(entry: Any) -> float:
-    try:
-        return float(entry)
-    except OverflowError:
-        return math.inf
 
 
 def tables(source: RowSource) -> Iterator[NDArray[Any]]:

@@ -1,0 +1,60 @@
+"""Names of columns, which are published: a first record must not pass for them."""
+
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from eigenveil.exceptions import InvalidDataError
+
+__all__ = ["are_positions", "check_header", "check_names"]
+
+
+def check_header(header: Sequence[str], file: str) -> None:
+    """Refuse a first line that may be a record, and quote none of it.
+
+    Whatever passes is taken for public names and shown in messages.
+    """
+    if any("\ufffd" in name for name in header):
+        raise InvalidDataError(f"{file} is not in UTF-8: save it so")
+    if (
+        any(unicodedata.category(character) == "Cc" for name in header for character in name)
+        or (header and all(";" in name for name in header))
+        or (len(header) == 1 and "|" in header[0])
+    ):
+        raise InvalidDataError(
+            f"{file} is not comma-separated with a first line of names: save it so"
+        )
+    if not header or any(map(_is_value, header)):
+        raise InvalidDataError(f"{file} needs a first line with the names of its columns")
+
+
+def check_names(names: Iterable[Any], table: str) -> None:
+    """Refuse names that may be values of a first record, and quote none of them.
+
+    Whoever read a file without a header line has them in a frame, or stored them in a parquet file.
+    Labels that are not text are no names: they are not published.
+    """
+    if any(isinstance(name, str) and _is_value(name) for name in names):
+        raise InvalidDataError(
+            f"{table} has a column named like a value of a first record: read the file with "
+            "header=None, or name the columns, df.add_prefix('c')"
+        )
+
+
+def are_positions(metadata: Mapping[str, Any] | None) -> bool:
+    """Whether pandas has noted that it numbered the columns: text stores numbers as text."""
+    levels = (metadata or {}).get("column_indexes") or []
+    return bool(levels) and all(
+        level["pandas_type"].startswith(("int", "uint")) for level in levels
+    )
+
+
+def _is_value(cell: str) -> bool:
+    """A number, a date, a telephone number: digits and no letter."""
+    try:
+        if not math.isnan(float(cell)):
+            return True
+    except ValueError:
+        pass
+    return any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))

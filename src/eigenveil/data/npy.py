@@ -1,0 +1,86 @@
+"""Arrays in ``.npy`` files, read by explicit reads.
+
+A memory map of a file that is cut short meanwhile would end the process without a word.
+"""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from eigenveil.data.stored import StoredFile, changed
+from eigenveil.data.table import check_table
+from eigenveil.exceptions import InvalidDataError
+
+__all__ = ["NpySource"]
+
+_CHUNK_BYTES = 1 << 24
+_HEADER_BYTES = 1 << 14  # more than numpy believes
+_WHOLE_BYTES = 1 << 30  # of an array that is held in memory, and of one row at most
+# Version 3 differs in the encoding of names, which numbers do not have.
+_HEADERS = {(1, 0): npy.read_array_header_1_0} | dict.fromkeys(
+    [(2, 0), (3, 0)], npy.read_array_header_2_0
+)
+_UNREADABLE = "is not a readable .npy array"
+
+
+class NpySource:
+    """The rows of a ``.npy`` file; no more than a chunk is held."""
+
+    rereadable = True
+    feature_names = None
+
+    def __init__(self, path: Path) -> None:
+        self._file = StoredFile(path)
+        with self._file.one_pass(_UNREADABLE), path.open("rb") as stream:
+            head = io.BytesIO(stream.read(_HEADER_BYTES))
+            read_header = _HEADERS[npy.read_magic(head)]
+            shape, self._by_columns, self._dtype = read_header(head)
+        check_table(self._dtype, shape)
+        self.n_rows, self.n_columns = map(int, shape)
+        row = self.n_columns * self._dtype.itemsize
+        if min(shape) < 0 or row > _WHOLE_BYTES:
+            raise InvalidDataError(f"{self._file.name} {_UNREADABLE}")
+        self._start = head.tell()
+        if self._start + self.n_rows * row > self._file.size:
+            raise InvalidDataError(f"{self._file.name} is damaged or truncated")
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the whole array may be held in memory."""
+        return self.n_rows * self.n_columns * self._dtype.itemsize <= _WHOLE_BYTES
+
+    def whole(self) -> NDArray[Any]:
+        """All rows at once."""
+        parts = [*self._read(max(1, self.n_rows))]
+        return parts[0] if parts else np.empty((0, self.n_columns), self._dtype)
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Consecutive rows, each chunk in memory of its own."""
+        return self._read(max(1, _CHUNK_BYTES // (8 * self.n_columns)))
+
+    def _read(self, size: int) -> Iterator[NDArray[Any]]:
+        ends = "cannot be read to its end"
+        with self._file.one_pass(ends), self._file.path.open("rb") as stream:
+            for first in range(0, self.n_rows, size):
+                yield self._rows(stream, first, min(size, self.n_rows - first))
+
+    def _rows(self, stream: io.BufferedReader, first: int, count: int) -> NDArray[Any]:
+        order: Literal["C", "F"] = "F" if self._by_columns else "C"
+        rows = np.empty((count, self.n_columns), self._dtype, order)
+        if self._by_columns:
+            for j in range(self.n_columns):
+                self._fill(rows[:, j], stream, j * self.n_rows + first)
+        else:
+            self._fill(rows.reshape(-1), stream, first * self.n_columns)
+        return rows
+
+    def _fill(self, entries: NDArray[Any], stream: io.BufferedReader, first: int) -> None:
+        """Read the entries that lie in the file from number ``first`` on."""
+        stream.seek(self._start + first * self._dtype.itemsize)
+        if stream.readinto(entries.view(np.uint8).data) < entries.nbytes:
+            raise changed()
