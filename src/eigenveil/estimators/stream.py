@@ -7,9 +7,9 @@ only and replaced as a whole, so that a crash leaves the old or the new ones; ot
 leaves are removed by the next call.
 
 Write-ahead: records are noted as spent before noise is drawn on them. A crash in between loses that
-batch; no record is used twice. A state is replaced only if it is the one that was loaded.
-Restoring an old copy of the file would use records again: that it cannot notice. Proof:
-docs/proofs/streaming.md.
+batch; no record is used twice. A state is replaced only if it is the one that was loaded. An older
+copy would use records again: the ledger, where there is one, knows how far the stream had come.
+Proof: docs/proofs/streaming.md.
 """
 
 import glob
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from eigenveil.data.source import Batch
 from eigenveil.estimators.durable import TOKEN, locked, replace_file, token, unchanged
 from eigenveil.exceptions import (
+    BudgetExceededError,
     DuplicateBatchError,
     StateError,
     VerificationError,
@@ -34,6 +35,8 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import NOTHING
+from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import storage
 
 __all__ = [
@@ -42,7 +45,10 @@ __all__ = [
     "Stream",
     "digest",
     "locked",
+    "note_position",
+    "noted_position",
     "replace_file",
+    "require_newest",
     "sweep",
 ]
 
@@ -101,6 +107,8 @@ class Stream:
         Where links led to the state when the call began; not part of the file.
     found : str or None
         Digest of the state on disk as it was loaded or saved last; None where there is none yet.
+    account : Ledger or None
+        The ledger that notes how far the stream has come; not part of the file.
 
     """
 
@@ -122,6 +130,7 @@ class Stream:
     gate: Gate | None = None
     path: Path | None = None
     found: str | None = None
+    account: Ledger | None = None
 
     @property
     def buffered(self) -> int:
@@ -278,6 +287,43 @@ def _remove(rows: Path) -> None:
             f"cannot remove {rows.name}, which holds private rows and is needed no more: remove it "
             "by hand"
         ) from None
+
+
+# What the ledger knows of a stream: it notices an older copy of the state.
+
+
+def note_position(ledger: Ledger, name: str, position: int) -> None:
+    """Note in the ledger, at no cost, that the first ``position`` records of a stream are spent."""
+    label = f"{_spent_to(name)}{position:,} records"
+    try:
+        ledger.charge(NOTHING, label=label, adjacency=ADJACENCY, once=True)
+    except BudgetExceededError:  # it has this note: a copy of the state came first
+        raise _older() from None
+
+
+def noted_position(ledger: Ledger, name: str) -> int:
+    """Return how many records of a stream are spent, as the ledger noted last."""
+    start = _spent_to(name)
+    labels = (entry.label for entry in reversed(ledger.entries))
+    newest = next((label for label in labels if label.startswith(start)), f"{start}0 records")
+    return int(newest[len(start) :].split()[0].replace(",", ""))
+
+
+def require_newest(ledger: Ledger, name: str, spent: int) -> None:
+    """Refuse a state that is older than what the ledger noted of its stream."""
+    if noted_position(ledger, name) > spent:
+        raise _older()
+
+
+def _spent_to(name: str) -> str:
+    return f"stream {name} spent to "
+
+
+def _older() -> StateError:
+    return StateError(
+        "the state is an older copy, and its ledger notes later records as spent: put the newest "
+        "state back, or start a new stream with records that were not in this one"
+    )
 
 
 def _iterate(arrays: dict[str, NDArray[Any]]) -> Iterate | None:

@@ -32,6 +32,8 @@ from eigenveil.estimators.stream import (
     Stream,
     digest,
     locked,
+    note_position,
+    require_newest,
     sweep,
 )
 from eigenveil.exceptions import (
@@ -50,7 +52,7 @@ from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Composed, Cost, cost_to_dict
+from eigenveil.privacy.cost import NOTHING, Cost, cost_to_dict
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
@@ -85,7 +87,7 @@ class _Nothing:
     name: ClassVar[str] = "nothing"
 
     def cost(self) -> Cost:
-        return Composed(())
+        return NOTHING
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> None:
         return None
@@ -170,7 +172,8 @@ class StreamingPCA(ComponentEstimator):
     on_missing : {"invalid", "centre"}
         Whether an empty cell (NaN) makes its row invalid or is taken as the centre's.
     ledger : Ledger or path, optional
-        Charged once for the whole stream, before any noise is drawn.
+        Charged once for the whole stream, before any noise is drawn. With a state it also notes, at
+        no cost, how far the stream has come, so that an older copy of the state is noticed.
     state : path, optional
         Where the stream is kept between calls, so that it survives the process. The file is
         PRIVATE, and so is the one beside it with the records that wait, written by each call.
@@ -359,7 +362,7 @@ class StreamingPCA(ComponentEstimator):
                     "the stream is not here: go on with the original of this copy, or with the "
                     "state; a new one takes a new estimator, or fit"
                 )
-            return Stream(settings=given, ledger=payer, path=path)
+            return Stream(settings=given, ledger=payer, path=path, account=ledger)
         for each, value in given.items():
             if stream.settings[each] != value:
                 raise StateError(
@@ -370,6 +373,9 @@ class StreamingPCA(ComponentEstimator):
             raise LedgerError(
                 "the stream is paid from another ledger, or from none: pass the one it began with"
             )
+        stream.account = ledger
+        if path is not None and ledger is not None:
+            require_newest(ledger, stream.name, stream.spent)
         return stream
 
     def _keep(self, stream: Stream, *, records: bool) -> None:
@@ -466,6 +472,9 @@ class StreamingPCA(ComponentEstimator):
     def _step(self, stream: Stream, plan: _Plan, gate: Gate, size: int) -> None:
         batch = stream.take(size)
         self._keep(stream, records=False)  # spent, whatever happens next
+        if stream.path is not None and stream.account is not None:
+            require_newest(stream.account, stream.name, batch.records.start)
+            note_position(stream.account, stream.name, stream.spent)
         plan.step(stream, batch, gate)
         stream.used += size
         stream.entry = None if gate.entry is None else gate.entry.hash
