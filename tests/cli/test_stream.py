@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, Release
+from eigenveil.estimators import streaming
+from eigenveil.privacy.cost import Composed
 from tests.cli.conftest import invoke
 
 BUDGET = ["--k", "1", "--epsilon", "1", "--delta", "1e-6"]
@@ -20,6 +22,10 @@ def days(tmp_path, monkeypatch):
     return ["stream", *BUDGET, "--state", "visits.state", "--ledger", "visits.ledger"]
 
 
+def charges():
+    return [entry for entry in Ledger("visits.ledger").entries if entry.cost != Composed(())]
+
+
 def test_days_are_charged_once_and_released(days):
     for day in range(3):
         done = invoke(*days, f"day{day}.csv", "--batch", f"day {day}")
@@ -28,7 +34,7 @@ def test_days_are_charged_once_and_released(days):
     assert invoke(*days, "--finish", "-o", "release").exit_code == 0
     assert Release.load("release").settings["n_rows"] == 6000
     assert abs(Release.load("release").arrays["components"][0, 0]) > 0.9
-    assert len(Ledger("visits.ledger").entries) == 1
+    assert len(charges()) == 1
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,7 @@ def test_mistakes_are_one_line(days, options, words, code):
     assert done.exit_code == code
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
-    assert len(Ledger("visits.ledger").entries) == 1
+    assert len(charges()) == 1
 
 
 def test_what_waits_is_no_release(days):
@@ -56,3 +62,45 @@ def test_what_waits_is_no_release(days):
     assert done.exit_code == 2
     assert "no batch is full yet" in done.stderr
     assert Ledger("visits.ledger").entries == ()
+
+
+def test_how_far_a_stream_has_come_is_read_from_its_ledger(days):
+    assert invoke(*days, "day0.csv").exit_code == 0
+    first, paid, *_, last = invoke("ledger", "history", "visits.ledger").stdout.splitlines()
+    assert " spent to 1,521 records  nothing  " in first
+    assert "  oja stream " in paid
+    assert " spent to 1,815 records  nothing  " in last
+    shown = invoke("ledger", "show", "visits.ledger").stdout
+    assert "spent epsilon = 1 of 1" in shown
+    assert "left for another release: epsilon = 0\n" in shown
+
+
+def test_an_older_copy_of_the_state_is_one_line(days, tmp_path):
+    few = np.loadtxt("day0.csv", delimiter=",", skiprows=1)[:1500]
+    np.savetxt("few.csv", few, delimiter=",", header="a,b,c", comments="")
+    assert invoke(*days, "few.csv").exit_code == 0
+    old = {path: path.read_bytes() for path in tmp_path.glob("visits.state*")}
+    assert invoke(*days, "day1.csv").exit_code == 0
+    for path, data in old.items():
+        path.write_bytes(data)
+    done = invoke(*days, "day2.csv")
+    assert done.exit_code == 3
+    assert "the state is an older copy" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("moment", ["first", "later"])
+def test_a_note_is_not_told_as_a_charge(days, monkeypatch, moment):
+    inner, calls = streaming.note_position, []
+
+    def interrupted(*arguments):
+        inner(*arguments)
+        calls.append(arguments)
+        if len(calls) == (1 if moment == "first" else 2):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(streaming, "note_position", interrupted)
+    done = invoke(*days, "day0.csv")
+    assert done.exit_code == 130
+    told = {"first": "nothing was charged", "later": "the ledger was charged for oja stream "}
+    assert told[moment] in done.stderr

@@ -1,10 +1,12 @@
 """Kill a streaming process at chosen and at random moments, and carry on from its state.
 
-Run as a process of its own: ``kill_stream.py FOLDER honest|careless``. Children feed labelled
-chunks and note the positions of the records of every draw; each is killed without warning. A
-careless one notes records as spent only after the draw. Prints what is left at the end as JSON.
+Run as a process of its own: ``kill_stream.py FOLDER honest|careless|everywhere``. Children feed
+labelled chunks and note the positions of the records of every draw; each is killed without warning.
+A careless one notes records as spent only after the draw. Everywhere: one child for each change of
+a file, killed before it; then the state is opened again. Prints what is left as JSON.
 """
 
+import itertools
 import json
 import os
 import random
@@ -12,18 +14,20 @@ import signal
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
 from eigenveil.estimators.stream import Stream
-from eigenveil.exceptions import DuplicateBatchError
+from eigenveil.exceptions import DuplicateBatchError, InvalidDataError
 from eigenveil.mechanisms.base import Gate
+from eigenveil.privacy.cost import Composed
 
 CHUNKS = np.random.default_rng(0).standard_normal((24, 25, 3)) * [3, 1, 1] + 5
 MOMENTS = [  # function, before or after it, at which call
-    (Ledger, "charge", "before", 1),
+    (Ledger, "charge", "before", 1),  # of an honest one: the note of its first batch
     (Ledger, "charge", "after", 1),
     (Gate, "draw", "before", 2),
     (Gate, "draw", "after", 4),
@@ -34,6 +38,7 @@ MOMENTS = [  # function, before or after it, at which call
     (Stream, "save", "after", 4),
     (Gate, "draw", "after", 3),
 ]
+CHARGE = [(Ledger, "charge", "before", 2), (Ledger, "charge", "after", 2)]
 
 
 def stream(folder):
@@ -56,6 +61,22 @@ def strike(owner, name, side, nth):
         return result
 
     setattr(owner, name, wrapped)
+
+
+def strike_change(nth):
+    """Die before the nth call that may change a file."""
+    calls = itertools.count(1)
+
+    def struck(inner):
+        def wrapped(*arguments, **options):
+            if next(calls) == nth:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return inner(*arguments, **options)
+
+        return wrapped
+
+    for name in ("open", "fsync", "replace", "unlink"):
+        setattr(os, name, struck(getattr(os, name)))
 
 
 def watch(folder):
@@ -100,20 +121,32 @@ def feed(folder, pipe, moment, careless):
     pca.finish()
 
 
+def forked(work, *arguments):
+    """Do it in a child, whose number is returned."""
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        work(*arguments)
+        code = 0
+    except Exception:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def done(process):
+    """Wait for a child; whether it was done or killed."""
+    _, status = os.waitpid(process, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "it must not fail"
+    return os.WIFEXITED(status)
+
+
 def child(folder, moment, careless, wait=None):
     """Run until it dies, is killed after ``wait`` arrivals, or is done; whether it was done."""
     reader, writer = os.pipe()
-    process = os.fork()
-    if process == 0:
-        os.close(reader)
-        code = 1
-        try:
-            feed(folder, writer, moment, careless)
-            code = 0
-        except Exception:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
+    process = forked(feed, folder, writer, moment, careless)
     os.close(writer)
     if wait is not None:
         for _ in range(wait):
@@ -124,18 +157,47 @@ def child(folder, moment, careless, wait=None):
         while os.read(reader, 4096):
             pass
     os.close(reader)
-    _, status = os.waitpid(process, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "it must not fail"
-    return os.WIFEXITED(status)
+    return done(process)
+
+
+def charges(ledger):
+    return sum(entry.cost != Composed(()) for entry in ledger.entries)
+
+
+def feed_briefly(folder, nth):
+    """A batch, a part of one and the end of a stream."""
+    strike_change(nth)
+    pca = stream(folder)
+    pca.partial_fit(CHUNKS[0])
+    pca.partial_fit(np.concatenate(CHUNKS[1:3])).finish()
+
+
+def left_behind(folder, nth):
+    """Kill a child: which files are left after the next call, and which should be; None if done."""
+    folder.mkdir()
+    Ledger.create(folder / "ledger", rho=50.0)
+    (folder / "state.0123abcd.rows").touch()  # by one that was killed before
+    survived = done(forked(feed_briefly, folder, nth))
+    with suppress(InvalidDataError):  # nothing came yet
+        stream(folder).restore()
+    right = ["ledger", "state.lock"]
+    if (folder / "state").exists():
+        rows = Stream.load(folder / "state").rows
+        right += ["state"] if rows is None else ["state", rows["file"]]
+    return None if survived else (sorted(path.name for path in folder.iterdir()), sorted(right))
+
+
+def everywhere(folder):
+    moments = (left_behind(folder / str(nth), nth) for nth in itertools.count(1))
+    print(json.dumps(list(itertools.takewhile(lambda left: left is not None, moments))))
 
 
 def main(folder, careless):
-    folder = Path(folder)
     ledger = Ledger.create(folder / "ledger", rho=50.0)
     killed = 0
-    for moment in MOMENTS[:6] if careless else MOMENTS:
+    for moment in MOMENTS[:6] if careless else CHARGE + MOMENTS:
         killed += not child(folder, moment, careless)
-        assert len(ledger.entries) <= 1
+        assert charges(ledger) <= 1
     for _ in range(0 if careless else 4):
         if (folder / "state").exists() and not Stream.load(folder / "state").finished:
             killed += not child(folder, None, careless, wait=random.randint(0, 3))
@@ -145,7 +207,7 @@ def main(folder, careless):
     draws = [list(map(int, line.split())) for line in (folder / "draws").read_text().splitlines()]
     result = {
         "killed": killed,
-        "entries": len(ledger.entries),
+        "charges": charges(ledger),
         "records": CHUNKS.shape[0] * CHUNKS.shape[1],
         "spent": left.spent,
         "used": left.used,
@@ -157,4 +219,7 @@ def main(folder, careless):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2] == "careless")
+    if sys.argv[2] == "everywhere":
+        everywhere(Path(sys.argv[1]))
+    else:
+        main(Path(sys.argv[1]), sys.argv[2] == "careless")

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidParameterError, MissingExtraError
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.cost import Composed, Gaussian
 from eigenveil.report import (
     CovarianceDisplay,
     LoadingsDisplay,
@@ -209,6 +209,19 @@ def test_the_spend_is_drawn_entry_by_entry(ledger):
         "2\n$cleaned",
     ]
     assert shown.ax_.get_xlabel() == f"release ({ledger.entries[0].time[:10]})"
+
+
+def test_notes_are_not_drawn(ledger):
+    note = {"label": "stream 0123 spent to 40 records", "adjacency": Adjacency.REPLACE_ONE}
+    ledger.charge(Composed(()), **note)
+    shown = drawn(SpendDisplay.from_ledger(ledger))
+    assert [bar.get_height() for bar in shown.added_] == [0]
+    assert shown.labels == ["nothing spent"]
+    charge(ledger, 0.4)
+    ledger.charge(Composed(()), **note)
+    shown = drawn(SpendDisplay.from_ledger(ledger))
+    assert shown.labels == ["tangent"]
+    assert [bar.get_height() for bar in shown.added_] == pytest.approx([0.08])
 
 
 def test_a_new_ledger_has_spent_nothing(tmp_path):

@@ -77,7 +77,7 @@ def _history(file: Path, as_json: bool) -> None:
         click.echo(json.dumps(entries, indent=2))
         return
     for entry in entries:
-        line = "{number:>4}  {time}  {label:<18} {spent}  {hash:.16}".format(**entry)
+        line = "{number:>4}  {time}  {label:<18}  {spent}  {hash:.16}".format(**entry)
         click.echo(printable(line))
 
 

@@ -20,6 +20,7 @@ from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidParameterError, NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import NOTHING
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
 from eigenveil.release.storage import require_new
@@ -98,12 +99,12 @@ def accounted(account: Ledger | None) -> Iterator[None]:
 
 def _spent(account: Ledger, before: int) -> str | None:
     """What was charged since; None where nothing was."""
-    if len(account.entries) == before:
+    charges = [entry for entry in account.entries[before:] if entry.cost != NOTHING]
+    if not charges:
         return None
-    asked = account.entries[-1]
     return (
-        f"the ledger was charged for {asked.label} and now has {account.summary()}; a failed or "
-        "interrupted release counts as spent"
+        f"the ledger was charged for {charges[-1].label} and now has {account.summary()}; a failed "
+        "or interrupted release counts as spent"
     )
 
 

@@ -3,22 +3,20 @@
 The state is private. It is one uncompressed zip of ``state.json``, ``arrays.npz`` (no pickle) and
 ``SHA256SUMS``, with labels and digests of what came; beside it lie the records that wait for the
 next batch, in a file that the state names and knows the sum of. Both are readable by their owner
-only and replaced as a whole, so that a crash leaves the old or the new ones.
+only and replaced as a whole, so that a crash leaves the old or the new ones; other rows that it
+leaves are removed by the next call.
 
 Write-ahead: records are noted as spent before noise is drawn on them. A crash in between loses that
-batch; no record is used twice. Restoring an old copy of the file would use records again: that it
-cannot notice. Proof: docs/proofs/streaming.md.
+batch; no record is used twice. A state is replaced only if it is the one that was loaded. An older
+copy would use records again: the ledger, where there is one, knows how far the stream had come.
+Proof: docs/proofs/streaming.md.
 """
 
 import glob
 import hashlib
 import io
 import json
-import os
 import secrets
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -27,13 +25,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.source import Batch
-from eigenveil.exceptions import BusyError, DuplicateBatchError, StateError, VerificationError
+from eigenveil.estimators.durable import TOKEN, locked, replace_file, token, unchanged
+from eigenveil.exceptions import (
+    BudgetExceededError,
+    DuplicateBatchError,
+    StateError,
+    VerificationError,
+)
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import NOTHING
+from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import storage
 
-__all__ = ["FEWEST_COMPARED", "Stream", "digest", "locked", "replace_file"]
+__all__ = [
+    "ADJACENCY",
+    "FEWEST_COMPARED",
+    "Stream",
+    "digest",
+    "locked",
+    "note_position",
+    "noted_position",
+    "replace_file",
+    "require_newest",
+    "sweep",
+]
 
+ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
 FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
 _FORMAT = "eigenveil-stream/2"  # another one where Iterate has other fields
 _NOTICE = (
@@ -84,6 +103,12 @@ class Stream:
         Rows that no batch has had yet.
     gate : Gate or None
         The allotment; not part of the file.
+    path : Path or None
+        Where links led to the state when the call began; not part of the file.
+    found : str or None
+        Digest of the state on disk as it was loaded or saved last; None where there is none yet.
+    account : Ledger or None
+        The ledger that notes how far the stream has come; not part of the file.
 
     """
 
@@ -103,6 +128,9 @@ class Stream:
     digests: list[str] = field(default_factory=list)
     waiting: list[NDArray[np.float64]] = field(default_factory=list)
     gate: Gate | None = None
+    path: Path | None = None
+    found: str | None = None
+    account: Ledger | None = None
 
     @property
     def buffered(self) -> int:
@@ -142,13 +170,24 @@ class Stream:
         self.spent += size
         return batch
 
-    def save(self, path: Path, *, records: bool) -> None:
+    def save(self, *, records: bool) -> None:
         """Replace the state durably; and the file of ``records``, where some came or went.
 
-        Without, those that were spent meanwhile stay in it, and are known to be.
+        Without, those that were spent meanwhile stay in it, and are known to be. A state that is
+        not the one this stream was loaded from is left alone.
         """
-        if records:
-            self._save_records(path)
+        assert self.path is not None  # who else has a state
+        former = self.rows
+        with unchanged(self.path, self.found):
+            if records:
+                self._save_records(self.path)
+            data = self._packed()
+            replace_file(self.path, data)
+        self.found = hashlib.sha256(data).hexdigest()
+        if former is not None and former != self.rows:
+            _remove(self.path.with_name(former["file"]))
+
+    def _packed(self) -> bytes:
         arrays: dict[str, Any] = {}
         if self.centre is not None:
             arrays["centre"] = self.centre
@@ -167,9 +206,7 @@ class Stream:
             "arrays.npz": packed.getvalue(),
         }
         content[storage.SUMS] = _sums(content)
-        replace_file(path, storage.zipped(content))
-        if records:
-            _remove(path, keep=None if self.rows is None else self.rows["file"])
+        return storage.zipped(content)
 
     def _save_records(self, path: Path) -> None:
         if not self.waiting:
@@ -179,7 +216,7 @@ class Stream:
         packed = io.BytesIO()
         np.save(packed, self.waiting[0], allow_pickle=False)
         data = packed.getvalue()
-        name = f"{path.name}.{secrets.token_hex(4)}.rows"
+        name = f"{path.name}.{token()}.rows"
         replace_file(path.with_name(name), data)
         self.rows = {
             "file": name,
@@ -191,7 +228,8 @@ class Stream:
     def load(cls, path: Path) -> "Stream":
         """Read the file, or refuse one that is not whole."""
         try:
-            content = storage.unzip(path.read_bytes(), path.name)
+            data = path.read_bytes()
+            content = storage.unzip(data, path.name)
             if set(content) != {"state.json", "arrays.npz", storage.SUMS}:
                 raise ValueError
             if content[storage.SUMS] != _sums(content):
@@ -215,6 +253,8 @@ class Stream:
             centre=arrays.get("centre"),
             iterate=iterate,
             waiting=waiting,
+            path=path,
+            found=hashlib.sha256(data).hexdigest(),
         )
 
 
@@ -225,40 +265,65 @@ def digest(chunk: NDArray[Any]) -> str:
     return hashlib.sha256(f"{rows.shape} ".encode() + rows.tobytes()).hexdigest()
 
 
-@contextmanager
-def locked(path: Path, seconds: float = 0.0) -> Iterator[None]:
-    """Keep others from the file; the system lets go of it when a process dies.
+def sweep(stream: Stream) -> None:
+    """Remove rows and drafts that killed calls left beside a state; under its lock only."""
+    assert stream.path is not None  # who else has a state
+    kept = None if stream.rows is None else stream.rows["file"]
+    beside, name = stream.path.parent, glob.escape(stream.path.name)
+    endings = (f"{TOKEN}.rows", f"{TOKEN}.new", f"{TOKEN}.rows.{TOKEN}.new")
+    found = [path for ending in endings for path in beside.glob(f"{name}.{ending}")]
+    left = [path for path in found if path.name != kept]
+    if left:
+        with unchanged(stream.path, stream.found):  # they are not of a save that is going on
+            for path in left:
+                _remove(path)
 
-    Who holds it is waited for so long.
-    """
-    connection = _lock(path, seconds)
-    try:
-        yield
-    finally:
-        connection.close()
 
-
-def _lock(path: Path, seconds: float) -> sqlite3.Connection:
-    # SQLite knows how to lock a file on every system; it writes nothing into this one.
+def _remove(rows: Path) -> None:
     try:
-        with suppress(FileExistsError):  # one that exists is not opened: closing it would unlock it
-            os.close(os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        connection = sqlite3.connect(f"{path}.lock", timeout=seconds, isolation_level=None)
-    except (OSError, sqlite3.OperationalError):
-        raise StateError(f"cannot write {path}: is its folder there and writable?") from None
-    try:
-        connection.execute("BEGIN EXCLUSIVE")
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        if "locked" in str(error):
-            raise BusyError(
-                f"{path.name} is in use by another process or estimator: wait until it is done, "
-                "then call again"
-            ) from None
+        rows.unlink(missing_ok=True)
+    except OSError:
         raise StateError(
-            f"{path.name}.lock cannot be locked: is it the empty file it should be?"
+            f"cannot remove {rows.name}, which holds private rows and is needed no more: remove it "
+            "by hand"
         ) from None
-    return connection
+
+
+# What the ledger knows of a stream: it notices an older copy of the state.
+
+
+def note_position(ledger: Ledger, name: str, position: int) -> None:
+    """Note in the ledger, at no cost, that the first ``position`` records of a stream are spent."""
+    label = f"{_spent_to(name)}{position:,} records"
+    try:
+        ledger.charge(NOTHING, label=label, adjacency=ADJACENCY, once=True)
+    except BudgetExceededError:  # it has this note: a copy of the state came first
+        raise _older() from None
+
+
+def noted_position(ledger: Ledger, name: str) -> int:
+    """Return how many records of a stream are spent, as the ledger noted last."""
+    start = _spent_to(name)
+    labels = (entry.label for entry in reversed(ledger.entries))
+    newest = next((label for label in labels if label.startswith(start)), f"{start}0 records")
+    return int(newest[len(start) :].split()[0].replace(",", ""))
+
+
+def require_newest(ledger: Ledger, name: str, spent: int) -> None:
+    """Refuse a state that is older than what the ledger noted of its stream."""
+    if noted_position(ledger, name) > spent:
+        raise _older()
+
+
+def _spent_to(name: str) -> str:
+    return f"stream {name} spent to "
+
+
+def _older() -> StateError:
+    return StateError(
+        "the state is an older copy, and its ledger notes later records as spent: put the newest "
+        "state back, or start a new stream with records that were not in this one"
+    )
 
 
 def _iterate(arrays: dict[str, NDArray[Any]]) -> Iterate | None:
@@ -280,36 +345,9 @@ def _waiting(path: Path, rows: dict[str, Any] | None, spent: int) -> list[NDArra
     return [left] if len(left) else []
 
 
-def _remove(path: Path, keep: str | None) -> None:
-    """Files of records that no state names any more."""
-    for other in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}.rows"):
-        if other.name != keep:
-            other.unlink(missing_ok=True)
-
-
 def _sums(content: dict[str, bytes]) -> bytes:
     lines = (
         f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n"
         for name in ("state.json", "arrays.npz")
     )
     return "".join(lines).encode()
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write beside the file, then put it in its place; both are on disk before this returns."""
-    draft = path.with_name(f"{path.name}.new")
-    try:
-        draft.unlink(missing_ok=True)  # of a process that died; whoever comes here holds the lock
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-        if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-    except OSError:
-        raise StateError(f"cannot write {path}: is its folder there and writable?") from None

@@ -26,7 +26,16 @@ from eigenveil.data.source import (
 from eigenveil.estimators.base import Outcome, standing_out, without_law
 from eigenveil.estimators.bounds import StatedBounds
 from eigenveil.estimators.scores import ComponentEstimator
-from eigenveil.estimators.stream import FEWEST_COMPARED, Stream, digest, locked
+from eigenveil.estimators.stream import (
+    ADJACENCY,
+    FEWEST_COMPARED,
+    Stream,
+    digest,
+    locked,
+    note_position,
+    require_newest,
+    sweep,
+)
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -41,10 +50,9 @@ from eigenveil.mechanisms.pca.oja import PrivateOja
 from eigenveil.mechanisms.pca.one_pass import OnePass
 from eigenveil.mechanisms.pca.tangent_oja import TangentOja
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Composed, Cost, cost_to_dict
+from eigenveil.privacy.cost import NOTHING, Cost, cost_to_dict
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
@@ -68,7 +76,6 @@ _FIXED = (
     "on_missing",
     "random_state",
 )
-_ADJACENCY = Adjacency.REPLACE_ONE
 
 Build = Callable[[float, int, int | None], OnePass]  # from mu, components and a batch size
 
@@ -80,7 +87,7 @@ class _Nothing:
     name: ClassVar[str] = "nothing"
 
     def cost(self) -> Cost:
-        return Composed(())
+        return NOTHING
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> None:
         return None
@@ -165,7 +172,8 @@ class StreamingPCA(ComponentEstimator):
     on_missing : {"invalid", "centre"}
         Whether an empty cell (NaN) makes its row invalid or is taken as the centre's.
     ledger : Ledger or path, optional
-        Charged once for the whole stream, before any noise is drawn.
+        Charged once for the whole stream, before any noise is drawn. With a state it also notes, at
+        no cost, how far the stream has come, so that an older copy of the state is noticed.
     state : path, optional
         Where the stream is kept between calls, so that it survives the process. The file is
         PRIVATE, and so is the one beside it with the records that wait, written by each call.
@@ -339,9 +347,11 @@ class StreamingPCA(ComponentEstimator):
                     "or choose another state"
                 )
             with self._renewed() if afresh else nullcontext():
-                yield self._checked(Stream.load(path) if there else None)
+                stream = self._checked(Stream.load(path) if there else None, path)
+                sweep(stream)  # not before: an older copy names older rows
+                yield stream
 
-    def _checked(self, stream: Stream | None) -> Stream:
+    def _checked(self, stream: Stream | None, path: Path | None = None) -> Stream:
         """The stream of these parameters, new if there is none."""
         _, ledger = self._noise_and_ledger()
         payer = None if ledger is None else ledger.id
@@ -352,7 +362,7 @@ class StreamingPCA(ComponentEstimator):
                     "the stream is not here: go on with the original of this copy, or with the "
                     "state; a new one takes a new estimator, or fit"
                 )
-            return Stream(settings=given, ledger=payer)
+            return Stream(settings=given, ledger=payer, path=path, account=ledger)
         for each, value in given.items():
             if stream.settings[each] != value:
                 raise StateError(
@@ -363,13 +373,16 @@ class StreamingPCA(ComponentEstimator):
             raise LedgerError(
                 "the stream is paid from another ledger, or from none: pass the one it began with"
             )
+        stream.account = ledger
+        if path is not None and ledger is not None:
+            require_newest(ledger, stream.name, stream.spent)
         return stream
 
     def _keep(self, stream: Stream, *, records: bool) -> None:
-        if self.state is None:
+        if stream.path is None:
             self._stream = stream
-        else:
-            stream.save(Path(self.state).resolve(), records=records)
+        else:  # where it was found: a link or the present folder may lead elsewhere by now
+            stream.save(records=records)
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies have what was released; neither what waits nor the allotment.
@@ -389,7 +402,7 @@ class StreamingPCA(ComponentEstimator):
         try:
             source = self._arriving(stream, X)
             del X
-            check_batches(source, _ADJACENCY)
+            check_batches(source, ADJACENCY)
             plan = self._plan(source.n_columns)
             gate = self._gate(stream, plan)
             stream.require_new(label, [])
@@ -459,6 +472,9 @@ class StreamingPCA(ComponentEstimator):
     def _step(self, stream: Stream, plan: _Plan, gate: Gate, size: int) -> None:
         batch = stream.take(size)
         self._keep(stream, records=False)  # spent, whatever happens next
+        if stream.path is not None and stream.account is not None:
+            require_newest(stream.account, stream.name, batch.records.start)
+            note_position(stream.account, stream.name, stream.spent)
         plan.step(stream, batch, gate)
         stream.used += size
         stream.entry = None if gate.entry is None else gate.entry.hash
@@ -560,7 +576,7 @@ class StreamingPCA(ComponentEstimator):
         gate = Gate.resume(
             total,
             label=label,
-            adjacency=_ADJACENCY,
+            adjacency=ADJACENCY,
             ledger=ledger,
             noise=noise,
             entry=entry,
@@ -568,7 +584,7 @@ class StreamingPCA(ComponentEstimator):
         )
         gate.exact = stream.exact
         if ledger is not None and entry is None:
-            ledger.check(total, adjacency=_ADJACENCY)
+            ledger.check(total, adjacency=ADJACENCY)
         return gate
 
     # After the noise.
@@ -596,7 +612,7 @@ class StreamingPCA(ComponentEstimator):
         self.privacy_ = Guarantee(
             budget=Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho),
             cost=plan.total,
-            adjacency=_ADJACENCY,
+            adjacency=ADJACENCY,
             bounds=stated.words,
             numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
             simulated=self.random_state is not None,

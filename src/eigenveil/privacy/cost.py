@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from eigenveil.exceptions import InvalidParameterError
 
 __all__ = [
+    "NOTHING",
     "ZCDP",
     "Approx",
     "Composed",
@@ -75,6 +76,8 @@ class Composed:
 
 
 Cost: TypeAlias = Gaussian | Pure | ZCDP | Approx | Composed
+
+NOTHING = Composed(())  # what a note in a ledger costs
 
 _LEAVES: dict[str, type[Gaussian] | type[Pure] | type[ZCDP] | type[Approx]] = {
     "gaussian": Gaussian,

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from eigenveil.privacy.cost import NOTHING
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.report.canvas import GREY, INK, NOISE, SIGNAL, Display
 
@@ -14,7 +15,7 @@ _MOST_NAMED = 6  # entries that leave room for their labels
 
 
 class SpendDisplay(Display):
-    """Total after each entry of a ledger; what an entry added stands out.
+    """Total after each charge of a ledger; what a charge added stands out.
 
     Costs compose to less than their sum, so later releases add less than earlier ones.
 
@@ -47,10 +48,15 @@ class SpendDisplay(Display):
 
     @classmethod
     def from_ledger(cls, ledger: Ledger, *, ax: Any = None) -> Self:
-        """Draw every entry of a ledger."""
-        entries = ledger.entries
-        # Another process may charge meanwhile; a ledger without entries has a balance all the same.
-        balances = ledger.balances()[: len(entries)] or (ledger.balance(),)
+        """Draw every charge of a ledger."""
+        # Another process may charge meanwhile; a ledger without charges has a balance all the same.
+        charged = [
+            (entry, balance)
+            for entry, balance in zip(ledger.entries, ledger.balances(), strict=False)
+            if entry.cost != NOTHING  # a note
+        ]
+        entries = [entry for entry, _ in charged]
+        balances = [balance for _, balance in charged] or [ledger.balance()]
         labels = [entry.label for entry in entries] or ["nothing spent"]
         days = [entry.time[:10] for entry in entries]
         return cls(balances, labels=labels, days=days).plot(ax)

@@ -1,0 +1,193 @@
+"""Files that one writer at a time replaces as a whole, and that survive a crash.
+
+A name is not the file that it leads to, and what was checked may have changed when it is acted
+upon. So a lock counts only while its file is the one at its path. That is checked after locking,
+before each write and after it: whoever locks another file there begins later, and reads what was
+written. A file is compared and replaced in one step, while the file itself is locked. On Windows a
+file in use can be neither removed nor replaced. Proof: docs/proofs/streaming.md.
+"""
+
+import glob
+import hashlib
+import os
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eigenveil.exceptions import BusyError, StateError
+
+__all__ = ["TOKEN", "locked", "replace_file", "token", "unchanged"]
+
+TOKEN = "[0-9a-f]" * 8  # a pattern of the random part of a file's name
+_PAUSE_SECONDS = 0.02  # between two attempts to lock
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+else:
+    import fcntl
+
+    # Of an open file, not of the process: no other open and close of the same file lets go of it.
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lock:
+    """A locked file: where it must be found, and who holds it."""
+
+    path: Path
+    descriptor: int
+    process: int = field(default_factory=os.getpid)
+    thread: int = field(default_factory=threading.get_ident)
+
+
+_HELD: list[_Lock] = []
+
+
+@contextmanager
+def locked(path: Path, seconds: float = 0.0) -> Iterator[None]:
+    """Keep others from the file at ``path``; wait up to ``seconds`` for whoever has it.
+
+    The system lets go of it when the process dies.
+    """
+    lock = _lock(path, seconds)
+    _HELD.append(lock)
+    try:
+        yield
+    finally:
+        _HELD.remove(lock)
+        if lock.process == os.getpid():  # a forked process shares the lock and must not let go
+            _unlock(lock.descriptor)
+        os.close(lock.descriptor)
+
+
+def _lock(path: Path, seconds: float) -> _Lock:
+    file = path.with_name(f"{path.name}.lock")
+    deadline = time.monotonic() + seconds
+    try:
+        while (descriptor := _attempt(file)) is None:
+            if time.monotonic() >= deadline:
+                raise BusyError(
+                    f"{path.name} is in use by another process or estimator: wait until it is "
+                    "done, then call again"
+                )
+            time.sleep(_PAUSE_SECONDS)
+    except OSError:
+        raise StateError(f"cannot write {path}: is its folder there and writable?") from None
+    if os.fstat(descriptor).st_size:
+        os.close(descriptor)
+        raise StateError(f"{file.name} cannot be locked: is it the empty file it should be?")
+    return _Lock(file, descriptor)
+
+
+def _attempt(file: Path) -> int | None:
+    """Lock the file at a path; return None where somebody else has."""
+    while True:
+        with ExitStack() as opened:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+            opened.callback(os.close, descriptor)
+            if not _try_lock(descriptor):
+                return None
+            if _is_at(file, descriptor):
+                opened.pop_all()
+                return descriptor
+        # It was removed before it was locked: so it keeps nobody out.
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    return False
+
+
+def _require_locks(folder: Path) -> None:
+    """Refuse to go on where a lock that this thread has in the folder is gone."""
+    for lock in tuple(_HELD):
+        mine = lock.thread == threading.get_ident() and lock.path.parent == folder
+        if mine and not _is_at(lock.path, lock.descriptor):
+            raise StateError(
+                f"{lock.path.name} was moved or removed while in use, so another process may have "
+                "come in: leave it in its place, and call again"
+            )
+
+
+@contextmanager
+def unchanged(path: Path, digest: str | None) -> Iterator[None]:
+    """Hold the file with this digest while it is replaced, or refuse; None: there is no file."""
+    with ExitStack() as held:
+        try:
+            file = held.enter_context(path.open("r+b"))
+            same = (
+                _try_lock(file.fileno())
+                and _is_at(path, file.fileno())
+                and not path.is_symlink()  # it would be replaced under one of its names only
+                and hashlib.sha256(file.read()).hexdigest() == digest
+            )
+        except FileNotFoundError:
+            same = digest is None
+        except OSError:
+            raise StateError(f"cannot write {path}: is its folder there and writable?") from None
+        if not same:
+            raise StateError(
+                f"{path.name} was moved, removed or replaced while in use, and nothing more was "
+                "drawn: let one process at a time use it, and call again"
+            )
+        if sys.platform == "win32":  # there an open file is not replaced, and a lock not removed
+            held.close()
+        yield
+
+
+def token() -> str:
+    """Return the random part of a file's name, which `TOKEN` matches."""
+    return secrets.token_hex(4)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write beside the file, then put it in its place; both are on disk before this returns.
+
+    Refuse where a lock that this thread has in the same folder was removed, before or meanwhile.
+    """
+    _require_locks(path.parent)
+    draft = path.with_name(f"{path.name}.{token()}.new")  # nobody else's, with a lock or without
+    try:
+        for left in path.parent.glob(f"{glob.escape(path.name)}.{TOKEN}.new"):
+            left.unlink(missing_ok=True)  # by a process that died
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+        if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError:
+        raise StateError(f"cannot write {path}: is its folder there and writable?") from None
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)  # of a write that failed
+    _require_locks(path.parent)
