@@ -14,7 +14,6 @@ import pytest
 
 from eigenveil import Ledger, Release
 from eigenveil.cli.stopping import stoppable
-from eigenveil.estimators.stream import locked
 from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated.configuration import JOURNAL, read_client, read_server
 from eigenveil.federated.coordinator import Coordinator
@@ -28,6 +27,7 @@ from eigenveil.federated.messages import (
     largest_size,
 )
 from eigenveil.federated.simulation import InProcess
+from eigenveil.storage.durable import locked
 from tests.cli.conftest import fails, invoke
 from tests.cli.test_documents import examples, pattern
 from tests.federated.stubs import NAMES, D, K, Stub, agreement

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from eigenveil import Ledger, Release
-from eigenveil.estimators import streaming
 from eigenveil.privacy.cost import Composed
 from tests.cli.conftest import invoke
 
@@ -91,7 +90,7 @@ def test_an_older_copy_of_the_state_is_one_line(days, tmp_path):
 
 @pytest.mark.parametrize("moment", ["first", "later"])
 def test_a_note_is_not_told_as_a_charge(days, monkeypatch, moment):
-    inner, calls = streaming.note_position, []
+    inner, calls = Ledger.advance, []
 
     def interrupted(*arguments):
         inner(*arguments)
@@ -99,7 +98,7 @@ def test_a_note_is_not_told_as_a_charge(days, monkeypatch, moment):
         if len(calls) == (1 if moment == "first" else 2):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(streaming, "note_position", interrupted)
+    monkeypatch.setattr(Ledger, "advance", interrupted)
     done = invoke(*days, "day0.csv")
     assert done.exit_code == 130
     told = {"first": "nothing was charged", "later": "the ledger was charged for oja stream "}

@@ -27,7 +27,7 @@ from eigenveil.privacy.cost import Composed
 
 CHUNKS = np.random.default_rng(0).standard_normal((24, 25, 3)) * [3, 1, 1] + 5
 MOMENTS = [  # function, before or after it, at which call
-    (Ledger, "charge", "before", 1),  # of an honest one: the note of its first batch
+    (Ledger, "charge", "before", 1),
     (Ledger, "charge", "after", 1),
     (Gate, "draw", "before", 2),
     (Gate, "draw", "after", 4),
@@ -38,7 +38,7 @@ MOMENTS = [  # function, before or after it, at which call
     (Stream, "save", "after", 4),
     (Gate, "draw", "after", 3),
 ]
-CHARGE = [(Ledger, "charge", "before", 2), (Ledger, "charge", "after", 2)]
+NOTES = [(Ledger, "advance", "before", 1), (Ledger, "advance", "after", 1)]
 
 
 def stream(folder):
@@ -195,7 +195,7 @@ def everywhere(folder):
 def main(folder, careless):
     ledger = Ledger.create(folder / "ledger", rho=50.0)
     killed = 0
-    for moment in MOMENTS[:6] if careless else CHARGE + MOMENTS:
+    for moment in MOMENTS[:6] if careless else NOTES + MOMENTS:
         killed += not child(folder, moment, careless)
         assert charges(ledger) <= 1
     for _ in range(0 if careless else 4):

@@ -28,8 +28,7 @@ from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.data.source import Batch, IterableSource
 from eigenveil.estimators import streaming
-from eigenveil.estimators.durable import unchanged
-from eigenveil.estimators.stream import Stream, digest, locked, note_position, noted_position
+from eigenveil.estimators.stream import Stream, digest
 from eigenveil.exceptions import (
     BudgetExceededError,
     DuplicateBatchError,
@@ -58,6 +57,7 @@ from eigenveil.privacy.accounting import (
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Composed, Gaussian, Pure
+from eigenveil.storage.durable import locked, unchanged
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 STRONG = {"rho": 200.0}  # mu = 20: batches of 32 records and a centre of as many
@@ -655,7 +655,7 @@ def test_one_writer_at_a_time(tmp_path):
     with locked(state), pytest.raises(StateError, match="in use by another process"):
         pca.partial_fit(table(10, seed=1))
     code = (
-        "import sys; from pathlib import Path; from eigenveil.estimators.stream import locked\n"
+        "import sys; from pathlib import Path; from eigenveil.storage.durable import locked\n"
         f"with locked(Path({str(state)!r})): print('held', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(
@@ -1083,31 +1083,39 @@ def test_of_two_copies_of_a_state_one_draws(tmp_path, ledger, draws):
 
 
 def test_the_ledger_refuses_a_position_that_it_has(ledger):
-    note_position(ledger, "a", 1024)
-    note_position(ledger, "b", 1024)
+    for stream in "ab":
+        ledger.advance(stream, 0, 1024)
+    for start, stop in ((0, 1024), (0, 2048), (1023, 2048)):
+        with pytest.raises(StateError, match="is an older copy"):
+            ledger.advance("a", start, stop)
     with pytest.raises(StateError, match="is an older copy"):
-        note_position(ledger, "a", 1024)
-    assert [noted_position(ledger, name) for name in ("a", "b", "c")] == [1024, 1024, 0]
-    note_position(ledger, "a", 1_234_567)
-    assert noted_position(ledger, "a") == 1_234_567
+        ledger.require_unspent("a", 1023)
+    for stream, start in (("a", 1024), ("b", 1024), ("c", 0)):
+        ledger.require_unspent(stream, start)
+    ledger.advance("a", 1024, 1_234_567)
+    with pytest.raises(StateError, match="is an older copy"):
+        ledger.advance("a", 1_234_566, 2_000_000)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_call_that_ends_about_its_note_locks_nobody_out(tmp_path, ledger, monkeypatch, moment):
     stream = begun(tmp_path / "state", ledger=ledger)
 
+    note = Ledger.advance
+
     def dies(*arguments):
         if moment == "after":
-            note_position(*arguments)
+            note(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(streaming, "note_position", dies)
+        patched.setattr(Ledger, "advance", dies)
         with pytest.raises(KeyboardInterrupt):
             stream().partial_fit(table(1, seed=1))
     pca = stream().partial_fit(table(40, seed=2))
     assert (pca.n_samples_, pca.n_lost_) == (40, 40)
-    assert noted_position(ledger, Stream.load(tmp_path / "state").name) == 80
+    notes = [entry.label for entry in ledger.entries if entry.is_note]
+    assert notes[-1].endswith(" spent to 80 records")
 
 
 def test_notes_cost_nothing_and_are_for_states_only(tmp_path, ledger):

@@ -364,8 +364,8 @@ def test_a_charge_reads_the_ends_of_the_file_alone(ledger, monkeypatch):
 
 def test_notes_cost_nothing_and_are_kept(ledger):
     charge(ledger, 0.5)
-    note = ledger.note("stream x spent to 1024")
-    assert (note.number, note.is_note, note.label) == (2, True, "stream x spent to 1024")
+    note = ledger.advance("x", 0, 1024)
+    assert (note.number, note.is_note, note.label) == (2, True, "stream x spent to 1,024 records")
     assert ledger.balance() == ledger.balance(2)
     assert (ledger.balance().spent, ledger.left()) == (0.125, ("rho", 0.375))
     assert [entry.is_note for entry in Ledger(ledger.path).entries] == [False, True]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from eigenveil.estimators.stream import locked
 from eigenveil.exceptions import BusyError, InvalidParameterError, StateError
+from eigenveil.storage.durable import locked
 
 __all__ = ["alone"]
 

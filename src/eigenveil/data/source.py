@@ -4,6 +4,7 @@ A source yields two-dimensional chunks and keeps no more than one of them in mem
 """
 
 import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy

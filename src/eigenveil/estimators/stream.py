@@ -25,36 +25,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.source import Batch
-from eigenveil.estimators.durable import TOKEN, locked, replace_file, token, unchanged
-from eigenveil.exceptions import (
-    BudgetExceededError,
-    DuplicateBatchError,
-    StateError,
-    VerificationError,
-)
+from eigenveil.exceptions import DuplicateBatchError, StateError, VerificationError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import NOTHING
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import storage
+from eigenveil.storage.durable import TOKEN, replace_file, token, unchanged
 
 __all__ = [
     "ADJACENCY",
     "FEWEST_COMPARED",
     "Stream",
     "digest",
-    "locked",
-    "note_position",
-    "noted_position",
-    "replace_file",
-    "require_newest",
     "sweep",
 ]
 
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
 FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
-_FORMAT = "eigenveil-stream/2"  # another one where Iterate has other fields
+_FORMAT = "eigenveil-stream/3"  # another one where Iterate has other fields
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
@@ -68,6 +57,7 @@ _NOTED = (
     "used",
     "exact",
     "finished",
+    "arrival",
     "centre_error",
     "rows",
     "labels",
@@ -91,6 +81,8 @@ class Stream:
         Hash of the entry that paid, once it is known.
     spent, used : int
         Records that were handed to batches, and those of them that something was learnt from.
+    arrival : bool
+        Whether records were used as they came, not in a secret random order.
     centre, iterate : array, Iterate or None
         What was released so far.
     centre_error : float
@@ -120,6 +112,7 @@ class Stream:
     used: int = 0
     exact: bool = True
     finished: bool = False
+    arrival: bool = True
     centre: NDArray[np.float64] | None = None
     centre_error: float = 0.0
     iterate: Iterate | None = None
@@ -290,40 +283,6 @@ def _remove(rows: Path) -> None:
 
 
 # What the ledger knows of a stream: it notices an older copy of the state.
-
-
-def note_position(ledger: Ledger, name: str, position: int) -> None:
-    """Note in the ledger, at no cost, that the first ``position`` records of a stream are spent."""
-    label = f"{_spent_to(name)}{position:,} records"
-    try:
-        ledger.charge(NOTHING, label=label, adjacency=ADJACENCY, once=True)
-    except BudgetExceededError:  # it has this note: a copy of the state came first
-        raise _older() from None
-
-
-def noted_position(ledger: Ledger, name: str) -> int:
-    """Return how many records of a stream are spent, as the ledger noted last."""
-    start = _spent_to(name)
-    labels = (entry.label for entry in reversed(ledger.entries))
-    newest = next((label for label in labels if label.startswith(start)), f"{start}0 records")
-    return int(newest[len(start) :].split()[0].replace(",", ""))
-
-
-def require_newest(ledger: Ledger, name: str, spent: int) -> None:
-    """Refuse a state that is older than what the ledger noted of its stream."""
-    if noted_position(ledger, name) > spent:
-        raise _older()
-
-
-def _spent_to(name: str) -> str:
-    return f"stream {name} spent to "
-
-
-def _older() -> StateError:
-    return StateError(
-        "the state is an older copy, and its ledger notes later records as spent: put the newest "
-        "state back, or start a new stream with records that were not in this one"
-    )
 
 
 def _iterate(arrays: dict[str, NDArray[Any]]) -> Iterate | None:

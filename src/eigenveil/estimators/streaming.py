@@ -31,9 +31,6 @@ from eigenveil.estimators.stream import (
     FEWEST_COMPARED,
     Stream,
     digest,
-    locked,
-    note_position,
-    require_newest,
     sweep,
 )
 from eigenveil.exceptions import (
@@ -57,6 +54,7 @@ from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 from eigenveil.release.storage import require_outside
+from eigenveil.storage.durable import locked
 
 __all__ = ["StreamingPCA"]
 
@@ -213,11 +211,12 @@ class StreamingPCA(ComponentEstimator):
 
     Notes
     -----
-    Privacy: protects one row, under replace-one; the number of records and when they arrive are
-    public. A record that is handed over twice is protected half as well: label what arrives,
-    ``partial_fit(rows, batch="2026-11-15")``, and a label is refused the second time. Without a
-    label, rows that are byte for byte those of an earlier chunk are refused, from 32 rows on: a
-    safeguard, not part of the promise. `transform` output is not private with respect to its input.
+    Privacy: protects one row, under replace-one, against another that arrives in its place; the
+    number of records and when they arrive are public. A record that is handed over twice is
+    protected half as well: label what arrives, ``partial_fit(rows, batch="2026-11-15")``, and a
+    label is refused the second time. Without a label, rows that are byte for byte those of an
+    earlier chunk are refused, from 32 rows on: a safeguard, not part of the promise. `transform`
+    output is not private with respect to its input.
 
     """
 
@@ -276,7 +275,8 @@ class StreamingPCA(ComponentEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Start afresh, take in all of ``X`` and finish; the budget is spent anew.
 
-        A table in memory is taken in a random order, so that it does not matter how it is sorted.
+        A table is taken in a secret random order, so that it does not matter how it is sorted;
+        chunks that can be read once only as they come, which ``privacy_`` says.
         """
         with self._opened(afresh=True) as stream:
             self._feed(stream, X, None, whole=True)
@@ -375,7 +375,7 @@ class StreamingPCA(ComponentEstimator):
             )
         stream.account = ledger
         if path is not None and ledger is not None:
-            require_newest(ledger, stream.name, stream.spent)
+            ledger.require_unspent(stream.name, stream.spent)
         return stream
 
     def _keep(self, stream: Stream, *, records: bool) -> None:
@@ -412,6 +412,7 @@ class StreamingPCA(ComponentEstimator):
             self.__dict__ = earlier
             raise
         if whole:
+            stream.arrival = not source.rereadable
             self._keep(stream, records=True)  # its name, before an order is drawn and charged
             source = shuffled(source, gate.order, plan.stated.start.check)
         try:
@@ -473,8 +474,7 @@ class StreamingPCA(ComponentEstimator):
         batch = stream.take(size)
         self._keep(stream, records=False)  # spent, whatever happens next
         if stream.path is not None and stream.account is not None:
-            require_newest(stream.account, stream.name, batch.records.start)
-            note_position(stream.account, stream.name, stream.spent)
+            stream.account.advance(stream.name, batch.records.start, stream.spent)
         plan.step(stream, batch, gate)
         stream.used += size
         stream.entry = None if gate.entry is None else gate.entry.hash
@@ -617,6 +617,7 @@ class StreamingPCA(ComponentEstimator):
             numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
             simulated=self.random_state is not None,
             ledger=gate.receipt,
+            arrival=stream.arrival,
         )
         error = stream.centre_error
         result = CentredResult(centre, error, None, noisy)

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eigenveil.estimators.stream import locked, replace_file
 from eigenveil.exceptions import StateError
+from eigenveil.storage.durable import locked, replace_file
 
 __all__ = ["Answers", "Kept"]
 

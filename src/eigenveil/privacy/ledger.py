@@ -18,16 +18,16 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
-from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
+from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, StateError
 from eigenveil.privacy import ledger_file
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import NOTHING, Cost
 from eigenveil.privacy.filters import Spent, admit, left, used
-from eigenveil.privacy.ledger_file import NOTHING, Ends, Entry, Terms
+from eigenveil.privacy.ledger_file import Ends, Entry, Terms
 from eigenveil.text import printable
 
 __all__ = ["Balance", "Entry", "Ledger"]
@@ -102,14 +102,24 @@ class Ledger:
             spent = _require(ends, cost, adjacency, unit)
             if once and any(entry.label == label for entry in ledger_file.entries(file)[1]):
                 raise BudgetExceededError(f"{label!r} was charged before and is charged once only")
-            time = datetime.now(UTC).isoformat(timespec="seconds")
-            line, entry = ends.following(cost, spent, label=label, time=time, unit=unit)
-            ledger_file.append(file, ends.end, line)
-        return entry
+            return _appended(file, ends, cost, spent, label, unit)
 
-    def note(self, label: str, unit: Unit = ROW) -> Entry:
-        """Append a line that costs nothing, as durably as a charge."""
-        return self.charge(NOTHING, label=label, adjacency=self.adjacency, unit=unit)
+    def advance(self, stream: str, start: int, stop: int) -> Entry:
+        """Note, at no cost, that records ``start`` up to ``stop`` of a stream are spent.
+
+        It is as durable as a charge. Refuse where some of them were noted before.
+        """
+        with ledger_file.opened(self.path, exclusive=True) as file:
+            _require_unspent(file, stream, start)
+            ends = ledger_file.ends(file)
+            _require(ends, NOTHING, ends.terms.adjacency, ROW)
+            label = f"{_spent_to(stream)}{stop:,} records"
+            return _appended(file, ends, NOTHING, ends.spent, label)
+
+    def require_unspent(self, stream: str, start: int) -> None:
+        """Refuse where records of a stream from ``start`` on were noted as spent."""
+        with ledger_file.opened(self.path, exclusive=False) as file:
+            _require_unspent(file, stream, start)
 
     def check(self, cost: Cost, *, adjacency: Adjacency, unit: Unit = ROW) -> None:
         """Refuse what `charge` would refuse at present, before rows are read for it."""
@@ -200,6 +210,32 @@ class Ledger:
 
     def __str__(self) -> str:
         return f"ledger {printable(self.path.name)}"
+
+
+def _appended(
+    file: BinaryIO, ends: Ends, cost: Cost, spent: Spent, label: str, unit: Unit = ROW
+) -> Entry:
+    """Write the next line; return its entry once the disk has it."""
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    line, entry = ends.following(cost, spent, label=label, time=time, unit=unit)
+    ledger_file.append(file, ends.end, line)
+    return entry
+
+
+def _spent_to(stream: str) -> str:
+    return f"stream {stream} spent to "
+
+
+def _require_unspent(file: BinaryIO, stream: str, start: int) -> None:
+    """Look for the newest note about a stream, which is rarely far from the end."""
+    words = _spent_to(stream)
+    notes = (entry.label for entry in ledger_file.backwards(file) if entry.is_note)
+    newest = next((label for label in notes if label.startswith(words)), f"{words}0 records")
+    if int(newest.removeprefix(words).removesuffix(" records").replace(",", "")) > start:
+        raise StateError(
+            "the state is an older copy, and its ledger notes later records as spent: put the "
+            "newest state back, or start a new stream with records that were not in this one"
+        )
 
 
 def _require(ends: Ends, cost: Cost, adjacency: Adjacency, unit: Unit) -> Spent:

@@ -21,14 +21,24 @@ from typing import Any, BinaryIO
 from eigenveil.exceptions import EigenveilError, LedgerError
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Composed, Cost, cost_from_dict, cost_to_dict
+from eigenveil.privacy.cost import NOTHING, Cost, cost_from_dict, cost_to_dict
 from eigenveil.privacy.filters import Spent
 from eigenveil.storage.locks import LockTimeoutError, lock, sync
 from eigenveil.text import printable
 
-__all__ = ["NOTHING", "Entry", "Terms", "append", "create", "ends", "entries", "opened", "resolved"]
+__all__ = [
+    "Ends",
+    "Entry",
+    "Terms",
+    "append",
+    "backwards",
+    "create",
+    "ends",
+    "entries",
+    "opened",
+    "resolved",
+]
 
-NOTHING = Composed(())
 _BUSY_SECONDS = 60.0
 _FORMAT = "eigenveil-ledger/3"
 _START = b'{"!":"eigenveil-ledger/'  # of every ledger: canonical JSON has this key first
@@ -256,6 +266,18 @@ def entries(file: BinaryIO) -> tuple[Terms, tuple[Entry, ...]]:
             found.append(Entry.parse(document, digest))
             previous = digest
         return Terms.parse(terms), tuple(found)
+
+
+def backwards(file: BinaryIO) -> Iterator[Entry]:
+    """Yield the entries from the newest on, reading no more of the file than is asked for."""
+    with _intact():
+        file.seek(0)
+        terms, stop = len(file.readline()), _last_end(file)
+        while stop > terms:
+            start = _line_start(file, stop)
+            file.seek(start)
+            yield Entry.parse(*_parsed(file.readline()))
+            stop = start
 
 
 @contextmanager

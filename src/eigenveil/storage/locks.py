@@ -5,7 +5,6 @@ mount of the same file meets the same lock. The system lets go of it when the fi
 process dies.
 """
 
-import errno
 import os
 import sys
 import time
@@ -14,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["LockTimeoutError", "lock", "sync"]
+__all__ = ["LockTimeoutError", "lock", "sync", "try_lock", "unlock"]
 
-_PAUSE = 0.005  # s between two attempts
+_PAUSE_SECONDS = 0.005  # between two attempts
 
 
 class LockTimeoutError(Exception):
@@ -28,13 +27,19 @@ if sys.platform == "win32":
 
     _FAR = 1 << 62  # Windows locks bytes: one that no file has, so that others can read
 
-    def _take(file: IO[Any], *, shared: bool) -> None:
-        file.seek(_FAR)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+        """Lock an open file; return whether nobody else has it."""
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        return True
 
-    def _release(file: IO[Any]) -> None:
-        file.seek(_FAR)
-        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+    def unlock(descriptor: int) -> None:
+        """Let go of the lock of an open file."""
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
 
     def _sync(descriptor: int) -> None:
         os.fsync(descriptor)
@@ -42,11 +47,22 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _take(file: IO[Any], *, shared: bool) -> None:
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+        """Lock an open file; return whether nobody else has it.
 
-    def _release(file: IO[Any]) -> None:
-        fcntl.flock(file, fcntl.LOCK_UN)
+        The lock is that of the open file, not of the process: closing the same file where it was
+        opened a second time does not let go of it.
+        """
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(descriptor: int) -> None:
+        """Let go of the lock of an open file."""
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _sync(descriptor: int) -> None:
         if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: through the disk's own cache
@@ -63,20 +79,14 @@ def lock(file: IO[Any], *, seconds: float, shared: bool = False) -> Iterator[Non
     one another.
     """
     deadline = time.monotonic() + seconds
-    while True:
-        try:
-            _take(file, shared=shared)
-            break
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
-                raise
-            if time.monotonic() >= deadline:
-                raise LockTimeoutError from None
-        time.sleep(_PAUSE)
+    while not try_lock(file.fileno(), shared=shared):
+        if time.monotonic() >= deadline:
+            raise LockTimeoutError
+        time.sleep(_PAUSE_SECONDS)
     try:
         yield
     finally:
-        _release(file)
+        unlock(file.fileno())
 
 
 def sync(place: IO[Any] | Path) -> None:

@@ -22,7 +22,6 @@ from flwr.app import Context, Message, MessageType
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from eigenveil.estimators.stream import locked
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.federated.configuration import read_client, read_server
 from eigenveil.federated.coordinator import Coordinator
@@ -32,6 +31,7 @@ from eigenveil.federated.messages import Code, Refusal, encode
 from eigenveil.federated.owner import Owner
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.storage import require_new
+from eigenveil.storage.durable import locked
 
 __all__ = ["GridTransport", "client", "server"]
 

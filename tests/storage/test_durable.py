@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from eigenveil.estimators import durable
-from eigenveil.estimators.durable import locked, replace_file, unchanged
 from eigenveil.exceptions import BusyError, StateError
 from eigenveil.federated.answers import Answers
+from eigenveil.storage import durable
+from eigenveil.storage.durable import locked, replace_file, unchanged
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="a file in use cannot be removed there")
 
@@ -19,7 +19,7 @@ POSIX = pytest.mark.skipif(os.name == "nt", reason="a file in use cannot be remo
 def held_elsewhere(path):
     """Whether another process finds it in use."""
     code = (
-        "import sys; from pathlib import Path; from eigenveil.estimators.durable import locked\n"
+        "import sys; from pathlib import Path; from eigenveil.storage.durable import locked\n"
         "from eigenveil.exceptions import BusyError\n"
         "try:\n    with locked(Path(sys.argv[1])): print('free')\n"
         "except BusyError: print('held')"
@@ -70,7 +70,7 @@ def test_whoever_looks_into_the_lock_does_not_open_it(tmp_path):
 
 @POSIX
 def test_a_lock_that_is_removed_before_it_is_held_is_taken_anew(tmp_path, monkeypatch):
-    inner, times = durable._try_lock, []
+    inner, times = durable.try_lock, []
 
     def removed(descriptor):
         times.append(inner(descriptor))
@@ -78,7 +78,7 @@ def test_a_lock_that_is_removed_before_it_is_held_is_taken_anew(tmp_path, monkey
             (tmp_path / "file.lock").unlink()
         return True
 
-    monkeypatch.setattr(durable, "_try_lock", removed)
+    monkeypatch.setattr(durable, "try_lock", removed)
     with locked(tmp_path / "file"):
         assert times == [True, True]
         assert held_elsewhere(tmp_path / "file")

@@ -20,37 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eigenveil.exceptions import BusyError, StateError
+from eigenveil.storage.locks import sync, try_lock, unlock
 
 __all__ = ["TOKEN", "locked", "replace_file", "token", "unchanged"]
 
 TOKEN = "[0-9a-f]" * 8  # a pattern of the random part of a file's name
 _PAUSE_SECONDS = 0.02  # between two attempts to lock
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except PermissionError:
-            return False
-        return True
-
-    def _unlock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-else:
-    import fcntl
-
-    # Of an open file, not of the process: no other open and close of the same file lets go of it.
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +54,7 @@ def locked(path: Path, seconds: float = 0.0) -> Iterator[None]:
     finally:
         _HELD.remove(lock)
         if lock.process == os.getpid():  # a forked process shares the lock and must not let go
-            _unlock(lock.descriptor)
+            unlock(lock.descriptor)
         os.close(lock.descriptor)
 
 
@@ -108,7 +83,7 @@ def _attempt(file: Path) -> int | None:
         with ExitStack() as opened:
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
             opened.callback(os.close, descriptor)
-            if not _try_lock(descriptor):
+            if not try_lock(descriptor):
                 return None
             if _is_at(file, descriptor):
                 opened.pop_all()
@@ -140,7 +115,7 @@ def unchanged(path: Path, digest: str | None) -> Iterator[None]:
         try:
             file = held.enter_context(path.open("r+b"))
             same = (
-                _try_lock(file.fileno())
+                try_lock(file.fileno())
                 and _is_at(path, file.fileno())
                 and not path.is_symlink()  # it would be replaced under one of its names only
                 and hashlib.sha256(file.read()).hexdigest() == digest
@@ -177,14 +152,9 @@ def replace_file(path: Path, data: bytes) -> None:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync(file)
         os.replace(draft, path)
-        if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        sync(path.parent)
     except OSError:
         raise StateError(f"cannot write {path}: is its folder there and writable?") from None
     finally:
