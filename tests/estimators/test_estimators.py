@@ -11,7 +11,8 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, open_rows
-from eigenveil.data import gram
+from eigenveil.data import gram, products
+from eigenveil.data.source import IterableSource
 from eigenveil.exceptions import (
     BoundsRequiredError,
     BudgetExceededError,
@@ -24,6 +25,7 @@ from eigenveil.exceptions import (
 from eigenveil.numerics.metrics import captured_variance, relative_error
 from eigenveil.privacy.accounting import delta_of, fits, rho_of
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import Approx
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 BOTH = pytest.mark.parametrize("estimator", [PrivatePCA, PrivateCovariance])
@@ -804,3 +806,60 @@ def test_the_covariance_is_positive_semi_definite_where_it_claims_to_be(
     assert fitted.noisy_eigenvalues_[-1] < 0  # before cleaning
     if adjacency == "replace-one":
         assert values.sum() <= fitted.release_.settings["row_norm"] ** 2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("estimator", [PrivatePCA, PrivateCovariance])
+def test_whether_there_are_rows_is_private_under_add_remove(estimator):
+    """No number of rows, not even none, may decide between a release and a refusal."""
+    options = {"epsilon": 1.0, "delta": 1e-6, "row_norm": 1.0, "adjacency": "add-remove"}
+    released = []
+    for chunks in ([], [np.empty((0, 3))], [np.ones((1, 3))], [np.ones((400, 3))] * 2):
+        private = estimator(**options)
+        private.fit(IterableSource(chunks, n_columns=3))
+        released.append(private.release_.arrays.keys())
+        with pytest.raises(InvalidParameterError, match="show whether there are rows"):
+            estimator(**options).fit(iter(chunks) if chunks else IterableSource([np.ones((1, 3))]))
+    assert all(keys == released[0] for keys in released)
+
+
+def test_too_many_wide_rows_are_refused_only_where_their_number_is_public(monkeypatch):
+    monkeypatch.setattr(products, "_KEPT_BYTES", 1000)
+    options = {
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "mechanism": "spherical",
+        "lazy": True,
+        "assume_centered": True,
+    }
+    for n in (3, 300):  # fewer than are kept, and more
+        rows = IterableSource(iter([np.ones((n, 20))]), n_columns=20)
+        with pytest.raises(UnsupportedNotionError, match="public number of rows"):
+            PrivatePCA(1, **options, adjacency="add-remove").fit(rows)
+    PrivatePCA(1, **options).fit(iter([np.ones((3, 20))]))
+    with pytest.raises(InvalidDataError, match="too many to keep"):
+        PrivatePCA(1, **options).fit(iter([np.ones((300, 20))]))
+
+
+def test_what_is_used_as_it_arrives_is_promised_so():
+    rows = np.random.default_rng(0).standard_normal((4000, 3)) * [3, 1, 1]
+    options = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "oja", "assume_centered": True}
+    streamed = PrivatePCA(1, **options).fit(iter(np.array_split(rows, 5))).privacy_
+    assert streamed.arrival
+    assert "replacing it by any other row that arrives in its place" in streamed.sentence()
+    assert "when a record arrived" in streamed.sentence()
+    for table in (rows, IterableSource(np.array_split(rows, 5))):
+        privacy = PrivatePCA(1, **options).fit(table).privacy_
+        assert not privacy.arrival
+        assert "arrive" not in privacy.sentence()
+    # One pass over sums does not care how rows are sorted.
+    summed = PrivatePCA(1, **options | {"mechanism": "spherical"}).fit(iter([rows])).privacy_
+    assert not summed.arrival
+
+
+def test_a_whole_delta_goes_where_nothing_else_is_bought():
+    rows = np.random.default_rng(0).standard_normal((20_000, 3)) * [3, 1, 1]
+    options = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "shuffled-oja", "random_state": 0}
+    alone = PrivatePCA(1, **options, assume_centered=True).fit(rows).privacy_.cost
+    assert alone == Approx(1.0, 1e-6)
+    centred = PrivatePCA(1, **options, centring="located").fit(rows).privacy_.cost
+    assert [part.delta for part in centred.parts if isinstance(part, Approx)] == [5e-7]

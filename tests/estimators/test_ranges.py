@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
+from eigenveil.data.source import IterableSource
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidDataError,
@@ -157,7 +158,7 @@ def test_rows_that_can_be_read_once_are_refused(options):
             continue
         with pytest.raises(InvalidDataError, match="read once only"):
             PrivateCovariance(**BUDGET, **options, assume_centered=True, adjacency=adjacency).fit(
-                iter([rows])
+                IterableSource(iter([rows]), rows.shape[1])
             )
 
 

@@ -36,7 +36,7 @@ def test_charges_add_up_and_the_last_one_is_refused(ledger):
         charge(ledger, 0.5)  # rho = 1/8 each: exactly the budget
     with pytest.raises(
         BudgetExceededError,
-        match=r"grants rho = 0\.5; with this release it would be rho",
+        match=r"spent rho = 0\.5 of 0\.5; with this release it would be rho",
     ):
         charge(ledger, 1e-3)
     assert len(ledger.entries) == 4

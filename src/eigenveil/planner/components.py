@@ -96,7 +96,9 @@ def _shuffled_oja(allowance: Allowance, situation: Situation) -> ShuffledOja:
     _alone(situation)
     if situation.n is None:
         raise Refused("adds noise that depends on the number of rows: give it")
-    delta = _delta(situation) / 2  # the rest is for the centre
+    delta = _delta(situation)
+    if not situation.assume_centered:
+        delta /= 2  # the rest is for the centre
     return ShuffledOja(epsilon=allowance.strength, delta=delta, n_records=situation.n)
 
 

@@ -178,7 +178,8 @@ class Ledger:
 
     def summary(self) -> str:
         """Say what was spent of what, in one line."""
-        return _summary(self.balance())
+        terms, entries = self._read()
+        return _spent_of(terms.budget, *_used(terms.budget, entries))
 
     def _read(self) -> tuple[Terms, tuple[Entry, ...]]:
         """Read everything and follow the hash chain."""
@@ -292,20 +293,19 @@ def _used(budget: Budget, entries: tuple[Entry, ...]) -> tuple[str, float]:
     return used(budget, spent, only)
 
 
-def _summary(balance: Balance) -> str:
-    at_delta = "" if balance.delta is None else f" at delta = {balance.delta:g}"
-    return f"spent {balance.notion} = {balance.spent:.6g} of {balance.granted:g}{at_delta}"
-
-
 def _refusal(ends: Ends, cost: Cost) -> str:
-    budget, after = ends.terms.budget, ends.spent.plus(cost, ends.terms.budget)
-    notion, granted = left(budget, Spent())
-    only = cost if after.charges == 1 else None
-    _, total = used(budget, after, only)
-    _, rest = left(budget, ends.spent)
-    at_delta = "" if budget.delta is None else f" at delta = {budget.delta:g}"
+    budget, spent, last = ends.terms.budget, ends.spent, ends.last
+    after = spent.plus(cost, budget)
+    known = None if last is None or last.is_note or spent.charges != 1 else last.cost
+    notion, before = used(budget, spent, known)
+    _, total = used(budget, after, cost if after.charges == 1 else None)
     return (
-        f"the ledger grants {notion} = {granted:g}{at_delta}; with this release it would be "
-        f"{notion} = {total:.6g}: ask for less, at most {notion} = {rest:.4g}, or stop releasing "
-        "from this table"
+        f"the ledger has {_spent_of(budget, notion, before)}; with this release it would be "
+        f"{notion} = {total:.6g}: ask for less, or stop releasing from this table"
     )
+
+
+def _spent_of(budget: Budget, notion: str, amount: float) -> str:
+    granted = budget.rho if budget.epsilon is None else budget.epsilon
+    at_delta = "" if budget.delta is None else f" at delta = {budget.delta:g}"
+    return f"spent {notion} = {amount:.6g} of {granted:g}{at_delta}"
