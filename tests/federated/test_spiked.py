@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from eigenveil import PrivatePCA
 from eigenveil.data import Clip, open_rows
 from eigenveil.exceptions import (
     BudgetExceededError,
@@ -109,7 +110,8 @@ def test_exact_calibration_spends_the_whole_budget_and_the_printed_one_a_part():
         classical = math.sqrt(2 * math.log(1.25 / (delta / 2))) / (epsilon / 2)
         assert printed.strengths[0] == pytest.approx(1 / (math.sqrt(2) * classical))
     assert exact.kind is Kind.MODEL_BASED
-    assert exact.projector().assumption.endswith("for comparisons only")
+    with pytest.raises(InvalidParameterError, match="not private, for comparison"):
+        _ = exact.projector().assumption
 
 
 def test_rows_of_the_model_exceed_the_printed_sensitivity_but_not_four_times_that():
@@ -134,9 +136,37 @@ def test_the_printed_calibration_is_refused_where_it_does_not_hold():
         client(calibration="tight")
 
 
+def test_a_form_without_a_proof_is_never_charged_for(tmp_path):
+    """Neither a ledger nor real noise: it would look like a promise."""
+    ledger = Ledger.create(tmp_path / "l", epsilon=8.0, delta=0.5)
+    source, one = open_rows(draw(300, np.random.default_rng(0))), client()
+    for form in ("federated", "printed"):
+        other = replace(one, model=replace(MODEL, form=form))
+        for noise, account in ((SystemSource(), None), (SystemSource(), ledger)):
+            real = Gate(
+                Gaussian(one.strengths[0]),
+                label="x",
+                adjacency=REPLACE,
+                ledger=account,
+                noise=noise,
+            )
+            with pytest.raises(InvalidParameterError, match="not private"):
+                other.basis(source, CLIP, real)
+        with pytest.raises(InvalidParameterError, match="not private"):
+            PrivatePCA(
+                epsilon=1.0,
+                delta=1e-6,
+                mechanism="spiked",
+                model=other.model,
+                assume_centered=True,
+                random_state=0,
+            ).fit(draw(300, np.random.default_rng(0)))
+    assert ledger.entries == ()
+
+
 def test_each_step_charges_its_own_share(tmp_path):
-    one = client(calibration="exact")
-    ledger = Ledger.create(tmp_path / "l", epsilon=0.8, delta=0.05)
+    one = client(calibration="exact", model=replace(MODEL, form="quantile"))
+    ledger = Ledger.create(tmp_path / "l", epsilon=0.9, delta=0.06)
     source = open_rows(draw(300, np.random.default_rng(0)))
     first, second = (Gaussian(mu) for mu in one.strengths)
     basis = one.basis(source, CLIP, gate(first, ledger=ledger))

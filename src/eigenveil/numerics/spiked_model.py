@@ -96,7 +96,11 @@ class SpikedModel:
 
     @property
     def assumption(self) -> str:
-        """The model in words, for a guarantee."""
+        """The model in words, for a guarantee; a form without a proof has none to state."""
+        if not self.proven:
+            raise InvalidParameterError(
+                f"form={self.form!r} is not private, for comparison only: no guarantee is stated"
+            )
         low, high = (s + self.noise_variance for s in (self.smallest_spike, self.largest_spike))
         law = "Gaussian" if self.tail == "gaussian" else f"sub-Gaussian (proxy {self.proxy:g})"
         return (
