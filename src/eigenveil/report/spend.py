@@ -7,6 +7,7 @@ import numpy as np
 
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.report.canvas import GREY, INK, NOISE, SIGNAL, Display
+from eigenveil.text import printable
 
 __all__ = ["SpendDisplay"]
 
@@ -51,7 +52,7 @@ class SpendDisplay(Display):
         entries = ledger.entries
         # Another process may charge meanwhile; a ledger without entries has a balance all the same.
         balances = ledger.balances()[: len(entries)] or (ledger.balance(),)
-        labels = [entry.label for entry in entries] or ["nothing spent"]
+        labels = [printable(entry.label) for entry in entries] or ["nothing spent"]
         days = [entry.time[:10] for entry in entries]
         return cls(balances, labels=labels, days=days).plot(ax)
 
