@@ -42,7 +42,7 @@ def place_for(folder: Path) -> Iterator[Reservation]:
 def expected_size(
     kind: str, d: int, k: int, names: Sequence[str] | None = None, owners: int = 0
 ) -> int:
-    """Return how many bytes a release takes, or a little less, from public numbers alone."""
+    """Return how many bytes a release takes at most, about, from public numbers alone."""
     numbers = k * d + 2 * d + 6 * k if kind == "pca" else d * d + 3 * d
     text = d * _COLUMN + _CHARACTER * sum(map(len, names or ()))
     return 8 * numbers + text + owners * _OWNER + _PAGE

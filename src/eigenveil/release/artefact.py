@@ -238,12 +238,13 @@ class Release:
         the words of the promise in common with it; newer ones may have nothing. `examine` tells
         which of them was checked, so that no word of ``release.json`` ends a check unnoticed.
         """
-        words = (promise(self.guarantee), promises(self.owners))
-        if (
-            report != self.page().encode()
-            if page_format == PAGE_FORMAT
-            else page_format < PAGE_FORMAT and any(part.encode() not in report for part in words)
-        ):
+        agrees = True
+        if page_format == PAGE_FORMAT:
+            agrees = report == self.page().encode()
+        elif page_format < PAGE_FORMAT:
+            words = (promise(self.guarantee), promises(self.owners))
+            agrees = all(part.encode() in report for part in words)
+        if not agrees:
             raise VerificationError("report.html does not say what release.json and the arrays say")
 
     def _check_settings(self) -> None:
