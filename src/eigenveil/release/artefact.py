@@ -129,6 +129,7 @@ class Release:
         document = {**self.as_dict(), "page_format": PAGE_FORMAT}
         text = (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
         check_arrays(self.kind, self.settings, self.arrays)
+        self._check_settings()
         arrays = encode_arrays(dict(self.arrays))
         # From what a reader will see: numbers and names as JSON gives them back.
         stated, guarantee, owners = read_statement(text)
