@@ -1,4 +1,9 @@
-"""One tree of errors. No message carries a value derived from records."""
+"""One tree of errors. No message carries a value derived from records.
+
+A message may name what others chose, a path or a column: `str` of an error is one printable line.
+"""
+
+from eigenveil.text import printable
 
 __all__ = [
     "BoundsRequiredError",
@@ -25,6 +30,9 @@ class EigenveilError(Exception):
     """Everything this library raises on purpose; ``exit_code`` is for the command line."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class InvalidParameterError(EigenveilError, ValueError):

@@ -1,10 +1,19 @@
-"""Names as people see them: columns may be called anything."""
+"""Names as people see them: columns, files and folders may be called anything.
+
+The rule: whatever somebody else may have named is spelled out before a person sees it. Errors do
+so themselves, the command line prints by `eigenveil.cli.printing` alone, pictures and exports take
+names from `eigenveil.release.views`.
+"""
 
 __all__ = ["is_formula", "printable"]
 
 
 def printable(text: str) -> str:
-    """The same with characters that a terminal would obey, or not show, spelled out."""
+    """Return the text with characters that a terminal would obey, or not show, spelled out.
+
+    Line breaks are among them: what is printable is one line. Bytes of a file's name that are no
+    UTF-8, which Python keeps as half characters, are too.
+    """
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -31,6 +31,7 @@ from eigenveil.storage.durable import locked
 from tests.cli.conftest import fails, invoke
 from tests.cli.test_documents import examples, pattern
 from tests.federated.stubs import NAMES, D, K, Stub, agreement
+from tests.release.test_reservation import FullDisk
 
 SERVER = f"""\
 [federation]
@@ -195,6 +196,51 @@ def test_the_place_of_the_release_is_looked_at_first(federation, tmp_path):
     (tmp_path / "release").mkdir()
     message = fails(2, "federate", "server", federation[0], "--insecure")
     assert "choose a new folder as output" in message
+
+
+def test_of_two_servers_to_one_place_one_asks(federation, tmp_path, monkeypatch):
+    config, *_ = federation
+    other = tmp_path / "other.toml"
+    other.write_text(SERVER.replace('folder = "journal"', 'folder = "other"'))
+    seen = []
+
+    class Curious(Stub):
+        def answer(self, question):
+            if not seen:
+                seen.append(fails(2, "federate", "server", other, "--insecure"))
+            return super().answer(question)
+
+    monkeypatch.setattr("tests.cli.test_federate.Stub", Curious)
+    result = invoke("federate", "server", config, "--insecure")
+    assert result.exit_code == 0, result.output
+    assert "exists already and is empty" in seen[0]
+    Release.verify(tmp_path / "release")
+
+
+def test_a_server_that_was_killed_finds_its_place_again(federation, tmp_path):
+    """It leaves an empty folder; one that has asked nobody yet does not take it for its own."""
+    config, *_ = federation
+    chosen = read_server(config, insecure=True)
+    chosen.folder.mkdir()
+    with Journal(chosen.journal) as journal:
+        Coordinator(chosen.agreement, journal)
+    (tmp_path / "release").mkdir()
+    assert invoke("federate", "server", config, "--insecure").exit_code == 0
+    Release.verify(tmp_path / "release")
+
+
+def test_a_server_whose_disk_is_full_says_how_to_go_on(federation, tmp_path, monkeypatch):
+    config, *_ = federation
+    with monkeypatch.context() as patched:
+        FullDisk(patched, tmp_path / ".release-")
+        result = invoke("federate", "server", config, "--insecure")
+    assert result.exit_code == 2
+    last = result.stderr.splitlines()[-1]
+    assert "No space left on device" in last
+    assert "start the server again to go on" in last
+    assert not (tmp_path / "release").exists()
+    assert invoke("federate", "server", config, "--insecure").exit_code == 0
+    Release.verify(tmp_path / "release")
 
 
 def test_a_request_to_end_is_an_interrupt():

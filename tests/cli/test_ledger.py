@@ -89,3 +89,13 @@ def test_labels_are_neither_formulas_nor_orders_to_a_terminal(tmp_path):
     assert not (tmp_path / "a.csv").exists()
     assert invoke("ledger", "export", ledger.path, "-o", tmp_path / "a.json").exit_code == 0
     assert "=1+1\\x1b[2K" in invoke("ledger", "history", ledger.path).stdout
+
+
+def test_labels_in_csv_are_spelled_out(tmp_path):
+    ledger = Ledger.create(tmp_path / "a.ledger", rho=1)
+    ledger.charge(Gaussian(0.1), label="x\x1b[2K\r\ny\u202e", adjacency=REPLACE)
+    assert invoke("ledger", "export", ledger.path, "-o", tmp_path / "a.csv").exit_code == 0
+    text = (tmp_path / "a.csv").read_text("utf-8")
+    assert text.replace("\n", "").isprintable()
+    (row,) = csv.DictReader(text.splitlines())
+    assert row["label"] == "x\\x1b[2K\\r\\ny\\u202e"

@@ -59,7 +59,7 @@ def test_internal_errors_show_no_message(monkeypatch):
     def broken(folder, **options):
         raise ValueError("could not convert string to float: 'a record'")
 
-    monkeypatch.setattr(Release, "inspect", broken)
+    monkeypatch.setattr(Release, "examine", broken)
     message = fails(1, "inspect", "folder")
     assert "record" not in message
     assert "ValueError in test_start.py line" in message

@@ -15,6 +15,7 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
 from eigenveil.release.export import annotate, export
+from tests.release.test_reservation import FullDisk
 
 RNG = np.random.default_rng(3)
 NAMES = ["rs1", "rs2", "rs3", "rs4"]
@@ -176,6 +177,14 @@ def test_exports_never_overwrite(release, tmp_path):
         export(release, tmp_path / "file" / "a.csv")
 
 
+def test_a_full_disk_leaves_no_half_exports(release, tmp_path, monkeypatch):
+    (tmp_path / "small").mkdir()
+    FullDisk(monkeypatch, tmp_path / "small" / "a.csv", suffix=".csv")
+    with pytest.raises(InvalidParameterError, match="choose a writable place"):
+        export(release, tmp_path / "small" / "a.csv")
+    assert list((tmp_path / "small").iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["a.xlsx", "a"])
 def test_unknown_formats_name_the_known(release, tmp_path, name):
     with pytest.raises(InvalidParameterError, match="csv, parquet, onnx, plink"):
@@ -213,6 +222,44 @@ def test_a_name_that_is_a_formula_is_not_for_spreadsheets(release, tmp_path, nam
         export(odd, tmp_path / "a.csv")
     export(odd, tmp_path / "a.parquet")
     assert list(pd.read_parquet(tmp_path / "a.parquet")["feature"]) == names["feature_names"]
+
+
+def named(release, *names):
+    return replace(release, settings={**release.settings, "feature_names": list(names)})
+
+
+def test_csv_spells_out_what_a_terminal_would_obey(release, tmp_path):
+    odd = named(release, "a\x1b[2K", "b\r\nc", "d\u202e", "e")
+    table = export(odd, tmp_path / "a.csv")[-1].read_text("utf-8")
+    assert table.replace("\n", "").isprintable()
+    spelled = ["a\\x1b[2K", "b\\r\\nc", "d\\u202e", "e"]
+    assert [line.split(",")[0] for line in table.splitlines()[1:]] == spelled
+    frame = FRAME.set_axis(odd.feature_names, axis=1)
+    matrix = PrivateCovariance(**BUDGET, row_norm=5.0).fit(frame).release_
+    header = export(matrix, tmp_path / "c.csv")[-1].read_text("utf-8").splitlines()[0]
+    assert header.split(",") == ["feature", *spelled]
+    export(odd, tmp_path / "a.parquet")
+    assert list(pd.read_parquet(tmp_path / "a.parquet")["feature"]) == list(odd.feature_names)
+
+
+def test_names_that_look_the_same_are_not_for_csv(release, tmp_path):
+    with pytest.raises(InvalidDataError, match="the same name once"):
+        export(named(release, "a\n", "a\\n", "c", "d"), tmp_path / "a.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a\x1b", "a\u202e", "a\xa0b", "a\nb"])
+def test_plink_takes_no_control_characters(release, tmp_path, name):
+    with pytest.raises(InvalidDataError, match="control characters"):
+        export(named(release, name, "b", "c", "d"), tmp_path / "a.plink")
+
+
+@pytest.mark.parametrize("form", ["onnx", "plink"])
+def test_weights_that_no_number_can_hold(release, tmp_path, form):
+    tiny = replace(release, arrays={**release.arrays, "scale": np.full(4, 1e-310)})
+    with pytest.raises(InvalidDataError, match="export parquet instead"):
+        export(tiny, tmp_path / "a", form)
+    export(tiny, tmp_path / "a", "parquet")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -188,7 +188,7 @@ def test_a_forged_statement_is_noticed(folder, change):
 )
 def test_a_forged_page_is_noticed(folder, old, new):
     forge(folder, lambda text: text.replace(old, new), "report.html")
-    with pytest.raises(VerificationError, match="does not say what the owners say"):
+    with pytest.raises(VerificationError, match="does not say what release"):
         Release.verify(folder)
 
 

@@ -207,7 +207,7 @@ def compressed(components):
 @pytest.mark.parametrize(
     ("data", "match"),
     [
-        (compressed(np.zeros((1, 10_000_000))), "compressed"),  # 80 MB in 78 kB
+        (compressed(np.zeros((1, 10_000_000))), "may have"),  # 80 MB in 78 kB
         (b"", "cannot be read"),
         (b"PK\x05\x06" + 18 * b"\0", "does not hold a pca release"),
     ],
@@ -395,7 +395,7 @@ def test_a_forger_of_the_statement_makes_no_other_error(scratch, data, value):
     reseal(scratch)
     try:
         with suppress(VerificationError):
-            Release.verify(scratch)
+            Release.load(scratch)
     finally:
         (scratch / "release.json").write_bytes(good)
         reseal(scratch)

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 import click
 
+from eigenveil.cli.printing import say
 from eigenveil.cli.wording import in_options
 from eigenveil.exceptions import EigenveilError
-from eigenveil.text import printable
 
 __all__ = ["main"]
 
@@ -56,7 +56,7 @@ class _Lazy(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:  # its words say what was spent, where something was
-            click.echo(f"interrupted: {str(stop) or 'nothing was charged'}", err=True)
+            say(f"interrupted: {str(stop) or 'nothing was charged'}", err=True)
             ctx.exit(130)
 
     def main(  # type: ignore[override]
@@ -72,19 +72,20 @@ class _Lazy(click.Group):
             sys.exit(error.exit_code)
         except click.UsageError as error:
             help_for = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-            _stop(error, f"{error.format_message().rstrip('.')}{help_for}", error.exit_code)
+            _stop(error, f"{_one_line(error).rstrip('.')}{help_for}", error.exit_code)
         except click.ClickException as error:
-            _stop(error, error.format_message(), error.exit_code)
+            _stop(error, _one_line(error), error.exit_code)
         except click.Abort:  # interrupted before a command began
-            click.echo("interrupted: nothing was charged", err=True)
+            say("interrupted: nothing was charged", err=True)
             sys.exit(130)
         except EigenveilError as error:
             _stop(error, in_options(str(error)), error.exit_code)
         except OSError as error:
-            if error.filename is None:
+            if error.strerror is None:
                 _stop(error, _internal(error), 1)
-            # A name that is too long, a folder that may not be read: of a path, not of a record.
-            _stop(error, f"cannot use {error.filename}: {error.strerror}", 3)
+            # A name that is too long, a full disk: of a path or the system, not of a record.
+            which = "use a file" if error.filename is None else f"use {error.filename}"
+            _stop(error, f"cannot {which}: {error.strerror}", 3)
         except MemoryError as error:
             _stop(error, "out of memory: choose fewer --columns, or a larger machine", 1)
         except Exception as error:
@@ -94,9 +95,13 @@ class _Lazy(click.Group):
 
 def _stop(error: Exception, message: str, code: int) -> NoReturn:
     """One line, with what a command has noted about the error."""
-    line = "; ".join([message, *getattr(error, "__notes__", ())])
-    click.echo(f"error: {printable(' '.join(line.split()))}", err=True)
+    say(f"error: {'; '.join([message, *getattr(error, '__notes__', ())])}", err=True)
     sys.exit(code)
+
+
+def _one_line(error: click.ClickException) -> str:
+    """Return a message of click's, which may list choices below one another."""
+    return " ".join(error.format_message().split())
 
 
 def _internal(error: Exception) -> str:

@@ -4,7 +4,6 @@ Two small tables in the unit ball differ in one row; the rows that are exchanged
 which moves the second moment as far as one row can.
 """
 
-import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from eigenveil.cli.options import BUDGET, JSON, with_options
+from eigenveil.cli.printing import say, say_json
 from eigenveil.exceptions import GapTooSmallError, InvalidParameterError, VerificationError
 
 __all__ = ["command"]
@@ -64,11 +64,11 @@ def command(
             "noise_reused": report.duplicates,
             "violated": report.violated,
         }
-        click.echo(json.dumps(stated, indent=2))
+        say_json(stated)
     if report.violated:
         raise VerificationError(f"{mechanism}: {report}; do not release with it, and report it")
     if not as_json:
-        click.echo(f"{mechanism}: {report}")
+        say(f"{mechanism}: {report}")
 
 
 def _kind(mechanism: str, of: str | None) -> str:

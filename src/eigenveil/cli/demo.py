@@ -2,11 +2,12 @@
 
 from datetime import datetime
 from pathlib import Path
-from textwrap import fill
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from eigenveil.cli.printing import say
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def command(output: Path) -> None:
         folder.mkdir(parents=True)
     except OSError:
         raise InvalidParameterError(f"cannot write to {output}: choose another --output") from None
-    click.echo(f"Private PCA and covariance, each at epsilon = {EPSILON:g}, delta = {DELTA:g}\n")
-    click.echo(f"{'table':<15}{'rows x columns':<16}{'released':<20}how good it is")
+    say(f"Private PCA and covariance, each at epsilon = {EPSILON:g}, delta = {DELTA:g}", "")
+    say(f"{'table':<15}{'rows x columns':<16}{'released':<20}how good it is")
     sentences, saved, ledgers = [], [], []
     for table in _tables():
         slug = table.name.replace(" ", "-")
@@ -76,19 +77,19 @@ def command(output: Path) -> None:
         )
         size = "{:,} x {}".format(*table.rows.shape)
         for what, quality in _qualities(table, pca, covariance):
-            click.echo(f"{table.name:<15}{size:<16}{what:<20}{quality}")
+            say(f"{table.name:<15}{size:<16}{what:<20}{quality}")
         saved.append(pca.release_.save(folder / f"{slug}-pca"))
         saved.append(covariance.release_.save(folder / f"{slug}-covariance"))
         ledgers.append(f"  {table.name}: {ledger.summary()} after {len(ledger.entries)} releases")
         sentences.append(pca.privacy_.sentence())
-    click.echo("\nThe data are public, so the last column may compare with the exact answer.")
-    click.echo("\nWhat is promised (first release):")
-    click.echo(fill(sentences[0], 96, initial_indent="  ", subsequent_indent="  "))
-    click.echo("\nLedgers (Gaussian releases compose to less than the sum of their epsilons):")
-    click.echo("\n".join(ledgers))
-    click.echo("\nRelease folders (open report.html; check with: eigenveil verify FOLDER):")
+    say("", "The data are public, so the last column may compare with the exact answer.")
+    say("", "What is promised (first release):")
+    say(*wrap(sentences[0], 96, initial_indent="  ", subsequent_indent="  "))
+    say("", "Ledgers (Gaussian releases compose to less than the sum of their epsilons):")
+    say(*ledgers)
+    say("", "Release folders (open report.html; check with: eigenveil verify FOLDER):")
     for place in saved:
-        click.echo(f"  {place}  fingerprint {Release.fingerprint(place)[:16]}")
+        say(f"  {place}  fingerprint {Release.fingerprint(place)[:16]}")
 
 
 def _qualities(

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from eigenveil.cli.options import PATH
+from eigenveil.cli.printing import say
 
 __all__ = ["FORMATS", "command"]
 
@@ -26,4 +27,4 @@ def command(folder: Path, file: Path, format: str | None) -> None:
     from eigenveil.release.export import export
 
     for path in export(Release.load(folder), file, format):
-        click.echo(path)
+        say(path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from eigenveil.cli.options import JSON, PATH
+from eigenveil.cli.printing import say
 from eigenveil.cli.wording import in_keys
 from eigenveil.exceptions import EigenveilError
 
@@ -107,10 +108,10 @@ def _keys_server(hosts: tuple[str, ...], output: Path) -> None:
     from eigenveil.federated.flower.keys import make_certificate
 
     authority, certificate, key = make_certificate(output, hosts)
-    click.echo(f"for every owner            {authority}")
-    click.echo(f"for the server             {certificate}")
-    click.echo(f"for the server, PRIVATE    {key}")
-    click.echo(
+    say(f"for every owner            {authority}")
+    say(f"for the server             {certificate}")
+    say(f"for the server, PRIVATE    {key}")
+    say(
         f'next: certificate = "{certificate}" and private_key = "{key}" in [server]',
         err=True,
     )
@@ -126,9 +127,9 @@ def _keys_owner(name: str, output: Path) -> None:
 
     key = output / f"{check_name('NAME', name)}.key"
     make_node_key(key)
-    click.echo(f"for the server             {key}.pub")
-    click.echo(f"for the owner, PRIVATE     {key}")
-    click.echo(f'next: key = "{key}.pub" in the server\'s [owners.{name}]', err=True)
+    say(f"for the server             {key}.pub")
+    say(f"for the owner, PRIVATE     {key}")
+    say(f'next: key = "{key}.pub" in the server\'s [owners.{name}]', err=True)
 
 
 @command.command("demo")

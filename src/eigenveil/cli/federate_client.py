@@ -3,7 +3,6 @@
 What is printed is for the owner's eyes. The server gets answers and codes.
 """
 
-import json
 from collections.abc import Sequence
 
 import click
@@ -11,7 +10,9 @@ import click
 from eigenveil.cli.alone import alone
 from eigenveil.cli.balance import balance, left
 from eigenveil.cli.options import beware
+from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.rows import open_table
+from eigenveil.cli.summary import headed
 from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated.configuration import ClientConfiguration
 from eigenveil.federated.messages import (
@@ -36,7 +37,6 @@ __all__ = ["run"]
 
 _MOST_COMPONENTS = 200  # of very wide tables: no server may send more than it takes
 
-_MARGIN = "\n" + " " * 13
 _QUESTIONS = {
     Invitation.kind: "who takes part",
     BasisQuestion.kind: "for directions",
@@ -68,7 +68,7 @@ class _Told:
             if isinstance(sent, (BasisAnswer, ValuesAnswer)):
                 self.promise = guarantee_from_dict(dict(sent.guarantee))
         charged = self._charge(spent) if spent else "nothing charged"
-        click.echo(f"asked {_asked(question)}: {outcome}; {charged}", err=True)
+        say(f"asked {_asked(question)}: {outcome}; {charged}", err=True)
         return answer
 
     def _charge(self, spent: Sequence[Entry]) -> str:
@@ -112,11 +112,11 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
         )
         beware(settings.budget.as_dict())
         if insecure:
-            click.echo(
+            say(
                 "insecure: no encryption, and nobody's identity is checked; this machine only",
                 err=True,
             )
-        click.echo(f"{settings.owner}: waiting for questions of {chosen.server}", err=True)
+        say(f"{settings.owner}: waiting for questions of {chosen.server}", err=True)
         told = _Told(owner, ledger)
         try:
             serve(
@@ -145,7 +145,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
 
 
 def _say(line: str) -> None:
-    click.echo(line, err=True)
+    say(line, err=True)
 
 
 def _close(chosen: ClientConfiguration, told: _Told, ledger: Ledger, *, as_json: bool) -> None:
@@ -159,13 +159,13 @@ def _close(chosen: ClientConfiguration, told: _Told, ledger: Ledger, *, as_json:
             "refused": refused,
             "balance": balance(ledger),
         }
-        click.echo(json.dumps(document, indent=2))
+        say_json(document)
         return
     notion, amount = left(ledger)
     if promise is None:
-        click.echo("answered     nothing in this run")
+        say("answered     nothing in this run")
     else:
-        click.echo("guarantee    " + _MARGIN.join(promise.lines()))
+        say(*headed("guarantee", promise.lines()))
     if refused is not None:
-        click.echo(f"refused      the last question: {refused.explanation} ({refused})")
-    click.echo(f"ledger       {ledger.summary()}; left for another: {notion} = {amount:g}")
+        say(f"refused      the last question: {refused.explanation} ({refused})")
+    say(f"ledger       {ledger.summary()}; left for another: {notion} = {amount:g}")

@@ -18,11 +18,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from eigenveil.cli.printing import say
 from eigenveil.cli.stopping import stoppable
 from eigenveil.estimators import PrivatePCA
 from eigenveil.exceptions import EigenveilError
@@ -104,19 +104,18 @@ def run(folder: Path | None) -> None:
         table = np.asarray(load_digits().data, dtype=np.float64)
         parts = _dealt(table)
         _prepare(place, parts)
-        click.echo(
+        say(
             f"{len(table):,} handwritten digits, {table.shape[1]} columns, {_K} components; "
-            "TLS and keys made on the spot\n",
+            "TLS and keys made on the spot",
+            "",
             err=True,
         )
         _federate(place)
         seconds = time.monotonic() - started
         _compare(Release.load(place / "release"), parts, place)
-        click.echo(f"\n{1 + len(parts)} processes, {seconds:.0f} seconds")
+        say("", f"{1 + len(parts)} processes, {seconds:.0f} seconds")
         if folder is not None:
-            click.echo(
-                f"next         {shlex.join(['eigenveil', 'verify', str(folder / 'release')])}"
-            )
+            say(f"next         {shlex.join(['eigenveil', 'verify', str(folder / 'release')])}")
 
 
 def _dealt(table: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
@@ -200,33 +199,33 @@ def _started(name: str, role: str, config: Path) -> Iterator["subprocess.Popen[s
 
 def _show(name: str, lines: IO[str]) -> None:
     for line in lines:
-        click.echo(f"{name:>7} | {line.rstrip()}", err=True)
+        say(f"{name:>7} | {line.rstrip()}", err=True)
 
 
 def _compare(release: Release, parts: dict[str, NDArray[np.float64]], place: Path) -> None:
     """Who spent what, and how good the result is."""
     owners = {owner.name: owner for owner in release.owners}
-    click.echo(f"\n{'owner':<8}{'records':>8}  {'weights':<12}ledger afterwards")
+    say("", f"{'owner':<8}{'records':>8}  {'weights':<12}ledger afterwards")
     for name in (part.name for part in _PARTS if part.name in owners):
         owner, ledger = owners[name], Ledger(place / name / "ledger")
         weights = f"{owner.basis_weight:.2f}, {owner.values_weight:.2f}"
-        click.echo(f"{name:<8}{owner.n_rows:>8,}  {weights:<12}{ledger.summary()}")
-    click.echo("(weights: in the common directions, in the values inside them)")
-    click.echo("\nNot private, for the demo only: compared with the exact answer from all records")
+        say(f"{name:<8}{owner.n_rows:>8,}  {weights:<12}{ledger.summary()}")
+    say("(weights: in the common directions, in the values inside them)")
+    say("", "Not private, for the demo only: compared with the exact answer from all records")
     truth = np.cov(np.concatenate(list(parts.values())).T, bias=True)
     exact = np.linalg.eigh(truth)[1][:, : -_K - 1 : -1].T
     found = {"the federation": release.arrays["components"]}
     found |= {f"{part.name}, whole budget": _alone(part, parts[part.name]) for part in _PARTS}
     far = {name: subspace_distance(components, exact) for name, components in found.items()}
     best = min((name for name in far if name != "the federation"), key=lambda name: far[name])
-    click.echo(f"{'':<22}{'distance of projectors':>22}  {'variance captured':>17}")
+    say(f"{'':<22}{'distance of projectors':>22}  {'variance captured':>17}")
     for name, components in found.items():
         share = captured_variance(components, truth)
         mark = "  (the best single owner)" * (name == best)
-        click.echo(f"{name:<22}{far[name]:>22.2f}  {share:>17.1%}{mark}")
+        say(f"{name:<22}{far[name]:>22.2f}  {share:>17.1%}{mark}")
     chance = _K / len(truth) * float(np.trace(truth)) / float(np.trace(exact @ truth @ exact.T))
     apart = np.sqrt(2 * _K * (1 - _K / len(truth)))
-    click.echo(f"{'directions by chance':<22}{apart:>22.2f}  {chance:>17.1%}")
+    say(f"{'directions by chance':<22}{apart:>22.2f}  {chance:>17.1%}")
 
 
 def _alone(part: _Part, rows: NDArray[np.float64]) -> NDArray[np.float64]:

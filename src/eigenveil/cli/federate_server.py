@@ -1,22 +1,25 @@
 """``eigenveil federate server``: everything is checked before anybody is asked anything."""
 
-import json
 import shlex
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import datetime
-
-import click
 
 from eigenveil.cli.alone import alone
 from eigenveil.cli.federate_status import line
-from eigenveil.cli.releasing import require_place, tell
+from eigenveil.cli.printing import say, say_json
+from eigenveil.cli.releasing import tell
+from eigenveil.cli.saving import expected_size, place_for
 from eigenveil.cli.stopping import stoppable
 from eigenveil.cli.summary import owners
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.federated.agreement import Agreement
 from eigenveil.federated.configuration import ServerConfiguration
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Code, largest_size
 from eigenveil.release import Release
+from eigenveil.release.reservation import abandon
 
 __all__ = ["run"]
 
@@ -27,60 +30,75 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
     """Ask everybody, save the release and say what happened."""
     from eigenveil.federated.flower.server import superlink
 
-    with alone(chosen.folder, "server"), Journal(chosen.journal) as journal:
+    agreed = chosen.agreement
+    kept = f"what was answered is in {shlex.quote(str(chosen.folder))}"
+    again = f"{kept}; start the server again to go on"
+    with (
+        alone(chosen.folder, "server"),
+        Journal(chosen.journal) as journal,
+        stoppable(again),
+        ExitStack() as stack,
+    ):
         before = journal.events
         # Whose journal it is, before anything else; a new one begins when all is well.
-        earlier = Coordinator(chosen.agreement, journal) if before else None
+        earlier = Coordinator(agreed, journal) if before else None
         happened = {event.happening: event for event in before}
         released = happened.get(Happening.RELEASED)
         if released is not None:
             found = released.data.decode()
-            click.echo(
+            say(
                 f"released already, fingerprint {found}: nothing is asked; for another release "
                 "change name, folder and output",
                 err=True,
             )
             if as_json:
-                click.echo(json.dumps({"fingerprint": found, "already": True}, indent=2))
+                say_json({"fingerprint": found, "already": True})
             if Happening.DISMISSED in happened:
                 return
         else:
-            if earlier is None or not earlier.complete:
-                require_place(chosen.output)
             if before:
-                click.echo(f"going on after: {line(before[-1])}", err=True)
+                abandon(chosen.output)  # reserved by a run of this server that was killed
+            if earlier is None or not earlier.complete:
+                place = stack.enter_context(place_for(chosen.output))
+                place.make_room(_size(agreed))
+            if before:
+                say(f"going on after: {line(before[-1])}", err=True)
             if insecure:
-                click.echo(
+                say(
                     "insecure: no encryption, and owners are who they say they are; this machine "
                     "only",
                     err=True,
                 )
-        agreed = chosen.agreement
-        kept = f"what was answered is in {shlex.quote(str(chosen.folder))}"
-        with (
-            stoppable(f"{kept}; start the server again to go on"),
-            superlink(
-                chosen.address,
-                chosen.keys,
-                certificate=chosen.certificate,
-                private_key=chosen.private_key,
-                insecure=insecure,
-                largest=largest_size(agreed.n_columns, agreed.n_directions),
-            ) as transport,
-        ):
-            click.echo(f"listening on {transport.address}", err=True)
+        with superlink(
+            chosen.address,
+            chosen.keys,
+            certificate=chosen.certificate,
+            private_key=chosen.private_key,
+            insecure=insecure,
+            largest=largest_size(agreed.n_columns, agreed.n_directions),
+        ) as transport:
+            say(f"listening on {transport.address}", err=True)
             coordinator = Coordinator(agreed, journal, tell=_told)
             if released is None:
                 release = coordinator.run(transport)
-                coordinator.save(release, chosen.output)
+                stack.close()  # the name is free for it
+                try:
+                    coordinator.save(release, chosen.output)
+                except InvalidParameterError as error:
+                    raise InvalidParameterError(f"{error}; {again}") from None
                 tell(release, chosen.output, None, None, as_json=as_json, details=_details(release))
             # Who waits for a server that was stopped then needs a moment to find this one.
             transport.dismiss(least=0.0 if released is None else _RETURNING)
             coordinator.dismissed()
 
 
+def _size(agreed: Agreement) -> int:
+    d, k, owners = agreed.n_columns, agreed.n_components, len(agreed.owners)
+    return expected_size(agreed.kind, d, k, agreed.columns, owners)
+
+
 def _told(event: Event) -> None:
-    click.echo(f"{datetime.now():%H:%M:%S}  {line(event)}", err=True)
+    say(f"{datetime.now():%H:%M:%S}  {line(event)}", err=True)
 
 
 def _details(release: Release) -> Sequence[str]:

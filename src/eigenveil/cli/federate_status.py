@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from eigenveil.cli.printing import say, say_json
 from eigenveil.federated.configuration import JOURNAL, read_server
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Declaration, decode
@@ -98,23 +99,21 @@ def tell(place: Path, *, as_json: bool) -> None:
         raise click.ClickException(f"{file} is empty: start the server first")
     state = standing(events)
     if as_json:
-        click.echo(json.dumps(state, indent=2))
+        say_json(state)
         return
     where = f", round {state['round']}" if state["round"] else ""
-    click.echo(f"federation   {state['federation']}: {state['state']}{where}")
-    click.echo(f"since        {state['begun']}, newest event {state['newest']}")
-    click.echo(f"quorum       {state['quorum']} of {len(state['owners'])}")
+    say(f"federation   {state['federation']}: {state['state']}{where}")
+    say(f"since        {state['begun']}, newest event {state['newest']}")
+    say(f"quorum       {state['quorum']} of {len(state['owners'])}")
     wide = max(map(len, state["owners"]))
     for name, rounds in state["owners"].items():
         told = ", ".join(f"{each} {_word(each, did)}" for each, did in rounds.items())
-        click.echo(f"  {name:<{wide}}  {told}")
+        say(f"  {name:<{wide}}  {told}")
     for other in state["strangers"]:
         name = printable(other["name"])
-        click.echo(
-            f"  {name}  no owner, sent away at {other['at']}: {other['left_out'].explanation}"
-        )
+        say(f"  {name}  no owner, sent away at {other['at']}: {other['left_out'].explanation}")
     if state["fingerprint"]:
-        click.echo(f"fingerprint  {state['fingerprint']}")
+        say(f"fingerprint  {state['fingerprint']}")
 
 
 def _word(name: str, did: dict[str, Any] | None) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from eigenveil.cli.options import JSON, KEY, PATH
+from eigenveil.cli.printing import say, say_json
 
 __all__ = ["command"]
 
@@ -19,24 +20,25 @@ def command(folder: Path, key: Path | None, as_json: bool) -> None:
     from eigenveil.cli.summary import headline, owners, standing_out
     from eigenveil.release import Release
 
-    facts = Release.inspect(folder, key=key)
-    release = Release.load(folder)
+    verdict = Release.examine(folder, key=key)
+    release, facts = verdict.release, verdict.as_dict()
     if as_json:
-        click.echo(json.dumps({**facts, "stand_out": standing_out(release)}, indent=2))
+        say_json({**facts, "stand_out": standing_out(release)})
         return
-    click.echo(f"released     {headline(release)}")
-    click.echo(f"created      {facts['created']} by eigenveil {facts['library']}")
-    click.echo(f"fingerprint  {facts['fingerprint']}")
-    click.echo(f"signature    {facts['signature']}")
-    click.echo("settings")
+    say(f"released     {headline(release)}")
+    say(f"created      {facts['created']} by eigenveil {facts['library']}")
+    say(f"fingerprint  {facts['fingerprint']}")
+    say(f"signature    {facts['signature']}")
+    say(f"page         {facts['page']}")
+    say("settings")
     for name, value in facts["settings"].items():
         if value is not None:
-            click.echo(f"  {name:<18} {json.dumps(value)}")
-    click.echo("arrays")
+            say(f"  {name:<18} {json.dumps(value)}")
+    say("arrays")
     part = facts["settings"].get("centring") == "inside"
     for name, array in facts["arrays"].items():
         known = "  (inside the common directions only)" * (part and name in ("mean", "location"))
-        click.echo(f"  {name:<26} {' x '.join(map(str, array['shape']))}{known}")
+        say(f"  {name:<26} {' x '.join(map(str, array['shape']))}{known}")
     for line in owners(release):
-        click.echo(line)
-    click.echo(f"guarantee    {facts['guarantee']['sentence']}")
+        say(line)
+    say(f"guarantee    {facts['guarantee']['sentence']}")

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from eigenveil.cli.options import PATH
+from eigenveil.cli.printing import say
 
 __all__ = ["command"]
 
@@ -20,6 +21,6 @@ def command(file: Path) -> None:
     from eigenveil.release import generate_key
 
     fingerprint = generate_key(file)
-    click.echo(f"private key  {file} (keep it secret)")
-    click.echo(f"public key   {file}.pub (hand it out)")
-    click.echo(f"fingerprint  {fingerprint}")
+    say(f"private key  {file} (keep it secret)")
+    say(f"public key   {file}.pub (hand it out)")
+    say(f"fingerprint  {fingerprint}")

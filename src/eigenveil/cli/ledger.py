@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eigenveil.cli.options import ADJACENCY, BUDGET, JSON, PATH, beware, with_options
+from eigenveil.cli.printing import say, say_json
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.text import is_formula, printable
 
@@ -44,7 +45,7 @@ def _init(file: Path, **terms: Any) -> None:
     given = {name: value for name, value in terms.items() if value is not None}
     ledger = Ledger.create(file, **given)
     beware(given)
-    click.echo(f"{file}: {ledger.summary()}, {_promise(ledger.unit, ledger.adjacency.value)}")
+    say(f"{file}: {ledger.summary()}, {_promise(ledger.unit, ledger.adjacency.value)}")
 
 
 @command.command("show")
@@ -57,12 +58,12 @@ def _show(file: Path, as_json: bool) -> None:
 
     state = balance(Ledger(file))
     if as_json:
-        click.echo(json.dumps(state, indent=2))
+        say_json(state)
         return
     ((notion, amount),) = state["left"].items()
-    click.echo(f"{file}: {state['summary']}, {_promise(state['unit'], state['adjacency'])}")
-    click.echo(f"left for another release: {notion} = {amount:g}")
-    click.echo(f"entries: {state['entries']}; newest hash {state['newest_hash'] or 'none'}")
+    say(f"{file}: {state['summary']}, {_promise(state['unit'], state['adjacency'])}")
+    say(f"left for another release: {notion} = {amount:g}")
+    say(f"entries: {state['entries']}; newest hash {state['newest_hash'] or 'none'}")
 
 
 @command.command("history")
@@ -74,11 +75,11 @@ def _history(file: Path, as_json: bool) -> None:
 
     entries = _entries(Ledger(file))
     if as_json:
-        click.echo(json.dumps(entries, indent=2))
+        say_json(entries)
         return
     for entry in entries:
         line = "{number:>4}  {time}  {label:<18}  {spent}  {hash:.16}".format(**entry)
-        click.echo(printable(line))
+        say(line)
 
 
 @command.command("export")
@@ -107,7 +108,7 @@ def _export(file: Path, output: Path) -> None:
             stream.write(text)
     except OSError:
         raise InvalidParameterError(f"cannot write {output}: choose a writable place") from None
-    click.echo(f"{output}: {len(entries)} entr{'y' if len(entries) == 1 else 'ies'}", err=True)
+    say(f"{output}: {len(entries)} entr{'y' if len(entries) == 1 else 'ies'}", err=True)
 
 
 def _promise(unit: str, adjacency: str) -> str:
@@ -134,7 +135,8 @@ def _csv(entries: list[dict[str, Any]]) -> str:
     import csv
     import io
 
-    if any(is_formula(entry[field]) for entry in entries for field in ("label", "unit")):
+    texts = ("label", "unit")
+    if any(is_formula(entry[name]) for entry in entries for name in texts):
         raise InvalidParameterError(
             "a label starts with =, +, - or @, which a spreadsheet takes for a formula: give -o a "
             "name in .json"
@@ -142,5 +144,6 @@ def _csv(entries: list[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, ["number", "time", "label", "spent", "unit", "hash"])
     writer.writeheader()
-    writer.writerows(entries)
+    for entry in entries:
+        writer.writerow({**entry, **{name: printable(entry[name]) for name in texts}})
     return text.getvalue()

@@ -1,11 +1,11 @@
 """``eigenveil mechanisms``."""
 
-import json
 from dataclasses import asdict, dataclass, replace
 
 import click
 
 from eigenveil.cli.options import JSON
+from eigenveil.cli.printing import say, say_json
 
 __all__ = ["MECHANISMS", "command"]
 
@@ -110,11 +110,11 @@ def command(as_json: bool) -> None:
         Exact numerics cover the computer's rounding; idealised ones are proved for real numbers.
     """
     if as_json:
-        click.echo(json.dumps([asdict(mechanism) for mechanism in MECHANISMS], indent=2))
+        say_json([asdict(mechanism) for mechanism in MECHANISMS])
         return
     form = "{:<11} {:<18} {:<32} {:<7} {:<10} {}"
-    click.echo(form.format("releases", "name", "guarantee", "bounds", "numerics", "about"))
+    say(form.format("releases", "name", "guarantee", "bounds", "numerics", "about"))
     for entry in MECHANISMS:
         marked = replace(entry, name=f"{entry.name} *") if entry.auto else entry
-        click.echo(form.format(*asdict(marked).values()))
-    click.echo("* may be chosen by auto, the default: eigenveil plan says which and why", err=True)
+        say(form.format(*asdict(marked).values()))
+    say("* may be chosen by auto, the default: eigenveil plan says which and why", err=True)

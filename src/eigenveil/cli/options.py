@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from eigenveil.cli.printing import say
 from eigenveil.cli.values import Names, OrPrivate, PerColumn, did_you_mean
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
@@ -201,13 +202,13 @@ def beware(budget: Mapping[str, Any]) -> None:
     """Say on standard error what a budget of this size hardly promises."""
     delta, epsilon = budget.get("delta") or 0.0, budget.get("epsilon") or 0.0
     if delta > _LARGE_DELTA:
-        click.echo(
+        say(
             f"beware: delta = {delta:g}: with that probability nothing is promised; choose well "
             "below 1 over the number of rows",
             err=True,
         )
     if epsilon > _LARGE_EPSILON:
-        click.echo(
+        say(
             f"beware: epsilon = {epsilon:g}: one person may make an outcome e^{epsilon:g} times as "
             "likely; 1 is usual, 10 is a lot",
             err=True,

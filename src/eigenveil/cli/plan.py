@@ -1,6 +1,5 @@
 """``eigenveil plan [DATA]``: what to expect, before anything is spent."""
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -25,10 +24,10 @@ from eigenveil.cli.options import (
     stated_budget,
     with_options,
 )
+from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.values import joined, per_column
 from eigenveil.cli.wording import in_options
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
-from eigenveil.text import printable
 
 if TYPE_CHECKING:
     from eigenveil.planner import Needed, Recommendation, Situation
@@ -119,16 +118,16 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
             "figure": None if figure is None else str(figure),
             "next": following,
         }
-        click.echo(json.dumps(document, indent=2))
+        say_json(document)
         return
     _tell(situation, advice, list(answers.values()), error)
     if figure is not None:
-        click.echo(f"figure       {figure}")
-    click.echo(f"next         {printable(following)}")
+        say(f"figure       {figure}")
+    say(f"next         {following}")
     beware(situation.budget.as_dict())
     bounded = options["bounds"] is not None or options["row_norm"] is not None
     if data is not None and situation.d > 1 and not bounded:
-        click.echo(_UNITS, err=True)
+        say(_UNITS, err=True)
 
 
 def _require_picture(figure: Path) -> None:
@@ -247,29 +246,29 @@ def _size(
 def _tell(
     situation: "Situation", advice: "Recommendation", answers: "list[Needed]", error: float | None
 ) -> None:
-    click.echo(f"{situation}\n")
-    click.echo(f"{'mechanism':<18}{'error':>8}  {'8 of 10 releases':<24}how")
+    say(situation, "")
+    say(f"{'mechanism':<18}{'error':>8}  {'8 of 10 releases':<24}how")
     for one in advice.predictions:
         if one.error is None:
-            click.echo(f"{one.mechanism:<18}{'-':>8}  {'':<24}{in_options(one.why)}")
+            say(f"{one.mechanism:<18}{'-':>8}  {'':<24}{in_options(one.why)}")
             continue
         band = f"{one.low:.3g} to {one.high:.3g}"
-        click.echo(f"{one.mechanism:<18}{one.error:>8.3g}  {band:<24}{one.how}")
+        say(f"{one.mechanism:<18}{one.error:>8.3g}  {band:<24}{one.how}")
     if _exact(situation):
-        click.echo("\nerror        none: all components keep all variance; give --k for fewer")
+        say("", "error        none: all components keep all variance; give --k for fewer")
     else:
-        click.echo(f"\nerror        {advice.prediction.measure}, if the table is as assumed")
+        say("", f"error        {advice.prediction.measure}, if the table is as assumed")
     for answer in answers:
-        click.echo(f"for {error:<8g} {answer.words}")
+        say(f"for {error:<8g} {answer.words}")
     expected = advice.prediction.error or 0.0
     if situation.task == "covariance" and expected > _DROWNED:
-        click.echo("beware       hardly better than the zero matrix: noise would drown the table")
+        say("beware       hardly better than the zero matrix: noise would drown the table")
     if situation.task == "pca" and expected > _LOST:
-        click.echo("beware       most of the variance would be lost to noise")
-    click.echo(f"recommended  {advice.mechanism}: {advice.reason}")
+        say("beware       most of the variance would be lost to noise")
+    say(f"recommended  {advice.mechanism}: {advice.reason}")
     if advice.prediction.shares:
         parts = ", ".join(f"{name} {share:.3g}" for name, share in advice.prediction.shares)
-        click.echo(f"budget       {parts}")
+        say(f"budget       {parts}")
 
 
 def _exact(situation: "Situation") -> bool:

@@ -1,8 +1,6 @@
-"""What `fit` and `covariance` share: everything is checked before anything is charged."""
+"""What `fit` and `covariance` share: all is checked, and reserved, before anything is charged."""
 
-import json
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,20 +10,22 @@ import click
 
 from eigenveil.cli.balance import balance, left
 from eigenveil.cli.options import beware, stated_budget
+from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
-from eigenveil.cli.summary import headline, promise, standing_out
+from eigenveil.cli.saving import expected_size, keep, place_for
+from eigenveil.cli.summary import headed, headline, standing_out
 from eigenveil.cli.values import per_column
+from eigenveil.data.source import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
-from eigenveil.exceptions import InvalidParameterError, NothingFoundError
+from eigenveil.exceptions import NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import NOTHING
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
-from eigenveil.release.storage import require_new
 
-__all__ = ["accounted", "release", "require_place", "tell"]
+__all__ = ["accounted", "release", "tell"]
 
 _ROWS = ("columns", "unit")
 _NO_LEDGER = "no ledger recorded this run: a failed or interrupted release counts as spent"
@@ -43,41 +43,36 @@ def release(
     **options: Any,
 ) -> None:
     """Fit an estimator on a file, save the release and say what happened."""
-    require_place(output)
-    key = None if sign is None else private_key(sign)
-    account = None if ledger is None else Ledger(ledger)
-    budget = Budget(**stated_budget(ctx)).as_dict()
-    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
-    given = {name: value for name, value in options.items() if value is not None}
-    source = open_table(data, *(given.pop(name, None) for name in _ROWS))
-    for name in ("bounds", "scale"):
-        if name in given:
-            given[name] = per_column(f"--{name}", given[name], source.feature_names)
-    private = estimator(**given, ledger=account)
-    beware(budget)
-    with accounted(account):
-        neighbours = Adjacency.parse(private.adjacency)
-        # How many rows a unit has is private under any neighbours.
-        public = neighbours.count_is_public and options["unit"] is None
-        with watched(source, count_is_public=public) as rows:
-            private.fit(rows)
-        private.release_.save(output, key=key)
-        tell(private.release_, output, account, sign, as_json=as_json)
+    with place_for(output) as place:
+        key = None if sign is None else private_key(sign)
+        account = None if ledger is None else Ledger(ledger)
+        budget = Budget(**stated_budget(ctx)).as_dict()
+        options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+        given = {name: value for name, value in options.items() if value is not None}
+        source = open_table(data, *(given.pop(name, None) for name in _ROWS))
+        for name in ("bounds", "scale"):
+            if name in given:
+                given[name] = per_column(f"--{name}", given[name], source.feature_names)
+        private = estimator(**given, ledger=account)
+        place.make_room(_size(private, source))
+        beware(budget)
+        with accounted(account):
+            neighbours = Adjacency.parse(private.adjacency)
+            # How many rows a unit has is private under any neighbours.
+            public = neighbours.count_is_public and options["unit"] is None
+            with watched(source, count_is_public=public) as rows:
+                private.fit(rows)
+            keep(private.release_, place, key)
+            tell(private.release_, output, account, sign, as_json=as_json)
 
 
-def require_place(folder: Path) -> None:
-    """A place to write to, tried out before budget is spent on what goes there."""
-    require_new(folder, "choose a new folder with -o")
-    if not folder.parent.is_dir():
-        raise InvalidParameterError(
-            f"no folder {folder.parent}: create it first, or choose another place with -o"
-        )
-    try:
-        tempfile.TemporaryDirectory(dir=folder.parent, prefix=".release-").cleanup()
-    except OSError:
-        raise InvalidParameterError(
-            f"cannot write to {folder.parent}: choose a writable place with -o"
-        ) from None
+def _size(private: PrivatePCA | PrivateCovariance, source: RowSource) -> int:
+    """Return the size of the release that an estimator would make, whatever the rows are."""
+    d, names = source.n_columns, source.feature_names
+    if isinstance(private, PrivateCovariance):
+        return expected_size("covariance", d, d, names)
+    k = private.n_components
+    return expected_size("pca", d, k if isinstance(k, int) and 0 < k <= d else d, names)
 
 
 @contextmanager
@@ -131,16 +126,15 @@ def tell(
             "balance": None if account is None else balance(account),
             **facts,
         }
-        click.echo(json.dumps(document, indent=2))
+        say_json(document)
         return
-    click.echo(f"released     {headline(released)}")
-    for line in (promise(released), *details):
-        click.echo(line)
-    click.echo(f"folder       {folder}")
-    click.echo(f"fingerprint  {facts['fingerprint']}")
+    say(f"released     {headline(released)}")
+    say(*headed("guarantee", released.guarantee.lines()), *details)
+    say(f"folder       {folder}")
+    say(f"fingerprint  {facts['fingerprint']}")
     if sign is not None:
-        click.echo(f"signature    by {facts['signer']}")
+        say(f"signature    by {facts['signer']}")
     if account is not None:
         notion, amount = left(account)
-        click.echo(f"ledger       {account.summary()}; left for another: {notion} = {amount:g}")
-    click.echo(f"next         {following}")
+        say(f"ledger       {account.summary()}; left for another: {notion} = {amount:g}")
+    say(f"next         {following}")

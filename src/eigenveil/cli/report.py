@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from eigenveil.cli.options import PATH
+from eigenveil.cli.printing import say
 from eigenveil.exceptions import InvalidParameterError
 
 __all__ = ["command"]
@@ -18,18 +19,22 @@ __all__ = ["command"]
 def command(folder: Path, output: Path | None, ledger: Path | None, figures: Path | None) -> None:
     """A page for people, and figures, from a release FOLDER; no record is read.
 
-    Without -o, where the page inside the folder is. Prints the paths of what is there to look at.
+    Without -o, where the page inside the folder is, if it could be checked. Prints the paths of
+    what is there to look at.
     """
     from eigenveil import report
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
 
-    release = Release.load(folder)
-    if output is None and (ledger is not None or not folder.is_dir()):
-        raise InvalidParameterError("this needs a new page: name it with -o PAGE.html")
+    verdict = Release.examine(folder)
+    release = verdict.release
+    inside = ledger is None and folder.is_dir() and verdict.page_checked
+    if output is None and not inside:
+        why = "this" if verdict.page_checked else "a page that was not checked"
+        raise InvalidParameterError(f"{why} needs a new page: name it with -o PAGE.html")
     page = folder / "report.html"
     if output is not None:
         page = report.write(release, output, None if ledger is None else Ledger(ledger))
     drawn = [] if figures is None else report.figures(release, figures)
     for path in (page, *drawn):
-        click.echo(path)
+        say(path)

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from eigenveil.cli.options import PATH
+from eigenveil.cli.printing import say
 
 __all__ = ["command"]
 
@@ -16,4 +17,4 @@ def command(folder: Path, key: Path) -> None:
     """Sign a release FOLDER that is intact and has no signature yet."""
     from eigenveil.release import Release
 
-    click.echo(f"{folder}: signed by {Release.sign(folder, key)}")
+    say(f"{folder}: signed by {Release.sign(folder, key)}")

@@ -1,5 +1,6 @@
 """``eigenveil stream [DATA] --state FILE``."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from eigenveil.cli.options import (
     stated_budget,
     with_options,
 )
+from eigenveil.cli.printing import say
 from eigenveil.exceptions import InvalidParameterError
 
 __all__ = ["command"]
@@ -73,34 +75,39 @@ def command(
     once. Give the same options every time, or keep them in a file: --config FILE.
     """
     from eigenveil.cli.progress import watched
-    from eigenveil.cli.releasing import accounted, require_place, tell
+    from eigenveil.cli.releasing import accounted, tell
     from eigenveil.cli.rows import open_table
+    from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.estimators import StreamingPCA
     from eigenveil.privacy.budget import Budget
     from eigenveil.privacy.ledger import Ledger
 
     if data is None and not finish:
         raise InvalidParameterError("nothing to do: give a file of rows, --finish, or both")
-    if output is not None:
-        require_place(output)
-    account = None if ledger is None else Ledger(ledger)
-    budget = Budget(**stated_budget(ctx)).as_dict()
-    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
-    pca = StreamingPCA(k, **options, state=state, ledger=account)
-    beware(budget)
-    with accounted(account):
-        if data is not None:
-            with watched(open_table(data, columns), count_is_public=True) as rows:
-                pca.partial_fit(rows, batch=batch)
-        if finish:
-            pca.finish()
-        lost = f", {pca.n_lost_} lost with a call that was cut off" if pca.n_lost_ else ""
-        click.echo(
-            f"stream       {pca.n_samples_} rows used, {pca.n_buffered_} wait{lost}", err=as_json
-        )
-        if output is None:
-            return
-        if not hasattr(pca, "release_"):
-            raise InvalidParameterError("no batch is full yet, so there is nothing to release")
-        pca.release_.save(output)
-        tell(pca.release_, output, account, None, as_json=as_json)
+    with nullcontext() if output is None else place_for(output) as place:
+        account = None if ledger is None else Ledger(ledger)
+        budget = Budget(**stated_budget(ctx)).as_dict()
+        options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+        pca = StreamingPCA(k, **options, state=state, ledger=account)
+        source = None if data is None else open_table(data, columns)
+        if place is not None:
+            width = pca.restore().n_features_in_ if source is None else source.n_columns
+            place.make_room(expected_size("pca", width, k))
+        beware(budget)
+        with accounted(account):
+            if source is not None:
+                with watched(source, count_is_public=True) as rows:
+                    pca.partial_fit(rows, batch=batch)
+            if finish:
+                pca.finish()
+            lost = f", {pca.n_lost_} lost with a call that was cut off" if pca.n_lost_ else ""
+            standing = f"{pca.n_samples_} rows used, {pca.n_buffered_} wait{lost}"
+            if place is not None:
+                if not hasattr(pca, "release_"):
+                    raise InvalidParameterError(
+                        f"no batch is full yet, so there is nothing to release: {standing}"
+                    )
+                keep(pca.release_, place)
+            say(f"stream       {standing}", err=as_json)
+            if place is not None:
+                tell(pca.release_, place.path, account, None, as_json=as_json)

@@ -1,13 +1,16 @@
 """The facts of a release in a few words, from the release alone."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from eigenveil.release import Release
+from eigenveil.release.views import eigenvalues
 
-__all__ = ["headline", "owners", "promise", "standing_out"]
+__all__ = ["headed", "headline", "owners", "standing_out"]
 
 _MOST_OWNERS = 20
-_MARGIN = "\n" + " " * 13
+_MARGIN = 13  # columns of what a line is about
 
 
 def standing_out(release: Release) -> int | None:
@@ -18,7 +21,7 @@ def standing_out(release: Release) -> int | None:
     if not floor:
         return None
     noisy = release.arrays.get("noisy_eigenvalues")
-    values = np.linalg.eigvalsh(release.arrays["covariance"]) if noisy is None else noisy
+    values = eigenvalues(release.arrays["covariance"]) if noisy is None else noisy
     return int(np.sum(values > floor))
 
 
@@ -35,9 +38,9 @@ def headline(release: Release) -> str:
     return f"{what}, by {release.mechanism}{trust}"
 
 
-def promise(release: Release) -> str:
-    """The guarantee's own words, one clause a line."""
-    return f"guarantee    {_MARGIN.join(release.guarantee.lines())}"
+def headed(title: str, lines: Sequence[str]) -> list[str]:
+    """Return lines with a title in the margin of the first."""
+    return [f"{'' if i else title:<{_MARGIN}}{line}" for i, line in enumerate(lines)]
 
 
 def owners(release: Release) -> list[str]:

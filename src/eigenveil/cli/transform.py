@@ -10,6 +10,7 @@ from typing import IO, Any
 import click
 
 from eigenveil.cli.options import PATH
+from eigenveil.cli.printing import say
 from eigenveil.exceptions import InvalidParameterError, MissingExtraError
 
 __all__ = ["command"]
@@ -48,7 +49,7 @@ def command(folder: Path, data: str, output: Path | None) -> None:
     first = list(itertools.islice(scores, 1))  # a table that does not fit is refused here
     titles = [f"component_{j + 1}" for j in range(len(release.arrays["components"]))]
     write(titles, itertools.chain(first, scores))
-    click.echo(_NOTE, err=True)  # a run that fails says that alone
+    say(_NOTE, err=True)  # a run that fails says that alone
 
 
 def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from eigenveil.cli.options import KEY, PATH
+from eigenveil.cli.printing import say
 
 __all__ = ["command"]
 
@@ -14,12 +15,19 @@ __all__ = ["command"]
 @click.option("--fingerprint", help="Compare with a fingerprint you noted.")
 @KEY
 def command(folder: Path, fingerprint: str | None, key: Path | None) -> None:
-    """Check that a release FOLDER is complete, unaltered and consistent."""
+    """Check that a release FOLDER is complete, unaltered and consistent.
+
+    Says what was checked and what was not.
+    """
     from eigenveil.cli.summary import owners
     from eigenveil.release import Release
 
-    release = Release.verify(folder, fingerprint=fingerprint, key=key)
-    facts = Release.inspect(folder, key=key)
-    click.echo(f"{folder}: intact ({release.kind}, {release.mechanism}), {facts['signature']}")
-    click.echo(f"fingerprint {facts['fingerprint']}")
-    click.echo("\n".join([*release.guarantee.lines(), *owners(release)]))
+    verdict = Release.examine(folder, fingerprint=fingerprint, key=key)
+    release = verdict.release
+    missing = "" if verdict.page_checked else ", page not checked"
+    say(f"{folder}: intact ({release.kind}, {release.mechanism}){missing}")
+    say("files        checked: they match SHA256SUMS, statement and arrays agree")
+    say(f"page         {verdict.about_page}")
+    say(f"signature    {verdict.about_signature}")
+    say(f"fingerprint  {verdict.fingerprint}, {verdict.about_fingerprint}")
+    say(*release.guarantee.lines(), *owners(release))

@@ -7,8 +7,8 @@ the fingerprint elsewhere, or sign.
 """
 
 import hashlib
-import io
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,15 +24,19 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError, Verifi
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release import schema, storage
-from eigenveil.release.page import promise, promises, render
-from eigenveil.release.projection import Projection
-from eigenveil.release.signature import Signature
-from eigenveil.release.statement import (
-    Contribution,
-    check_owners,
-    promise_from_dict,
-    promise_to_dict,
+from eigenveil.release.content import (
+    decode_arrays,
+    encode_arrays,
+    largest_arrays,
+    read_statement,
 )
+from eigenveil.release.invariants import check_arrays
+from eigenveil.release.page import PAGE_FORMAT, promise, promises, render
+from eigenveil.release.projection import Projection
+from eigenveil.release.reservation import Reservation, reserved
+from eigenveil.release.signature import Signature
+from eigenveil.release.statement import Contribution, check_owners, promise_to_dict
+from eigenveil.release.verdict import Verdict
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -43,19 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["Release"]
 
 _SHORTEST_FINGERPRINT = 16
-_MOST_DIGITS = 16
-# The arrays every release of a kind has, and their shapes: d columns, k components. ``scale``
-# alone may be infinite.
-_SHAPES = {
-    "pca": {
-        "components": "kd",
-        "explained_variance": "k",
-        "explained_variance_ratio": "k",
-        "mean": "d",
-        "scale": "d",
-    },
-    "covariance": {"covariance": "dd", "location": "d"},
-}
 
 
 def _now() -> str:
@@ -90,7 +81,7 @@ class Release:
             check_owners(self.owners, self.guarantee, self.settings["n_rows"])
 
     def as_dict(self) -> dict[str, Any]:
-        """The content of ``release.json``."""
+        """The content of ``release.json``, but for the format of the page beside it."""
         return {
             "schema": schema.NAME,
             "library": self.library,
@@ -113,33 +104,49 @@ class Release:
         each = (f"Owner {one.name}: {one.guarantee.sentence()}" for one in self.owners)
         return "\n".join([self.guarantee.sentence(), *each])
 
-    def save(self, folder: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> Path:
+    def save(
+        self,
+        folder: str | Path | Reservation,
+        key: "Ed25519PrivateKey | str | Path | None" = None,
+    ) -> Path:
         """Write a new folder, or one file where the name ends in ``.zip``, and return it.
 
-        All files are written or none. ``key``, an Ed25519 private key or the path of one, signs it.
+        All files are written or none, and only what `verify` accepts. ``key``, an Ed25519 private
+        key or the path of one, signs it.
         """
-        document = self.as_dict()
-        schema.check(document)
-        _check_arrays(self.kind, self.settings, self.arrays)
-        arrays = io.BytesIO()
-        np.savez(arrays, allow_pickle=False, **self.arrays)
-        content = {
-            "release.json": (json.dumps(document, indent=2, allow_nan=False) + "\n").encode(),
-            "arrays.npz": arrays.getvalue(),
-            "report.html": render(
-                self.guarantee, document, self.arrays, owners=self.owners
-            ).encode(),
-        }
-        content[storage.SUMS] = storage.sums(content)
+        content = self._files()
         if key is not None:
             content[storage.SIGNATURE] = Signature.of(content[storage.SUMS], key).encode()
-        storage.write(Path(folder), content)
+        if isinstance(folder, Reservation):
+            folder.fill(content)
+            return folder.path
+        with reserved(Path(folder), parents=True) as place:
+            place.fill(content)
         return Path(folder)
+
+    def _files(self) -> dict[str, bytes]:
+        """The content of the files, but for a signature."""
+        document = {**self.as_dict(), "page_format": PAGE_FORMAT}
+        text = (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
+        check_arrays(self.kind, self.settings, self.arrays)
+        self._check_settings()
+        arrays = encode_arrays(dict(self.arrays))
+        # From what a reader will see: numbers and names as JSON gives them back.
+        stated, guarantee, owners = read_statement(text)
+        report = render(guarantee, stated, self.arrays, owners=owners).encode()
+        content = {"release.json": text, "arrays.npz": arrays, "report.html": report}
+        for name, data in content.items():
+            if len(data) > storage.LARGEST[name]:
+                raise InvalidParameterError(
+                    f"{name} would have {len(data):,} bytes and may have "
+                    f"{storage.LARGEST[name]:,}: choose fewer columns or components"
+                )
+        return {**content, storage.SUMS: storage.sums(content)}
 
     @classmethod
     def load(cls, folder: str | Path) -> "Release":
-        """Read a folder or a zip, verifying it on the way."""
-        return cls.verify(folder)
+        """Read a folder or a zip, verifying it on the way; its page is not used."""
+        return cls.examine(folder).release
 
     @classmethod
     def verify(
@@ -149,7 +156,7 @@ class Release:
         fingerprint: str | None = None,
         key: "Ed25519PublicKey | str | Path | None" = None,
     ) -> "Release":
-        """Load a folder or a zip, or raise `VerificationError`.
+        """Load a folder or a zip, or raise `VerificationError`; warn of a page not checked.
 
         Parameters
         ----------
@@ -161,22 +168,46 @@ class Release:
             The folder must be signed by it.
 
         """
-        content = storage.read(Path(folder))
-        _signature(content, key)
+        verdict = cls.examine(folder, fingerprint=fingerprint, key=key)
+        if not verdict.page_checked:
+            warnings.warn(f"page {verdict.about_page}", stacklevel=2)
+        return verdict.release
+
+    @classmethod
+    def examine(
+        cls,
+        folder: str | Path,
+        *,
+        fingerprint: str | None = None,
+        key: "Ed25519PublicKey | str | Path | None" = None,
+    ) -> Verdict:
+        """Verify a folder or a zip, and say what was checked about it; arguments as `verify`'s."""
+        content = storage.read(Path(folder), largest_arrays)
+        signature = _signature(content, key)
+        found = _fingerprint(content)
         if fingerprint is not None:
             if len(fingerprint) < _SHORTEST_FINGERPRINT:
                 raise InvalidParameterError(
                     f"give at least {_SHORTEST_FINGERPRINT} digits of the fingerprint"
                 )
-            if not _fingerprint(content).startswith(fingerprint.lower()):
+            if not found.startswith(fingerprint.lower()):
                 raise VerificationError("the folder is intact but is not the one you noted")
-        return cls._parse(content)
+        release, page_format = cls._parse(content)
+        return Verdict(
+            release=release,
+            fingerprint=found,
+            noted=fingerprint is not None,
+            signature=signature,
+            trusted=key is not None,
+            page_format=page_format,
+        )
 
     @classmethod
-    def _parse(cls, content: Mapping[str, bytes]) -> "Release":
-        document, guarantee, owners = _statement(content["release.json"])
-        arrays = _arrays(content["arrays.npz"])
-        _check_arrays(document["kind"], document["settings"], arrays)
+    def _parse(cls, content: Mapping[str, bytes]) -> tuple["Release", int]:
+        """Return the release that the files hold, and the format of its page."""
+        document, guarantee, owners = read_statement(content["release.json"])
+        arrays = decode_arrays(content["arrays.npz"])
+        check_arrays(document["kind"], document["settings"], arrays)
         try:
             loaded = cls(
                 kind=document["kind"],
@@ -190,18 +221,35 @@ class Release:
             )
         except InvalidParameterError as error:
             raise VerificationError(f"release.json contradicts its owners: {error}") from None
+        page_format = document.pop("page_format", 1)  # before it was written down, it was this
         if loaded.as_dict() != document:
             raise VerificationError("release.json contradicts itself or the arrays beside it")
-        if loaded.library == version("eigenveil"):  # another version may have had other words
-            loaded._check_words(content["report.html"])
-        return loaded
+        loaded._check_settings()
+        loaded._check_page(content["report.html"], page_format)
+        return loaded, page_format
 
-    def _check_words(self, page: bytes) -> None:
-        """Whether the page and the settings say what the promise says."""
-        if promise(self.guarantee).encode() not in page:
-            raise VerificationError("report.html does not say what release.json says")
-        if promises(self.owners).encode() not in page:
-            raise VerificationError("report.html does not say what the owners say")
+    def page(self) -> str:
+        """Return the page for people: the same bytes for the same content, on every machine."""
+        return render(self.guarantee, self.as_dict(), self.arrays, owners=self.owners)
+
+    def _check_page(self, report: bytes, page_format: int) -> None:
+        """Raise `VerificationError` where the page says other things than the release.
+
+        Every byte of a page of today's format is known, whatever version wrote it. Older ones have
+        the words of the promise in common with it; newer ones may have nothing. `examine` tells
+        which of them was checked, so that no word of ``release.json`` ends a check unnoticed.
+        """
+        agrees = True
+        if page_format == PAGE_FORMAT:
+            agrees = report == self.page().encode()
+        elif page_format < PAGE_FORMAT:
+            words = (promise(self.guarantee), promises(self.owners))
+            agrees = all(part.encode() in report for part in words)
+        if not agrees:
+            raise VerificationError("report.html does not say what release.json and the arrays say")
+
+    def _check_settings(self) -> None:
+        """Raise `VerificationError` where the settings say other things than the promise."""
         told = any("empty cells" in words for words in self.guarantee.bounds)
         # Owners treat their empty cells as each of them says.
         if not self.owners and told != (self.settings.get("on_missing") == "centre"):
@@ -212,7 +260,7 @@ class Release:
     @staticmethod
     def fingerprint(folder: str | Path) -> str:
         """One hash for the whole folder or zip, to be noted where the folder is not."""
-        return _fingerprint(storage.read(Path(folder)))
+        return _fingerprint(storage.read(Path(folder), largest_arrays))
 
     @classmethod
     def inspect(
@@ -221,23 +269,10 @@ class Release:
         """Everything public about a folder or zip that verifies, as plain JSON values.
 
         The content of ``release.json``; ``fingerprint``; ``signer``, the fingerprint of the key or
-        None; ``signature``, what is known about it in words; ``values``, the arrays of one number
-        per component.
+        None; ``signature`` and ``page``, what is known about them in words; ``values``, the arrays
+        of one number per component.
         """
-        content = storage.read(Path(folder))
-        signature = _signature(content, key)
-        release = cls._parse(content)
-        return {
-            **release.as_dict(),
-            "fingerprint": _fingerprint(content),
-            "signer": None if signature is None else signature.signer,
-            "signature": _words(signature, trusted=key is not None),
-            "values": {
-                name: array.tolist()
-                for name, array in release.arrays.items()
-                if release.kind == "pca" and array.ndim == 1 and name not in ("mean", "scale")
-            },
-        }
+        return cls.examine(folder, key=key).as_dict()
 
     @classmethod
     def sign(cls, folder: str | Path, key: "Ed25519PrivateKey | str | Path") -> str:
@@ -245,12 +280,16 @@ class Release:
 
         The signer is the fingerprint of the public key. ``key`` is as in `save`.
         """
-        content = storage.read(Path(folder))
+        content = storage.read(Path(folder), largest_arrays)
         if (present := _signature(content, None)) is not None:
             raise InvalidParameterError(
                 f"signed already, by {present.signer}: sign a copy without SIGNATURE"
             )
-        cls._parse(content)
+        _, page_format = cls._parse(content)
+        if page_format != PAGE_FORMAT:
+            raise VerificationError(
+                "the page cannot be checked: sign with the version of eigenveil that wrote it"
+            )
         signature = Signature.of(content[storage.SUMS], key)
         storage.add_signature(Path(folder), content, signature.encode())
         return signature.signer
@@ -336,93 +375,3 @@ def _signature(
     signature = Signature.decode(stored)
     signature.check(content[storage.SUMS], key)
     return signature
-
-
-def _words(signature: Signature | None, *, trusted: bool) -> str:
-    if signature is None:
-        return "not signed"
-    if not signature.checkable:
-        return (
-            f"signature, said to be by {signature.signer}, not checked at all: pip install "
-            "'eigenveil[sign]'"
-        )
-    if trusted:
-        return f"signed by {signature.signer}, the key you gave"
-    return f"signed by {signature.signer}, not checked against a key you trust"
-
-
-def _statement(data: bytes) -> tuple[dict[str, Any], Guarantee, tuple[Contribution, ...]]:
-    """What ``release.json`` says, the promise in it, and the owners who made it."""
-    try:
-        document = _document(data)
-        schema.check_version(document)
-        schema.check(document)
-        if "owners" not in document:
-            return document, promise_from_dict(document["guarantee"]), ()
-        owners = tuple(map(Contribution.from_dict, document["owners"]))
-        return document, FederatedGuarantee.of(owner.guarantee for owner in owners), owners
-    except InvalidParameterError:
-        raise VerificationError("release.json states an impossible guarantee") from None
-    except RecursionError:
-        raise VerificationError("release.json is nested too deeply") from None
-
-
-def _integer(digits: str) -> int:
-    """One that is as good as a float."""
-    if len(digits) > _MOST_DIGITS:
-        raise ValueError("too large")
-    return int(digits)
-
-
-def _document(data: bytes) -> Any:
-    """Names that are there twice, numbers that are none and half characters would mislead."""
-
-    def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(members)) < len(members):
-            raise VerificationError("release.json has two members of one name")
-        return dict(members)
-
-    try:
-        document = json.loads(data, object_pairs_hook=once, parse_int=_integer)
-        json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
-    except ValueError:
-        raise VerificationError("release.json is not JSON") from None
-    return document
-
-
-def _arrays(data: bytes) -> dict[str, NDArray[np.float64]]:
-    stored = storage.unzip(data, "arrays.npz")
-    if not all(name.endswith(".npy") for name in stored):
-        raise VerificationError("arrays.npz holds other things than arrays")
-    arrays = {}
-    for name, member in stored.items():
-        stream = io.BytesIO(member)
-        try:
-            arrays[name.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
-        except Exception:  # numpy hands the header to Python's parser, which refuses in many ways
-            raise VerificationError("arrays.npz cannot be read: damaged or truncated") from None
-        if stream.read(1):
-            raise VerificationError("arrays.npz holds more than its arrays")
-    return arrays
-
-
-def _check_arrays(
-    kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> None:
-    """Whether the arrays are those of their kind of release: numbers, of the right shapes."""
-    shapes = _SHAPES[kind]
-    if not shapes.keys() <= arrays.keys():
-        raise VerificationError(f"arrays.npz does not hold a {kind} release")
-    if any(array.dtype != np.float64 for array in arrays.values()):
-        raise VerificationError("arrays.npz holds other things than numbers")
-    first = next(iter(shapes))
-    sizes = {"d": settings["n_features"], "k": len(np.atleast_1d(arrays[first]))}
-    for name, shape in shapes.items():
-        if arrays[name].shape != tuple(sizes[size] for size in shape):
-            raise VerificationError("arrays.npz has another number of columns than release.json")
-    for name, array in arrays.items():
-        if not (array > 0 if name == "scale" else np.isfinite(array)).all():
-            raise VerificationError(f"arrays.npz holds no usable numbers in {name!r}")
-    names = settings["feature_names"]
-    if names is not None and len(names) != sizes["d"]:
-        raise VerificationError("release.json has not one name for each column")

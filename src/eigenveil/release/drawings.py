@@ -21,6 +21,7 @@ __all__ = [
 _MOST_NUMBERED = 12  # bars, or columns of a map, that leave room for their values
 _MOST_COUNTED = 20  # bars that leave room for every ordinal
 _LETTERS = 20  # of a name beside a drawing
+_ROOM = 1.1  # of an axis, over its largest number
 _LEVELS = 20  # shades on either side of no correlation
 
 
@@ -51,14 +52,14 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
     floor, whole = spectrum.floor, spectrum.centre_floor
     width, height, left, right, bottom, top = 720, 340, 76, 96, 48, 40
     base, end = height - bottom, width - right
-    highest = max(float(values[0]), floor) * 1.1
+    largest = max(float(values.max()), floor)
     slot = (end - left) / len(values)
 
     def y(value: float) -> float:
-        return base - (base - top) * max(value, 0.0) / highest
+        return base - (base - top) * (max(value, 0.0) / largest / _ROOM)
 
     parts = [_scree_legend(left)]
-    for tick in _ticks(highest):
+    for tick in _ticks(largest):
         parts.append(
             f'<path d="M{left} {y(tick):.1f}H{end}" class="grid"/>'
             + _text(left - 8, y(tick) + 5, f"{tick:,.4g}", "end")
@@ -78,7 +79,7 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
         if len(values) <= _MOST_COUNTED or (i + 1) % 5 == 0 or i == 0:
             parts.append(_text(middle, base + 19, f"{i + 1}", "middle"))
     edges = [(floor, "6 4", ("noise alone", f"{floor:.3g}"))]
-    if floor < whole <= highest:
+    if floor < whole and whole / largest <= _ROOM:
         edges.append((whole, "2 4", ("with centre", f"{whole:.3g}")))
     lowest = math.inf
     for level, dashes, words in edges:
@@ -141,7 +142,7 @@ def draw_loadings(shown: Loadings, low: float, high: float) -> str:
     line, top, width = 22, 8, 360
     gutter = 14 + 8.0 * min(_LETTERS, max(len(name) for name in shown.names))
     base = top + line * len(shown.names)
-    unit = (width - gutter - 52) / (high - low)
+    unit = (width - gutter - 52) / (high - low or 1.0)
 
     def x(value: float) -> float:
         return gutter + unit * (min(max(value, low), high) - low)
@@ -294,8 +295,9 @@ def draw_spending(parts: Sequence[tuple[str, float]], granted: float, notion: st
     return _svg(width, 64, title, f"{told}.", "".join(drawing))
 
 
-def _ticks(highest: float) -> list[float]:
-    """Round steps, about five of them."""
-    power: float = 10 ** math.floor(math.log10(highest))
-    step = next(power * m for m in (0.2, 0.5, 1.0, 2.0) if highest / (power * m) <= 6)
-    return [i * step for i in range(math.floor(highest / step) + 1)]
+def _ticks(largest: float) -> list[float]:
+    """Round steps to the end of an axis, about five of them, for numbers of any size."""
+    digits, exponent = f"{largest:e}".split("e")
+    highest = float(digits) * _ROOM
+    step = next(step for step in (0.2, 0.5, 1.0, 2.0) if highest / step <= 6)
+    return [float(f"{i * step:.1f}e{exponent}") for i in range(math.floor(highest / step) + 1)]

@@ -22,15 +22,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
 from eigenveil.release.artefact import Release
-from eigenveil.release.storage import require_new
-from eigenveil.text import is_formula
+from eigenveil.release.projection import Projection
+from eigenveil.release.storage import require_new, write_new
+from eigenveil.text import is_formula, printable
 
 __all__ = ["FORMATS", "annotate", "export"]
 
 Files = dict[str, bytes]  # by what is appended to the path
+_TOO_LARGE = "the weights of a column are too large for this format: export parquet instead"
 
 
 def export(
@@ -66,10 +69,7 @@ def export(
         require_new(place)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for place, data in places.items():
-            # "x": someone else may have written it meanwhile
-            with open(place, "xb") as file:
-                file.write(data)
+        write_new(places)
     except OSError:
         raise InvalidParameterError(f"cannot write {path}: choose a writable place") from None
     return list(places)
@@ -116,13 +116,20 @@ def annotate(adata: Any, release: Release) -> None:
 
 
 def _csv(release: Release) -> Files:
-    header, columns = _columns(release)
-    if any(map(is_formula, columns[0])):
+    header, (names, *columns) = _columns(release)
+    spelled = [printable(name) for name in names]
+    if any(map(is_formula, names)):
         raise InvalidDataError(
             "a column's name starts with =, +, - or @, which a spreadsheet takes for a formula: "
             "export parquet instead"
         )
-    return {".statement.txt": _statement(release), "": _text(header, columns, ",")}
+    if len(set(spelled)) < len(set(names)):
+        raise InvalidDataError(
+            "two columns have the same name once control characters are spelled out: export "
+            "parquet instead"
+        )
+    titles = [printable(title) for title in header]
+    return {".statement.txt": _statement(release), "": _text(titles, [spelled, *columns], ",")}
 
 
 def _parquet(release: Release) -> Files:
@@ -162,7 +169,7 @@ def _onnx(release: Release) -> Files:
     nodes.append(helper.make_node("Mul", ["products", "zero"], ["spoilt"]))
     nodes.append(helper.make_node("ReduceSum", ["spoilt", "columns"], ["spoilt_rows"]))
     nodes.append(helper.make_node("Add", ["products", "spoilt_rows"], ["scores"]))
-    weights = np.ascontiguousarray(projection.weights.T)
+    weights = np.ascontiguousarray(_weights(projection).T)
     graph = helper.make_graph(
         nodes,
         "eigenveil",
@@ -198,11 +205,16 @@ def _plink(release: Release, alleles: Sequence[str] | None = None) -> Files:
     if len(counted) != len(ids):
         raise InvalidParameterError("give one allele for each column of the data")
     for name in (*ids, *counted):
-        if not name or name.startswith("#") or any(character.isspace() for character in name):
-            raise InvalidDataError("plink2 takes no ids or alleles with spaces, or empty ones")
-    weights = projection.weights
+        if not name or name.startswith("#") or " " in name or not name.isprintable():
+            raise InvalidDataError(
+                "plink2 takes no ids or alleles with spaces or control characters, or empty ones"
+            )
+    weights = _weights(projection)
     pcs = _pcs(release)
-    constants = zip(pcs, -(weights @ projection.mean), strict=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        constants = list(zip(pcs, -(weights @ projection.mean), strict=True))
+    if not all(np.isfinite(constant) for _, constant in constants):
+        raise InvalidDataError(_TOO_LARGE)
     usage = (
         "Weights of allele counts. With FILE for this table and DATA for the genotypes:\n"
         f"  plink2 --pfile DATA --score FILE 1 2 header-read cols=+scoresums "
@@ -239,6 +251,15 @@ def _columns(release: Release) -> tuple[list[str], list[Any]]:
         ["feature", "mean", "scale", *_pcs(release)],
         [list(names), arrays["mean"], arrays["scale"], *arrays["components"]],
     )
+
+
+def _weights(projection: Projection) -> NDArray[np.float64]:
+    """Return what rows about the mean are multiplied by, where numbers can hold it."""
+    with np.errstate(over="ignore"):
+        weights = projection.weights
+    if not np.isfinite(weights).all():
+        raise InvalidDataError(_TOO_LARGE)
+    return weights
 
 
 def _pcs(release: Release) -> list[str]:

@@ -1,4 +1,8 @@
-"""The page for people: one self-contained HTML file, no script, no network."""
+"""The page for people: one self-contained HTML file, no script, no network.
+
+It is a function of ``release.json`` and the arrays, byte for byte and on every machine, so that
+verifying it is rendering it again. A change to what is rendered is another `PAGE_FORMAT`.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -23,7 +27,9 @@ from eigenveil.release.drawings import (
 from eigenveil.release.statement import Contribution
 from eigenveil.release.views import Spectrum, correlations, loadings, spectrum, spending
 
-__all__ = ["promise", "promises", "render"]
+__all__ = ["PAGE_FORMAT", "promise", "promises", "render"]
+
+PAGE_FORMAT = 2  # a page of another format is not checked, and `verify` says so
 
 Arrays = Mapping[str, NDArray[np.float64]]
 
@@ -369,7 +375,7 @@ def _levels(noisy: Spectrum) -> str:
     else:
         verdict = f"{above} of the {len(values)} released do; the others cannot be told from noise."
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
-    if negative := int(np.sum(values < -_ROUNDING * values[0])):
+    if negative := int(np.sum(values < -_ROUNDING * np.abs(values).max())):
         rest += f" {negative} are negative, which only noise can cause."
     source = "in the matrix and in its centre"
     if whole > floor:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Signature", "fingerprint", "generate_key", "private_key", "public_key"]
 
 _DOMAIN = b"eigenveil-signature/1\n"
+_LARGEST_KEY = 2**16  # bytes of a PEM file
 # What precedes the 32 bytes of an Ed25519 key in a file of public keys (RFC 8410).
 _DER_PREFIX = bytes.fromhex("302a300506032b6570032100")
 
@@ -192,8 +193,9 @@ def _pem(key: Any) -> bytes:
     if not isinstance(key, (str, Path)):
         raise InvalidParameterError("a key must be an Ed25519 key or the path of its PEM file")
     try:
-        return Path(key).read_bytes()
-    except OSError:
+        with Path(key).open("rb") as file:
+            return file.read(_LARGEST_KEY)  # a device has no end
+    except (OSError, ValueError):  # the latter of a name with the character 0
         raise InvalidDataError(f"no readable key at {key}: check the path") from None
 
 

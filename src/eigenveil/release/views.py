@@ -19,12 +19,15 @@ __all__ = [
     "Loadings",
     "Spectrum",
     "correlations",
+    "eigenvalues",
     "feature_names",
     "loadings",
     "spectrum",
     "spending",
 ]
 
+_BITS = 40  # of an eigenvalue, counted from the largest one
+_LARGEST_CORRELATION = 99.99  # beyond 1 it is noise, and says no more by being larger
 UNIT_ROWS = "share of variance of unit rows"
 Arrays = Mapping[str, NDArray[np.float64]]
 
@@ -72,7 +75,7 @@ def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum
         if "noisy_eigenvalues" in arrays:  # what noise alone exceeds is known of these
             values = arrays["noisy_eigenvalues"]
         else:
-            values = np.asarray(np.linalg.eigvalsh(arrays["covariance"])[::-1], dtype=np.float64)
+            values = eigenvalues(arrays["covariance"])
         clear = values > floor
     if kind == "pca" and settings["row_norm"] is None:
         unit = UNIT_ROWS
@@ -81,6 +84,19 @@ def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum
     else:
         unit = "variance (squared column units)"
     return Spectrum(values, clear, floor, whole, unit)
+
+
+def eigenvalues(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the eigenvalues of a symmetric matrix, largest first, as every machine finds them.
+
+    Machines differ in the last digits, and of a zero in all of them: these are cut off.
+    """
+    exponent = math.frexp(max(float(matrix.max()), -float(matrix.min())))[1]
+    with np.errstate(over="ignore"):
+        values = np.linalg.eigvalsh(np.ldexp(matrix, -exponent))[::-1]
+        kept = np.ldexp(np.rint(np.ldexp(values, _BITS)) + 0.0, exponent - _BITS)
+    largest = np.finfo(np.float64).max
+    return np.asarray(np.clip(kept, -largest, largest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +150,8 @@ class Correlations:
     names : tuple of str
         Their names.
     values : array
-        Correlations; NaN beside a column whose released variance noise alone could have.
+        Correlations, none of them beyond 100; NaN beside a column whose released variance noise
+        alone could have.
     n_columns : int
         How many columns the release has.
 
@@ -164,10 +181,12 @@ def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) ->
     variance = covariance.diagonal()
     shown = np.sort(np.argsort(-variance, kind="stable")[:most])
     scale = arrays["scale"] if "scale" in arrays else np.ones(len(variance))
-    noise = settings["noise_scale"] * np.where(np.isfinite(scale), scale, 0.0) ** 2
-    clear = (variance > 0) & (variance > noise)
-    spread = np.sqrt(np.where(clear, variance, np.nan)[shown])
-    values = covariance[np.ix_(shown, shown)] / np.outer(spread, spread)
+    with np.errstate(over="ignore", invalid="ignore"):  # noise may be of any size
+        noise = settings["noise_scale"] * np.where(np.isfinite(scale), scale, 0.0) ** 2
+        clear = (variance > 0) & (variance > noise)
+        spread = np.sqrt(np.where(clear, variance, np.nan)[shown])
+        values = covariance[np.ix_(shown, shown)] / np.outer(spread, spread)
+    values = np.clip(values, -_LARGEST_CORRELATION, _LARGEST_CORRELATION)
     return Correlations(shown, feature_names(settings, shown), values, len(covariance))
 
 

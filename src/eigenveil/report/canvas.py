@@ -3,6 +3,7 @@
 matplotlib is imported at the first drawing, and none of its settings is changed.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from importlib import import_module
@@ -21,12 +22,14 @@ __all__ = [
     "ReleaseDisplay",
     "matplotlib",
     "names_on",
+    "unit_of",
 ]
 
 # Told apart in grey and by readers who do not see red or green.
 SIGNAL, NOISE, GREY = "#1f6f8b", "#bf4a30", "#8593a0"
 INK, LINE = "#1b2733", "#dde3e8"
 _LETTERS = 28  # of a column's name
+_FARTHEST = 100  # exponent of numbers that matplotlib still places
 
 
 def matplotlib(module: str) -> Any:
@@ -106,3 +109,14 @@ def names_on(axis: Any, names: Iterable[str], **style: Any) -> None:
     for label in axis.get_ticklabels():
         label.set_parse_math(False)  # a dollar sign is a dollar sign
     axis.set_tick_params(length=0)
+
+
+def unit_of(largest: float) -> tuple[float, str]:
+    """Return what numbers up to ``largest`` are divided by to be drawn, and words for it.
+
+    That is 1, and no words, but for numbers beyond all proportion.
+    """
+    exponent = math.floor(math.log10(largest))
+    if abs(exponent) <= _FARTHEST:
+        return 1.0, ""
+    return float(f"1e{max(exponent, -320)}"), f", in units of 1e{exponent}"

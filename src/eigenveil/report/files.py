@@ -1,5 +1,6 @@
 """Reports on disk, beside the release folder and never inside it."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.release import Release
 from eigenveil.release.page import render
-from eigenveil.release.storage import require_new, require_outside
+from eigenveil.release.storage import require_new, require_outside, write_new
 from eigenveil.release.views import spectrum
 from eigenveil.report.canvas import ReleaseDisplay, matplotlib
 from eigenveil.report.covariance import CovarianceDisplay
@@ -36,8 +37,7 @@ def write(release: Release, path: str | Path, ledger: Ledger | None = None) -> P
         now=now,
     )
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(page)
+        write_new({path: page.encode()})
     except OSError:
         raise InvalidParameterError(f"cannot write {path}: choose a writable place") from None
     return path
@@ -62,11 +62,13 @@ def figures(
         folder.mkdir(parents=True, exist_ok=True)
         for name, display, options in drawn:
             figure = matplotlib("figure").Figure(layout="constrained")
-            shown = display.from_release(release, ax=figure.subplots(), **options)
-            figure.set_size_inches(shown.size)
-            for form in formats:
-                paths.append(folder / f"{name}.{form}")
-                figure.savefig(paths[-1], dpi=_DPI)
+            with warnings.catch_warnings():  # of letters that no font has, or little room
+                warnings.simplefilter("ignore", UserWarning)
+                shown = display.from_release(release, ax=figure.subplots(), **options)
+                figure.set_size_inches(shown.size)
+                for form in formats:
+                    paths.append(folder / f"{name}.{form}")
+                    figure.savefig(paths[-1], dpi=_DPI)
     except OSError:
         raise InvalidParameterError(f"cannot write {folder}: choose a writable place") from None
     return paths

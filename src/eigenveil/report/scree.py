@@ -2,10 +2,20 @@
 
 from typing import Any, Self
 
+import numpy as np
+
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.release import Release
 from eigenveil.release.views import Spectrum, spectrum
-from eigenveil.report.canvas import GREY, INK, NOISE, SIGNAL, ReleaseDisplay, matplotlib
+from eigenveil.report.canvas import (
+    GREY,
+    INK,
+    NOISE,
+    SIGNAL,
+    ReleaseDisplay,
+    matplotlib,
+    unit_of,
+)
 
 __all__ = ["ScreeDisplay"]
 
@@ -52,7 +62,10 @@ class ScreeDisplay(ReleaseDisplay):
     def _draw(self, ax: Any) -> None:
         values = self.spectrum.values[:_MOST_BARS]
         clear = self.spectrum.clear[:_MOST_BARS]
-        floor, whole = self.spectrum.floor, self.spectrum.centre_floor
+        largest = max(float(values.max()), self.spectrum.floor)
+        unit, words = unit_of(largest)
+        values = np.maximum(values, -largest) / unit  # the axis starts at zero
+        floor, whole = self.spectrum.floor / unit, self.spectrum.centre_floor / unit
         ordinals = range(1, len(values) + 1)
         colours = [SIGNAL if stands else GREY for stands in clear]
         self.bars_ = ax.bar(ordinals, values, color=colours, width=0.72)
@@ -60,14 +73,14 @@ class ScreeDisplay(ReleaseDisplay):
             floor, color=NOISE, linestyle="--", label="what noise alone rarely exceeds"
         )
         ax.axhspan(0, floor, color=NOISE, alpha=0.1, linewidth=0, zorder=0)
-        if floor < whole <= max(values[0], floor) * 1.1:
+        if floor < whole <= largest / unit * 1.1:
             ax.axhline(whole, color=NOISE, linestyle=":", label="with the error of the centre")
         ax.set_xlim(0.4, max(len(values), 3) + 0.6)
-        ax.set_ylim(0, max(values[0] * 1.1, floor * 1.6))  # the legend stays clear of the line
+        ax.set_ylim(0, max(values.max() * 1.1, floor * 1.6))  # the legend stays clear of the line
         if len(values) <= _MOST_COUNTED:
             ax.set_xticks(list(ordinals))
         ax.set_xlabel("noisy eigenvalue, largest first")
-        ax.set_ylabel(self.spectrum.unit)
+        ax.set_ylabel(f"{self.spectrum.unit}{words}")
         if self.title:
             ax.set_title(self.title, color=INK)
         patch = matplotlib("patches").Patch

@@ -5,9 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from eigenveil.privacy.cost import NOTHING
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.report.canvas import GREY, INK, NOISE, SIGNAL, Display
+from eigenveil.text import printable
 
 __all__ = ["SpendDisplay"]
 
@@ -53,11 +53,11 @@ class SpendDisplay(Display):
         charged = [
             (entry, balance)
             for entry, balance in zip(ledger.entries, ledger.balances(), strict=False)
-            if entry.cost != NOTHING  # a note
+            if not entry.is_note
         ]
         entries = [entry for entry, _ in charged]
         balances = [balance for _, balance in charged] or [ledger.balance()]
-        labels = [entry.label for entry in entries] or ["nothing spent"]
+        labels = [printable(entry.label) for entry in entries] or ["nothing spent"]
         days = [entry.time[:10] for entry in entries]
         return cls(balances, labels=labels, days=days).plot(ax)
 

@@ -1,0 +1,114 @@
+"""What holds of the arrays of every release, whatever its mechanism and its records.
+
+`check_arrays` refuses anything else, when a release is saved and when it is read, so that pages,
+figures, exports and scores rely on it. All of it follows from how releases are made:
+
+- every number is finite, but for a scale: the scale of a column that was left out is infinite;
+- arrays have the shapes below, for d columns and k components, 1 <= k <= d;
+- components have length 1 and are zero where a column was left out;
+- variances are not negative, and their ratios sum to 1 at most;
+- reliability and agreement lie between 0 and 1, and a component stands out (1) or does not (0);
+- a covariance is symmetric; as noise may do that, it may be indefinite.
+
+Sizes and signs beyond that are not restricted: noise may produce them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import VerificationError
+
+__all__ = ["check_arrays"]
+
+Arrays = Mapping[str, NDArray[np.float64]]
+
+_REQUIRED = {
+    "pca": (
+        "components",
+        "explained_variance",
+        "explained_variance_ratio",
+        "reliability",
+        "distinguishable",
+        "mean",
+        "scale",
+    ),
+    "covariance": ("covariance", "location"),
+}
+# d columns, k components, m eigenvalues of the columns that were not left out
+_SHAPES = {
+    "components": "kd",
+    "explained_variance": "k",
+    "explained_variance_ratio": "k",
+    "eigenvalues": "k",
+    "reliability": "k",
+    "agreement": "k",
+    "distinguishable": "k",
+    "mean": "d",
+    "scale": "d",
+    "covariance": "dd",
+    "location": "d",
+    "noisy_eigenvalues": "m",
+}
+_ROUNDING = 1e-6  # far above that of any computation, far below what a reader would see
+_ROWS = 256  # of a matrix, at a time
+
+
+def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None:
+    """Raise `VerificationError` unless the arrays can be those of a release."""
+    needed = set(_REQUIRED[kind])
+    if kind == "pca" and settings.get("matrix_floor", settings["noise_floor"]) > 0:
+        needed.add("eigenvalues")  # which are compared with it
+    if not needed <= arrays.keys():
+        raise VerificationError(f"arrays.npz does not hold a {kind} release")
+    if any(array.dtype != np.float64 for array in arrays.values()):
+        raise VerificationError("arrays.npz holds other things than numbers")
+    _check_shapes(kind, settings, arrays)
+    for name, array in arrays.items():
+        if not (array > 0 if name == "scale" else np.isfinite(array)).all():
+            raise VerificationError(f"arrays.npz holds no usable numbers in {name!r}")
+    _require("explained_variance", arrays, lambda array: array.min() >= 0)
+    for name in ("explained_variance_ratio", "reliability", "agreement"):
+        _require(name, arrays, lambda a: a.min() >= 0 and a.max() <= 1 + _ROUNDING)
+    _require("explained_variance_ratio", arrays, lambda array: array.sum() <= 1 + _ROUNDING)
+    _require("distinguishable", arrays, lambda array: np.isin(array, (0, 1)).all())
+    _require("components", arrays, lambda array: _is_unit(array, arrays["scale"]))
+    _require("covariance", arrays, _is_symmetric)
+
+
+def _require(name: str, arrays: Arrays, holds: Callable[[NDArray[np.float64]], Any]) -> None:
+    """Refuse an array that is there and that no release can have."""
+    if name in arrays and not holds(arrays[name]):
+        raise VerificationError(f"arrays.npz holds impossible numbers in {name!r}")
+
+
+def _check_shapes(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None:
+    d = settings["n_features"]
+    k = len(np.atleast_1d(arrays["components"])) if kind == "pca" else d
+    m = np.size(arrays["noisy_eigenvalues"]) if "noisy_eigenvalues" in arrays else d
+    sizes = {"d": d, "k": k, "m": m}
+    if not (1 <= k <= d and 1 <= m <= d):
+        raise VerificationError("arrays.npz has another number of columns than release.json")
+    for name, shape in _SHAPES.items():
+        if name in arrays and arrays[name].shape != tuple(sizes[size] for size in shape):
+            raise VerificationError("arrays.npz has another number of columns than release.json")
+    names = settings["feature_names"]
+    if names is not None and len(names) != d:
+        raise VerificationError("release.json has not one name for each column")
+
+
+def _is_unit(rows: NDArray[np.float64], scale: NDArray[np.float64]) -> bool:
+    if (np.abs(rows) > 1 + _ROUNDING).any() or rows[:, np.isinf(scale)].any():
+        return False
+    return bool((np.abs(np.linalg.norm(rows, axis=1) - 1) <= _ROUNDING).all())
+
+
+def _is_symmetric(matrix: NDArray[np.float64]) -> bool:
+    most = _ROUNDING * max(float(matrix.max()), -float(matrix.min()))
+    # Some rows at a time need no more memory; halves, as a difference may overflow.
+    return all(
+        bool((np.abs(matrix[i : i + _ROWS] / 2 - matrix.T[i : i + _ROWS] / 2) <= most).all())
+        for i in range(0, len(matrix), _ROWS)
+    )
