@@ -9,6 +9,7 @@ import click
 from eigenveil.cli.options import JSON, PATH
 from eigenveil.cli.wording import in_keys
 from eigenveil.exceptions import EigenveilError
+from eigenveil.text import printable
 
 __all__ = ["command"]
 
@@ -106,7 +107,7 @@ def _keys_server(hosts: tuple[str, ...], output: Path) -> None:
     """Make a certificate for a server: server.key stays there, every owner gets authority.pem."""
     from eigenveil.federated.flower.keys import make_certificate
 
-    authority, certificate, key = make_certificate(output, hosts)
+    authority, certificate, key = (printable(str(p)) for p in make_certificate(output, hosts))
     click.echo(f"for every owner            {authority}")
     click.echo(f"for the server             {certificate}")
     click.echo(f"for the server, PRIVATE    {key}")
@@ -124,8 +125,9 @@ def _keys_owner(name: str, output: Path) -> None:
     from eigenveil.federated.flower.keys import make_node_key
     from eigenveil.federated.messages import check_name
 
-    key = output / f"{check_name('NAME', name)}.key"
-    make_node_key(key)
+    path = output / f"{check_name('NAME', name)}.key"
+    make_node_key(path)
+    key = printable(str(path))
     click.echo(f"for the server             {key}.pub")
     click.echo(f"for the owner, PRIVATE     {key}")
     click.echo(f'next: key = "{key}.pub" in the server\'s [owners.{name}]', err=True)

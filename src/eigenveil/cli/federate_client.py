@@ -25,16 +25,15 @@ from eigenveil.federated.messages import (
     ValuesAnswer,
     ValuesQuestion,
     decode,
-    largest_size,
+    readable_size,
 )
 from eigenveil.federated.owner import Owner
 from eigenveil.privacy.accounting import compose, epsilon_of
 from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
 from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.text import printable
 
 __all__ = ["run"]
-
-_MOST_COMPONENTS = 200  # of very wide tables: no server may send more than it takes
 
 _MARGIN = "\n" + " " * 13
 _QUESTIONS = {
@@ -51,6 +50,7 @@ class _Told:
         self._owner, self._ledger = owner, ledger
         self.promise: Guarantee | None = None  # of what was sent; the newest covers all
         self.refused: Code | None = None  # the newest answer, if it was none
+        self._said = ""
 
     def answer(self, question: bytes) -> bytes:
         before = len(self._ledger.entries)
@@ -68,7 +68,10 @@ class _Told:
             if isinstance(sent, (BasisAnswer, ValuesAnswer)):
                 self.promise = guarantee_from_dict(dict(sent.guarantee))
         charged = self._charge(spent) if spent else "nothing charged"
-        click.echo(f"asked {_asked(question)}: {outcome}; {charged}", err=True)
+        line = f"asked {_asked(question)}: {outcome}; {charged}"
+        if line != self._said:  # a server may ask the same for as long as it likes
+            _say(line)
+        self._said = line
         return answer
 
     def _charge(self, spent: Sequence[Entry]) -> str:
@@ -95,7 +98,6 @@ def _outcome(sent: Message, paid: bool) -> str:
 def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
     """Answer until the server says that it is done, and say what was spent."""
     from eigenveil.federated.flower.client import serve
-    from eigenveil.federated.flower.envelope import LARGEST
 
     settings = chosen.settings
     ledger = Ledger(chosen.ledger)
@@ -116,7 +118,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
                 "insecure: no encryption, and nobody's identity is checked; this machine only",
                 err=True,
             )
-        click.echo(f"{settings.owner}: waiting for questions of {chosen.server}", err=True)
+        _say(f"{settings.owner}: waiting for questions of {chosen.server}")
         told = _Told(owner, ledger)
         try:
             serve(
@@ -126,8 +128,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
                 key=chosen.key,
                 insecure=insecure,
                 patience=chosen.patience,
-                # How many components will be asked for is not known, but no more than columns.
-                largest=max(LARGEST, largest_size(n_columns, min(n_columns, _MOST_COMPONENTS))),
+                largest=readable_size(n_columns),
                 tell=_say,
             )
         except FederationConnectionError as error:
@@ -145,7 +146,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
 
 
 def _say(line: str) -> None:
-    click.echo(line, err=True)
+    click.echo(printable(line), err=True)
 
 
 def _close(chosen: ClientConfiguration, told: _Told, ledger: Ledger, *, as_json: bool) -> None:

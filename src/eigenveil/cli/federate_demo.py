@@ -31,6 +31,7 @@ from eigenveil.numerics.metrics import captured_variance, subspace_distance
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release
 from eigenveil.release.storage import require_new
+from eigenveil.text import printable
 
 __all__ = ["run"]
 
@@ -99,7 +100,7 @@ def run(folder: Path | None) -> None:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eigenveil-")))
         else:
             require_new(folder, "choose a new --folder")
-            folder.mkdir(parents=True)
+            folder.mkdir(mode=0o700, parents=True)  # tables, keys and ledgers lie in it
             place = folder
         table = np.asarray(load_digits().data, dtype=np.float64)
         parts = _dealt(table)
@@ -114,9 +115,8 @@ def run(folder: Path | None) -> None:
         _compare(Release.load(place / "release"), parts, place)
         click.echo(f"\n{1 + len(parts)} processes, {seconds:.0f} seconds")
         if folder is not None:
-            click.echo(
-                f"next         {shlex.join(['eigenveil', 'verify', str(folder / 'release')])}"
-            )
+            following = shlex.join(["eigenveil", "verify", str(folder / "release")])
+            click.echo(f"next         {printable(following)}")
 
 
 def _dealt(table: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
@@ -200,7 +200,7 @@ def _started(name: str, role: str, config: Path) -> Iterator["subprocess.Popen[s
 
 def _show(name: str, lines: IO[str]) -> None:
     for line in lines:
-        click.echo(f"{name:>7} | {line.rstrip()}", err=True)
+        click.echo(f"{name:>7} | {printable(line.rstrip())}", err=True)
 
 
 def _compare(release: Release, parts: dict[str, NDArray[np.float64]], place: Path) -> None:
