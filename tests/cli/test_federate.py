@@ -9,6 +9,7 @@ import stat
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -236,6 +237,19 @@ def test_what_a_server_keeps_is_for_itself(federation, tmp_path):
     assert set(rights.values()) == {0o600}
     folder.chmod(0o755)
     assert "others can look into" in fails(3, "federate", "server", config, "--insecure")
+
+
+def test_what_a_demo_leaves_is_for_itself(tmp_path, monkeypatch):
+    demo = pytest.importorskip("eigenveil.cli.federate_demo")
+    for name in ("_federate", "_compare"):
+        monkeypatch.setattr(demo, name, lambda *_: None)
+    monkeypatch.setattr(demo, "Release", SimpleNamespace(load=lambda _: None))
+    former = os.umask(0)
+    try:
+        assert invoke("federate", "demo", "--folder", tmp_path / "kept").exit_code == 0
+    finally:
+        os.umask(former)
+    assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
 
 
 def test_one_server_at_a_time(federation, tmp_path):

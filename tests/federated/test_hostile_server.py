@@ -230,14 +230,20 @@ def test_a_refused_heartbeat_does_not_end_the_others(monkeypatch):
     assert hostile.calls.count("send-node-heartbeat") >= 3
 
 
-def test_a_handshake_is_not_waited_for(tmp_path):
+def secured(tmp_path):
+    """What an owner needs for a connection with TLS."""
     keys.make_node_key(tmp_path / "key")
     authority, _, _ = keys.make_certificate(tmp_path, ["127.0.0.1"])
-    moved, most = [], 16_000
+    return {"root_certificate": authority, "key": tmp_path / "key"}
+
+
+def trickled(start, connect, *, most=16_000):
+    """How many bytes somebody waits for, on a line on which one comes now and then."""
+    moved = []
 
     def accept():
         with suppress(OSError), listener.accept()[0] as line:
-            line.sendall(b"\x16\x03\x03\x40\x00")  # a record of 16 KiB, which is never whole
+            line.sendall(start)
             for _ in range(most):
                 line.sendall(b"\x02")
                 moved.append(1)
@@ -245,11 +251,29 @@ def test_a_handshake_is_not_waited_for(tmp_path):
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=accept, daemon=True).start()
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-        files = {"root_certificate": authority, "key": tmp_path / "key"}
         with pytest.raises(FederationConnectionError, match="no word from"):
-            client.serve(Stub(), address, patience=0.5, **files)
-    assert len(moved) < most
+            connect(f"127.0.0.1:{listener.getsockname()[1]}")
+    return len(moved)
+
+
+def test_a_handshake_is_not_waited_for(tmp_path):
+    files = secured(tmp_path)
+    record = b"\x16\x03\x03\x40\x00"  # of 16 KiB, and never whole
+
+    def connect(address):
+        client.serve(Stub(), address, patience=0.5, **files)
+
+    assert trickled(record, connect) < 16_000
+
+
+def test_a_proxy_is_not_waited_for(tmp_path, monkeypatch):
+    files = secured(tmp_path)
+
+    def connect(address):
+        monkeypatch.setenv("HTTPS_PROXY", f"http://{address}")
+        client.serve(Stub(), "hub.invalid:9092", patience=0.5, **files)
+
+    assert trickled(b"HTTP/1.1 200 OK\r\na: ", connect) < 16_000
 
 
 def test_a_name_is_not_looked_up_forever(monkeypatch):
@@ -287,6 +311,15 @@ def test_a_message_that_flower_does_not_know_is_no_word(kind):
     owner = Stub()
     assert "no word from" in served(hostile, owner)
     assert owner.asked == []
+
+
+def test_no_word_of_a_server_is_taken_for_its_certificate():
+    def act(handler):
+        handler.connection.sendall(
+            head("content-length: 0", status="500 CERTIFICATE_VERIFY_FAILED")
+        )
+
+    assert "no word from" in served(Hostile("activate-node", act))
 
 
 def test_nobody_can_hurry_an_owner(monkeypatch):

@@ -136,7 +136,7 @@ def _prepare(place: Path, parts: dict[str, NDArray[np.float64]]) -> None:
     text = _SERVER_FILE.format(address=address, columns=columns, k=_K)
     for part in _PARTS:
         home = place / part.name
-        home.mkdir()
+        home.mkdir(mode=0o700)
         make_node_key(home / f"{part.name}.key")
         np.save(home / "table.npy", parts[part.name])
         Ledger.create(home / "ledger", epsilon=part.epsilon, delta=_DELTA)

@@ -191,7 +191,8 @@ def _trusting(root: Path) -> ssl.SSLContext:
 
 def require_certified(error: httpx.HTTPError, address: str) -> None:
     """A server that shows another certificate does not become the right one by waiting."""
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+    # What a server says itself, in an error of another kind, is no such sign.
+    if isinstance(error, httpx.ConnectError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
         raise FederationConnectionError(
             f"{address} does not show a certificate that this owner was given: compare the root "
             "certificates, and the host's name with that in the certificate"

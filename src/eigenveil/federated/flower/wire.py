@@ -23,6 +23,8 @@ from typing import Any
 import httpcore
 import httpx
 
+from eigenveil.exceptions import FederationConnectionError
+
 __all__ = ["Client", "Exchange", "limited"]
 
 HEADERS = 16 << 10  # bytes of what comes before a body
@@ -204,8 +206,10 @@ class _Stream(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
-        if self._encrypted:  # whose steps nobody times
-            raise httpcore.UnsupportedProtocol("a proxy is reached without TLS: use http://")
+        if self._encrypted:  # TLS inside TLS, of which no step has a time
+            raise FederationConnectionError(
+                "a proxy that is reached by TLS is not supported: name it as http:// in HTTPS_PROXY"
+            )
         seconds = _EXCHANGE.get().seconds(httpcore.ConnectTimeout, timeout)
         return _Stream(
             self._stream.start_tls(ssl_context, server_hostname, seconds), encrypted=True
