@@ -1,10 +1,10 @@
 """An owner's requests to a server that may do anything: so many bytes, so many seconds, no more.
 
 A timeout of httpx is one of a single read or write, so that a byte now and then holds a caller
-forever; and a body is in memory, unpacked, before its size can be looked at. Here one `Exchange`
-has a number of seconds for everything, from looking up the server's name to the last byte of its
-reply, and a number of bytes for all that is received, headers included. Both are counted where
-bytes come in, below HTTP. A reply must say how long it is and come as it is: one that is too long,
+forever; and a body is in memory, unpacked, before its size can be looked at. Here one exchange has
+a number of seconds for everything, from looking up the server's name to the last byte of its reply,
+and a number of bytes for all that is received, headers included. Both are counted where bytes come
+in, below HTTP. A reply must say how long it is and come as it is: one that is too long,
 packed, or in chunks is not read. What a server wants remembered, its cookies, is not.
 """
 
@@ -25,15 +25,15 @@ import httpx
 
 from eigenveil.exceptions import FederationConnectionError
 
-__all__ = ["Client", "Exchange", "limited"]
+__all__ = ["Client", "limited"]
 
-HEADERS = 16 << 10  # bytes of what comes before a body
+_HEADERS = 16 << 10  # bytes of what comes before a body
 _IDLE = 30.0  # s without a byte
 _MOST_DIGITS = 15  # of a length
 
 
 @dataclass(slots=True)
-class Exchange:
+class _Exchange:
     """What is left to one request and its reply.
 
     Attributes
@@ -61,21 +61,20 @@ class Exchange:
     def receive(self, data: bytes) -> bytes:
         """Count what came."""
         self.received += len(data)
-        if self.received > self.body + HEADERS:
+        if self.received > self.body + _HEADERS:
             raise httpcore.RemoteProtocolError("the server sends more than was asked for")
         return data
 
 
-_EXCHANGE: ContextVar[Exchange] = ContextVar("exchange")  # of the thread that waits for it
+_EXCHANGE: ContextVar[_Exchange] = ContextVar("exchange")  # of the thread that waits for it
 
 
 @contextmanager
-def limited(seconds: float, body: int) -> Iterator[Exchange]:
-    """Let the requests of the block have so many seconds, and so many bytes as their bodies."""
-    exchange = Exchange(time.monotonic() + seconds, body)
-    token = _EXCHANGE.set(exchange)
+def limited(seconds: float, body: int) -> Iterator[None]:
+    """Let the request of the block take so many seconds, and its reply so many bytes of body."""
+    token = _EXCHANGE.set(_Exchange(time.monotonic() + seconds, body))
     try:
-        yield exchange
+        yield
     finally:
         _EXCHANGE.reset(token)
 
