@@ -4,10 +4,12 @@ import json
 import os
 import re
 import shlex
+import signal
 import stat
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,8 +187,74 @@ def test_a_weight_that_was_cut_is_told(federation):
     assert "cut          north to a weight of 0.5" in result.stdout
 
 
+def test_a_claim_beyond_the_agreement_is_said_to_be_one(federation, tmp_path):
+    config, _, _ = federation
+    limits = "epsilon = 2\ndelta = 1e-5\nmechanism = 'spherical'"
+    text = SERVER.replace("[owners.east]", f"[owners.east]\nrecords = 10\n{limits}")
+    config.write_text(text.replace("[owners.west]", f"[owners.west]\nrecords = 100\n{limits}"))
+    result = invoke("federate", "server", config, "--insecure")
+    assert result.exit_code == 0, result.output
+    beyond = "more than the agreed 10 records are claimed and not counted"
+    alone = "by the owner's word alone: records, epsilon, delta"
+    joined = {line.split()[1]: line for line in result.stderr.splitlines() if " joined: " in line}
+    assert joined["east"].endswith(
+        f"10 records, epsilon = 1, delta = 1e-06, by spherical ({beyond})"
+    )
+    assert joined["north"].endswith(f"by spherical ({alone})")
+    assert joined["west"].endswith("100 records, epsilon = 1, delta = 1e-06, by spherical")
+    assert "claims       east more records than agreed" in result.stdout
+    release = Release.verify(tmp_path / "release")
+    owners = {owner.name: owner for owner in release.owners}
+    assert {name: owner.n_rows for name, owner in owners.items()} == {
+        "east": 10,
+        "north": 100,
+        "west": 100,
+    }
+    assert owners["east"].guarantee.bounds[-1] == beyond
+    assert owners["north"].guarantee.bounds[-1] == alone
+    assert owners["west"].guarantee.bounds == ("none needed",)
+    assert release.settings["n_rows"] == 210
+    for words in (beyond, alone):
+        assert words in release.statement()
+        assert words.replace("'", "&#x27;") in (tmp_path / "release" / "report.html").read_text()
+    status = invoke("federate", "status", config).stdout.splitlines()
+    assert [line for line in status if "claims more records than agreed" in line] == [
+        line for line in status if line.startswith("  east ")
+    ]
+    assert json.loads(invoke("federate", "status", config, "--json").stdout)["beyond"] == ["east"]
+
+
+def test_what_a_server_keeps_is_for_itself(federation, tmp_path):
+    config, _, _ = federation
+    former = os.umask(0)
+    try:
+        assert invoke("federate", "server", config, "--insecure").exit_code == 0
+    finally:
+        os.umask(former)
+    folder = tmp_path / "journal"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    rights = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert JOURNAL in rights
+    assert set(rights.values()) == {0o600}
+    folder.chmod(0o755)
+    assert "others can look into" in fails(3, "federate", "server", config, "--insecure")
+
+
+def test_what_a_demo_leaves_is_for_itself(tmp_path, monkeypatch):
+    demo = pytest.importorskip("eigenveil.cli.federate_demo")
+    for name in ("_federate", "_compare"):
+        monkeypatch.setattr(demo, name, lambda *_: None)
+    monkeypatch.setattr(demo, "Release", SimpleNamespace(load=lambda _: None))
+    former = os.umask(0)
+    try:
+        assert invoke("federate", "demo", "--folder", tmp_path / "kept").exit_code == 0
+    finally:
+        os.umask(former)
+    assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
+
+
 def test_one_server_at_a_time(federation, tmp_path):
-    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal").mkdir(mode=0o700)
     with locked(tmp_path / "journal" / "server"):
         message = fails(3, "federate", "server", federation[0], "--insecure")
     assert "another server uses" in message
@@ -318,6 +386,14 @@ def test_an_owner_sees_what_each_question_cost(asked, tmp_path):
     assert "777." not in result.output
 
 
+def test_the_same_question_is_told_once(asked, tmp_path):
+    config, questions = asked
+    Ledger.create(tmp_path / "east.ledger", epsilon=1, delta=1e-6)
+    questions += [b"nonsense"] * 100
+    result = invoke("federate", "client", config, "--insecure")
+    assert len([line for line in result.stderr.splitlines() if "unreadable" in line]) == 1
+
+
 @pytest.mark.parametrize(("epsilon", "code"), [(0.5, 4), (1, 3)])
 def test_a_server_that_is_gone_does_not_hide_a_refusal(asked, tmp_path, monkeypatch, epsilon, code):
     """The budget does not cover both answers; or other columns are asked for."""
@@ -426,6 +502,28 @@ def test_key_of_an_owner(tmp_path):
     assert "exists already" in fails(2, "federate", "keys", "owner", "east", "-o", tmp_path)
     assert key.read_bytes() == before
     assert "NAME must be a name" in fails(2, "federate", "keys", "owner", "../x", "-o", tmp_path)
+
+
+def test_no_path_or_name_is_obeyed_by_a_terminal(federation, asked, tmp_path, monkeypatch):
+    config, _, _ = federation
+    strange = "a\x1b[31m\u202eb"
+    for words in (["keys", "owner", "east"], ["keys", "server", "--host", "hub.example"]):
+        result = invoke("federate", *words, "-o", tmp_path / strange)
+        assert result.exit_code == 0
+        assert "a\\x1b[31m\\u202eb" in result.stdout
+        assert result.output.replace("\n", "").isprintable()
+    name = json.dumps(strange)[1:-1]
+    config.write_text(SERVER.replace('folder = "journal"', f'folder = "{name}/journal"'))
+    monkeypatch.setattr(Line, "dismiss", lambda self, least: signal.raise_signal(signal.SIGINT))
+    stopped = invoke("federate", "server", config, "--insecure")
+    assert stopped.exit_code == 130
+    assert stopped.stderr.replace("\n", "").isprintable()
+    assert "a\\x1b[31m\\u202eb" in stopped.stderr
+    Ledger.create(tmp_path / "east.ledger", epsilon=1, delta=1e-6)
+    asked[0].write_text(CLIENT.replace("127.0.0.1:9092", f"{name}:1"))
+    client = invoke("federate", "client", asked[0], "--insecure")
+    assert "waiting for questions of a\\x1b[31m\\u202eb:1" in client.stderr
+    assert client.stderr.replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from eigenveil.exceptions import EigenveilError, InvalidDataError
+from eigenveil.exceptions import EigenveilError, InvalidDataError, InvalidParameterError
 from eigenveil.federated.agreement import Limits
 from eigenveil.federated.configuration import read_client, read_server
+from tests.federated.stubs import agreement
 
 SERVER = """\
 [federation]
@@ -212,3 +213,10 @@ def test_what_is_no_text_is_not_toml(tmp_path):
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(EigenveilError, match="is not TOML"):
         read_server(path)
+
+
+def test_no_agreement_asks_for_messages_that_no_owner_reads():
+    agreement(n_columns=2000, n_components=2000)
+    agreement(n_columns=1_000_000, n_components=200)
+    with pytest.raises(InvalidParameterError, match="larger message than owners read"):
+        agreement(n_columns=100_000, n_components=1000)

@@ -46,8 +46,7 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.federated.flower import client, envelope, keys
-from eigenveil.federated.flower import fleet as fleet_module
+from eigenveil.federated.flower import client, envelope, keys, measured
 from eigenveil.federated.flower.envelope import FAREWELL, QUESTION, Sealed, content, opened
 from eigenveil.federated.flower.fleet import Fleet, fleet_app
 from eigenveil.federated.flower.server import FlowerTransport, superlink
@@ -270,7 +269,7 @@ def test_what_cannot_be_read_or_is_too_large_reaches_the_owner_as_nothing():
 def test_a_farewell_is_not_answered():
     message = sealed(content(b""))
     message.head.metadata.message_type = FAREWELL
-    assert exchange(message) == (None, [], None)
+    assert exchange(message) == (False, [], None)
 
 
 # The server's side, without a network
@@ -535,7 +534,7 @@ def test_a_body_is_measured_before_it_is_read():
 
 
 def test_a_body_that_does_not_come_is_given_up(monkeypatch):
-    monkeypatch.setattr(fleet_module, "_PATIENCE", 0.05)
+    monkeypatch.setattr(measured, "_PATIENCE", 0.05)
     web = Web("north")
     path = "/v1/fleet/push-object"
 
@@ -544,7 +543,7 @@ def test_a_body_that_does_not_come_is_given_up(monkeypatch):
         yield b"0"
 
     assert web.post(path, stuck(), "north", **{"content-length": "1"}).status_code == 500
-    monkeypatch.setattr(fleet_module, "_AT_ONCE", 0)
+    monkeypatch.setattr(measured, "_AT_ONCE", 0)
     assert web.post(path, b"0", "north").status_code == 429
 
 
@@ -606,7 +605,7 @@ def test_on_one_machine_without_keys_and_an_answer_that_is_too_large():
         superlink("127.0.0.1:0", insecure=True, largest=10_000) as transport,
     ):
         said = []
-        options = {"insecure": True, "patience": 1.0, "tell": said.append}
+        options = {"insecure": True, "patience": 60.0, "tell": said.append}
         owner = thread.submit(client.serve, Stub(), transport.address, **options)
         while not transport.nodes():
             time.sleep(0.02)
@@ -641,7 +640,7 @@ def test_redirections_are_not_followed():
         try:
             address = f"127.0.0.1:{server.server_port}"
             with pytest.raises(FederationConnectionError, match="no word from"):
-                client.serve(Stub(), address, insecure=True, patience=0.0)
+                client.serve(Stub(), address, insecure=True, patience=1.0)
         finally:
             server.shutdown()
     assert elsewhere

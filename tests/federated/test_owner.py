@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,87 @@ def test_one_record_is_enough_for_local_privacy():
     values = decode(owner.answer(VALUES), ValuesAnswer)
     assert values.matrix.shape == (K, K)
     np.testing.assert_array_equal(values.centre, np.zeros(K))
+
+
+CENTRES: dict[str, dict[str, Any]] = {
+    "free": {},
+    "assumed": {"assume_centered": True},
+    **{name: {"centring": name} for name in ("mean", "located", "paired")},
+}
+BOUNDS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "box": {"bounds": [-5.0, 5.0]},
+    "norm": {"row_norm": 3.0},
+}
+
+
+def outcome(owner: Owner, question: Message, *kinds: type[Message]) -> Code | None:
+    """Why an owner does not answer; None if it does."""
+    try:
+        decode(owner.answer(encode(question)), *kinds)
+    except ProtocolError as refused:
+        return refused.code
+    return None
+
+
+@pytest.mark.parametrize("mechanism", [name for name in PrivatePCA.mechanisms if name != "spiked"])
+@pytest.mark.parametrize("persons", [False, True])
+def test_who_declares_itself_answers_both_questions(mechanism, persons):
+    """Whatever public numbers tell is said before anybody counts on an owner.
+
+    That a search found nothing is a private answer, and paid for.
+    """
+    rng = np.random.default_rng(3)
+    among = ["none"] if persons else BOUNDS
+    for n, centre, bounds, unit in product(range(1, 6), CENTRES, among, ("shares", "variances")):
+        settings = replace(
+            SIMULATED, epsilon=1.0, mechanism=mechanism, **CENTRES[centre], **BOUNDS[bounds]
+        )
+        table = ArraySource(rng.standard_normal((2 * n if persons else n, D)))
+        rows = GroupedSource(table, np.arange(2 * n) % n) if persons else table
+        owner = Owner(settings, rows, log=lambda line: None)
+        asked = {**ASKED, "n_components": 1, "n_directions": 1, "unit": unit}
+        if (code := outcome(owner, Invitation(**asked), Declaration)) is not None:
+            assert code in (Code.SETTINGS, Code.DATA)
+            continue
+        code = outcome(owner, BasisQuestion(**asked), BasisAnswer)
+        if code is None:
+            values = ValuesQuestion(federation="lungs", basis=np.eye(D)[:, :1])
+            code = outcome(owner, values, ValuesAnswer)
+        assert code in (None, Code.NOTHING_FOUND), (n, centre, bounds, unit)
+
+
+def test_one_record_has_no_pair(ledger, folder):
+    said: list[str] = []
+    settings = replace(SETTINGS, assume_centered=False, row_norm=None)
+    owner = Owner(settings, ROWS[:1], ledger, folder, log=said.append)
+    join = encode(Invitation(**{**ASKED, "unit": "shares"}))
+    assert code_of(owner.answer(join)) is Code.SETTINGS
+    assert "state centring='located'" in said[0]
+    assert code_of(owner.answer(SHARES)) is Code.SETTINGS  # who asks all the same
+    assert ledger.entries == ()
+    located = Owner(replace(SIMULATED, centring="located"), ROWS[:1])
+    assert decode(located.answer(join), Declaration).n_records == 1
+
+
+def test_no_larger_message_is_promised_than_is_read():
+    """A server that asks for a matrix of all columns of a wide table gets no memory for it."""
+    wide = ArraySource(np.zeros((10, 100_000)))
+    said: list[str] = []
+    owner = Owner(SIMULATED, wide, log=said.append)
+    asked = {**ASKED, "n_columns": 100_000, "n_components": 100_000, "n_directions": 100_000}
+    assert code_of(owner.answer(encode(Invitation(**asked)))) is Code.SETTINGS
+    assert code_of(owner.answer(encode(BasisQuestion(**asked)))) is Code.SETTINGS
+    assert "larger message" in said[0]
+
+
+def test_what_a_server_asks_for_is_not_remembered():
+    owner = Owner(replace(SIMULATED, assume_centered=True), ROWS)
+    for k in range(1, D + 1):
+        asked = {**ASKED, "n_components": k, "n_directions": k, "unit": "shares"}
+        decode(owner.answer(encode(Invitation(**asked))), Declaration)
+    held = [value for value in vars(owner._records).values() if isinstance(value, (dict, list))]
+    assert all(len(value) <= 1 for value in held)
 
 
 @pytest.mark.parametrize("kind", ["frame", "csv", "npy", "named", "persons", "groups", "source"])

@@ -1,5 +1,7 @@
 """What a federation releases: weights, noise and settings that mean what they say."""
 
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from eigenveil import Release
 from eigenveil.cli import main
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
+from eigenveil.federated.messages import BasisAnswer, ProtocolError
+from eigenveil.federated.result import promised
 from eigenveil.release.page import render
 from eigenveil.release.views import correlations
 from tests.federated.stubs import NAMES, Stub
@@ -150,3 +154,56 @@ def test_a_covariance_restores_no_rows() -> None:
     with pytest.raises(InvalidParameterError, match="has no components"):
         release.inverse_transform(np.zeros((2, 2)))
     assert "variance beside these has noise of its own, which is not stated" in page(release)
+
+
+def test_a_claim_without_a_limit_is_an_owners_word_and_one_beyond_it_is_not_counted() -> None:
+    limits = {"east": FULL, "north": Limits(), "west": Limits(records=50, epsilon=1.0, delta=1e-6)}
+    stubs = {name: Stub(name, records=10**12) for name in NAMES}
+    release = run(wire(**stubs), owners=limits)
+    rows = {owner.name: owner.n_rows for owner in release.owners}
+    assert rows == {"east": 10_000, "north": 10**12, "west": 50}
+    assert release.settings["n_rows"] == sum(rows.values())
+    told = {owner.name: owner.guarantee.bounds[-1] for owner in release.owners}
+    assert told == {
+        "east": "more than the agreed 10,000 records are claimed and not counted",
+        "north": "by the owner's word alone: records, epsilon, delta",
+        "west": "more than the agreed 50 records are claimed and not counted",
+    }
+    assert "in their statements" in "; ".join(release.guarantee.bounds)  # what `verify` prints
+    for words in told.values():
+        assert words in release.statement()
+        assert escape(words) in page(release)
+
+
+def test_an_owner_cannot_leave_no_room_for_what_is_said_of_it() -> None:
+    def crowded(count: int) -> Any:
+        def spoil(kind: str, answer: Any) -> Any:
+            if kind != "basis-question":
+                return answer
+            words = [f"words {i}" for i in range(count)]
+            return replace(answer, guarantee={**answer.guarantee, "bounds": words})
+
+        return spoil
+
+    spoiled = {"east": Stub("east", spoil=crowded(19)), "west": Stub("west", spoil=crowded(20))}
+    assert weights(run(wire(**spoiled))).keys() == {"east", "north"}
+
+
+def test_a_long_cost_is_refused_before_it_is_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def added_up(*_: Any) -> None:
+        pytest.fail("added up")
+
+    monkeypatch.setattr("eigenveil.federated.result.guarantee_from_dict", added_up)
+    leaf = {"kind": "pure", "epsilon": 1e-4}
+    for parts in ([leaf] * 65, [{"kind": "composed", "parts": [leaf]}], None):
+        stub = Stub("east")
+        promise = {**stub.guarantee, "cost": {"kind": "composed", "parts": parts}}
+        answer = BasisAnswer(
+            federation="test",
+            owner="east",
+            guarantee=promise,
+            basis=np.eye(6)[:, :2].copy(),
+            strengths=np.ones(2),
+        )
+        with pytest.raises(ProtocolError, match="out-of-range"):
+            promised(answer)

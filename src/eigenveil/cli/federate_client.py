@@ -26,7 +26,7 @@ from eigenveil.federated.messages import (
     ValuesAnswer,
     ValuesQuestion,
     decode,
-    largest_size,
+    readable_size,
 )
 from eigenveil.federated.owner import Owner
 from eigenveil.privacy.accounting import compose, epsilon_of
@@ -34,8 +34,6 @@ from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
 from eigenveil.privacy.ledger import Entry, Ledger
 
 __all__ = ["run"]
-
-_MOST_COMPONENTS = 200  # of very wide tables: no server may send more than it takes
 
 _QUESTIONS = {
     Invitation.kind: "who takes part",
@@ -51,6 +49,7 @@ class _Told:
         self._owner, self._ledger = owner, ledger
         self.promise: Guarantee | None = None  # of what was sent; the newest covers all
         self.refused: Code | None = None  # the newest answer, if it was none
+        self._said = ""
 
     def answer(self, question: bytes) -> bytes:
         before = len(self._ledger.entries)
@@ -68,7 +67,10 @@ class _Told:
             if isinstance(sent, (BasisAnswer, ValuesAnswer)):
                 self.promise = guarantee_from_dict(dict(sent.guarantee))
         charged = self._charge(spent) if spent else "nothing charged"
-        say(f"asked {_asked(question)}: {outcome}; {charged}", err=True)
+        line = f"asked {_asked(question)}: {outcome}; {charged}"
+        if line != self._said:  # a server may ask the same for as long as it likes
+            say(line, err=True)
+        self._said = line
         return answer
 
     def _charge(self, spent: Sequence[Entry]) -> str:
@@ -95,7 +97,6 @@ def _outcome(sent: Message, paid: bool) -> str:
 def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
     """Answer until the server says that it is done, and say what was spent."""
     from eigenveil.federated.flower.client import serve
-    from eigenveil.federated.flower.envelope import LARGEST
 
     settings = chosen.settings
     ledger = Ledger(chosen.ledger)
@@ -126,8 +127,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
                 key=chosen.key,
                 insecure=insecure,
                 patience=chosen.patience,
-                # How many components will be asked for is not known, but no more than columns.
-                largest=max(LARGEST, largest_size(n_columns, min(n_columns, _MOST_COMPONENTS))),
+                largest=readable_size(n_columns),
                 tell=_say,
             )
         except FederationConnectionError as error:

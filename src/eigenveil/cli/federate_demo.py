@@ -99,7 +99,7 @@ def run(folder: Path | None) -> None:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eigenveil-")))
         else:
             require_new(folder, "choose a new --folder")
-            folder.mkdir(parents=True)
+            folder.mkdir(mode=0o700, parents=True)  # tables, keys and ledgers lie in it
             place = folder
         table = np.asarray(load_digits().data, dtype=np.float64)
         parts = _dealt(table)
@@ -135,7 +135,7 @@ def _prepare(place: Path, parts: dict[str, NDArray[np.float64]]) -> None:
     text = _SERVER_FILE.format(address=address, columns=columns, k=_K)
     for part in _PARTS:
         home = place / part.name
-        home.mkdir()
+        home.mkdir(mode=0o700)
         make_node_key(home / f"{part.name}.key")
         np.save(home / "table.npy", parts[part.name])
         Ledger.create(home / "ledger", epsilon=part.epsilon, delta=_DELTA)

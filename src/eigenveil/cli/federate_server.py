@@ -1,12 +1,14 @@
 """``eigenveil federate server``: everything is checked before anybody is asked anything."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from eigenveil.cli.alone import alone
-from eigenveil.cli.federate_status import line
+from eigenveil.cli.federate_status import line, standing
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.releasing import tell
 from eigenveil.cli.saving import expected_size, place_for
@@ -18,6 +20,7 @@ from eigenveil.federated.configuration import ServerConfiguration
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Code, largest_size
+from eigenveil.federated.private import private_folder
 from eigenveil.release import Release
 from eigenveil.release.reservation import abandon
 
@@ -33,6 +36,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
     agreed = chosen.agreement
     kept = f"what was answered is in {shlex.quote(str(chosen.folder))}"
     again = f"{kept}; start the server again to go on"
+    private_folder(chosen.folder)
     with (
         alone(chosen.folder, "server"),
         Journal(chosen.journal) as journal,
@@ -62,7 +66,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
                 place = stack.enter_context(place_for(chosen.output))
                 place.make_room(_size(agreed))
             if before:
-                say(f"going on after: {line(before[-1])}", err=True)
+                say(f"going on after: {line(before[-1], agreed)}", err=True)
             if insecure:
                 say(
                     "insecure: no encryption, and owners are who they say they are; this machine "
@@ -78,7 +82,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
             largest=largest_size(agreed.n_columns, agreed.n_directions),
         ) as transport:
             say(f"listening on {transport.address}", err=True)
-            coordinator = Coordinator(agreed, journal, tell=_told)
+            coordinator = Coordinator(agreed, journal, tell=partial(_told, agreed))
             if released is None:
                 release = coordinator.run(transport)
                 stack.close()  # the name is free for it
@@ -86,7 +90,8 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
                     coordinator.save(release, chosen.output)
                 except InvalidParameterError as error:
                     raise InvalidParameterError(f"{error}; {again}") from None
-                tell(release, chosen.output, None, None, as_json=as_json, details=_details(release))
+                details = _details(release, standing(journal.events))
+                tell(release, chosen.output, None, None, as_json=as_json, details=details)
             # Who waits for a server that was stopped then needs a moment to find this one.
             transport.dismiss(least=0.0 if released is None else _RETURNING)
             coordinator.dismissed()
@@ -97,14 +102,19 @@ def _size(agreed: Agreement) -> int:
     return expected_size(agreed.kind, d, k, agreed.columns, owners)
 
 
-def _told(event: Event) -> None:
-    say(f"{datetime.now():%H:%M:%S}  {line(event)}", err=True)
+def _told(agreed: Agreement, event: Event) -> None:
+    say(f"{datetime.now():%H:%M:%S}  {line(event, agreed)}", err=True)
 
 
-def _details(release: Release) -> Sequence[str]:
-    """Who made it, whose weight was cut, and who is missing."""
+def _details(release: Release, state: Mapping[str, Any]) -> Sequence[str]:
+    """Who made it, who claims too much, whose weight was cut, and who is missing."""
     about = release.settings["federation"]
     lines = owners(release)
+    if state["beyond"]:
+        lines.append(
+            f"claims       {', '.join(state['beyond'])} more records than agreed: as many "
+            "as agreed are counted and stated"
+        )
     if about["cut"]:
         lines.append(
             f"cut          {', '.join(about['cut'])} to a weight of {about['largest_weight']:g}, "

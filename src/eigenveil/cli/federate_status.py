@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from eigenveil.cli.printing import say, say_json
+from eigenveil.federated.agreement import Agreement, Limits
 from eigenveil.federated.configuration import JOURNAL, read_server
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Declaration, decode
@@ -22,17 +23,19 @@ _ROUNDS = {
 }
 
 
-def line(event: Event) -> str:
-    """One event in words; all of them are public."""
+def line(event: Event, agreed: Agreement) -> str:
+    """One event in words; all of them are public, and an owner's claims are said to be such."""
     owner = printable(event.owner)
     match event.happening:
         case Happening.BEGUN:
             return f"federation {json.loads(event.data)['federation']} begun"
         case Happening.JOINED:
             said = decode(event.data, Declaration)
+            limits = agreed.owners[event.owner]
+            doubts = limits.doubts(said)
             return (
-                f"{owner} joined: {said.n_records:,} records, epsilon = {said.epsilon:g}, "
-                f"delta = {said.delta:g}, by {said.mechanism}"
+                f"{owner} joined: {limits.counted(said):,} records, epsilon = {said.epsilon:g}, "
+                f"delta = {said.delta:g}, by {said.mechanism}{f' ({doubts})' if doubts else ''}"
             )
         case Happening.ASKED:
             return f"round {event.round}: asking {_ROUNDS[event.round]}"
@@ -65,6 +68,7 @@ def standing(events: Sequence[Event]) -> dict[str, Any]:
         "newest": events[-1].at,
         "owners": {name: _owner(name, events) for name in begun["owners"]},
         "strangers": _strangers(events, begun["owners"]),
+        "beyond": [name for name in begun["owners"] if _beyond(name, begun, events)],
         "fingerprint": released[-1].data.decode() if released else None,
     }
 
@@ -80,6 +84,13 @@ def _owner(name: str, events: Sequence[Event]) -> dict[str, Any]:
         else:
             rounds[event.round] = {"at": event.at, "left_out": None}
     return rounds
+
+
+def _beyond(name: str, begun: dict[str, Any], events: Sequence[Event]) -> bool:
+    """Whether an owner claims more records than the others have agreed to count."""
+    limits = Limits(**begun["owners"][name])
+    joined = [e for e in events if e.owner == name and e.happening is Happening.JOINED]
+    return any(limits.exceeded(decode(event.data, Declaration)) for event in joined)
 
 
 def _strangers(events: Sequence[Event], owners: Sequence[str]) -> list[dict[str, Any]]:
@@ -108,7 +119,8 @@ def tell(place: Path, *, as_json: bool) -> None:
     wide = max(map(len, state["owners"]))
     for name, rounds in state["owners"].items():
         told = ", ".join(f"{each} {_word(each, did)}" for each, did in rounds.items())
-        say(f"  {name:<{wide}}  {told}")
+        claims = "; claims more records than agreed" * (name in state["beyond"])
+        say(f"  {name:<{wide}}  {told}{claims}")
     for other in state["strangers"]:
         name = printable(other["name"])
         say(f"  {name}  no owner, sent away at {other['at']}: {other['left_out'].explanation}")

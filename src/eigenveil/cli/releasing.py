@@ -21,7 +21,6 @@ from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import NOTHING
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
 
@@ -94,7 +93,7 @@ def accounted(account: Ledger | None) -> Iterator[None]:
 
 def _spent(account: Ledger, before: int) -> str | None:
     """What was charged since; None where nothing was."""
-    charges = [entry for entry in account.entries[before:] if entry.cost != NOTHING]
+    charges = [entry for entry in account.entries[before:] if not entry.is_note]
     if not charges:
         return None
     return (

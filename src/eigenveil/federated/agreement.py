@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, Literal, get_args
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.federated.messages import Declaration, check_name
+from eigenveil.federated.messages import Declaration, check_name, largest_size, readable_size
 from eigenveil.privacy.budget import Budget
 
 __all__ = ["Agreement", "Limits", "Weighting"]
@@ -26,7 +26,7 @@ class Limits:
     Attributes
     ----------
     records : int, optional
-        Of more it is not believed.
+        The most that are counted and stated; who declares more is said to.
     epsilon, delta : float, optional
         Who declares more does not take part.
     mechanism : str, optional
@@ -62,6 +62,25 @@ class Limits:
             and (self.delta is None or declared.delta <= self.delta)
             and self.mechanism in (None, declared.mechanism)
         )
+
+    def counted(self, declared: Declaration) -> int:
+        """How many records the others count and state: no more than they have agreed on."""
+        return declared.n_records if self.records is None else min(declared.n_records, self.records)
+
+    def exceeded(self, declared: Declaration) -> bool:
+        """Whether an owner claims more records than are counted."""
+        return self.counted(declared) < declared.n_records
+
+    def doubts(self, declared: Declaration) -> str | None:
+        """What of the stated numbers nobody vouches for, in words; None if the others know all."""
+        if self.exceeded(declared):
+            words = [f"more than the agreed {self.records:,} records are claimed and not counted"]
+        else:
+            words = []
+        known = {"records": self.records, "epsilon": self.epsilon, "delta": self.delta}
+        if alone := [name for name, limit in known.items() if limit is None]:
+            words.append(f"by the owner's word alone: {', '.join(alone)}")
+        return "; ".join(words) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +152,11 @@ class Agreement:
         if not self.n_components <= self.n_directions <= self.n_columns:
             raise InvalidParameterError(
                 "directions must lie between the numbers of components and of columns"
+            )
+        if largest_size(self.n_columns, self.n_directions) > readable_size(self.n_columns):
+            raise InvalidParameterError(
+                "so many directions of so many columns are a larger message than owners read: ask "
+                "for fewer"
             )
         if not _between(self.share, 1) or self.share == 1:
             raise InvalidParameterError("share must lie between 0 and 1")

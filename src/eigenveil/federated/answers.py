@@ -12,8 +12,6 @@ itself charged for what it has no answer to, and answers nothing.
 
 import hashlib
 import json
-import os
-import stat
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from eigenveil.exceptions import StateError
+from eigenveil.federated.private import private_folder
 from eigenveil.storage.durable import locked, replace_file
 
 __all__ = ["Answers", "Kept"]
@@ -70,7 +69,7 @@ class Answers:
         document = {"format": _FORMAT, **terms}
         self._terms = json.dumps(document, sort_keys=True, allow_nan=False).encode()
         if folder is not None:
-            _require_private(folder)
+            private_folder(folder)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -141,18 +140,3 @@ class Answers:
 def _line(question: str, sha256: str | None, notes: Mapping[str, Any]) -> bytes:
     header = {"question": question, "sha256": sha256, "notes": dict(notes)}
     return json.dumps(header, allow_nan=False).encode() + b"\n"
-
-
-def _require_private(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = folder.stat().st_mode
-    except OSError:
-        raise StateError(
-            f"cannot make the state folder {folder}: is it a place you may write to?"
-        ) from None
-    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-        raise StateError(
-            f"others can look into {folder}: take their rights away (chmod 700), or choose a "
-            "new folder"
-        )

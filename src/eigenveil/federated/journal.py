@@ -1,7 +1,7 @@
 """What happened in a federation, on the coordinator's disk: enough to go on after a crash.
 
-One SQLite file. Everything in it was released by an owner or is public. An event is committed
-before anything follows from it.
+One SQLite file. Everything in it was released by an owner, to this server, or is public: the file
+is for who runs the server alone. An event is committed before anything follows from it.
 """
 
 import sqlite3
@@ -15,6 +15,7 @@ from typing import Self
 
 from eigenveil.exceptions import StateError
 from eigenveil.federated.messages import Code
+from eigenveil.federated.private import private_file
 
 __all__ = ["Event", "Happening", "Journal"]
 
@@ -63,6 +64,8 @@ class Journal:
     def __init__(self, path: Path | None = None) -> None:
         name = ":memory:" if path is None else str(path)
         try:
+            if path is not None:
+                _take_rights(path)
             self._connection = sqlite3.connect(name, isolation_level=None)
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=FULL")
@@ -71,7 +74,7 @@ class Journal:
                 raise StateError(f"{name} was written by another version: use a new folder")
             self._connection.execute(_TABLE)
             self._connection.execute(f"PRAGMA user_version={_FORMAT}")
-        except sqlite3.Error:
+        except (sqlite3.Error, OSError):
             raise StateError(f"{name} cannot be used as a journal: use a new folder") from None
 
     @classmethod
@@ -109,6 +112,13 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _take_rights(path: Path) -> None:
+    """Nobody else reads the file, nor those that SQLite makes beside it with the same rights."""
+    beside = (Path(f"{path}-wal"), Path(f"{path}-shm"))
+    for each in (path, *(other for other in beside if other.exists())):
+        private_file(each)
 
 
 def _events(connection: sqlite3.Connection) -> Iterator[Event]:

@@ -41,6 +41,7 @@ __all__ = [
     "encode",
     "largest_size",
     "orthonormal",
+    "readable_size",
 ]
 
 _MAGIC = b"EIGENVEIL"
@@ -49,6 +50,8 @@ _HEADER = struct.Struct("<BI")  # version, length of the header
 _LONGEST_HEADER = 1 << 16
 _MOST_DIGITS = 16  # of an integer: as good as a float
 _LARGEST_COUNT = 10**12
+_READABLE = 64 << 20  # bytes of a message: d = 100,000 with k = 80
+_READABLE_DIRECTIONS = 200  # of still wider tables
 _LARGEST_VALUE = 1e100  # squares and sums of such are ordinary floats
 WEAKEST = 2.0**-10  # a direction that is sent counts for something
 _UNITS = ("shares", "variances")
@@ -157,6 +160,11 @@ def largest_size(n_columns: int, n_directions: int) -> int:
     """Bytes that no message of a federation exceeds, with room for a header; at least 1 MiB."""
     numbers = n_columns * n_directions + n_directions**2 + n_directions
     return max(1 << 20, 8 * numbers + _LONGEST_HEADER)
+
+
+def readable_size(n_columns: int) -> int:
+    """Bytes of the largest message that an owner of so many columns reads or sends."""
+    return max(_READABLE, largest_size(n_columns, min(n_columns, _READABLE_DIRECTIONS)))
 
 
 def orthonormal(basis: Array) -> Array:

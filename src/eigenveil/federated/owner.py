@@ -36,6 +36,8 @@ from eigenveil.federated.messages import (
     columns_digest,
     decode,
     encode,
+    largest_size,
+    readable_size,
 )
 from eigenveil.federated.records import Answer, Records
 from eigenveil.federated.settings import OwnerSettings
@@ -152,6 +154,11 @@ class Owner:
             raise _ColumnsError(
                 f"the federation has {asked.n_columns} columns and this table "
                 f"{self._records.n_columns}: compare columns with the agreement"
+            )
+        if largest_size(asked.n_columns, asked.n_directions) > readable_size(asked.n_columns):
+            raise InvalidParameterError(
+                f"{asked.n_directions} directions are a larger message than is read or sent here: "
+                "agree on fewer"
             )
         agreed = (
             columns_digest(names, self._records.scale) for names in (self._records.names, None)

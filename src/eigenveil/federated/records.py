@@ -39,6 +39,7 @@ from eigenveil.data.source import (
     open_rows,
     protected,
 )
+from eigenveil.estimators.base import Asked
 from eigenveil.estimators.bounds import RowNorm, box_of, ranges_by_name
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
@@ -56,7 +57,7 @@ from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.inside import Inside
 from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.planner.stages import too_few
+from eigenveil.planner.stages import Centring, too_few
 from eigenveil.privacy.accounting import compose, epsilon_of, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
@@ -101,7 +102,7 @@ class Records:
         if isinstance(settings.bounds, Mapping):
             self._ranges = ranges_by_name(settings.bounds, self.names)
         self.scale = _scale(settings, self.n_columns)
-        self._prices: dict[tuple[int, int, str], Cost] = {}
+        self._priced: tuple[tuple[int, int, str], Cost] | None = None  # the newest: others choose
 
     @property
     def n_columns(self) -> int:
@@ -116,8 +117,9 @@ class Records:
     def check(self, asked: Invitation) -> None:
         """Refuse, as far as public numbers tell, what could not be answered to the end or paid."""
         terms = (asked.n_components, asked.n_directions, asked.unit)
-        price = self._prices.get(terms) or self._price(asked)
-        self._prices[terms] = price
+        if self._priced is None or self._priced[0] != terms:
+            self._priced = terms, self._price(asked)
+        _, price = self._priced
         if self._ledger is not None:
             unit = protected(self._rows)
             self._ledger.check(price, adjacency=Adjacency.REPLACE_ONE, unit=unit)
@@ -362,7 +364,19 @@ class _Inside:
 
 
 class _Basis(PrivatePCA):
-    """With noise there are as many directions as columns, however few rows an owner has."""
+    """With noise there are as many directions as columns, however few rows an owner has.
+
+    But one row has no pair: that is known before anybody counts on the owner.
+    """
+
+    def _centring(self, asked: Asked) -> Centring:
+        centring = super()._centring(asked)
+        if centring == "paired" and asked.n_rows == 1:
+            raise InvalidParameterError(
+                "one record has no other to make a pair with: state centring='located' or "
+                "assume_centered, or stay away"
+            )
+        return centring
 
     def _wanted(self, source: RowSource, n: int | None) -> int:
         return super()._wanted(source, None)

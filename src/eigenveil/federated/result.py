@@ -4,12 +4,13 @@ r"""From the owners' answers to one release: weights, aggregate, model. All of i
 
 The weights come from the numbers that owners declare, as far as the agreement believes them, and
 none that nobody vouches for exceeds the agreement's largest: an owner that lies about its records
-or budget gains no more than that. The covariance is the one within owners: rows are taken about
-their own owner's centre.
+or budget gains no more than that. Of an owner's records no more are stated than were agreed, and of
+what nobody has agreed on it is said that it is the owner's own word. The covariance is the one
+within owners: rows are taken about their own owner's centre.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +32,7 @@ from eigenveil.federated.messages import (
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.privacy.cost import Approx, Composed
+from eigenveil.privacy.cost import Approx
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee, Numerics, guarantee_from_dict
 from eigenveil.release.artefact import Release
@@ -78,22 +79,32 @@ def promised(answer: BasisAnswer | ValuesAnswer) -> Guarantee:
     """The promise that came with an answer, or `ProtocolError`.
 
     Whatever would stop a release later, texts that are too long or a cost nested too deep, is found
-    out here, before the answer is taken.
+    out here, before the answer is taken, and before a long cost is added up.
     """
     try:
+        if not _is_short(answer.guarantee.get("cost")):
+            raise ProtocolError(Code.OUT_OF_RANGE)
         guarantee = guarantee_from_dict(dict(answer.guarantee))
         promise_to_dict(guarantee)
+        with_doubts = replace(guarantee, bounds=(*guarantee.bounds, "one more, of the others"))
         Contribution(
-            name=answer.owner, n_rows=1, guarantee=guarantee, basis_weight=0.0, values_weight=0.0
+            name=answer.owner, n_rows=1, guarantee=with_doubts, basis_weight=0.0, values_weight=0.0
         )
     except (InvalidParameterError, RecursionError):
         raise ProtocolError(Code.OUT_OF_RANGE) from None
-    parts = guarantee.cost.parts if isinstance(guarantee.cost, Composed) else ()
-    nested = len(parts) > _MOST_PARTS or any(isinstance(part, Composed) for part in parts)
-    replaces = guarantee.adjacency is Adjacency.REPLACE_ONE and guarantee.budget.delta is not None
-    if nested or not replaces:
+    if guarantee.adjacency is not Adjacency.REPLACE_ONE or guarantee.budget.delta is None:
         raise ProtocolError(Code.OUT_OF_RANGE)
     return guarantee
+
+
+def _is_short(cost: Any) -> bool:
+    """Whether a cost, as it came, is a leaf or a list of few leaves."""
+    parts = cost.get("parts", ()) if isinstance(cost, dict) else None
+    return (
+        isinstance(parts, (list, tuple))
+        and len(parts) <= _MOST_PARTS
+        and not any(isinstance(part, dict) and "parts" in part for part in parts)
+    )
 
 
 def check_weight(agreed: Agreement, declared: Declaration) -> None:
@@ -162,8 +173,7 @@ def weigh(
 
 def _believed(agreed: Agreement, declared: Declaration) -> tuple[float, float, float]:
     """Records as far as others vouch for them, epsilon and delta."""
-    most = agreed.owners[declared.owner].records
-    records = declared.n_records if most is None else min(declared.n_records, most)
+    records = agreed.owners[declared.owner].counted(declared)
     return float(records), declared.epsilon, declared.delta
 
 
@@ -195,7 +205,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
         guarantee=FederatedGuarantee.of(owner.guarantee for owner in owners),
         owners=owners,
         settings={
-            **_settings(agreed, heard, noise),
+            **_settings(agreed, owners, noise),
             **_centring(agreed, answers),
             "federation": {
                 "name": agreed.federation,
@@ -258,10 +268,14 @@ def _alike(sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
 def _owner(
     agreed: Agreement, heard: Contributions, owner: str, directions: Weighed, inside: Weighed
 ) -> Contribution:
+    declared, limits = heard.declarations[owner], agreed.owners[owner]
+    promise = _promise(agreed, heard, owner)
+    if (doubts := limits.doubts(declared)) is not None:
+        promise = replace(promise, bounds=(*promise.bounds, doubts))
     return Contribution(
         name=owner,
-        guarantee=_promise(agreed, heard, owner),
-        n_rows=heard.declarations[owner].n_records,
+        guarantee=promise,
+        n_rows=limits.counted(declared),
         basis_weight=directions.shares.get(owner, 0.0),
         values_weight=inside.shares.get(owner, 0.0),
     )
@@ -332,10 +346,10 @@ def _compared(
     return told
 
 
-def _settings(agreed: Agreement, heard: Contributions, noise: float) -> dict[str, Any]:
+def _settings(agreed: Agreement, owners: Sequence[Contribution], noise: float) -> dict[str, Any]:
     return {
         "n_features": agreed.n_columns,
-        "n_rows": sum(heard.declarations[owner].n_records for owner in heard.bases),
+        "n_rows": sum(owner.n_rows for owner in owners if owner.basis_weight > 0),
         "row_norm": None,
         "bounds": None,
         "assume_centered": None,  # each owner's own, and not told

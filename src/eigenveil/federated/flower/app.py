@@ -29,6 +29,7 @@ from eigenveil.federated.flower.envelope import content, held
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Code, Refusal, encode
 from eigenveil.federated.owner import Owner
+from eigenveil.federated.private import private_folder
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.storage import require_new
 from eigenveil.storage.durable import locked
@@ -113,7 +114,7 @@ def _coordinate(grid: Grid, context: Context) -> None:
     """Ask everybody and save the release; started again, go on."""
     _LOG.setLevel(logging.INFO)  # the terminal is Flower's here
     chosen = read_server(_file(context.run_config), insecure=True)
-    chosen.folder.mkdir(parents=True, exist_ok=True)
+    private_folder(chosen.folder)
     with locked(chosen.folder / "server"), Journal(chosen.journal) as journal:
         if any(event.happening is Happening.RELEASED for event in journal.events):
             _LOG.info("released already: for another release change name, folder and output")

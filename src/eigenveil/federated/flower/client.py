@@ -81,14 +81,17 @@ def serve(
     insecure : bool, default=False
         Without encryption and keys: only to a server on this machine.
     patience : float, default=600
-        Seconds to go on without a word from the server, at the start or while it restarts.
+        Seconds to go on without a word from the server, at the start or while it restarts, and
+        seconds that a part of a message may take. What else is sent has 30 at most.
     largest : int, default=64 MiB
         Bytes of the largest question that is looked at.
     tell : callable
         Hears a line when the connection is there, and when it is not any more.
 
     """
-    connection = Connection(address, root_certificate, key, insecure=insecure)
+    connection = Connection(
+        address, root_certificate, key, insecure=insecure, patience=patience, largest=largest
+    )
     with _stopped_by_signals() as stop, connection.fleet as fleet:
         heard, reached = time.monotonic(), None
         while not stop.is_set():
@@ -98,12 +101,10 @@ def serve(
                         tell(f"connected to {address}")
                     reached = True
                     while not stop.is_set():
-                        more = _exchange(owner, fleet, node, largest)
-                        heard = time.monotonic()
-                        if more is None:
+                        if not _exchange(owner, fleet, node, largest):
                             return
-                        if not more:
-                            stop.wait(_POLL)
+                        heard = time.monotonic()
+                        stop.wait(_POLL)  # also after an answer: nobody can hurry an owner
             # Unreachable, restarted and not knowing this node, or not speaking the protocol.
             except httpx.HTTPError as error:
                 require_certified(error, address)
@@ -118,16 +119,19 @@ def serve(
                 stop.wait(_POLL)
 
 
-def _exchange(owner: Answers, fleet: FleetHttpClient, node: Node, largest: int) -> bool | None:
-    """Answer one question; False if there was none, None if there will be no more."""
+def _exchange(owner: Answers, fleet: FleetHttpClient, node: Node, largest: int) -> bool:
+    """Answer one question, if there is one; False if there will be no more."""
     pulled = fleet.PullMessages(PullMessagesRequest(node=node))
     if not (pulled.messages_list and pulled.message_object_trees):
-        return False
-    metadata = metadata_from_proto(pulled.messages_list[0].metadata)
+        return True
+    try:
+        metadata = metadata_from_proto(pulled.messages_list[0].metadata)
+    except ValueError:  # of a kind that Flower does not know
+        raise httpx.DecodingError("the other side does not speak the protocol") from None
     asked = make_message(metadata=metadata, content=RecordDict())
     tree, run_id = pulled.message_object_trees[0], metadata.run_id
     if metadata.message_type == FAREWELL:
-        return None
+        return False
 
     def fetch(name: str) -> bytes:
         request = PullObjectRequest(node=node, run_id=run_id, object_id=name)

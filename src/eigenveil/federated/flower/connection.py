@@ -1,5 +1,6 @@
 """How an owner's process becomes a node of a server's fleet and stays one."""
 
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -7,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.proto.fleet_pb2 import (
     ActivateNodeRequest,
     DeactivateNodeRequest,
@@ -24,12 +24,18 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
 )
+from eigenveil.federated.flower.envelope import OVERHEAD
 from eigenveil.federated.flower.keys import host_and_port, is_loopback, node_key, require_loopback
+from eigenveil.federated.flower.wire import Client, limited
 
 __all__ = ["Connection", "require_certified"]
 
 _FAREWELL = 5.0  # s
 _HEARTBEAT = 20.0  # s; the server takes a node for gone after twice as long
+_CALL = 30.0  # s for a request that carries no part of a message
+_PATH = "/v1/fleet/"
+_SHORT = (_PATH + "deactivate-node", _PATH + "send-node-heartbeat")  # nobody waits for these
+_FETCH, _PUSH = _PATH + "pull-object", _PATH + "push-object"  # which carry the parts of messages
 
 
 class Connection:
@@ -45,6 +51,10 @@ class Connection:
         The owner's private key; the server must have been given the public one.
     insecure : bool
         Without encryption and keys: only to a server on this machine.
+    patience : float
+        Seconds that one request may take, from looking up the server to the last byte.
+    largest : int
+        Bytes of the largest message that is read.
 
     """
 
@@ -55,6 +65,8 @@ class Connection:
         key: str | Path | None,
         *,
         insecure: bool,
+        patience: float,
+        largest: int,
     ) -> None:
         host, _ = host_and_port(address)
         if insecure:
@@ -68,7 +80,13 @@ class Connection:
             )
         else:
             secret = node_key(key)
-        self.fleet = _client(address, root_certificate, secret)
+        self.fleet = _Fleet(
+            f"{'http' if insecure else 'https'}://{address}",
+            [NodeAuthHttpInterceptor(secret, secret.public_key())],
+            verify=True if root_certificate is None else _trusting(Path(root_certificate)),
+            patience=patience,
+            largest=largest,
+        )
         self._public = public_key_to_bytes(secret.public_key())
         self._registers = insecure
         self._address = address
@@ -117,51 +135,64 @@ class Connection:
 
 
 class _Fleet(FleetHttpClient):
-    """The protocol, with failures that the caller can tell apart.
+    """The protocol, with failures that the caller can tell apart, and within what was agreed.
 
-    Redirections are not followed: answers go where the owner said. A proxy of the environment is
-    used, but not to this machine.
+    A reply has no more bytes than its request allows, and no more time: the ``patience`` of the
+    owner where a part of a message travels, seconds otherwise. A proxy of the environment is used,
+    but not to this machine.
     """
 
-    def __init__(self, base_url: str, **options: Any) -> None:
-        super().__init__(base_url, **options)
-        local = is_loopback(httpx.URL(base_url).host)
+    def __init__(
+        self,
+        base_url: str,
+        interceptors: list[NodeAuthHttpInterceptor],
+        *,
+        verify: ssl.SSLContext | bool,
+        patience: float,
+        largest: int,
+    ) -> None:
+        super().__init__(base_url, interceptors=interceptors)
         self._client.close()
-        self._client = httpx.Client(
-            verify=options["verify"], timeout=self._client.timeout, trust_env=not local
-        )
+        local = is_loopback(httpx.URL(base_url).host)
+        self._client = Client(verify=verify, trust_env=not local)
+        self._patience, self._largest = patience, largest
 
-    def _unary_unary(self, **call: Any) -> Any:
+    def _unary_unary(self, *, path: str, **call: Any) -> Any:
+        call.pop("timeout", None)  # of a single read or write
+        most = OVERHEAD + (self._largest if path == _FETCH else 0)
         try:
-            return super()._unary_unary(**call)
+            with limited(self._seconds(path), most):
+                return super()._unary_unary(path=path, **call)
         except ValueError:
             raise httpx.DecodingError("the other side does not speak the protocol") from None
         except httpx.HTTPStatusError as error:
-            if error.response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE:
+            too_large = error.response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
+            if too_large and path == _PUSH:
                 raise FederationConnectionError(
                     "the server does not read an answer of this size: who runs it can allow more"
                 ) from None
             raise
 
+    def _seconds(self, path: str) -> float:
+        if path in _SHORT:
+            return _FAREWELL
+        return self._patience if path in (_FETCH, _PUSH) else min(self._patience, _CALL)
 
-def _client(
-    address: str, root_certificate: str | Path | None, secret: ec.EllipticCurvePrivateKey
-) -> FleetHttpClient:
-    root = None if root_certificate is None else Path(root_certificate)
+
+def _trusting(root: Path) -> ssl.SSLContext:
+    """Trust in one authority and in no other."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        return _Fleet.from_server_address(
-            address,
-            root is None,
-            None if root is None else root.read_bytes(),
-            interceptors=[NodeAuthHttpInterceptor(secret, secret.public_key())],
-        )
+        context.load_verify_locations(cadata=root.read_text("ascii"))
     except (OSError, UnicodeError):  # an ssl.SSLError is an OSError
         raise InvalidDataError(f"no certificate in PEM at {root}: check the path") from None
+    return context
 
 
 def require_certified(error: httpx.HTTPError, address: str) -> None:
     """A server that shows another certificate does not become the right one by waiting."""
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+    # What a server says itself, in an error of another kind, is no such sign.
+    if isinstance(error, httpx.ConnectError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
         raise FederationConnectionError(
             f"{address} does not show a certificate that this owner was given: compare the root "
             "certificates, and the host's name with that in the certificate"

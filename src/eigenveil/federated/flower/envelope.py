@@ -84,9 +84,13 @@ def opened(tree: ObjectTree, fetch: Callable[[str], bytes]) -> bytes | None:
     names = chain(tree)
     if names is None:
         return None
-    objects = {name: fetch(name) for name in names}
-    *small, record = (objects[name] for name in names)
-    if max(map(len, small)) > OVERHEAD or not _holds_one_field(record):
+    objects: dict[str, bytes] = {}
+    for name in names[:-1]:
+        objects[name] = fetch(name)
+        if len(objects[name]) > OVERHEAD:  # before the next is fetched
+            return None
+    objects[names[-1]] = record = fetch(names[-1])
+    if not _holds_one_field(record):
         return None
     try:
         message = inflate_object_from_contents(tree.object_id, objects)

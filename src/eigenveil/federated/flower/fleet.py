@@ -12,22 +12,17 @@ Differences from a stock SuperLink:
    name; an owner who can guess the next question could so keep the others from reading it.
 4. From a node only the answer to a question that this node was asked is taken, once, and no more
    bytes than agreed: an owner cannot make the server hold anything else.
-5. A body without a stated length, or larger than agreed, is not read. Only a part of an answer may
-   be large, and it is read after the signature was checked, where Flower reads first.
+5. What a request may hold, and how long it may take, is decided before it is read (`measured`).
 """
 
-import asyncio
 import hashlib
 import secrets
 import time
-from base64 import b64decode
-from binascii import Error as NotBase64
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI
 from flwr.app import Metadata
 from flwr.app.message import make_message
 from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, SUPERLINK_NODE_ID
@@ -54,9 +49,8 @@ from flwr.proto.message_pb2 import (
     PushObjectRequest,
     PushObjectResponse,
 )
-from flwr.proto.node_pb2 import Node
 from flwr.server.superlink.linkstate import InMemoryLinkState
-from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, NodeStatus
+from flwr.supercore.constant import NodeStatus
 from flwr.supercore.error import http_error_translator
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
 from flwr.supercore.protobuf.routing import ProtobufRoute
@@ -67,11 +61,9 @@ from flwr.supercore.protobuf.translation import (
 from flwr.superlink.federation import NoOpFederationManager
 from flwr.superlink.routers.fleet.node_auth import authenticate_node
 from flwr.superlink.servicer.fleet import fleet_handlers
-from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from eigenveil.federated.flower.envelope import (
     LARGEST,
@@ -82,6 +74,7 @@ from eigenveil.federated.flower.envelope import (
     content,
     opened,
 )
+from eigenveil.federated.flower.measured import Measured
 from eigenveil.federated.messages import Code
 
 __all__ = ["Fleet", "fleet_app"]
@@ -89,9 +82,7 @@ __all__ = ["Fleet", "fleet_app"]
 _RUN = 1  # the protocol wants a number
 _LIFETIME = 7 * 86400.0  # s; deadlines are kept here, not by the clocks of two machines
 _PATH = "/v1/fleet"
-_PARTS = "/push-object"  # where an answer's bytes come in
-_AT_ONCE = 2  # parts that one node sends; the second after a broken line
-_PATIENCE, _SLOWEST = 60.0, 1 << 14  # s, and bytes per s, until a body must be here
+_SENDS, _FETCHES = "/push-object", "/pull-object"  # where an answer comes in, a question goes out
 
 
 @dataclass
@@ -263,7 +254,7 @@ def fleet_app(fleet: Fleet, *, keys: bool) -> ASGIApp:
         openapi_url=None,
         redoc_url=None,
         middleware=[
-            Middleware(_Measured, fleet=fleet),
+            Middleware(Measured, fleet=fleet, sends=_PATH + _SENDS, fetches=_PATH + _FETCHES),
             Middleware(BaseHTTPMiddleware, dispatch=http_error_translator),
             Middleware(ProtobufTranslationMiddleware),
         ],
@@ -314,7 +305,7 @@ def _router(fleet: Fleet, *, keys: bool) -> APIRouter:
             messages_list=[message_to_proto(sealed.head)], message_object_trees=[sealed.tree]
         )
 
-    @router.post("/pull-object")
+    @router.post(_FETCHES)
     def fetch(
         request: Annotated[PullObjectRequest, PROTOBUF_REQUEST_DEPENDENCY],
     ) -> PullObjectResponse:
@@ -335,7 +326,7 @@ def _router(fleet: Fleet, *, keys: bool) -> APIRouter:
             missing = fleet.push(request.node.node_id, question, tree)
         return PushMessagesResponse(objects_to_push=missing)
 
-    @router.post(_PARTS)
+    @router.post(_SENDS)
     def put(
         request: Annotated[PushObjectRequest, PROTOBUF_REQUEST_DEPENDENCY],
     ) -> PushObjectResponse:
@@ -359,67 +350,3 @@ class _Factory:
 
     def state(self) -> Fleet:
         return self.fleet
-
-
-class _Measured:
-    """Refuse a body before it is read, and do not wait for it forever."""
-
-    def __init__(self, app: ASGIApp, fleet: Fleet) -> None:
-        self.app = app
-        self.fleet = fleet
-        self.sending: Counter[int] = Counter()  # bodies that are being read, by node
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        headers = dict(scope["headers"])
-        length = headers.get(b"content-length", b"")
-        if not length.isdigit() or b"transfer-encoding" in headers:
-            await PlainTextResponse("length required\n", 411)(scope, receive, send)
-            return
-        part = scope["path"] == _PATH + _PARTS
-        if int(length) > OVERHEAD + (self.fleet.largest if part else 0):
-            await PlainTextResponse("too large\n", 413)(scope, receive, send)
-            return
-        punctual = _punctual(receive, _PATIENCE + int(length) / _SLOWEST)
-        if not part:
-            await self.app(scope, punctual, send)
-            return
-        node = await run_in_threadpool(self._signer, Request(scope))
-        if node is None or self.sending[node] >= _AT_ONCE:
-            refused = 401 if node is None else 429
-            await PlainTextResponse("not now\n", refused)(scope, receive, send)
-            return
-        self.sending[node] += 1
-        try:
-            await self.app(scope, punctual, send)
-        finally:
-            self.sending[node] -= 1
-
-    def _signer(self, request: Request) -> int | None:
-        """The node whose key signed the headers of a request."""
-        try:
-            key = b64decode(request.headers.get(FLEET_HTTP_PUBLIC_KEY_HEADER, ""), validate=True)
-            node: int | None = self.fleet.get_node_id_by_public_key(key)
-            if node is not None:
-                request.state.protobuf_request = PullMessagesRequest(node=Node(node_id=node))
-                authenticate_node(request)
-        except (NotBase64, ValueError, HTTPException):
-            return None
-        return node
-
-
-def _punctual(receive: Receive, seconds: float) -> Receive:
-    """``receive``, until the body must be here; a handler may wait longer for the other side."""
-    until = time.monotonic() + seconds
-    whole = False
-
-    async def receive_in_time() -> Message:
-        nonlocal whole
-        if whole:
-            return await receive()
-        event = await asyncio.wait_for(receive(), until - time.monotonic())
-        whole = not event.get("more_body", False)
-        return event
-
-    return receive_in_time

@@ -200,7 +200,7 @@ def _read(path: str | Path) -> bytes:
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
     except FileExistsError:

@@ -20,6 +20,7 @@ from eigenveil.exceptions import FederationConnectionError, InvalidDataError, In
 from eigenveil.federated.flower.envelope import FAREWELL, LARGEST
 from eigenveil.federated.flower.fleet import Fleet, fleet_app
 from eigenveil.federated.flower.keys import host_and_port, node_public_key, require_loopback
+from eigenveil.federated.flower.measured import Prompt
 from eigenveil.federated.messages import Code
 
 __all__ = ["FlowerTransport", "superlink"]
@@ -185,6 +186,7 @@ def _configuration(
         app,
         ssl_certfile=certificate,
         ssl_keyfile=private_key,
+        http=Prompt,
         lifespan="off",
         ws="none",
         log_config=None,
