@@ -289,7 +289,7 @@ def test_a_server_that_was_killed_finds_its_place_again(federation, tmp_path):
     """It leaves an empty folder; one that has asked nobody yet does not take it for its own."""
     config, *_ = federation
     chosen = read_server(config, insecure=True)
-    chosen.folder.mkdir()
+    chosen.folder.mkdir(0o700)
     with Journal(chosen.journal) as journal:
         Coordinator(chosen.agreement, journal)
     (tmp_path / "release").mkdir()

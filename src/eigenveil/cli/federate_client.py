@@ -75,6 +75,8 @@ class _Told:
 
     def _charge(self, spent: Sequence[Entry]) -> str:
         """What was charged just now, at the owner's delta, and in all."""
+        if all(entry.is_note for entry in spent):
+            return "paid for with the first answer"
         delta = self._owner.settings.delta
         epsilon = epsilon_of(compose(*(entry.cost for entry in spent)), delta)
         return f"charged epsilon = {epsilon:.3g} at delta = {delta:g}; {self._ledger.summary()}"

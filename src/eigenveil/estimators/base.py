@@ -177,6 +177,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     _spent: Cost | None = None
     # What a ledger calls the release, and charges once, if it is not called by its mechanism.
     _label: str | None = None
+    # What the ledger is charged, where that is not the cost of the release alone.
+    _charge: Cost | None = None
 
     def _family(self, name: str) -> Family[Any]:
         try:
@@ -275,7 +277,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         name, adjacency, protects = asked.mechanism, asked.adjacency, asked.protects
         cost = procedure.cost()
         if ledger is not None:
-            ledger.check(cost, adjacency=adjacency, unit=protects)
+            charged = cost if self._charge is None else self._charge
+            ledger.check(charged, adjacency=adjacency, unit=protects)
         gate = Gate(
             cost,
             label=self._label or name,
@@ -284,6 +287,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             noise=noise,
             protects=protects,
             once=self._label is not None,
+            charge=self._charge,
         )
         result = procedure.run(asked.source, asked.stated.start, gate)
         rows = gate.rows

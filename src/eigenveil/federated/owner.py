@@ -2,8 +2,8 @@
 
 What a coordinator can do to an owner: it is not trusted. It can ask for anything, and what that
 releases is private for every question (`Records`). It can ask again, and gets the same bytes; it
-can ask something else in the same round, and gets none; it can leave the second question out, and
-only the first answer is spent. Of a failure it learns a `Code`. That of bad rows
+can ask something else in the same round, and gets none; it can leave the second question out, for
+which the owner has paid then. Of a failure it learns a `Code`. That of bad rows
 (``on_invalid="raise"``) depends on the records and is not protected, as in any fit; no question has
 an influence on it. How long an answer takes is not protected either. Proof: docs/proofs/owner.md.
 """

@@ -14,8 +14,8 @@ largest strength with which both together, composed exactly with all searches in
 U may be anything, chosen by somebody who knows the first release: y is a function of its own record
 and of U, and is clipped at a length that is stated or privately found, or scaled to unit length,
 before noise of that size is added. What the second costs does not depend on the first, as
-composition needs it: the number of components and the unit are fixed before both. Proof:
-docs/proofs/owner.md.
+composition needs it: the number of components and the unit are fixed before both. So the ledger is
+charged for both before the first; the second leaves a note. Proof: docs/proofs/owner.md.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ from eigenveil.privacy.accounting import compose, epsilon_of, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
-from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.privacy.cost import NOTHING, Cost, Gaussian
 from eigenveil.privacy.guarantee import (
     Guarantee,
     Numerics,
@@ -149,7 +149,11 @@ class Records:
         """The first release, and what the second needs of it."""
         settings, sent = self.settings, asked.n_directions
         more = sent > asked.n_components
-        pca = self._pca(asked).fit(self._rows)
+        self.check(asked)
+        pca = self._pca(asked)
+        # For both answers: chosen one by one, their costs would add up to more (`filters`).
+        pca._charge = None if self._priced is None else self._priced[1]
+        pca.fit(self._rows)
         promise = replace(
             pca.privacy_,
             budget=settings.budget,
@@ -242,8 +246,6 @@ class Records:
         centre, known = np.array(notes["centre"]), bool(notes["centred"])
         step = Inside(mu=mu, basis=basis, paired=not known)
         unit = protected(self._rows)
-        if self._ledger is not None:
-            self._ledger.check(step.cost(), adjacency=before.adjacency, unit=unit)
         seed = self.settings.random_state
         gate = Gate(
             step.cost(),
@@ -253,6 +255,7 @@ class Records:
             noise=SystemSource() if seed is None else SimulationSource(seed + 1),
             protects=unit,
             once=True,
+            charge=NOTHING,  # the first answer was charged for both
         )
         noisy = step.run(*self._about(centre), gate)
         found = _Inside(
@@ -316,6 +319,7 @@ class Records:
             random_state=settings.random_state,
         )
         covariance._label, covariance._spent = self._label("values"), spent
+        covariance._charge = NOTHING  # the first answer was charged for both
         return covariance
 
     def _variances(
