@@ -256,7 +256,8 @@ def test_who_fails_is_named_and_a_killed_server_goes_on(federation):
     assert {name: run.answers("basis", name) for name in heard} == first
     assert all(len(answers) == 1 for answers in first.values())
     assert [len(run.charges(name)) for name in ("north", "south")] == [2, 1]
-    assert north.err.count("; charged epsilon") == 2
+    assert north.err.count("; charged epsilon") == 1
+    assert north.err.count("; paid for with the first answer") == 1
 
     release = Release.verify(run.folder / "release")
     about = release.settings["federation"]
