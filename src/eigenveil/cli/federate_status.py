@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from eigenveil.cli.printing import say, say_json
+from eigenveil.exceptions import EigenveilError, StateError
 from eigenveil.federated.agreement import Agreement, Limits
 from eigenveil.federated.configuration import JOURNAL, read_server
 from eigenveil.federated.journal import Event, Happening, Journal
@@ -107,8 +106,11 @@ def tell(place: Path, *, as_json: bool) -> None:
     file = place / JOURNAL if place.is_dir() else read_server(place, insecure=True).journal
     events = Journal.read(file)
     if not events:
-        raise click.ClickException(f"{file} is empty: start the server first")
-    state = standing(events)
+        raise StateError(f"{file} is empty: start the server first")
+    try:
+        state = standing(events)
+    except (ValueError, TypeError, LookupError, AttributeError, EigenveilError):
+        raise StateError(f"{file} is damaged, or no journal") from None
     if as_json:
         say_json(state)
         return

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from eigenveil.cli.printing import say
 from eigenveil.cli.values import Names, OrPrivate, PerColumn, did_you_mean
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.storage.places import read_regular
 
 __all__ = [
     "ADJACENCY",
@@ -32,6 +33,8 @@ __all__ = [
     "with_options",
 ]
 _LARGE_DELTA, _LARGE_EPSILON = 1e-3, 10.0
+_LARGEST_CONFIG = 1 << 24  # bytes
+_DEEPEST = 200  # folders in a path: Python makes them one inside the other
 
 
 class _FilePath(click.Path):
@@ -41,6 +44,8 @@ class _FilePath(click.Path):
         """Read one value."""
         if not isinstance(value, (str, Path)) or "\0" in str(value):
             self.fail("give the path of a file", param, ctx)
+        if len(Path(value).parts) > _DEEPEST:
+            self.fail(f"give a path of at most {_DEEPEST} folders", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -55,7 +60,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
     if path is None:
         return
     try:
-        stored = tomllib.loads(path.read_text("utf-8"))
+        stored = tomllib.loads(read_regular(path, _LARGEST_CONFIG).decode())
     except OSError:
         raise InvalidDataError(f"no readable file at {path}: check --config") from None
     except (ValueError, RecursionError):  # not TOML, not UTF-8, numbers of too many digits

@@ -272,8 +272,8 @@ def parquet_schema(file: StoredFile) -> ParquetSchema:
         fields = stored.schema.to_arrow_schema()
         noted = fields.pandas_metadata or {}
         index = list(noted.get("index_columns") or [])
-        if not are_positions(noted):
-            check_names((name for name in fields.names if name not in index), file.name)
+        names = (name for name in fields.names if name not in index)
+        check_names(names, file.name, numbered=are_positions(noted))
     if sum(groups) != stored.num_rows or min(groups, default=0) < 0:
         raise InvalidDataError(f"{file.name} {_DAMAGED}")
     return ParquetSchema(fields, index, stored.num_rows)

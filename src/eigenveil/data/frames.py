@@ -53,8 +53,8 @@ def _frame(data: Any) -> "narwhals.DataFrame[Any] | None":
 def _check_names(frame: "narwhals.DataFrame[Any]") -> None:
     """Refuse names that may be a record, unless pandas has noted that they are positions."""
     schema = getattr(frame.to_native(), "schema", None)  # of pyarrow, with what pandas noted
-    if not are_positions(getattr(schema, "pandas_metadata", None)):
-        check_names(frame.columns, "the frame")
+    noted = getattr(schema, "pandas_metadata", None)
+    check_names(frame.columns, "the frame", numbered=are_positions(noted))
 
 
 def numbers(data: Any) -> NDArray[Any]:

@@ -29,13 +29,15 @@ def check_header(header: Sequence[str], file: str) -> None:
         raise InvalidDataError(f"{file} needs a first line with the names of its columns")
 
 
-def check_names(names: Iterable[Any], table: str) -> None:
+def check_names(names: Iterable[Any], table: str, *, numbered: bool = False) -> None:
     """Refuse names that may be values of a first record, and quote none of them.
 
     Whoever read a file without a header line has them in a frame, or stored them in a parquet file.
-    Labels that are not text are no names: they are not published.
+    Labels that are not text are no names: they are not published. Of columns that were ``numbered``
+    a whole number is the name.
     """
-    if any(isinstance(name, str) and _is_value(name) for name in names):
+    texts = (name for name in names if isinstance(name, str))
+    if any(_is_value(name) and not (numbered and _is_position(name)) for name in texts):
         raise InvalidDataError(
             f"{table} has a column named like a value of a first record: read the file with "
             "header=None, or name the columns, df.add_prefix('c')"
@@ -48,6 +50,10 @@ def are_positions(metadata: Mapping[str, Any] | None) -> bool:
     return bool(levels) and all(
         level["pandas_type"].startswith(("int", "uint")) for level in levels
     )
+
+
+def _is_position(name: str) -> bool:
+    return name.isascii() and name.isdecimal()
 
 
 def _is_value(cell: str) -> bool:

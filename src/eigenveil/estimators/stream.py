@@ -16,22 +16,26 @@ import glob
 import hashlib
 import io
 import json
+import math
+import re
 import secrets
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from eigenveil.data.source import Batch
-from eigenveil.exceptions import DuplicateBatchError, StateError, VerificationError
+from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import storage
 from eigenveil.storage.durable import TOKEN, replace_file, token, unchanged
+from eigenveil.storage.places import read_regular
 
 __all__ = [
     "ADJACENCY",
@@ -63,6 +67,23 @@ _NOTED = (
     "labels",
     "digests",
 )
+_KINDS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "settings": (dict,),
+    "ledger": (str, type(None)),
+    "entry": (str, type(None)),
+    "spent": (int,),
+    "used": (int,),
+    "exact": (bool,),
+    "finished": (bool,),
+    "arrival": (bool,),
+    "centre_error": (float, int),
+}
+_ROWS = re.compile(r"[^/\\]+\.[0-9a-f]{8}\.rows")  # the name of a file of records
+
+
+class _OtherVersionError(StateError):
+    """A whole state, which this version cannot read."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -221,34 +242,36 @@ class Stream:
     def load(cls, path: Path) -> "Stream":
         """Read the file, or refuse one that is not whole."""
         try:
-            data = path.read_bytes()
+            data = read_regular(path)
             content = storage.unzip(data, path.name)
             if set(content) != {"state.json", "arrays.npz", storage.SUMS}:
                 raise ValueError
             if content[storage.SUMS] != _sums(content):
                 raise ValueError
-            document = json.loads(content["state.json"])
-            later = document["format"] != _FORMAT
-            with np.load(io.BytesIO(content["arrays.npz"]), allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-            iterate = None if later else _iterate(arrays)
-            noted = {} if later else {name: document[name] for name in _NOTED}
-            waiting = [] if later else _waiting(path, document["rows"], document["spent"])
-        except (OSError, ValueError, KeyError, TypeError, EOFError, VerificationError):
+            document = json.loads(content["state.json"], parse_constant=_refuse)
+            if document["format"] != _FORMAT:
+                raise _OtherVersionError(
+                    "the state is of another version of eigenveil: go on with that one"
+                )
+            stored = storage.unzip(content["arrays.npz"], "arrays.npz")
+            arrays = {name.removesuffix(".npy"): _array(each) for name, each in stored.items()}
+            stream = cls(
+                **{name: document[name] for name in _NOTED},
+                centre=arrays.get("centre"),
+                iterate=_iterate(arrays),
+                waiting=_waiting(path, document["rows"], document["spent"]),
+                path=path,
+                found=hashlib.sha256(data).hexdigest(),
+            )
+            _require_possible(stream)
+        except (MemoryError, _OtherVersionError):
+            raise
+        except Exception:  # of odd files there is no end of ways to fail
             raise StateError(
                 f"{path.name} is not a whole state of a stream: restore no older copy, which would "
                 "use records twice; start a new stream with records that were not in this one"
             ) from None
-        if later:
-            raise StateError("the state is of another version of eigenveil: go on with that one")
-        return cls(
-            **noted,
-            centre=arrays.get("centre"),
-            iterate=iterate,
-            waiting=waiting,
-            path=path,
-            found=hashlib.sha256(data).hexdigest(),
-        )
+        return stream
 
 
 def digest(chunk: NDArray[Any]) -> str:
@@ -282,7 +305,67 @@ def _remove(rows: Path) -> None:
         ) from None
 
 
-# What the ledger knows of a stream: it notices an older copy of the state.
+def _array(data: bytes) -> NDArray[Any]:
+    """Read a stored array; what its header claims is compared before anything is made of it."""
+    stream = io.BytesIO(data)
+    if npy.read_magic(stream) != (1, 0):
+        raise ValueError
+    shape, by_columns, dtype = npy.read_array_header_1_0(stream)
+    if dtype.kind not in "fi" or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+        raise ValueError
+    numbers = np.frombuffer(data, dtype, offset=stream.tell())
+    return numbers.reshape(shape, order="F" if by_columns else "C").copy()
+
+
+def _require_possible(stream: Stream) -> None:
+    """Raise `ValueError` for what no stream can have noted; all that follows relies on it."""
+    for name, kinds in _KINDS.items():
+        if type(getattr(stream, name)) not in kinds:
+            raise ValueError
+    settings, iterate = stream.settings, stream.iterate
+    d, names = settings.get("n_features"), settings.get("feature_names")
+    possible = (
+        0 <= stream.used <= stream.spent
+        and 0 <= stream.centre_error < math.inf
+        and _are_words(stream.labels)
+        and _are_words(stream.digests)
+        and ("feature_names" in settings) == (d is not None)
+        and (d is None or (type(d) is int and d >= 1))
+        and (names is None or (_are_words(names) and len(names) == d))
+        and (stream.centre is None or _is_table(stream.centre, (d,)))
+        and (iterate is None or _is_possible(iterate, settings))
+        and all(_is_table(rows, (len(rows), d), finite=False) for rows in stream.waiting)
+    )
+    if not possible:
+        raise ValueError
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(word)
+
+
+def _are_words(words: Any) -> bool:
+    return isinstance(words, list) and all(isinstance(word, str) for word in words)
+
+
+def _is_table(array: Any, shape: tuple[Any, ...], *, finite: bool = True) -> bool:
+    typed = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == shape
+    return typed and not (finite and not np.isfinite(array).all())
+
+
+def _is_possible(iterate: Iterate, settings: dict[str, Any]) -> bool:
+    """Whether a method can stand there, after at least as many directions as it is asked for."""
+    d, k = settings["n_features"], settings["n_components"]
+    numbers = (iterate.noise_variance, iterate.doubt, iterate.trace_weight)
+    counts = (iterate.records, iterate.steps)
+    return (
+        iterate.basis.ndim == 2
+        and k <= iterate.basis.shape[1] <= d
+        and all(_is_table(each, (d, iterate.basis.shape[1])) for each in (iterate.basis, iterate.image))
+        and all(type(number) is float and number >= 0 for number in numbers)
+        and type(iterate.trace) is float
+        and all(type(count) is int and count >= 0 for count in counts)
+    )
 
 
 def _iterate(arrays: dict[str, NDArray[Any]]) -> Iterate | None:
@@ -297,10 +380,12 @@ def _waiting(path: Path, rows: dict[str, Any] | None, spent: int) -> list[NDArra
     """The records that were not spent since their file was written."""
     if rows is None:
         return []
-    data = path.with_name(rows["file"]).read_bytes()
+    if not (_ROWS.fullmatch(rows["file"]) and 0 <= rows["first"] <= spent):
+        raise ValueError
+    data = read_regular(path.with_name(rows["file"]))
     if hashlib.sha256(data).hexdigest() != rows["sha256"]:
         raise ValueError
-    left = np.load(io.BytesIO(data), allow_pickle=False)[spent - rows["first"] :]
+    left = _array(data)[spent - rows["first"] :]
     return [left] if len(left) else []
 
 

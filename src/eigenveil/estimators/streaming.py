@@ -1,6 +1,7 @@
 """Principal components of records that arrive over days, each of which is used once."""
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -55,6 +56,7 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 from eigenveil.release.storage import require_outside
 from eigenveil.storage.durable import locked
+from eigenveil.storage.places import resolved
 
 __all__ = ["StreamingPCA"]
 
@@ -332,11 +334,11 @@ class StreamingPCA(ComponentEstimator):
             finally:
                 busy.release()
             return
-        path = Path(self.state).resolve()  # under one name only is it one stream
+        path = resolved(self.state)  # under one name only is it one stream
         require_outside(path)
         with locked(path):
-            there = path.exists() or path.is_symlink()
-            if there and path.stat().st_nlink > 1:
+            there = os.path.lexists(path)
+            if path.is_file() and os.lstat(path).st_nlink > 1:
                 raise StateError(
                     f"{path.name} has several names (hard links), under each of which it would be "
                     "another stream: keep one of them"
@@ -364,7 +366,7 @@ class StreamingPCA(ComponentEstimator):
                 )
             return Stream(settings=given, ledger=payer, path=path, account=ledger)
         for each, value in given.items():
-            if stream.settings[each] != value:
+            if stream.settings.get(each) != value:
                 raise StateError(
                     f"the stream began with another {each}: go on with that one, or start another "
                     "stream"

@@ -145,8 +145,13 @@ class Agreement:
 
     def __post_init__(self) -> None:
         check_name("federation", self.federation)
+        if not isinstance(self.owners, Mapping):
+            raise InvalidParameterError("owners must be a mapping of names to limits: give a dict")
         for name in self.owners:
             check_name("owner", name)
+        for name in ("n_columns", "n_components", "n_directions", "quorum"):
+            if type(getattr(self, name)) is not int:
+                raise InvalidParameterError(f"{name.removeprefix('n_')} must be a whole number")
         if not 1 <= self.n_components <= self.n_columns:
             raise InvalidParameterError("components must lie between 1 and the number of columns")
         if not self.n_components <= self.n_directions <= self.n_columns:
@@ -160,10 +165,13 @@ class Agreement:
             )
         if not _between(self.share, 1) or self.share == 1:
             raise InvalidParameterError("share must lie between 0 and 1")
-        if self.columns is not None and len(self.columns) != self.n_columns:
+        if self.columns is not None and not (
+            _is_list(self.columns, self.n_columns)
+            and all(isinstance(name, str) for name in self.columns)
+        ):
             raise InvalidParameterError("give one name for each column")
         if self.scale is not None and not (
-            len(self.scale) == self.n_columns and all(_between(s, _LARGEST) for s in self.scale)
+            _is_list(self.scale, self.n_columns) and all(_between(s, _LARGEST) for s in self.scale)
         ):
             raise InvalidParameterError("give one positive scale for each column")
         if self.kind not in ("pca", "covariance"):
@@ -214,5 +222,10 @@ class Agreement:
         return json.dumps(document, sort_keys=True).encode()
 
 
-def _between(value: object, most: float) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) <= most
+def _between(value: Any, most: float) -> bool:
+    number = not isinstance(value, bool) and isinstance(value, Real)
+    return number and bool(0 < value <= most)  # a whole number may be larger than any float
+
+
+def _is_list(values: object, length: int) -> bool:
+    return isinstance(values, (list, tuple)) and len(values) == length

@@ -22,6 +22,7 @@ from typing import Any
 from eigenveil.exceptions import StateError
 from eigenveil.federated.private import private_folder
 from eigenveil.storage.durable import locked, replace_file
+from eigenveil.storage.places import read_regular
 
 __all__ = ["Answers", "Kept"]
 
@@ -126,9 +127,13 @@ class Answers:
         if self._folder is None:
             return self._memory.get(name)
         try:
-            return (self._folder / name).read_bytes()
+            return read_regular(self._folder / name)
         except FileNotFoundError:
             return None
+        except OSError:
+            raise StateError(
+                f"cannot read the file {name!r} of the state folder: is it a file you may read?"
+            ) from None
 
     def _write(self, name: str, data: bytes) -> None:
         if self._folder is None:

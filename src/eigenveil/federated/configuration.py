@@ -14,11 +14,14 @@ from typing import Any, NamedTuple, TypeVar
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated.agreement import Agreement, Limits
 from eigenveil.federated.settings import OwnerSettings
+from eigenveil.storage.places import read_regular
 
 __all__ = ["JOURNAL", "ClientConfiguration", "ServerConfiguration", "read_client", "read_server"]
 
 JOURNAL = "journal.sqlite"  # in the server's folder
 _PATIENCE = 600.0  # s
+_LARGEST = 1 << 24  # bytes of a file
+_DEEPEST = 200  # folders in a path
 
 Built = TypeVar("Built")
 
@@ -101,7 +104,7 @@ def _text(value: Any) -> str | None:
 
 def _path(value: Any) -> Path | None:
     text = _text(value)
-    return None if text is None else Path(text)
+    return None if text is None or len(Path(text).parts) > _DEEPEST else Path(text)
 
 
 def _number(value: Any) -> float | None:
@@ -301,7 +304,7 @@ def _columns(path: Path, federation: dict[str, Any]) -> dict[str, Any]:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(read_regular(path, _LARGEST).decode())
     except OSError:
         raise InvalidDataError(f"no readable file at {path}: check the path") from None
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, too many digits

@@ -11,7 +11,7 @@ address. One that answers with anything that cannot be used is left out of the r
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from eigenveil.exceptions import EigenveilError, QuorumLostError, StateError
 from eigenveil.federated.agreement import Agreement
-from eigenveil.federated.journal import Event, Happening, Journal
+from eigenveil.federated.journal import ROUNDS, Event, Happening, Journal
 from eigenveil.federated.messages import (
     BasisAnswer,
     BasisQuestion,
@@ -47,7 +47,6 @@ from eigenveil.release.artefact import Release
 
 __all__ = ["Coordinator", "Transport"]
 
-_ROUNDS = ("join", "basis", "values")
 _MOST_NAMED = 5  # owners in a message
 _ROUNDING = 1e-9
 # Who was away, or refused by itself, may be asked again: that costs an owner nothing, and what it
@@ -120,7 +119,7 @@ class Coordinator:
     ) -> None:
         self.agreement = agreement
         self._journal, self._clock, self._sleep, self._tell = journal, clock, sleep, tell
-        self._answers: dict[str, dict[str, bytes]] = {name: {} for name in _ROUNDS}
+        self._answers: dict[str, dict[str, bytes]] = {name: {} for name in ROUNDS}
         self._left_out: dict[tuple[str, str], Code] = {}  # by round and owner
         self._closed: set[str] = set()
         self._questions: dict[str, bytes] = {}
@@ -142,7 +141,7 @@ class Coordinator:
     @property
     def complete(self) -> bool:
         """Whether everybody was heard, so that nothing but the release is missing."""
-        return _ROUNDS[-1] in self._closed
+        return ROUNDS[-1] in self._closed
 
     def save(self, release: Release, place: Path) -> None:
         """Put the release where it should lie, unless an earlier run did and was stopped then."""
@@ -167,9 +166,27 @@ class Coordinator:
             )
         for event in events:
             self._apply(event)
+        if not self._is_possible():
+            raise StateError(
+                "the journal contradicts itself, so it was altered or is damaged: use a new folder"
+            )
         # Whoever failed in a round that is open may be better now, and is asked again.
         for failed in [each for each in self._left_out if each[0] not in self._closed]:
             self._lacks[failed] = self._left_out.pop(failed)
+
+    def _is_possible(self) -> bool:
+        """Whether each round was asked and closed in its turn, and heard who was in the last."""
+        among: Collection[str] = self.agreement.owners
+        open_before = False
+        for name in ROUNDS:
+            answered, asked = self._answers[name].keys(), name in self._questions
+            closed = name in self._closed
+            if not answered <= set(among) or ((answered or closed) and not asked):
+                return False
+            if (asked and open_before) or (closed and len(answered) < self.agreement.quorum):
+                return False
+            among, open_before = answered, not closed
+        return True
 
     def _note(self, event: Event) -> None:
         self._journal.note(event)
@@ -306,7 +323,7 @@ class Coordinator:
         if key is None:  # anybody can use any name: nobody is left out in the name of another
             self._leave_out("join", f"node-{node}", error.code)
             return
-        lacking = next((name for name in _ROUNDS if key not in self._answers[name]), None)
+        lacking = next((name for name in ROUNDS if key not in self._answers[name]), None)
         if lacking is None or lacking in self._closed:
             return  # it has done its part, or is known to have missed it
         if mendable and lacking != "join":

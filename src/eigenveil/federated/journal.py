@@ -17,7 +17,9 @@ from eigenveil.exceptions import StateError
 from eigenveil.federated.messages import Code
 from eigenveil.federated.private import private_file
 
-__all__ = ["Event", "Happening", "Journal"]
+__all__ = ["ROUNDS", "Event", "Happening", "Journal"]
+
+ROUNDS = ("join", "basis", "values")
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS events (
@@ -46,6 +48,13 @@ class Happening(StrEnum):
     DISMISSED = "dismissed"  # owners who were there know that nothing more will be asked
 
 
+_OF_ROUNDS = {
+    Happening.JOINED: ROUNDS[:1],
+    Happening.ANSWERED: ROUNDS[1:],
+    **dict.fromkeys((Happening.ASKED, Happening.LEFT_OUT, Happening.CLOSED), ROUNDS),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Event:
     """One line of the journal."""
@@ -62,7 +71,7 @@ class Journal:
     """Events in their order, in a file or in memory."""
 
     def __init__(self, path: Path | None = None) -> None:
-        name = ":memory:" if path is None else str(path)
+        self._name = name = ":memory:" if path is None else str(path)
         try:
             if path is not None:
                 _take_rights(path)
@@ -74,7 +83,7 @@ class Journal:
                 raise StateError(f"{name} was written by another version: use a new folder")
             self._connection.execute(_TABLE)
             self._connection.execute(f"PRAGMA user_version={_FORMAT}")
-        except (sqlite3.Error, OSError):
+        except (sqlite3.Error, OSError, ValueError):
             raise StateError(f"{name} cannot be used as a journal: use a new folder") from None
 
     @classmethod
@@ -86,13 +95,16 @@ class Journal:
             with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
                 (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
                 return list(_events(file)) if tables else []  # a server is about to begin
-        except (sqlite3.Error, ValueError):
-            raise StateError(f"{path} is damaged, or no journal") from None
+        except (sqlite3.Error, ValueError, TypeError):
+            raise _damaged(path) from None
 
     @property
     def events(self) -> list[Event]:
         """All of them, the oldest first."""
-        return list(_events(self._connection))
+        try:
+            return list(_events(self._connection))
+        except (sqlite3.Error, ValueError, TypeError):
+            raise _damaged(self._name) from None
 
     def note(self, event: Event) -> None:
         """Commit one more."""
@@ -121,16 +133,36 @@ def _take_rights(path: Path) -> None:
         private_file(each)
 
 
+def _damaged(name: object) -> StateError:
+    return StateError(f"{name} is damaged, or no journal: use a new folder")
+
+
 def _events(connection: sqlite3.Connection) -> Iterator[Event]:
+    """Yield the events, or raise `ValueError` or `TypeError` for what is none."""
     columns = "at, event, round, owner, code, data"
     for at, event, name, owner, code, data in connection.execute(
         f"SELECT {columns} FROM events ORDER BY number"
     ):
-        yield Event(
+        texts = all(isinstance(text, str) for text in (at, name, owner))
+        if not (texts and isinstance(data, bytes)):
+            raise TypeError
+        found = Event(
             happening=Happening(event),
             round=name,
             owner=owner,
             code=Code(code) if code else None,
-            data=bytes(data),
+            data=data,
             at=at,
         )
+        _require_possible(found)
+        yield found
+
+
+def _require_possible(event: Event) -> None:
+    """Raise `ValueError` for an event that no coordinator notes."""
+    if event.round not in _OF_ROUNDS.get(event.happening, ("",)):
+        raise ValueError
+    if (event.happening is Happening.LEFT_OUT) != (event.code is not None):
+        raise ValueError
+    if event.happening is Happening.RELEASED:
+        event.data.decode("ascii")

@@ -26,7 +26,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from eigenveil.exceptions import BudgetExceededError
 from eigenveil.privacy.accounting import (
@@ -90,9 +90,22 @@ class Spent:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
-        """Invert `as_dict`."""
+        """Invert `as_dict`; raise `ValueError` for what is no total."""
+        currency, charges = document["currency"], document["charges"]
         amount, leak = int(document["amount"]), int(document["leak"])
-        return cls(document["currency"], amount, leak, int(document["charges"]))
+        known = currency in get_args(Currency) if charges else currency is None
+        if type(charges) is not int or not known or min(amount, leak, charges) < 0:
+            raise ValueError("not a running total")
+        return cls(currency, amount, leak, charges)
+
+    def follows(self, before: "Spent") -> bool:
+        """Whether this total can be that of one more entry, which may be a note."""
+        return (
+            self.charges - before.charges in (0, 1)
+            and before.currency in (None, self.currency)
+            and self.amount >= before.amount
+            and self.leak >= before.leak
+        )
 
 
 def admit(budget: Budget, spent: Spent, cost: Cost) -> Spent | None:

@@ -28,6 +28,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import NOTHING, Cost
 from eigenveil.privacy.filters import Spent, admit, left, used
 from eigenveil.privacy.ledger_file import Ends, Entry, Terms
+from eigenveil.storage.places import resolved
 from eigenveil.text import printable
 
 __all__ = ["Balance", "Entry", "Ledger"]
@@ -57,7 +58,7 @@ class Ledger:
     __slots__ = ("path",)
 
     def __init__(self, path: str | Path) -> None:
-        self.path = ledger_file.resolved(path)
+        self.path = resolved(path)
         self._read()
 
     @classmethod
@@ -81,7 +82,7 @@ class Ledger:
         if unit not in ("row", "person"):
             raise InvalidParameterError("a ledger's unit must be 'row' or 'person'")
         terms = Terms(budget, neighbours, unit, secrets.token_hex(16))  # no two share a hash
-        ledger_file.create(ledger_file.resolved(path), terms)
+        ledger_file.create(resolved(path), terms)
         return cls(path)
 
     def charge(
@@ -289,7 +290,7 @@ def _used(budget: Budget, entries: tuple[Entry, ...]) -> tuple[str, float]:
     spent = entries[-1].spent if entries else Spent()
     only = None
     if spent.charges == 1:
-        (only,) = (entry.cost for entry in entries if not entry.is_note)
+        only = next(entry.cost for entry in entries if not entry.is_note)
     return used(budget, spent, only)
 
 

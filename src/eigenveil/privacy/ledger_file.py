@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from eigenveil.exceptions import EigenveilError, LedgerError
+from eigenveil.privacy.accounting import parts_of
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import NOTHING, Cost, cost_from_dict, cost_to_dict
+from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
 from eigenveil.privacy.filters import Spent
 from eigenveil.storage.locks import LockTimeoutError, lock, sync
 from eigenveil.text import printable
@@ -36,7 +37,6 @@ __all__ = [
     "ends",
     "entries",
     "opened",
-    "resolved",
 ]
 
 _BUSY_SECONDS = 60.0
@@ -99,15 +99,17 @@ class Entry:
     @property
     def is_note(self) -> bool:
         """Whether it costs nothing."""
-        return self.cost == NOTHING
+        return not any(parts_of(self.cost))
 
     @classmethod
     def parse(cls, document: dict[str, Any], digest: str) -> "Entry":
         """Return what a line says."""
         number, time, label = document["number"], document["time"], document["label"]
-        if not (isinstance(number, int) and isinstance(time, str) and isinstance(label, str)):
+        if not (type(number) is int and isinstance(time, str) and isinstance(label, str)):
             raise TypeError
         unit = Unit(**document["unit"]) if "unit" in document else ROW
+        if not isinstance(unit.column, (str, type(None))):
+            raise TypeError
         spent = Spent.from_dict(document["spent"])
         return cls(number, time, label, cost_from_dict(document["cost"]), digest, unit, spent)
 
@@ -155,14 +157,6 @@ class Ends:
             document["unit"] = {"name": unit.name, "column": unit.column}
         line, digest = _line(document)
         return line, Entry.parse(document, digest)
-
-
-def resolved(path: str | Path) -> Path:
-    """Return the path without links; what is no path at all is found when it is opened."""
-    try:
-        return Path(os.path.realpath(path))
-    except ValueError:
-        return Path(path)
 
 
 def create(path: Path, terms: Terms) -> None:
@@ -263,7 +257,10 @@ def entries(file: BinaryIO) -> tuple[Terms, tuple[Entry, ...]]:
             document, digest = _parsed(line)
             if (document["number"], document["previous"]) != (number, previous):
                 raise _altered()
-            found.append(Entry.parse(document, digest))
+            entry = Entry.parse(document, digest)
+            if not entry.spent.follows(found[-1].spent if found else Spent()):
+                raise _altered()
+            found.append(entry)
             previous = digest
         return Terms.parse(terms), tuple(found)
 

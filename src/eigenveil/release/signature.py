@@ -21,6 +21,7 @@ from eigenveil.exceptions import (
     VerificationError,
 )
 from eigenveil.release.storage import require_new
+from eigenveil.storage.places import read_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -193,8 +194,7 @@ def _pem(key: Any) -> bytes:
     if not isinstance(key, (str, Path)):
         raise InvalidParameterError("a key must be an Ed25519 key or the path of its PEM file")
     try:
-        with Path(key).open("rb") as file:
-            return file.read(_LARGEST_KEY)  # a device has no end
+        return read_regular(key, _LARGEST_KEY)
     except (OSError, ValueError):  # the latter of a name with the character 0
         raise InvalidDataError(f"no readable key at {key}: check the path") from None
 

@@ -27,6 +27,7 @@ from eigenveil.exceptions import (
 from eigenveil.federated.flower.envelope import OVERHEAD
 from eigenveil.federated.flower.keys import host_and_port, is_loopback, node_key, require_loopback
 from eigenveil.federated.flower.wire import Client, limited
+from eigenveil.storage.places import read_regular
 
 __all__ = ["Connection", "require_certified"]
 
@@ -183,7 +184,7 @@ def _trusting(root: Path) -> ssl.SSLContext:
     """Trust in one authority and in no other."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        context.load_verify_locations(cadata=root.read_text("ascii"))
+        context.load_verify_locations(cadata=read_regular(root).decode("ascii"))
     except (OSError, UnicodeError):  # an ssl.SSLError is an OSError
         raise InvalidDataError(f"no certificate in PEM at {root}: check the path") from None
     return context

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.storage.places import read_regular
 
 __all__ = [
     "host_and_port",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 _YEARS = 2  # a certificate lasts
+_LARGEST_KEY = 1 << 16  # bytes
 
 
 def host_and_port(address: str) -> tuple[str, int]:
@@ -193,7 +195,7 @@ def _usage(*, certificates: bool) -> x509.KeyUsage:
 
 def _read(path: str | Path) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_regular(path, _LARGEST_KEY)
     except OSError:
         raise InvalidDataError(f"no readable key at {path}: check the path") from None
 

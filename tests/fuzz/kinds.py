@@ -1,0 +1,35 @@
+"""Which kind of input a case is: its number says so."""
+
+from tests.fuzz import artefacts, books, commands, federations, tables
+from tests.fuzz.case import Make
+
+__all__ = ["KINDS", "kind_of"]
+
+KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hundred
+    "csv": (tables.csv_case, 16),
+    "npy": (tables.npy_case, 6),
+    "parquet": (tables.parquet_case, 8),
+    "object": (tables.object_case, 4),
+    "statement": (artefacts.statement_case, 11),
+    "array": (artefacts.array_case, 6),
+    "container": (artefacts.container_case, 6),
+    "key": (artefacts.key_case, 2),
+    "ledger": (books.ledger_case, 9),
+    "stream": (books.stream_case, 4),
+    "message": (federations.message_case, 7),
+    "agreement": (federations.agreement_case, 2),
+    "configuration": (federations.configuration_case, 5),
+    "journal": (federations.journal_case, 3),
+    "answers": (federations.answers_case, 1),
+    "envelope": (federations.envelope_case, 1),
+    "door": (federations.door_case, 1),
+    "option": (commands.option_case, 5),
+    "path": (commands.path_case, 3),
+}
+_ORDER = [kind for kind, (_, often) in KINDS.items() for _ in range(often)]
+_STRIDE = 37  # has no divisor in common with a hundred: any few cases are of many kinds
+
+
+def kind_of(number: int) -> str:
+    """Return the kind of a case."""
+    return _ORDER[number * _STRIDE % len(_ORDER)]
