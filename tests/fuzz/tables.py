@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil import PrivatePCA, Release
+from eigenveil import PrivateCovariance, PrivatePCA, Release, StreamingPCA
 from eigenveil.data.source import open_rows, tables
 from tests.fuzz.case import Call, Case, Command, Outcome
-from tests.fuzz.secrets import number_cell, text_cell
-from tests.fuzz.stock import BUDGET, NAMES, releases
+from tests.fuzz.secrets import NUMBER, number_cell, text_cell
+from tests.fuzz.stock import BUDGET, NAMES, STREAM, loaded, releases, rows
 from tests.fuzz.values import NUMBERS, any_json, dumped, mutated_bytes, odd_text
 
 __all__ = ["csv_case", "npy_case", "object_case", "parquet_case"]
@@ -120,9 +120,13 @@ def _published(out: Path, n: int | None) -> Callable[[list[Outcome]], str | None
             return None
         if not outcomes[-1].succeeded:
             return f"failed, and left {out.name}"
-        stated = Release.load(out).settings["n_rows"]
+        released = Release.load(out)
+        stated = released.settings["n_rows"]
         if n is not None and stated not in (n, None):
             return f"{n} records were written and {stated} published"
+        numbers = np.concatenate([array.ravel() for array in released.arrays.values()])
+        if any(f"{x:.9e}".replace(".", "").lstrip("-").startswith(NUMBER) for x in numbers):
+            return "publishes a cell"
         return None
 
     return check
@@ -395,7 +399,9 @@ def _objects(rng: Random) -> Any:
         case 11:
             return rng.choice((None, 1, "", b"", object(), set(), range(3), lambda: 1, Path(".")))
         case 12:
-            return np.array(numbers, dtype=rng.choice(("f2", "f4", "f8", "longdouble", ">f8")))
+            with np.errstate(all="ignore"):
+                kind = rng.choice(("f2", "f4", "f8", "longdouble", ">f8"))
+                return np.array(numbers, dtype=kind)
         case 13:
             return np.array([("x", 1.0)], dtype=[("name", "U9"), ("value", "f8")])
         case 14:
@@ -415,11 +421,23 @@ def _objects(rng: Random) -> Any:
     return np.array(numbers)
 
 
+def _scored(rng: Random, given: Any) -> Call:
+    """Something in memory, to what knows its columns already."""
+    if rng.random() < 0.5:
+        return Call(f"transform({given!r:.200})", lambda: loaded(releases()["pca"]).transform(given))
+    pca = StreamingPCA(1, **STREAM).partial_fit(rows(30))
+    label = rng.choice((None, "day", "", 7))
+    return Call(f"partial_fit({given!r:.200})", lambda: pca.partial_fit(given, batch=label))
+
+
 def object_case(rng: Random, place: Path) -> Case:
     """Something in memory, to the estimator."""
-    given = _objects(rng)
+    given = _objects(rng) if rng.random() < 0.8 else rows(40)
+    if rng.random() < 0.3:
+        return Case([_scored(rng, given)])
     options: dict[str, Any] = {"on_invalid": "zero"} if rng.random() < 0.5 else {}
-    for name in rng.sample(("row_norm", "bounds", "scale", "n_components", "random_state"), 1):
+    odd = ("row_norm", "bounds", "scale", "n_components", "random_state", "mechanism")
+    for name in rng.sample(odd, rng.choice((0, 1, 1))):
         options[name] = rng.choice((any_json(rng), None, "private", odd_text(rng)))
     components = options.pop("n_components", 1)
     groups = None if rng.random() < 0.8 else [text_cell(rng) for _ in range(rng.randrange(4))]
@@ -427,4 +445,8 @@ def object_case(rng: Random, place: Path) -> Case:
     def fit() -> Any:
         return PrivatePCA(components, rho=1.0, **options).fit(given, groups=groups)
 
-    return Case([Call(f"PrivatePCA({components}, {options}).fit({given!r:.200})", fit)])
+    def fit_covariance() -> Any:
+        return PrivateCovariance(rho=1.0, **{"row_norm": 1.0, **options}).fit(given, groups=groups)
+
+    name = f"({components}, {options}, {groups}).fit({given!r:.200})"
+    return Case([rng.choice((Call(f"PCA{name}", fit), Call(f"Covariance{name}", fit_covariance)))])

@@ -109,7 +109,7 @@ def tell(place: Path, *, as_json: bool) -> None:
         raise StateError(f"{file} is empty: start the server first")
     try:
         state = standing(events)
-    except (ValueError, TypeError, LookupError, AttributeError, EigenveilError):
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, EigenveilError):
         raise StateError(f"{file} is damaged, or no journal") from None
     if as_json:
         say_json(state)

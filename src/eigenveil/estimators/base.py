@@ -434,7 +434,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         )
         try:
             scale = np.array(np.broadcast_to(self.scale, (n_columns,)), dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise wrong from None
         if not ((scale >= SMALLEST_NORM) & (scale <= LARGEST_NORM)).all():
             raise wrong

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.exceptions import BoundsRequiredError, InvalidDataError, InvalidParameterError
+from eigenveil.privacy.budget import as_float
 
 __all__ = ["RowNorm", "StatedBounds", "box_of", "by_column", "ranges_by_name"]
 
@@ -173,7 +174,7 @@ def _divided(box: Box, scale: NDArray[np.float64]) -> Box:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameterError(f"{name} must be a positive number")
-    number = float(value)
+    number = as_float(value)
     if not number > 0:
         raise InvalidParameterError(f"{name} must be positive")
     return number
@@ -197,7 +198,7 @@ def box_of(bounds: Any, n_columns: int) -> Box:
         )
     try:
         low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (n_columns,)) for b in bounds)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameterError(
             "bounds must be (low, high), each one number or one number per column, or "
             "{name: (low, high)}"

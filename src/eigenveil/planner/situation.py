@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.budget import Budget, as_float
 
 __all__ = ["MOST_ROWS", "Situation", "Spiked", "spiked"]
 
 MOST_ROWS = 2**27  # whose sums are exact
+_MOST_COLUMNS = 2**27  # of a release that can be stored
 
 _POWERS = {"flat": 0.0, "decaying": 1.0, "steep": 2.0}
 
@@ -115,6 +116,10 @@ class Situation:
             )
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         object.__setattr__(self, "d", _count("d", self.d))
+        if self.d > _MOST_COLUMNS:
+            raise InvalidParameterError(
+                f"d must be at most {_MOST_COLUMNS:,}: a release of more columns cannot be stored"
+            )
         if self.n is not None:
             object.__setattr__(self, "n", _count("n", self.n))
             if self.n > MOST_ROWS:
@@ -184,7 +189,8 @@ def _count(name: str, value: Any) -> int:
 
 
 def _positive(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+    number = not isinstance(value, bool) and isinstance(value, Real)
+    if not (number and 0 < as_float(value) < math.inf):
         raise InvalidParameterError(f"{name} must be a positive number")
     return float(value)
 

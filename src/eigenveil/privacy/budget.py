@@ -8,7 +8,7 @@ from typing import Any
 
 from eigenveil.exceptions import InvalidBudgetError
 
-__all__ = ["Budget", "stated"]
+__all__ = ["Budget", "as_float", "stated"]
 
 _RANGE = (1e-100, 1e100)  # squares and their roots stay ordinary floats
 _SIX_DIGITS = decimal.Context(prec=6, rounding=decimal.ROUND_CEILING)
@@ -21,10 +21,18 @@ def stated(value: float) -> str:
     return f"{float(_SIX_DIGITS.create_decimal(repr(float(value)))):g}"
 
 
+def as_float(value: Any) -> float:
+    """Return a real number as a float; infinity for a whole number larger than any."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def _positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidBudgetError(f"{name} must be a number")
-    number = float(value)
+    number = as_float(value)
     if name == "delta" and number == 0:
         raise InvalidBudgetError("delta must be positive: leave it out for a pure guarantee")
     if not (math.isfinite(number) and number > 0):

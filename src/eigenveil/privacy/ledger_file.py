@@ -168,8 +168,9 @@ def create(path: Path, terms: Terms) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         with path.open("r+b", buffering=0) as file, lock(file, seconds=_BUSY_SECONDS):
             found = file.read(_BLOCK)
-            unfinished = b"\n" not in found and found[: len(_START)] == _START[: len(found)]
-            if not unfinished:
+            whole = os.fstat(file.fileno()).st_size == len(found)
+            begins = found[: len(_START)] == _START[: len(found)]
+            if not (whole and begins and b"\n" not in found):
                 raise LedgerError(
                     f"{printable(path.name)} exists already: open it with Ledger(path)"
                 )
