@@ -16,7 +16,6 @@ from eigenveil.release.page import render
 from eigenveil.release.signature import Signature
 from tests.fuzz.case import Call, Case, Command
 from tests.fuzz.stock import (
-    NAMES,
     loaded,
     npz,
     private_pem,

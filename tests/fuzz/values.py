@@ -32,7 +32,20 @@ NAMES = (
 )
 BEYOND = (10**16, 10**400, -(10**16), 1e308, -1e308, 5e-324, 2**63, 2**64, -1, 0)
 _DEEP, _NESTED = "@deep", "[" * 3000 + "]" * 3000  # which `json.dumps` itself cannot write
-_WORDS = ("", "text", "x" * 3000, "\x00", "\n", "\u202e", "<b>", "\ud800", "nan", "1", "é", "a" * 64)
+_WORDS = (
+    "",
+    "text",
+    "x" * 3000,
+    "\x00",
+    "\n",
+    "\u202e",
+    "<b>",
+    "\ud800",
+    "nan",
+    "1",
+    "é",
+    "a" * 64,
+)
 
 
 def any_json(rng: random.Random, deep: int = 2) -> Any:

@@ -150,7 +150,7 @@ def by_column(bounds: Any) -> bool:
     """Whether ranges are stated one for each column; what is no range is refused elsewhere."""
     try:
         return any(np.ndim(bound) > 0 for bound in bounds)
-    except TypeError:
+    except (TypeError, ValueError):
         return False
 
 
@@ -190,9 +190,18 @@ def _trace(trace_bound: Any, row_norm: float) -> float:
     return number
 
 
+def _are_pairs(bounds: Any) -> bool:
+    """Whether bounds are written column by column."""
+    try:
+        listed = isinstance(bounds, (list, np.ndarray)) and len(bounds) > 0
+        return listed and np.ndim(bounds[0]) > 0
+    except (TypeError, ValueError):  # what they are, is said later
+        return False
+
+
 def box_of(bounds: Any, n_columns: int) -> Box:
     """Lowest and highest values, one for each column."""
-    if isinstance(bounds, (list, np.ndarray)) and np.ndim(bounds[0]) > 0:
+    if _are_pairs(bounds):
         raise InvalidParameterError(  # of two columns, pairs would be taken for lows and highs
             "write bounds as a tuple, ([low, ...], [high, ...]), or by name, {name: (low, high)}"
         )

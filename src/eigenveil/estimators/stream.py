@@ -361,7 +361,9 @@ def _is_possible(iterate: Iterate, settings: dict[str, Any]) -> bool:
     return (
         iterate.basis.ndim == 2
         and k <= iterate.basis.shape[1] <= d
-        and all(_is_table(each, (d, iterate.basis.shape[1])) for each in (iterate.basis, iterate.image))
+        and all(
+            _is_table(each, (d, iterate.basis.shape[1])) for each in (iterate.basis, iterate.image)
+        )
         and all(type(number) is float and number >= 0 for number in numbers)
         and type(iterate.trace) is float
         and all(type(count) is int and count >= 0 for count in counts)

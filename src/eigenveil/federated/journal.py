@@ -95,7 +95,11 @@ class Journal:
             with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
                 (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
                 return list(_events(file)) if tables else []  # a server is about to begin
-        except (sqlite3.Error, ValueError, TypeError):
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            # A server was killed while it made the file, which the next one puts right. Later on
+            # there is nothing to roll back.
+            if getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_ROLLBACK":
+                return []
             raise _damaged(path) from None
 
     @property

@@ -49,6 +49,7 @@ Currency = Literal["epsilon", "mu-squared", "rho"]
 LEAK_SHARE = Fraction(1, 8)  # of delta, set aside for approximate costs
 _TAIL_SHARE = Fraction(1, 16)  # of delta, for each Gaussian cost that is counted in epsilon
 _UNIT = Fraction(1, 1 << 128)  # sums are whole numbers of it, rounded up
+_LARGEST = 1 << 1024  # of a sum: more than any number of releases can spend
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ class Spent:
         currency, charges = document["currency"], document["charges"]
         amount, leak = int(document["amount"]), int(document["leak"])
         known = currency in get_args(Currency) if charges else currency is None
-        if type(charges) is not int or not known or min(amount, leak, charges) < 0:
+        possible = 0 <= amount < _LARGEST and 0 <= leak < _LARGEST
+        if type(charges) is not int or charges < 0 or not (known and possible):
             raise ValueError("not a running total")
         return cls(currency, amount, leak, charges)
 

@@ -165,7 +165,9 @@ def create(path: Path, terms: Terms) -> None:
     What a creation that was cut off has left, nothing or the beginning of a line, is written over.
     """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o600))
+        if not path.is_file():  # a pipe would keep us waiting
+            raise OSError
         with path.open("r+b", buffering=0) as file, lock(file, seconds=_BUSY_SECONDS):
             found = file.read(_BLOCK)
             whole = os.fstat(file.fileno()).st_size == len(found)

@@ -4,7 +4,8 @@ Two runs that write to one name would both be charged, and one release would be 
 creates an empty folder of that name, or an empty file for a zip, which fails where there is
 anything; then it asks the ledger; and in the end the complete release takes the place of the empty
 one in one step. Whoever does not get that far removes it. A run that is killed leaves it behind:
-an empty folder or file, which holds nothing, and which a later run names and does not touch.
+an empty folder or file, which holds nothing, and which a later run names and does not touch. Killed
+while it writes, it leaves its draft too, ``.release-...``: the next save to that name removes it.
 
 A disk that fills after the charge would lose the release too. Room for it, reckoned from public
 numbers, is taken beforehand by a nameless file, which the system frees when the process dies.
@@ -17,7 +18,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.release.storage import LARGEST, is_empty, is_zip, require_new, zipped
+from eigenveil.release.storage import (
+    LARGEST,
+    draft_of,
+    is_empty,
+    is_zip,
+    require_new,
+    zipped,
+)
 
 __all__ = ["Reservation", "abandon", "reserved"]
 
@@ -72,8 +80,7 @@ class Reservation:
         """Put the files of a release in place, durably, all or nothing."""
         self.leave_room()
         try:
-            with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".release-") as draft:
-                complete = Path(draft) / "complete"
+            with draft_of(self.path) as complete:
                 if is_zip(self.path):
                     _write(complete, _one_file(content))
                 else:

@@ -10,6 +10,7 @@ import hashlib
 import io
 import itertools
 import os
+import shutil
 import stat
 import struct
 import tempfile
@@ -27,6 +28,7 @@ __all__ = [
     "SIGNATURE",
     "SUMS",
     "add_signature",
+    "draft_of",
     "is_empty",
     "is_zip",
     "read",
@@ -288,13 +290,25 @@ def write_new(files: Mapping[Path, bytes]) -> None:
         raise
 
 
+@contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """Yield a place beside ``path`` where what will take that name is written.
+
+    What killed processes have left there, for the same name, is removed.
+    """
+    name = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]  # names may be as long as can be
+    for left in path.parent.glob(f".release-{name}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".release-{name}-") as folder:
+        yield Path(folder) / "complete"
+
+
 def add_signature(path: Path, content: Mapping[str, bytes], signature: bytes) -> None:
     """Put a signature beside the files of a folder, or into a zip, all or nothing."""
     target = path if path.is_file() else path / SIGNATURE
     data = zipped({**content, SIGNATURE: signature}) if path.is_file() else signature
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".release-") as draft:
-            complete = Path(draft) / "complete"
+        with draft_of(path) as complete:
             complete.write_bytes(data)
             os.replace(complete, target)
     except OSError:

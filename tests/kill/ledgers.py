@@ -1,0 +1,113 @@
+"""A ledger that is created, charged and read, while another process charges it too."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from eigenveil.exceptions import BudgetExceededError, LedgerError, StateError
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.ledger import Ledger
+from tests.kill.points import append
+
+__all__ = ["Charges", "Rivals"]
+
+_RELEASED = "released.witness"
+
+
+class Charges:
+    """Charges, of which each is followed by a release; notes; and one charge that is made once."""
+
+    name, area = "ledger charges", "ledger"
+    faults: ClassVar[dict[str, Callable[[], None]]] = {
+        "release before the charge": lambda: setattr(Charges, "_charge_first", False),
+        "a line in pieces": lambda: setattr(Charges, "_in_pieces", True),
+    }
+    _charge_first, _in_pieces = True, False
+
+    def prepare(self, folder: Path) -> None:
+        pass
+
+    def attempt(self, folder: Path) -> None:
+        if self._in_pieces:
+            _write_ends_first()
+        path = folder / "ledger"
+        try:
+            ledger = Ledger(path)
+        except LedgerError:  # none yet, or the beginning of one
+            ledger = Ledger.create(path, epsilon=50.0, delta=1e-6)
+        for i in range(3):
+            label = f"{os.getpid()}-{i}"
+            self._release(folder, label, lambda label=label: _charge(ledger, label))
+        try:
+            self._release(folder, "once", lambda: _charge(ledger, "once", once=True))
+        except BudgetExceededError:
+            pass
+        for stop in (10, 20):
+            try:
+                ledger.advance("s", stop - 10, stop)
+            except StateError:  # noted by a process that was killed
+                continue
+        assert ledger.left()[1] > 0
+
+    def _release(self, folder: Path, label: str, charge: Callable[[], None]) -> None:
+        if self._charge_first:
+            charge()
+        append(str(folder / _RELEASED), label.encode())
+        if not self._charge_first:
+            charge()
+
+    def check(self, folder: Path, *, ended: bool) -> Iterator[str]:
+        path, witness = folder / "ledger", folder / _RELEASED
+        released = witness.read_text().split() if witness.exists() else []
+        try:
+            ledger = Ledger(path)
+        except LedgerError as error:
+            if ended or released or (path.exists() and b"\n" in path.read_bytes()):
+                yield f"the ledger cannot be read: {error}"
+            return
+        charged = Counter(entry.label for entry in ledger.entries)
+        for label in set(released) - charged.keys():
+            yield f"released and not charged: {label}"
+        for label, times in charged.items():
+            if times > 1:
+                yield f"charged {times} times: {label}"
+
+
+def _charge(ledger: Ledger, label: str, *, once: bool = False) -> None:
+    ledger.charge(Gaussian(1e-3), label=label, adjacency=Adjacency.REPLACE_ONE, once=once)
+
+
+def _write_ends_first() -> None:
+    """A planted fault: the end of a line is on disk before its beginning."""
+    from eigenveil.privacy import ledger_file
+
+    def append_in_pieces(file, end, line):  # type: ignore[no-untyped-def]
+        file.seek(end)
+        file.write(b" " * (len(line) - 1) + b"\n")
+        file.flush()
+        file.seek(end)
+        file.write(line)
+        file.flush()
+
+    ledger_file.append = append_in_pieces
+
+
+class Rivals(Charges):
+    """The same, and another process that is never killed charges at the same time."""
+
+    name = "ledger rivals"
+    faults: ClassVar[dict[str, Callable[[], None]]] = {}
+
+    def prepare(self, folder: Path) -> None:
+        Ledger.create(folder / "ledger", epsilon=50.0, delta=1e-6)
+
+    def rival(self, folder: Path) -> None:
+        """Charge as an ordinary process does; whoever was killed must not stand in its way."""
+        ledger = Ledger(folder / "ledger")
+        for i in range(2):
+            label = f"{os.getpid()}-{i}"
+            _charge(ledger, label)
+            append(str(folder / _RELEASED), label.encode())

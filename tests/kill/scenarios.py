@@ -1,0 +1,25 @@
+"""All scenarios, by area."""
+
+from typing import Any
+
+from tests.kill.artefacts import Commands, Saves
+from tests.kill.federations import Federation, Owned, Served
+from tests.kill.ledgers import Charges, Rivals
+from tests.kill.streams import Days, DaysByCommand
+
+__all__ = ["SCENARIOS"]
+
+SCENARIOS: list[Any] = [
+    Charges(),
+    Rivals(),
+    Saves("out"),
+    Saves("out.zip"),
+    Commands("out"),
+    Commands("out.zip"),
+    Days(),
+    DaysByCommand(),
+    Owned("shares"),
+    Owned("variances"),
+    Served(),
+    Federation(),
+]
