@@ -38,20 +38,19 @@ from eigenveil.data.spreads import spread_counts
 from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, update_counts
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
-    DPPCA,
     AdaptiveCleanedCov,
     AdaptiveCov,
-    AnalyzeGauss,
+    AnalyzeGaussPCA,
     BinghamDirection,
     Centred,
     CleanedCov,
     ClippingThreshold,
     CoinPressCov,
     ColumnScale,
-    Deflation,
+    DeflationPCA,
     ExponentialCov,
     ExponentialPCA,
-    GapProjector,
+    GapProjectorPCA,
     Gate,
     GaussCov,
     GaussianNoise,
@@ -61,13 +60,13 @@ from eigenveil.mechanisms import (
     LaplacePCA,
     Lifted,
     Located,
-    NoisyPower,
+    OjaPCA,
     Paired,
+    PowerPCA,
     PrivateEigenvalues,
     PrivateGap,
     PrivateMean,
     PrivateNoiseVariance,
-    PrivateOja,
     PrivateQuantile,
     PrivateRadius,
     PrivateRank,
@@ -79,16 +78,17 @@ from eigenveil.mechanisms import (
     Ranged,
     Scaled,
     SeparateCov,
-    ShuffledOja,
+    ShuffledOjaPCA,
     SparseVector,
     SphericalPCA,
-    Spiked,
+    SpikedPCA,
     SpikedProjector,
     SpikedValues,
     StabilityHistogram,
     Staged,
     TangentPCA,
     TruncatedMean,
+    TruncatedMeanPCA,
     Uncentred,
     Variances,
     WishartCov,
@@ -96,12 +96,12 @@ from eigenveil.mechanisms import (
     ZeroCov,
 )
 from eigenveil.mechanisms.additive import Allowance
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
-from eigenveil.mechanisms.pca.boxed_oja import BoxedOja
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
+from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.mechanisms.pca.tangent_oja import TangentOja
+from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
 from eigenveil.numerics.fixedpoint import FixedPoint
@@ -554,7 +554,7 @@ def _truncated(epsilon, d, k):
 def _dp_pca(epsilon, d, k):
     mean = _truncated(epsilon, d, k)
     size = mean.needed_records(d)
-    return DPPCA(mu=mean.noise.mu, n_components=1, batch_size=size, mean=mean)
+    return TruncatedMeanPCA(mu=mean.noise.mu, n_components=1, batch_size=size, mean=mean)
 
 
 def _among(rows, n, first):
@@ -581,7 +581,7 @@ def _boxed(centre):
 
     def build(epsilon, d, k):
         mean = _truncated(epsilon, d, k)
-        mechanism = BoxedOja(mu=mean.noise.mu, n_components=k, mean=mean, centre=centre)
+        mechanism = BoxedOjaPCA(mu=mean.noise.mu, n_components=k, mean=mean, centre=centre)
         return replace(mechanism, batch_size=mechanism.fewest(d))
 
     return build
@@ -1083,13 +1083,13 @@ TABLE = [
     _case(
         "analyze-gauss",
         "pca.analyze_gauss",
-        lambda mu, d, k: AnalyzeGauss(mu=mu, n_components=k),
+        lambda mu, d, k: AnalyzeGaussPCA(mu=mu, n_components=k),
         read=_projector,
     ),
     _case(
         "spiked",
         "pca.spiked",
-        lambda mu, d, k: Spiked(mu=mu, model=_spiked_model(k)),
+        lambda mu, d, k: SpikedPCA(mu=mu, model=_spiked_model(k)),
         query=_leading_projector,
         read=_components,
         company=lambda n, d: np.zeros((n, d)),
@@ -1119,7 +1119,7 @@ TABLE = [
     _case(
         "analyze-gauss lazy",
         "pca.analyze_gauss",
-        lambda mu, d, k: AnalyzeGauss(mu=mu, n_components=k, lazy=True),
+        lambda mu, d, k: AnalyzeGaussPCA(mu=mu, n_components=k, lazy=True),
         read=_projector,
         exact=False,
     ),
@@ -1163,7 +1163,7 @@ TABLE = [
     _case(
         "oja",
         "pca.oja",
-        lambda mu, d, k: PrivateOja(mu=mu, n_components=k, batch_size=BATCH),
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
         **ONE_PASS,
         query=_updates(DIRECTIONS),
         run=_one_pass(DIRECTIONS),
@@ -1173,7 +1173,7 @@ TABLE = [
     _case(
         "oja step",
         "pca.oja",
-        lambda mu, d, k: PrivateOja(mu=mu, n_components=k),
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k),
         **(ONE_PASS | {"read": _estimate}),
         query=_updates(DIRECTIONS),
         run=_one_step_of_a_pass,
@@ -1182,7 +1182,7 @@ TABLE = [
     _case(
         "oja clipped",
         "pca.oja",
-        lambda mu, d, k: PrivateOja(mu=mu, n_components=k, batch_size=BATCH),
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
         **ONE_PASS,
         query=_updates(CLIP),
         run=_one_pass(CLIP),
@@ -1199,15 +1199,15 @@ TABLE = [
             run=_found(_one_pass(clip)),
         )
         for name, module, kind, clip in (
-            ("adaptive-oja", "pca.adaptive_oja", AdaptiveOja, DIRECTIONS),
-            ("adaptive-oja clipped", "pca.adaptive_oja", AdaptiveOja, CLIP),
-            ("tangent-oja", "pca.tangent_oja", TangentOja, DIRECTIONS),
+            ("adaptive-oja", "pca.adaptive_oja", AdaptiveOjaPCA, DIRECTIONS),
+            ("adaptive-oja clipped", "pca.adaptive_oja", AdaptiveOjaPCA, CLIP),
+            ("tangent-oja", "pca.tangent_oja", TangentOjaPCA, DIRECTIONS),
         )
     ),
     _case(
         "tangent-oja step",
         "pca.tangent_oja",
-        _adaptive(TangentOja),
+        _adaptive(TangentOjaPCA),
         **(ONE_PASS | COUNTED_PART | {"read": _tangent_estimate}),
         query=_tangent_counts,
         run=_found(_tangent_step),
@@ -1235,7 +1235,7 @@ TABLE = [
     _case(
         "power",
         "pca.power",
-        lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
+        lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
         query=_trace,
         read=_projector,
         norm="l2",
@@ -1245,7 +1245,7 @@ TABLE = [
     _case(
         "power on directions",
         "pca.power",
-        lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
+        lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
         query=lambda rows, adjacency: (_moment_columns if adjacency is REPLACE else _trace)(
             rows, adjacency
         ),
@@ -1272,7 +1272,7 @@ TABLE = [
     _case(
         "shuffled-oja",
         "pca.shuffled_oja",
-        lambda epsilon, d, k: ShuffledOja(epsilon=epsilon, delta=0.1, n_records=MANY),
+        lambda epsilon, d, k: ShuffledOjaPCA(epsilon=epsilon, delta=0.1, n_records=MANY),
         query=_shuffled,
         run=lambda step, rows, adjacency, gate: step.run(open_rows(_among_many(rows)), CLIP, gate),
         read=_components,
@@ -1663,7 +1663,7 @@ TABLE = [
     _case(
         "gap-projector",
         "pca.gap_projector",
-        lambda mu, d, k: GapProjector.build(mu, 1e-3, min(k, max(1, d - 1))),
+        lambda mu, d, k: GapProjectorPCA.build(mu, 1e-3, min(k, max(1, d - 1))),
         query=lambda rows, adjacency: eigengap(_moment(_with_a_gap(rows), adjacency), 1),
         run=_tested,
         read=lambda released: released,
@@ -1721,7 +1721,7 @@ TABLE = [
     _case(
         "deflation",
         "pca.deflation",
-        lambda epsilon, d, k: Deflation(inner=_dp_pca(epsilon, d, k), n_components=k),
+        lambda epsilon, d, k: DeflationPCA(inner=_dp_pca(epsilon, d, k), n_components=k),
         query=_trace,
         run=_one_part_each,
         read=_components,

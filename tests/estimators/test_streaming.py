@@ -42,7 +42,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms import GaussCov, GaussianNoise, PrivateMean
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.oja import OjaPCA
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.numerics.random import SimulationSource, SystemSource
@@ -276,7 +276,7 @@ def test_the_whole_stream_is_charged_once_before_the_first_draw(ledger, monkeypa
     pca.finish()
     assert set(seen) == {1}
     (entry,) = ledger.entries
-    assert entry.cost == pca.privacy_.cost == Gaussian(PrivateOja(mu=20.0, n_components=1).mu)
+    assert entry.cost == pca.privacy_.cost == Gaussian(OjaPCA(mu=20.0, n_components=1).mu)
     assert entry.label.startswith("oja stream ")
     assert pca.privacy_.ledger == f"entry 1 of {ledger} (hash {entry.hash[:16]})"
     assert {str(r.sentence()) for r in releases if r} == {pca.privacy_.sentence()}
@@ -297,7 +297,7 @@ def test_an_exhausted_ledger_is_noticed_before_records_are_taken(tmp_path):
 def batches_of_one_record(batches):
     """What `oja` releases of five batches; ``batches`` have the record in question."""
     mu, source = 1.5, SimulationSource(0)
-    method = PrivateOja(mu=mu, n_components=1)
+    method = OjaPCA(mu=mu, n_components=1)
     company = np.tile([1.0, 0.0], (4, 1))
     start = Iterate(np.eye(2), np.zeros((2, 2)), 1.0)
 
@@ -692,14 +692,14 @@ def test_a_stream_is_not_begun_again_by_mistake(tmp_path):
 def test_an_error_in_a_step_loses_that_batch_only(tmp_path, ledger, monkeypatch):
     state = tmp_path / "state"
     pca = StreamingPCA(1, **STRONG, ledger=ledger, state=state)
-    inner, failing = PrivateOja.step, [True]
+    inner, failing = OjaPCA.step, [True]
 
     def step(self, *arguments):
         if failing and failing.pop():
             raise NothingFoundError("nothing was found, and the budget is spent")
         return inner(self, *arguments)
 
-    monkeypatch.setattr(PrivateOja, "step", step)
+    monkeypatch.setattr(OjaPCA, "step", step)
     with pytest.raises(NothingFoundError):
         pca.partial_fit(table(150), batch="one")
     assert (pca.n_samples_, pca.n_buffered_) == (32, 86)  # the first batch after the centre is lost

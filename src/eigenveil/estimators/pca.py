@@ -33,22 +33,22 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.centred import CentredResult, Uncentred
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, wide
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA, wide
 from eigenveil.mechanisms.pca.components import NoisyComponents
-from eigenveil.mechanisms.pca.deflation import Deflation
-from eigenveil.mechanisms.pca.dp_pca import DPPCA
+from eigenveil.mechanisms.pca.deflation import DeflationPCA
+from eigenveil.mechanisms.pca.dp_pca import TruncatedMeanPCA
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
-from eigenveil.mechanisms.pca.gap_projector import GapProjector
+from eigenveil.mechanisms.pca.gap_projector import GapProjectorPCA
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
-from eigenveil.mechanisms.pca.oja import PrivateOja
-from eigenveil.mechanisms.pca.power import NoisyPower
-from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
+from eigenveil.mechanisms.pca.oja import OjaPCA
+from eigenveil.mechanisms.pca.power import PowerPCA
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
-from eigenveil.mechanisms.pca.spiked import Spiked
+from eigenveil.mechanisms.pca.spiked import SpikedPCA
 from eigenveil.mechanisms.pca.staged import StagedComponents
 from eigenveil.mechanisms.pca.tangent import TangentPCA
-from eigenveil.mechanisms.pca.tangent_oja import TangentOja
+from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.mechanisms.truncated_mean import ADVANCED_UP_TO, Composition
 from eigenveil.numerics.spiked_model import SpikedModel
@@ -67,8 +67,8 @@ _MOST_RANK = 50  # of a private rank
 _DIRECTIONS = ("spherical", "tangent")  # which use nothing else of a row
 
 
-def _gap_projector(mu: float, asked: Asked) -> GapProjector:
-    return GapProjector.build(mu, _delta(asked, "analyze-gauss"), asked.n_components)
+def _gap_projector(mu: float, asked: Asked) -> GapProjectorPCA:
+    return GapProjectorPCA.build(mu, _delta(asked, "analyze-gauss"), asked.n_components)
 
 
 def _delta(asked: Asked, otherwise: str) -> float:
@@ -80,26 +80,28 @@ def _delta(asked: Asked, otherwise: str) -> float:
     return asked.budget.delta
 
 
-def _dp_pca(epsilon: float, asked: Asked) -> DPPCA:
+def _dp_pca(epsilon: float, asked: Asked) -> TruncatedMeanPCA:
     # Beyond the range of advanced composition basic composition holds.
     composition: Composition = "advanced" if epsilon <= ADVANCED_UP_TO else "basic"
-    return DPPCA.build(epsilon, _delta(asked, "oja"), asked.n_components, composition=composition)
+    return TruncatedMeanPCA.build(
+        epsilon, _delta(asked, "oja"), asked.n_components, composition=composition
+    )
 
 
-def _deflation(epsilon: float, asked: Asked) -> Deflation:
-    return Deflation(
+def _deflation(epsilon: float, asked: Asked) -> DeflationPCA:
+    return DeflationPCA(
         inner=_dp_pca(epsilon, replace(asked, n_components=1)), n_components=asked.n_components
     )
 
 
-def _shuffled_oja(epsilon: float, asked: Asked) -> ShuffledOja:
+def _shuffled_oja(epsilon: float, asked: Asked) -> ShuffledOjaPCA:
     if asked.n_rows is None:
         raise InvalidDataError(
             "'shuffled-oja' must know the number of rows: give a table that can be read twice, or "
             "choose mechanism='oja'"
         )
     delta = _delta(asked, "oja")
-    return ShuffledOja(
+    return ShuffledOjaPCA(
         epsilon=epsilon,
         delta=delta if asked.alone else delta / 2,  # the rest is for the centre
         n_records=asked.n_rows,
@@ -107,9 +109,9 @@ def _shuffled_oja(epsilon: float, asked: Asked) -> ShuffledOja:
     )
 
 
-def _spiked(mu: float, asked: Asked) -> Spiked:
+def _spiked(mu: float, asked: Asked) -> SpikedPCA:
     assert asked.model is not None  # `_consider` has checked
-    return Spiked(mu=mu, model=asked.model)
+    return SpikedPCA(mu=mu, model=asked.model)
 
 
 def _has_density(pca: "PrivatePCA") -> bool:
@@ -289,29 +291,29 @@ class PrivatePCA(ComponentEstimator):
             lazy=True,
         ),
         "analyze-gauss": Family(
-            gaussian=lambda mu, asked: AnalyzeGauss(
+            gaussian=lambda mu, asked: AnalyzeGaussPCA(
                 mu=mu, n_components=asked.n_components, lazy=asked.lazy
             ),
             lazy=True,
         ),
         "gap-projector": Family(gaussian=_gap_projector),
         "power": Family(
-            gaussian=lambda mu, asked: NoisyPower(mu=mu, n_components=asked.n_components),
+            gaussian=lambda mu, asked: PowerPCA(mu=mu, n_components=asked.n_components),
             one_pass=False,
             normalises=True,
         ),
         "oja": Family(
-            gaussian=lambda mu, asked: PrivateOja(mu=mu, n_components=asked.n_components),
+            gaussian=lambda mu, asked: OjaPCA(mu=mu, n_components=asked.n_components),
             normalises=True,
             batches=True,
         ),
         "adaptive-oja": Family(
-            gaussian=lambda mu, asked: AdaptiveOja.build(mu, asked.n_components),
+            gaussian=lambda mu, asked: AdaptiveOjaPCA.build(mu, asked.n_components),
             normalises=True,
             batches=True,
         ),
         "tangent-oja": Family(
-            gaussian=lambda mu, asked: TangentOja.build(mu, asked.n_components),
+            gaussian=lambda mu, asked: TangentOjaPCA.build(mu, asked.n_components),
             normalises=True,
             batches=True,
         ),

@@ -42,10 +42,10 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.located import Located
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
-from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
+from eigenveil.mechanisms.pca.oja import OjaPCA
 from eigenveil.mechanisms.pca.one_pass import OnePass
-from eigenveil.mechanisms.pca.tangent_oja import TangentOja
+from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
@@ -221,9 +221,9 @@ class StreamingPCA(ComponentEstimator):
     """
 
     methods: ClassVar[Mapping[str, Build]] = {
-        "oja": lambda mu, k, size: PrivateOja(mu=mu, n_components=k, batch_size=size),
-        "adaptive-oja": lambda mu, k, size: AdaptiveOja.build(mu, k, batch_size=size),
-        "tangent-oja": lambda mu, k, size: TangentOja.build(mu, k, batch_size=size),
+        "oja": lambda mu, k, size: OjaPCA(mu=mu, n_components=k, batch_size=size),
+        "adaptive-oja": lambda mu, k, size: AdaptiveOjaPCA.build(mu, k, batch_size=size),
+        "tangent-oja": lambda mu, k, size: TangentOjaPCA.build(mu, k, batch_size=size),
     }
     subject = "clipping"
     shrink = 1.0

@@ -15,21 +15,21 @@ from eigenveil.exceptions import EigenveilError, NothingFoundError
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.located import SHARES
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss, wide
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA, wide
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading, reliability
-from eigenveil.mechanisms.pca.deflation import Deflation
-from eigenveil.mechanisms.pca.dp_pca import DPPCA
+from eigenveil.mechanisms.pca.deflation import DeflationPCA
+from eigenveil.mechanisms.pca.dp_pca import TruncatedMeanPCA
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
-from eigenveil.mechanisms.pca.gap_projector import GapProjector
+from eigenveil.mechanisms.pca.gap_projector import GapProjectorPCA
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
-from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.oja import OjaPCA
 from eigenveil.mechanisms.pca.one_pass import OnePass
-from eigenveil.mechanisms.pca.power import NoisyPower
-from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
+from eigenveil.mechanisms.pca.power import PowerPCA
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.tangent import ROUGH_SHARE, NoisyProduct, TangentPCA, turn
-from eigenveil.mechanisms.pca.tangent_oja import TangentOja
+from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.mechanisms.truncated_mean import ADVANCED_UP_TO, Composition
 from eigenveil.numerics.bingham import draw_bingham
@@ -67,12 +67,12 @@ Matrix = NDArray[np.float64]
 Build = Callable[[Allowance, Situation], Any]
 
 
-def _gap_projector(allowance: Allowance, situation: Situation) -> GapProjector:
+def _gap_projector(allowance: Allowance, situation: Situation) -> GapProjectorPCA:
     if situation.budget.delta is None:
         raise Refused("tests a gap and needs a delta: give epsilon and delta")
     if situation.k == situation.d:
         raise Refused("needs fewer components than columns")
-    return GapProjector.build(allowance.strength, situation.budget.delta, _wanted(situation))
+    return GapProjectorPCA.build(allowance.strength, situation.budget.delta, _wanted(situation))
 
 
 def _exponential(allowance: Allowance, situation: Situation) -> ExponentialPCA:
@@ -80,26 +80,26 @@ def _exponential(allowance: Allowance, situation: Situation) -> ExponentialPCA:
     return build(allowance.strength, _wanted(situation))
 
 
-def _dp_pca(allowance: Allowance, situation: Situation) -> DPPCA:
+def _dp_pca(allowance: Allowance, situation: Situation) -> TruncatedMeanPCA:
     _alone(situation)
     epsilon = allowance.strength
     composition: Composition = "advanced" if epsilon <= ADVANCED_UP_TO else "basic"
-    return DPPCA.build(epsilon, _delta(situation), composition=composition)
+    return TruncatedMeanPCA.build(epsilon, _delta(situation), composition=composition)
 
 
-def _deflation(allowance: Allowance, situation: Situation) -> Deflation:
+def _deflation(allowance: Allowance, situation: Situation) -> DeflationPCA:
     inner = _dp_pca(allowance, replace(situation, k=1))
-    return Deflation(inner=inner, n_components=_wanted(situation))
+    return DeflationPCA(inner=inner, n_components=_wanted(situation))
 
 
-def _shuffled_oja(allowance: Allowance, situation: Situation) -> ShuffledOja:
+def _shuffled_oja(allowance: Allowance, situation: Situation) -> ShuffledOjaPCA:
     _alone(situation)
     if situation.n is None:
         raise Refused("adds noise that depends on the number of rows: give it")
     delta = _delta(situation)
     if not situation.assume_centered:
         delta /= 2  # the rest is for the centre
-    return ShuffledOja(epsilon=allowance.strength, delta=delta, n_records=situation.n)
+    return ShuffledOjaPCA(epsilon=allowance.strength, delta=delta, n_records=situation.n)
 
 
 def _alone(situation: Situation) -> None:
@@ -122,11 +122,11 @@ def _wanted(situation: Situation) -> int:
 _GAUSSIAN: dict[str, Build] = {
     "tangent": lambda a, s: TangentPCA(mu=a.strength, n_components=_wanted(s)),
     "spherical": lambda a, s: SphericalPCA(mu=a.strength, n_components=_wanted(s)),
-    "analyze-gauss": lambda a, s: AnalyzeGauss(mu=a.strength, n_components=_wanted(s)),
-    "power": lambda a, s: NoisyPower(mu=a.strength, n_components=_wanted(s)),
-    "oja": lambda a, s: PrivateOja(mu=a.strength, n_components=_wanted(s)),
-    "adaptive-oja": lambda a, s: AdaptiveOja.build(a.strength, _wanted(s)),
-    "tangent-oja": lambda a, s: TangentOja.build(a.strength, _wanted(s)),
+    "analyze-gauss": lambda a, s: AnalyzeGaussPCA(mu=a.strength, n_components=_wanted(s)),
+    "power": lambda a, s: PowerPCA(mu=a.strength, n_components=_wanted(s)),
+    "oja": lambda a, s: OjaPCA(mu=a.strength, n_components=_wanted(s)),
+    "adaptive-oja": lambda a, s: AdaptiveOjaPCA.build(a.strength, _wanted(s)),
+    "tangent-oja": lambda a, s: TangentOjaPCA.build(a.strength, _wanted(s)),
     "deflation": _deflation,
     "dp-pca": _dp_pca,
     "shuffled-oja": _shuffled_oja,
@@ -371,7 +371,7 @@ def _batches(situation: Situation) -> None:
 
 def _narrow(method: Any, situation: Situation) -> None:
     """Refuse a basis that is too wide to hold."""
-    wide = isinstance(method, (OnePass, NoisyPower))
+    wide = isinstance(method, (OnePass, PowerPCA))
     width = method.width(situation.d) if wide else _wanted(situation)
     if situation.d * width > WIDEST**2:
         raise Refused(
@@ -383,7 +383,7 @@ def _narrow(method: Any, situation: Situation) -> None:
 def _enough(method: Any, plan: Plan, situation: Situation) -> None:
     """Refuse a table of which no batches can be formed."""
     parts = 1
-    if isinstance(method, Deflation):
+    if isinstance(method, DeflationPCA):
         method, parts = method.inner, method.n_components
     if not isinstance(method, OnePass):
         return
@@ -432,7 +432,7 @@ def _directions(release: Components, moment: Matrix, source: NoiseSource) -> Mat
 
 def _projected(release: Components, moment: Matrix, source: NoiseSource) -> Matrix:
     situation, table = release.situation, release.table
-    step: GapProjector = release.inner
+    step: GapProjectorPCA = release.inner
     values, vectors = top_eigenpairs(moment, table.k + 1)
     mu = step.gap.noise.mu  # type: ignore[union-attr]
     bound = gap_sensitivity(situation.adjacency)

@@ -1,4 +1,4 @@
-r"""AdaptiveOja: one-pass Oja whose noise follows how far the records are from what is expected.
+r"""AdaptiveOjaPCA: one-pass Oja whose noise follows how far the records are from what is expected.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 2 (AdaDPO), with PrivRange and TruncatedMean.
 
@@ -38,14 +38,14 @@ from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["AdaptiveOja"]
+__all__ = ["AdaptiveOjaPCA"]
 
 _RANGE = 0.25  # epsilon of the quantile over mu: a sixteenth of mu^2
 _SCALES = 16.0  # of the search's noise: what a bracket beyond all records should miss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveOja(OnePass):
+class AdaptiveOjaPCA(OnePass):
     """A private radius about the image, then noisy means. Fields are public, never data."""
 
     name: ClassVar[str] = "adaptive-oja"

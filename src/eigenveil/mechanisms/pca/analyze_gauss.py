@@ -1,4 +1,4 @@
-r"""AnalyzeGauss: the leading eigenvectors of a noisy second-moment matrix.
+r"""AnalyzeGaussPCA: the leading eigenvectors of a noisy second-moment matrix.
 
 Source: Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 1 ("Analyze Gauss"); DP-Gauss-1 in
 Düngler, Sanyal [kPCA].
@@ -44,7 +44,7 @@ from eigenveil.numerics.variates import normals
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["AnalyzeGauss", "wide"]
+__all__ = ["AnalyzeGaussPCA", "wide"]
 
 _WIDE = 4096
 
@@ -59,7 +59,7 @@ def wide(d: int, k: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeGauss:
+class AnalyzeGaussPCA:
     """Top eigenvectors of GaussCov. Fields are public, never data."""
 
     name: ClassVar[str] = "analyze-gauss"

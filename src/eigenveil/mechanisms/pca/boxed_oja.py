@@ -1,4 +1,4 @@
-r"""BoxedOja: one-pass Oja by means in a box, as AdaDPO is printed.
+r"""BoxedOjaPCA: one-pass Oja by means in a box, as AdaDPO is printed.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 2 (AdaDPO), with PrivRange and TruncatedMean.
 
@@ -47,7 +47,7 @@ from eigenveil.mechanisms.truncated_mean import TruncatedMean, boxed_mean, halve
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["Boxed", "BoxedOja", "Centre"]
+__all__ = ["Boxed", "BoxedOjaPCA", "Centre"]
 
 Centre = Literal["mean", "histograms"]
 _ROUGH = 0.1  # of mu^2 for a centre that is a mean
@@ -130,7 +130,7 @@ class Boxed(OnePass):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoxedOja(Boxed):
+class BoxedOjaPCA(Boxed):
     """Several components by means in a box. Fields are public, never data."""
 
     name: ClassVar[str] = "boxed-oja"

@@ -1,4 +1,4 @@
-r"""Deflation: components one after the other, each on records of its own.
+r"""DeflationPCA: components one after the other, each on records of its own.
 
 Source: Düngler, Sanyal 2025 (k-DP-PCA and k-DP-Ojas), the baselines of [kPCA].
 
@@ -34,7 +34,7 @@ from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.numerics.spectral import signed
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["Deflation", "RankOne"]
+__all__ = ["DeflationPCA", "RankOne"]
 
 
 class RankOne(Protocol):
@@ -63,7 +63,7 @@ class RankOne(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deflation:
+class DeflationPCA:
     """A method for one component, k times. Fields are public, never data."""
 
     name: ClassVar[str] = "deflation"

@@ -24,11 +24,11 @@ from eigenveil.mechanisms.pca.boxed_oja import Boxed
 from eigenveil.mechanisms.pca.one_pass import Schedule
 from eigenveil.mechanisms.truncated_mean import Composition, TruncatedMean
 
-__all__ = ["DPPCA"]
+__all__ = ["TruncatedMeanPCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPPCA(Boxed):
+class TruncatedMeanPCA(Boxed):
     """One direction by truncated means. Fields are public, never data."""
 
     name: ClassVar[str] = "dp-pca"

@@ -1,4 +1,4 @@
-r"""GapProjector: noise on the spectral projector, as much as a private eigengap asks for.
+r"""GapProjectorPCA: noise on the spectral projector, as much as a private eigengap asks for.
 
 Source: Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 2; DP-Gauss-2 in Düngler, Sanyal [kPCA].
 By propose-test-release (Dwork, Lei 2009), on sums over rows in the unit ball:
@@ -58,7 +58,7 @@ from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Composed, Cost, Gaussian
 
-__all__ = ["GapProjector", "ProjectorStep"]
+__all__ = ["GapProjectorPCA", "ProjectorStep"]
 
 _SHARES = (0.1, 0.8, 0.1)  # of mu^2, for the gap, the projector and the order of directions
 _TEST_SHARE = 0.1  # of delta, for a gap below its bound
@@ -93,7 +93,7 @@ class ProjectorStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GapProjector:
+class GapProjectorPCA:
     """Propose a gap, test it, release the projector. Fields are public, never data."""
 
     name: ClassVar[str] = "gap-projector"

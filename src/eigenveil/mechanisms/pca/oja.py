@@ -1,4 +1,4 @@
-r"""PrivateOja: one pass over the rows in batches, each of which corrects all components at once.
+r"""OjaPCA: one pass over the rows in batches, each of which corrects all components at once.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 1.
 
@@ -31,11 +31,11 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["PrivateOja"]
+__all__ = ["OjaPCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateOja(OnePass):
+class OjaPCA(OnePass):
     """Noisy products with the current basis. Fields are public, never data."""
 
     name: ClassVar[str] = "oja"

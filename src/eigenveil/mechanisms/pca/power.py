@@ -1,4 +1,4 @@
-r"""NoisyPower: passes over the whole table, each a noisy product with the current basis.
+r"""PowerPCA: passes over the whole table, each a noisy product with the current basis.
 
 Source: Hardt, Price 2014, *The Noisy Power Method*; record-level noise as in Nicolas et al. 2024.
 
@@ -43,7 +43,7 @@ from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["NoisyPower"]
+__all__ = ["PowerPCA"]
 
 _GROWTH = 1.25  # of mu^2 from pass to pass
 _WARM = 2  # passes that only turn the basis
@@ -51,7 +51,7 @@ _TRACE_SHARE = 0.02  # of mu^2, where the trace is not public
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyPower:
+class PowerPCA:
     """Noisy products with a basis that follows them. Fields are public, never data."""
 
     name: ClassVar[str] = "power"

@@ -45,7 +45,7 @@ from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Cost
 from eigenveil.privacy.shuffling import local_mu
 
-__all__ = ["NoisyDirection", "ShuffledOja"]
+__all__ = ["NoisyDirection", "ShuffledOjaPCA"]
 
 _AT_A_TIME = 1 << 17  # numbers of noise
 
@@ -71,7 +71,7 @@ class NoisyDirection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShuffledOja:
+class ShuffledOjaPCA:
     """Noise on the product with every record. Fields are public, never data.
 
     ``n_records`` is the number of records, on which the noise depends; another one is refused.

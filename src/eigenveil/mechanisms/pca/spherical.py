@@ -19,7 +19,7 @@ from typing import ClassVar
 from eigenveil.data.clip import Clip
 from eigenveil.data.source import RowSource
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.privacy.cost import Cost, Gaussian
 
@@ -46,5 +46,5 @@ class SphericalPCA:
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``, whose bound is not used."""
-        inner = AnalyzeGauss(mu=self.mu, n_components=self.n_components, lazy=self.lazy)
+        inner = AnalyzeGaussPCA(mu=self.mu, n_components=self.n_components, lazy=self.lazy)
         return inner.run(source, directions(clip), gate)

@@ -50,7 +50,7 @@ from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import Kind
 
-__all__ = ["Spiked", "SpikedProjector", "SpikedValues"]
+__all__ = ["SpikedPCA", "SpikedProjector", "SpikedValues"]
 
 _MARGIN = 1 + 2.0**-10  # rows are clipped a little inside their ball; none of the model's may be
 
@@ -128,7 +128,7 @@ class SpikedValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spiked:
+class SpikedPCA:
     """The projector, then the eigenvalues inside it. Fields are public, never data.
 
     ``share`` of mu^2 buys the projector.
@@ -187,7 +187,7 @@ class Spiked:
 def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bounded:
     """The second moment of rows in the model's ball."""
     if not model.proven:
-        gate.require_comparison(Spiked.name)
+        gate.require_comparison(SpikedPCA.name)
     if not gate.adjacency.count_is_public:
         raise UnsupportedNotionError(
             "'spiked' needs a public number of rows: use adjacency='replace-one'"

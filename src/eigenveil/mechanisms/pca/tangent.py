@@ -33,7 +33,7 @@ from eigenveil.data.source import RowSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents, energy_beside, leading
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.numerics.random import NoiseSource
@@ -129,7 +129,7 @@ class TangentPCA:
         self, source: RowSource, clip: Clip, gate: Gate, first: float, second: float
     ) -> NoisyComponents:
         """The same, but for the average: matrices that were not formed have none."""
-        step = AnalyzeGauss(mu=first, n_components=self.n_components, lazy=True)
+        step = AnalyzeGaussPCA(mu=first, n_components=self.n_components, lazy=True)
         rough = step.run(source, clip, gate)
         factor = self.stretching(rough, first, gate.adjacency)
         if factor is None:
