@@ -28,7 +28,7 @@ from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.data.source import Batch, IterableSource
 from eigenveil.estimators import streaming
-from eigenveil.estimators.stream import Stream, digest
+from eigenveil.estimators.stream_state import Stream, digest
 from eigenveil.exceptions import (
     BudgetExceededError,
     DuplicateBatchError,

@@ -18,7 +18,7 @@ from eigenveil.data.source import (
     tables,
 )
 from eigenveil.exceptions import UnsupportedNotionError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 
 __all__ = ["Batches", "Records", "check_batches", "count_records"]
 
@@ -31,14 +31,14 @@ class _Chunk(Protocol):
     def __getitem__(self, rows: slice) -> Any: ...
 
 
-def check_batches(source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
+def check_batches(unit: Unit, adjacency: Adjacency) -> None:
     """Refuse neighbours that differ in more than one batch."""
     if not adjacency.count_is_public:  # a further record would move all others
         raise UnsupportedNotionError(
             "batches are taken by position, which a further row would change: use "
             "adjacency='replace-one'"
         )
-    if not isinstance(source, MatrixSource) and protected(source).owns_many:
+    if unit.owns_many:
         raise UnsupportedNotionError(
             "the rows of one person may fall into several batches: leave groups and unit out, or "
             "choose a mechanism that reads whole tables"
@@ -56,7 +56,8 @@ class Batches:
     """Records in their order, as many at a time as are asked for; each is handed out once."""
 
     def __init__(self, source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
-        check_batches(source, adjacency)
+        unit = ROW if isinstance(source, MatrixSource) else protected(source)
+        check_batches(unit, adjacency)
         self._of_rows = not isinstance(source, MatrixSource)
         # Whoever makes chunks may fill the same memory again: a record would be handed out twice.
         self._stays = isinstance(source, (ArraySource, ShuffledSource))

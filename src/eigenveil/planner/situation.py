@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.bounds import reach_of
+from eigenveil.mechanisms.request import Request
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 
@@ -132,6 +134,43 @@ class Situation:
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, _positive(name, value))
         object.__setattr__(self, "spectrum", _spectrum(self.spectrum, self.d))
+
+    @classmethod
+    def of(cls, request: Request) -> "Situation":
+        """Return the public numbers of a request, with nothing assumed but the defaults."""
+        private = isinstance(request.row_norm, str)
+        norm = None if private else request.row_norm
+        common: dict[str, Any] = {
+            "n": request.n_rows,
+            "d": request.n_columns,
+            "budget": request.budget,
+            "adjacency": request.adjacency,
+            "row_norm": norm,
+            "private_radius": private,
+            "assume_centered": request.centred,
+            "one_pass": not request.rereadable,
+            "unit": request.unit.name,
+        }
+        if request.releases == "covariance":
+            reach = None
+            if norm is not None and request.box is not None:
+                reach = reach_of(request.box, request.column_scale, centred=request.centred)
+            return cls(
+                task="covariance",
+                bounded=request.box is not None,
+                per_column=request.box_by_column,
+                reach=reach,
+                **common,
+            )
+        # Directions are what these ways to a centre are for.
+        clips = request.box is not None and request.centring not in ("located", "paired")
+        return cls(
+            task="pca",
+            k=request.wanted_components(),
+            bounded=clips,
+            per_column=clips and request.box_by_column,
+            **common,
+        )
 
     @property
     def eigenvalues(self) -> NDArray[np.float64]:

@@ -28,10 +28,11 @@ from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, unscaled, update_sum
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass
+from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, OnePassEntry
+from eigenveil.mechanisms.registry import Terms
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["OjaPCA"]
+__all__ = ["ENTRY", "Oja", "OjaPCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +56,25 @@ class OjaPCA(OnePass):
             noisy = gate.draw(noise, moment_columns(batch, clip, view, gate.adjacency))
             image, deviation = unscaled(view, noisy.values), noisy.deviation / OUTSIDE_SCALE
         return iterate.corrected(image - iterate.image, deviation, batch, self.schedule)
+
+
+class Oja(OnePassEntry):
+    """Private Oja: batches of rows, of which each corrects all components at once."""
+
+    name = "oja"
+    about = "one pass in batches, no matrix; single rows"
+    source = "Düngler, Sanyal, Algorithm 1"
+    auto = "for wide rows that can be read once only"
+    streams = True
+
+    def gaussian(self, mu: float, terms: Terms) -> OjaPCA:
+        """Build the mechanism at a strength mu."""
+        return OjaPCA(
+            mu=mu,
+            n_components=terms.n_components,
+            batch_size=self.batch_size,
+            schedule=self.schedule,
+        )
+
+
+ENTRY = Oja()

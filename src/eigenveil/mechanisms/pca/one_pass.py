@@ -40,12 +40,13 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
+from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["Iterate", "OnePass", "Schedule"]
+__all__ = ["Iterate", "OnePass", "OnePassEntry", "Schedule"]
 
 _GROWTH = 2  # of batches
 _EARLIER = 3  # of a table whose end is known, one record in so many comes before the last batch
@@ -246,7 +247,7 @@ class OnePass(ABC):
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``; the records are read once."""
-        check_batches(source, gate.adjacency)
+        check_batches(gate.protects, gate.adjacency)
         d = source.n_columns
         n = count_records(source) if source.rereadable else None
         self.check_records(d, n)
@@ -304,6 +305,26 @@ class OnePass(ABC):
                 f"{self.name!r} needs {needed * rows_each} records at least for {d} columns at "
                 "this budget: give more, a larger budget, or choose mechanism='spherical'"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnePassEntry(ComponentEntry):
+    """A method that uses each row once, in batches.
+
+    Attributes
+    ----------
+    batch_size : int, optional
+        Records in every batch; by default batches grow.
+    schedule : Schedule, optional
+        Learning rates of Oja's own update, which must not come from the data; by default a Newton
+        step, which needs no spectrum.
+
+    """
+
+    unit_rows = True
+    batches = True
+    batch_size: int | None = None
+    schedule: Schedule | None = None
 
 
 def _first(d: int, mu: float) -> int:

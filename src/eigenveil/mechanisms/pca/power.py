@@ -38,12 +38,13 @@ from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
 from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["PowerPCA"]
+__all__ = ["ENTRY", "Power", "PowerPCA"]
 
 _GROWTH = 1.25  # of mu^2 from pass to pass
 _WARM = 2  # passes that only turn the basis
@@ -113,3 +114,29 @@ class PowerPCA:
             reliability=image_reliability(values, self.n_components, whole, d, variance / 2),
             floor=image_noise(variance / 2, d, width),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power(ComponentEntry):
+    """Noisy products with a basis, pass after pass.
+
+    Attributes
+    ----------
+    passes : int
+        How often the rows are read.
+
+    """
+
+    name = "power"
+    about = "noisy products with a basis, pass after pass"
+    source = "noisy power method at record level: Hardt, Price 2014; Nicolas et al. 2024"
+    reads_once = False
+    unit_rows = True
+    passes: int = 10
+
+    def gaussian(self, mu: float, terms: Terms) -> PowerPCA:
+        """Build the mechanism at a strength mu."""
+        return PowerPCA(mu=mu, n_components=terms.n_components, passes=self.passes)
+
+
+ENTRY = Power()

@@ -36,6 +36,7 @@ from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents, energy_beside, leading
 from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms.registry import LazyEntry, Terms
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import signed
 from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
@@ -44,7 +45,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["NoisyProduct", "ProductNoise", "TangentPCA", "turn"]
+__all__ = ["ENTRY", "NoisyProduct", "ProductNoise", "Tangent", "TangentPCA", "turn"]
 
 ROUGH_SHARE = 0.15  # of mu^2
 
@@ -216,3 +217,23 @@ def _without_noise(rough: NoisyComponents) -> NDArray[np.float64]:
     assert rough.law is not None  # both ways to the rough components state it
     level = rough.law.level(rough.eigenvalues, rough.trace)
     return np.array([rough.law.signal(value - level)[0] + level for value in rough.eigenvalues])
+
+
+class Tangent(LazyEntry):
+    """Rough components of unit rows, then a step that turns them."""
+
+    name = "tangent"
+    about = "unit rows, then a tangent step"
+    source = "unit rows, then a tangent step; new here"
+    auto = "as a rule"
+    reads_once = False
+    unit_rows = True
+    uses_lengths = False
+    typical_length = 1.0
+
+    def gaussian(self, mu: float, terms: Terms) -> TangentPCA:
+        """Build the mechanism at a strength mu."""
+        return TangentPCA(mu=mu, n_components=terms.n_components, lazy=self.lazily(terms))
+
+
+ENTRY = Tangent()

@@ -20,9 +20,10 @@ from typing import ClassVar
 
 from eigenveil.data.updates import View
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.one_pass import Iterate, OnePassEntry
+from eigenveil.mechanisms.registry import Terms
 
-__all__ = ["TangentOjaPCA"]
+__all__ = ["ENTRY", "TangentOja", "TangentOjaPCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +41,21 @@ class TangentOjaPCA(AdaptiveOjaPCA):
         if settled:
             return View(iterate.basis, tangent=True)
         return AdaptiveOjaPCA.view(self, iterate)
+
+
+class TangentOja(OnePassEntry):
+    """`adaptive-oja` until components settle, then only what turns them."""
+
+    name = "tangent-oja"
+    about = "adaptive-oja, then tangent steps"
+    source = "Düngler, Sanyal, Algorithm 3 (TAdaDPO)"
+    streams = True
+
+    def gaussian(self, mu: float, terms: Terms) -> TangentOjaPCA:
+        """Build the mechanism at a strength mu."""
+        return TangentOjaPCA.build(
+            mu, terms.n_components, batch_size=self.batch_size, schedule=self.schedule
+        )
+
+
+ENTRY = TangentOja()

@@ -12,11 +12,24 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.exceptions import BoundsRequiredError, InvalidDataError, InvalidParameterError
 
-__all__ = ["RowNorm", "StatedBounds", "box_of", "by_column", "ranges_by_name"]
+__all__ = [
+    "Box",
+    "OnInvalid",
+    "OnMissing",
+    "RowNorm",
+    "StatedBounds",
+    "box_of",
+    "by_column",
+    "ranges_by_name",
+    "reach_of",
+]
 
 RowNorm = float | Literal["private"]
+OnInvalid = Literal["raise", "zero"]
+OnMissing = Literal["invalid", "centre"]
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
 _LARGEST = 1e50  # squares of bounds must not overflow
+_UNIT_LENGTH = "every row scaled to unit length about the centre, whatever its length"
 _MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 
 
@@ -49,16 +62,28 @@ class StatedBounds:
     box: Box | None = None
 
     @classmethod
+    def by_model(cls, on_invalid: OnInvalid) -> "StatedBounds":
+        """Return the bounds of rows whose assumed law bounds them."""
+        clip = Clip(row_norm=1.0, on_invalid=on_invalid)
+        words = ("rows clipped where the assumed model has none (a public rule)",)
+        return cls(clip, clip, words, stated=False)
+
+    @classmethod
+    def unit_rows(cls, on_invalid: OnInvalid, on_missing: OnMissing) -> "StatedBounds":
+        """Return the bounds of rows that are scaled to unit length: they need none."""
+        clip = Clip(row_norm=1.0, on_invalid=on_invalid, on_missing=on_missing)
+        return cls(clip, clip, (f"none needed: {_UNIT_LENGTH}",), stated=False)
+
+    @classmethod
     def resolve(
         cls,
         row_norm: RowNorm | None,
-        bounds: Any,
+        stated: Box | None,
         *,
-        n_columns: int,
         scale: NDArray[np.float64] | None,
-        assume_centered: bool,
-        on_invalid: Literal["raise", "zero"],
-        on_missing: Literal["invalid", "centre"],
+        centred: bool,
+        on_invalid: OnInvalid,
+        on_missing: OnMissing,
         subject: str,
         shrink: float,
         trace_bound: float | None = None,
@@ -68,19 +93,18 @@ class StatedBounds:
         Without ``row_norm``, rows are clipped at ``shrink`` times the reach of the box. ``scale``
         divides columns, and with them the box.
         """
-        if row_norm is None and bounds is None:
+        if row_norm is None and stated is None:
             raise BoundsRequiredError(
                 f"{subject} needs a bound: give bounds=(low, high) for the entries or "
                 "row_norm=R for the length of a row, never taken from the data, or "
                 "row_norm='private' to pay for one"
             )
-        stated = box = None if bounds is None else box_of(bounds, n_columns)
-        centre = None
+        box, centre = stated, None
         words = []
         if stated is not None:
             words.append(f"entries clamped to {_intervals(stated)} (stated by the caller)")
             box = stated if scale is None else _divided(stated, scale)
-            centre = None if assume_centered else (box[0] + box[1]) / 2
+            centre = None if centred else (box[0] + box[1]) / 2
         private = isinstance(row_norm, str)
         if private:
             if row_norm != "private":
@@ -103,11 +127,16 @@ class StatedBounds:
         start = replace(clip, row_norm=reach, centre=centre)
         return cls(start, clip, tuple(words), not private, private, stated)
 
-    def chosen(self, radius: float | None) -> "StatedBounds":
-        """With the length that was chosen privately, where it was to be."""
+    def of_unit_rows(self) -> "StatedBounds":
+        """Return the same for rows that are scaled to unit length, within the stated range."""
+        return replace(self, words=(self.words[0], _UNIT_LENGTH), stated=False)
+
+    def chosen(self, radius: float | None, words: tuple[str, ...]) -> "StatedBounds":
+        """Return the same with the length that was chosen privately, where it was to be."""
         if not self.private or radius is None:
-            return self
-        return replace(self, clip=replace(self.clip, row_norm=radius), stated=True)
+            return replace(self, words=words)
+        clip = replace(self.clip, row_norm=radius)
+        return replace(self, clip=clip, stated=True, words=words)
 
     def words_with(self, chosen: float | None) -> tuple[str, ...]:
         """The words, and the bound that was chosen privately, within the stated one if any."""
@@ -218,6 +247,12 @@ def _intervals(box: Box) -> str:
     if len(pairs) <= _MOST_INTERVALS:
         return ", ".join(pairs)
     return f"{len(pairs)} intervals listed in release.json"
+
+
+def reach_of(box: Box, scale: NDArray[np.float64] | None, *, centred: bool) -> float:
+    """Return the distance from the public start to the farthest corner of a box, once scaled."""
+    box = box if scale is None else _divided(box, scale)
+    return _reach(box, None if centred else (box[0] + box[1]) / 2)
 
 
 def _reach(box: Box | None, centre: NDArray[np.float64] | None) -> float:
