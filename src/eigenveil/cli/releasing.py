@@ -15,7 +15,7 @@ from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
 from eigenveil.cli.saving import expected_size, keep, place_for
 from eigenveil.cli.summary import headed, headline, standing_out
-from eigenveil.cli.values import per_column
+from eigenveil.cli.values import configured, per_column
 from eigenveil.data.source import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import NothingFoundError
@@ -52,6 +52,9 @@ def release(
         for name in ("bounds", "scale"):
             if name in given:
                 given[name] = per_column(f"--{name}", given[name], source.feature_names)
+        chosen = given.pop("mechanism_options", ())
+        releases = "components" if estimator is PrivatePCA else "covariance"
+        given["mechanism"] = configured(releases, given["mechanism"], chosen)
         private = estimator(**given, ledger=account)
         place.make_room(_size(private, source))
         beware(budget)

@@ -284,7 +284,8 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
         """Mean Gaussian log-likelihood of the rows of ``X``; NOT private with respect to ``X``."""
         distance = mean_score(self.mahalanobis(X))
         volume = float(np.linalg.slogdet(self.covariance_)[1])
-        return -(distance + volume + self.n_features_in_ * math.log(2 * math.pi)) / 2
+        constant = float(self.n_features_in_) * math.log(2 * math.pi)
+        return -(distance + volume + constant) / 2
 
     def error_norm(
         self,

@@ -110,6 +110,7 @@ class StreamPlan:
 
     @property
     def centre_records(self) -> int:
+        """Records of the batch that buys the centre."""
         if self.centre is None:
             return 0
         noise = max(_CENTRE_SEARCH, _CENTRE_NOISE * math.sqrt(self.d))

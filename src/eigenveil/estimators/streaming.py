@@ -421,8 +421,8 @@ class StreamingPCA(ComponentEstimator):
     def _require_enough(self, plan: StreamPlan, records: int) -> None:
         if records < plan.needed:
             raise InvalidDataError(
-                f"{plan.method.name!r} needs {plan.needed} records at least for {plan.d} columns at "
-                f"this budget, and there are n_samples = {records}: hand over more, or start a "
+                f"{plan.method.name!r} needs {plan.needed} records at least for {plan.d} columns "
+                f"at this budget, and there are n_samples = {records}: hand over more, or start a "
                 "stream with a larger budget"
             )
 

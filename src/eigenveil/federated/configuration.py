@@ -206,7 +206,6 @@ _CLIENT: dict[str, dict[str, _Key]] = {
         "row_norm": _NORM,
         "bounds": _BOUNDS,
         "centring": _TEXT,
-        "assume_centered": _FLAG,
         "scale": _SCALE,
         "unit": _TEXT,
         "on_missing": _TEXT,

@@ -17,6 +17,7 @@ from eigenveil.data.batches import check_batches
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidParameterError,
+    TooFewRowsError,
     UnsupportedNotionError,
 )
 from eigenveil.mechanisms.additive import Allotment, part, vector_noise
@@ -425,10 +426,10 @@ def _check_searches(found: Plan) -> None:
     if not too_few(whole, found.n_differences):
         return
     if found.variances:
-        raise InvalidParameterError(
+        raise TooFewRowsError(
             "too few rows for variances at this budget: leave variances out, or state row_norm"
         )
-    raise InvalidParameterError(
+    raise TooFewRowsError(
         "too few rows for a private radius at this budget: state row_norm or bounds, or give a "
         "larger budget"
     )

@@ -51,7 +51,7 @@ def top_eigenpairs(
 
 
 def max_krylov_columns(k: int) -> int:
-    """Return the maximum number of Krylov columns for k components: noise alone converges by then."""
+    """Return the maximum number of Krylov columns for k components, when noise converges too."""
     return 16 * (k + 4)
 
 

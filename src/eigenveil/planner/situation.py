@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.bounds import reach_of
+from eigenveil.mechanisms.bounds import RowNorm, reach_of
+from eigenveil.mechanisms.registry import Entry, Releases
 from eigenveil.mechanisms.request import Request
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
 from eigenveil.privacy.budget import Budget
 
 __all__ = ["MOST_ROWS", "Situation", "Spiked", "spiked"]
@@ -171,6 +172,33 @@ class Situation:
             per_column=clips and request.box_by_column,
             **common,
         )
+
+    def request(self, entry: Entry) -> Request:
+        """Return what one mechanism is asked for, with the bound on rows as the unit of length."""
+        box = None
+        if self.bounded:
+            half = (self.start if self.row_norm is not None else 1.0) / math.sqrt(self.d)
+            box = (np.full(self.d, -half), np.full(self.d, half))
+        norm: RowNorm | None = None if self.row_norm is None else 1.0
+        public = self.adjacency.count_is_public
+        return Request(
+            releases=self.releases,
+            budget=self.budget,
+            adjacency=self.adjacency,
+            unit=ROW if self.unit == "row" else GROUP,
+            n_columns=self.d,
+            count=lambda: self.n if public else None,
+            entry=entry,
+            n_components=self.k,
+            row_norm="private" if self.private_radius else norm,
+            box=box,
+            centring="none" if self.assume_centered else None,
+        )
+
+    @property
+    def releases(self) -> Releases:
+        """What is released."""
+        return "components" if self.task == "pca" else "covariance"
 
     @property
     def eigenvalues(self) -> NDArray[np.float64]:
