@@ -54,7 +54,7 @@ def sides(rows, bounds):
     if bounds is not None:
         yield "default, bounds", rows, {"bounds": bounds}
         yield "analyze-gauss, bounds", rows, {"bounds": bounds, "mechanism": "analyze-gauss"}
-    yield NOT_PRIVATE, rows - rows.mean(axis=0), {"assume_centered": True}
+    yield NOT_PRIVATE, rows - rows.mean(axis=0), {"centring": "none"}
 
 
 def noiseless(rows, k):
@@ -111,7 +111,7 @@ def errors(n, d, k, strength, delta, seed):
     basis, _ = np.linalg.qr(rng.standard_normal((d, k)))
     rows = rng.standard_normal((n, d))
     rows += (rng.standard_normal((n, k)) * strength**0.5) @ basis.T
-    centred = {"assume_centered": True}
+    centred = {"centring": "none"}
     clipped = {"mechanism": "analyze-gauss", "row_norm": typical_norm(d, k, strength)}
     found = {"non-private": top_eigenpairs(rows.T @ rows, k)[1]}
     for side, options in {

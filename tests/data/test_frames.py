@@ -171,7 +171,7 @@ def test_a_value_that_pandas_numbered_is_a_value(tmp_path):
     "estimator",
     [
         PrivatePCA(1, rho=1.0),
-        StreamingPCA(1, rho=1e6, assume_centered=True, batch_size=1),
+        StreamingPCA(1, rho=1e6, centring="none", batch_size=1),
     ],
 )
 def test_estimators_and_releases_take_no_record_for_names(estimator, tmp_path):

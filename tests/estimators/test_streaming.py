@@ -138,7 +138,7 @@ def test_a_centre_of_its_own_is_as_good_as_known():
     truth = np.cov(rows.T)
     options = {**BUDGET, "random_state": 1}
     found = captured_variance(StreamingPCA(1, **options).fit(rows).components_, truth)
-    lost = StreamingPCA(1, **options, assume_centered=True).fit(rows)
+    lost = StreamingPCA(1, **options, centring="none").fit(rows)
     assert found > 0.99
     assert captured_variance(lost.components_, truth) < 0.9
 
@@ -580,7 +580,7 @@ def test_states_beside_each_other_do_not_touch(tmp_path):
         ("rho", 201.0),
         ("mechanism", "adaptive-oja"),
         ("row_norm", 3.0),
-        ("assume_centered", True),
+        ("centring", "none"),
         ("batch_size", 40),
         ("on_invalid", "zero"),
         ("on_missing", "centre"),
@@ -766,7 +766,7 @@ def test_rows_that_a_killed_process_leaves_are_removed_by_the_next_call(tmp_path
 
 
 @parametrize_with_checks(
-    [StreamingPCA(1, rho=1e6, assume_centered=True, batch_size=5, random_state=0)],
+    [StreamingPCA(1, rho=1e6, centring="none", batch_size=5, random_state=0)],
     expected_failed_checks=lambda _: {
         "check_dtype_object": "wants numpy's own message, which may quote an entry",
         "check_estimators_empty_data_messages": "wants words of its own for what is too short",
@@ -810,7 +810,7 @@ def test_the_release_is_an_ordinary_one(tmp_path):
 
 def test_a_stream_is_fed_by_one_thread_at_a_time(monkeypatch):
     """Two would take the same rows, under different positions."""
-    pca = StreamingPCA(1, **BUDGET, assume_centered=True, batch_size=100, random_state=0)
+    pca = StreamingPCA(1, **BUDGET, centring="none", batch_size=100, random_state=0)
     rows = table(250, 4)
     inner = streaming.StreamingPCA._step
 
@@ -827,7 +827,7 @@ def test_a_stream_is_fed_by_one_thread_at_a_time(monkeypatch):
 
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
 def test_a_state_of_two_names_is_one_stream(tmp_path, link):
-    options = {**BUDGET, "assume_centered": True, "batch_size": 400, "random_state": 0}
+    options = {**BUDGET, "centring": "none", "batch_size": 400, "random_state": 0}
     rows = table(500, 4)
     real, other = tmp_path / "real", tmp_path / "other"
     StreamingPCA(1, state=real, **options).partial_fit(rows[:399], batch="mon")
@@ -843,7 +843,7 @@ def test_a_state_of_two_names_is_one_stream(tmp_path, link):
 
 
 def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
-    options = {**BUDGET, "assume_centered": True, "batch_size": 100, "random_state": 0}
+    options = {**BUDGET, "centring": "none", "batch_size": 100, "random_state": 0}
     rows = table(150, 4)
     pca = StreamingPCA(1, state=tmp_path / "s", **options)
 
@@ -864,7 +864,7 @@ def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
 
 
 def test_what_was_released_is_read_from_the_state(tmp_path):
-    options = {**BUDGET, "assume_centered": True, "batch_size": 100, "state": tmp_path / "s"}
+    options = {**BUDGET, "centring": "none", "batch_size": 100, "state": tmp_path / "s"}
     first = StreamingPCA(1, **options).partial_fit(table(250, 4))
     second = StreamingPCA(1, **options)
     with pytest.raises(NotFittedError, match="no components yet, 0 records wait"):
@@ -875,7 +875,7 @@ def test_what_was_released_is_read_from_the_state(tmp_path):
 
 # One state, whatever it is called, and only the newest of it.
 
-SMALL = {**BUDGET, "assume_centered": True, "batch_size": 40}
+SMALL = {**BUDGET, "centring": "none", "batch_size": 40}
 
 
 @pytest.fixture

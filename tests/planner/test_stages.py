@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil import PrivatePCA
 from eigenveil.numerics.metrics import captured_variance
-from eigenveil.planner.stages import free_centring
+from eigenveil.mechanisms.stages import free_centring
 from eigenveil.privacy.budget import Budget
 
 

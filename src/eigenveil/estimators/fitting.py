@@ -53,7 +53,7 @@ def _request(
         adjacency=adjacency,
         unit=protected(source),
         n_columns=source.n_columns,
-        count=lambda: public_rows(source),
+        n_rows=public_rows(source) if adjacency.count_is_public and source.rereadable else None,
         rereadable=source.rereadable,
         row_norm=estimator.row_norm,
         box=box,

@@ -65,7 +65,7 @@ from eigenveil.mechanisms.request import Centring, Request, public_scale
 from eigenveil.mechanisms.stages import Plan, plan, too_few
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
-from eigenveil.privacy.accounting import compose, epsilon_of, split
+from eigenveil.privacy.accounting import compose, covers, epsilon_of, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
@@ -251,7 +251,7 @@ class Records:
             adjacency=_ADJACENCY,
             unit=protected(self._rows),
             n_columns=self.n_columns,
-            count=lambda: self.n_records,
+            n_rows=self.n_records,
             entry=None if settings.mechanism == "auto" else self._entry,
             n_components=min(sent + more, asked.n_columns),
             row_norm=settings.row_norm if self._uses_lengths else None,
@@ -372,7 +372,7 @@ class Records:
             adjacency=_ADJACENCY,
             unit=protected(rows),
             n_columns=rows.n_columns,
-            count=lambda: self.n_records,
+            n_rows=self.n_records,
             entry=entry("covariance", "gauss"),
             row_norm=norm,
             centring=centring,

@@ -1,8 +1,7 @@
 """What a release is asked for: public numbers, checked once, before anything is read or charged."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
 from typing import Any, Literal
 
@@ -44,9 +43,9 @@ class Request:
         How it is protected.
     n_columns : int
         Number of columns.
-    count : callable
-        Gives the number of rows, or of persons, where it is public; None where it is not, or where
-        rows can be read once only. Asked when it is needed, as a file may have to be read for it.
+    n_rows : int or None
+        Number of rows, or of persons, where it is public; None where it is not, or where rows can
+        be read once only.
     rereadable : bool
         Whether rows can be read more than once.
     entry : Entry, optional
@@ -84,7 +83,7 @@ class Request:
     adjacency: Adjacency
     unit: Unit
     n_columns: int
-    count: Callable[[], int | None]
+    n_rows: int | None
     rereadable: bool = True
     entry: Entry | None = None
     reason: str = ""
@@ -117,11 +116,6 @@ class Request:
         if bounds is None:
             return None, False
         return box_of(bounds, n_columns), by_column(bounds)
-
-    @cached_property
-    def n_rows(self) -> int | None:
-        """Number of rows, or of persons, where it is public and reading it uses nothing up."""
-        return self.count() if self.adjacency.count_is_public and self.rereadable else None
 
     @property
     def mechanism(self) -> Entry:

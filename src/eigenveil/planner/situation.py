@@ -180,14 +180,13 @@ class Situation:
             half = (self.start if self.row_norm is not None else 1.0) / math.sqrt(self.d)
             box = (np.full(self.d, -half), np.full(self.d, half))
         norm: RowNorm | None = None if self.row_norm is None else 1.0
-        public = self.adjacency.count_is_public
         return Request(
             releases=self.releases,
             budget=self.budget,
             adjacency=self.adjacency,
             unit=ROW if self.unit == "row" else GROUP,
             n_columns=self.d,
-            count=lambda: self.n if public else None,
+            n_rows=self.n if self.adjacency.count_is_public else None,
             entry=entry,
             n_components=self.k,
             row_norm="private" if self.private_radius else norm,
