@@ -15,21 +15,18 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
-from eigenveil.data.frames import is_frame, native
 from eigenveil.data.gram import public_rows
-from eigenveil.data.groups import GroupedSource
-from eigenveil.data.source import (
+from eigenveil.data.sources import (
     ArraySource,
+    GroupedSource,
     RowSource,
     ScaledSource,
-    UnitSource,
     as_table,
     is_streamed,
     open_rows,
-    protected,
     require_hidden_count,
-    tables,
 )
+from eigenveil.data.sources.frames import is_frame, native
 from eigenveil.estimators.bounds import RowNorm, StatedBounds, ranges_by_name
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -90,7 +87,7 @@ class Asked:
     @property
     def protects(self) -> Unit:
         """One row, or all rows of one person."""
-        return protected(self.source)
+        return self.source.protects
 
 
 Build = Callable[[float, Asked], Procedure[Result]]  # from a strength
@@ -508,9 +505,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return of_rows(self._check_table(X, reset=False))
         source = open_rows(X)
         self._check_columns(source)
-        rows = source.rows if isinstance(source, UnitSource) else source  # of rows, whosever
         none = of_rows(np.empty((0, source.n_columns)))
-        return np.concatenate([none, *map(of_rows, tables(rows))])
+        return np.concatenate([none, *map(of_rows, source.plain.tables())])
 
     def _floats(self, rows: NDArray[Any], centre: NDArray[np.float64]) -> NDArray[np.float64]:
         """Empty cells as the fit was told; the others numbers, if they must be."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.source import RowSource, protected
+from eigenveil.data.sources import RowSource
 from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
 from eigenveil.estimators.bounds import RowNorm, StatedBounds, box_of, by_column
 from eigenveil.exceptions import InvalidParameterError
@@ -255,7 +255,7 @@ class PrivateCovariance(PrivateEstimator):
             reach=reach,
             assume_centered=bool(self.assume_centered),
             one_pass=not source.rereadable,
-            unit=protected(source).name,
+            unit=source.protects.name,
         )
 
     def _consider(self, asked: Asked) -> Asked:

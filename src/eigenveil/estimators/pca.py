@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
-from eigenveil.data.source import RowSource, protected
+from eigenveil.data.sources import RowSource
 from eigenveil.estimators.base import (
     Asked,
     Family,
@@ -404,7 +404,7 @@ class PrivatePCA(ComponentEstimator):
             per_column=clips and by_column(self._ranges()),
             assume_centered=bool(self.assume_centered),
             one_pass=not source.rereadable,
-            unit=protected(source).name,
+            unit=source.protects.name,
         )
 
     def _normalises(self, name: str) -> bool:
@@ -475,7 +475,7 @@ class PrivatePCA(ComponentEstimator):
 
     def _wanted(self, source: RowSource, n: int | None) -> int:
         d = source.n_columns
-        if protected(source).owns_many:
+        if source.protects.owns_many:
             n = None  # one person's rows may have as many directions as there are columns
         wanted: Any = self.n_components
         if wanted is None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.source import is_streamed, open_rows
+from eigenveil.data.sources import is_streamed, open_rows
 from eigenveil.estimators.base import PrivateEstimator
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.release.projection import Projection

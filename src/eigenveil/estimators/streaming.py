@@ -14,15 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
-from eigenveil.data.source import (
-    ArraySource,
-    Batch,
-    RowSource,
-    is_streamed,
-    open_rows,
-    shuffled,
-    tables,
-)
+from eigenveil.data.sources import ArraySource, Batch, RowSource, is_streamed, open_rows, shuffled
 from eigenveil.estimators.base import Outcome, standing_out, without_law
 from eigenveil.estimators.bounds import StatedBounds
 from eigenveil.estimators.scores import ComponentEstimator
@@ -416,7 +408,7 @@ class StreamingPCA(ComponentEstimator):
             self._keep(stream, records=True)  # its name, before an order is drawn and charged
             source = shuffled(source, gate.order, plan.stated.start.check)
         try:
-            for chunk in tables(source):
+            for chunk in source.tables():
                 if not source.rereadable:
                     plan.stated.start.check(chunk)
                     stream.require_new(None, [] if label else _digests(chunk))
@@ -455,7 +447,7 @@ class StreamingPCA(ComponentEstimator):
     ) -> None:
         """Read the table once before anything of it is taken."""
         records, digests = 0, []
-        for chunk in tables(source):
+        for chunk in source.tables():
             plan.stated.start.check(chunk)
             records += len(chunk)
             digests += _digests(chunk)

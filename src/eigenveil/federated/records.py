@@ -28,17 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.frames import is_frame, names
 from eigenveil.data.gram import public_rows
-from eigenveil.data.projected import BesideSource, ProjectedSource
-from eigenveil.data.source import (
+from eigenveil.data.sources import (
     ArraySource,
+    OutsideSource,
+    ProjectedSource,
     RowSource,
     ScaledSource,
     as_table,
     open_rows,
-    protected,
 )
+from eigenveil.data.sources.frames import is_frame, names
 from eigenveil.estimators.base import Asked
 from eigenveil.estimators.bounds import RowNorm, box_of, ranges_by_name
 from eigenveil.estimators.covariance import PrivateCovariance
@@ -121,7 +121,7 @@ class Records:
             self._priced = terms, self._price(asked)
         _, price = self._priced
         if self._ledger is not None:
-            unit = protected(self._rows)
+            unit = self._rows.protects
             self._ledger.check(price, adjacency=Adjacency.REPLACE_ONE, unit=unit)
 
     def _price(self, asked: Invitation) -> Cost:
@@ -134,7 +134,7 @@ class Records:
         some = np.eye(self.n_columns, asked.n_components)  # none is known yet, and all cost as much
         norm = self._norm(left, clip)
         if asked.n_components < self.n_columns:
-            beside = self._beside(left, norm)._price(BesideSource(rows, clip, some))
+            beside = self._beside(left, norm)._price(OutsideSource(rows, clip, some))
             first = compose(first, beside)
         inside = self._gauss(self.settings.budget, norm, first)
         return compose(first, inside._price(ProjectedSource(rows, clip, some)))
@@ -245,7 +245,7 @@ class Records:
         """Of rows scaled to unit length about the first centre, or of differences of pairs."""
         centre, known = np.array(notes["centre"]), bool(notes["centred"])
         step = Inside(mu=mu, basis=basis, paired=not known)
-        unit = protected(self._rows)
+        unit = self._rows.protects
         seed = self.settings.random_state
         gate = Gate(
             step.cost(),
@@ -280,7 +280,7 @@ class Records:
         """The variance beside the basis, of lengths clipped where that is stated or found."""
         rows, clip = self._about(np.array(notes["centre"]))
         norm = self._norm(left, clip)
-        covariance = self._beside(left, norm).fit(BesideSource(rows, clip, basis))
+        covariance = self._beside(left, norm).fit(OutsideSource(rows, clip, basis))
         promise = replace(covariance.privacy_, budget=self.settings.budget)
         return float(covariance.covariance_[0, 0]), _together(before, promise)
 

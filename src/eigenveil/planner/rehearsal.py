@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.mechanisms.additive import NoisyVector
 from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass
