@@ -303,7 +303,7 @@ class TestOrder:
         words[words.index("--epsilon") + 1] = 1.9
         assert invoke(*words, tmp_path / "first").exit_code == 0
         with monkeypatch.context() as patched:
-            patched.setattr("eigenveil.data.files.CSVSource.chunks", _unread)
+            patched.setattr("eigenveil.data.sources.csv.CSVSource.chunks", _unread)
             message = fails(4, *words, tmp_path / "second")
         assert "ask for less" in message
         assert len(ledger.entries) == 1

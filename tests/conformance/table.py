@@ -30,9 +30,8 @@ from eigenveil.data.boxes import coordinate_counts
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
-from eigenveil.data.projected import ProjectedSource
 from eigenveil.data.shuffled import shuffled_records
-from eigenveil.data.source import Batch, PairedSource
+from eigenveil.data.sources import Batch, PairedSource, ProjectedSource
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.data.spreads import spread_counts
 from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, update_counts

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 import eigenveil.data
-from eigenveil.data.source import IterableSource
+from eigenveil.data.sources import IterableSource
 from eigenveil.mechanisms import Gate, Located, ZeroCov
 from eigenveil.mechanisms.additive import Allowance
 from eigenveil.numerics.random import SimulationSource

@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import eigenveil
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
-from eigenveil.data.source import ArraySource
+from eigenveil.data.sources import ArraySource
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
 from eigenveil.numerics.spiked_model import SpikedModel
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, open_rows
 from eigenveil.data import gram, products
-from eigenveil.data.source import IterableSource
+from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import (
     BoundsRequiredError,
     BudgetExceededError,

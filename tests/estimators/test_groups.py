@@ -191,9 +191,7 @@ def test_one_id_for_each_row(estimator, ids, rows, tmp_path):
     assert "\n" not in str(caught.value)
     streamed = iter(np.array_split(rows, 7))
     with pytest.raises(InvalidDataError, match="one id for each row"):
-        estimator(**BUDGET, row_norm=1.0, centring="none", ledger=ledger).fit(
-            streamed, groups=ids
-        )
+        estimator(**BUDGET, row_norm=1.0, centring="none", ledger=ledger).fit(streamed, groups=ids)
     assert ledger.entries == ()
 
 
@@ -259,3 +257,35 @@ def test_scikit_learn_passes_the_ids_on(rows):
         assert clone(pca).get_metadata_routing().fit.requests == {"groups": None}
         covariance = PrivateCovariance(**BUDGET, row_norm=9.0).set_fit_request(groups=True)
         assert covariance.fit(rows, groups=ids).n_samples_ == 200
+
+
+class Refilled:
+    """The rows in chunks that fill the same memory again and again."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __iter__(self):
+        memory = np.empty((100, self.rows.shape[1]))
+        for start in range(0, len(self.rows), len(memory)):
+            memory[:] = self.rows[start : start + len(memory)]
+            yield memory
+
+
+@pytest.mark.parametrize("options", [{}, {"centring": "paired"}, {"centring": "located"}])
+def test_chunks_that_fill_the_same_memory_again_keep_their_owners(options, rows):
+    """Rows of the last chunk in place of all others would be those of many persons at once."""
+    ids = np.arange(len(rows)) // 3
+    pca = PrivatePCA(2, **BUDGET, **options, random_state=8)
+    expected = clone(pca).fit(rows, groups=ids)
+    assert same(clone(pca).fit(Refilled(rows), groups=ids), expected)
+
+
+@BOTH
+def test_chunks_of_persons_do_not_show_whether_there_are_any(estimator, rows, tmp_path):
+    """Without a stated number of columns, no chunks would be refused and one would not."""
+    ledger = Ledger.create(tmp_path / "l", **BUDGET, unit="person", adjacency="add-remove")
+    private = estimator(**BUDGET, row_norm=9.0, adjacency="add-remove", ledger=ledger)
+    with pytest.raises(InvalidParameterError, match="n_columns=d"):
+        private.fit(iter([rows]), groups=np.arange(len(rows)) // 3)
+    assert ledger.entries == ()

@@ -97,7 +97,11 @@ def test_data_away_from_the_origin(shifted_cancer, epsilon, wanted):
 def test_every_mechanism_without_bounds(mechanism, budget, assume_centered, adjacency, tmp_path):
     """10 to 1 in 2 of 12 columns: everything finds them, at a cost within the budget."""
     ledger = Ledger.create(tmp_path / "l", **budget, adjacency=adjacency)
-    options = {"mechanism": mechanism, "adjacency": adjacency, "centring": "none" if assume_centered else None}
+    options = {
+        "mechanism": mechanism,
+        "adjacency": adjacency,
+        "centring": "none" if assume_centered else None,
+    }
     rows = spikes(20_000, shift=0.0 if assume_centered else 40.0)
     fitted = PrivatePCA(2, **budget, **options, ledger=ledger).fit(rows)
     (entry,) = ledger.entries

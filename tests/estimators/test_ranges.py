@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.data.source import IterableSource
+from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidDataError,

@@ -26,7 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from eigenveil import Ledger, PrivatePCA, Release, StreamingPCA
 from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, second_moment, total
-from eigenveil.data.source import Batch, IterableSource
+from eigenveil.data.sources import Batch, IterableSource
 from eigenveil.estimators import streaming
 from eigenveil.estimators.stream_state import Stream, digest
 from eigenveil.exceptions import (

@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil.data.groups import GroupedSource
-from eigenveil.data.source import ArraySource
+from eigenveil.data.sources import ArraySource, GroupedSource
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import (

@@ -10,7 +10,7 @@ from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.batches import Batches
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.data.updates import REACH, View, update_counts
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
 from eigenveil.mechanisms import AdaptiveOjaPCA, Gate, OjaPCA

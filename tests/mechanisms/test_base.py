@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from eigenveil.data import Clip, open_rows, second_moment, total
-from eigenveil.data.groups import GroupedSource
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch, GroupedSource
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import (
     AnalyzeGaussPCA,

@@ -7,7 +7,7 @@ import pytest
 
 from eigenveil.data import open_rows
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.data.updates import View, update_sum
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import BoxedOjaPCA, GaussianNoise

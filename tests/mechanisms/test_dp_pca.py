@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil.data import Clip, open_rows, total
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.exceptions import (
     BudgetExceededError,
     InvalidDataError,

@@ -7,7 +7,7 @@ import pytest
 
 from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, updates
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
 from eigenveil.mechanisms.pca.one_pass import Iterate

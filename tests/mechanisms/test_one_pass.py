@@ -7,7 +7,7 @@ import pytest
 
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.source import Batch, IterableSource
+from eigenveil.data.sources import Batch, IterableSource
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate, OjaPCA
 from eigenveil.mechanisms.pca.one_pass import Iterate

@@ -8,7 +8,7 @@ import pytest
 
 from eigenveil.audit import audit_mechanism
 from eigenveil.data import Clip, GroupedSource, open_rows, second_moment, updates
-from eigenveil.data.source import ArraySource, IterableSource
+from eigenveil.data.sources import ArraySource, IterableSource
 from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA

@@ -10,7 +10,7 @@ from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.matrices import MatrixBatch, MatrixSource, _Dense
 from eigenveil.data.shuffled import ShuffledRecords, shuffled_records
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate, ShuffledOjaPCA
 from eigenveil.mechanisms.pca import shuffled_oja

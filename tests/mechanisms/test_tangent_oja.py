@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eigenveil.data import Clip, open_rows
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.data.updates import View
 from eigenveil.mechanisms import AdaptiveOjaPCA, TangentOjaPCA
 from eigenveil.mechanisms.pca.one_pass import Iterate

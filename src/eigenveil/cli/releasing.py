@@ -16,7 +16,7 @@ from eigenveil.cli.rows import open_table
 from eigenveil.cli.saving import expected_size, keep, place_for
 from eigenveil.cli.summary import headed, headline, standing_out
 from eigenveil.cli.values import configured, per_column
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency

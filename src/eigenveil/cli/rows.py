@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from eigenveil.cli.values import did_you_mean, joined, listed
-from eigenveil.data.files import holds_numbers, open_csv, parquet_schema, read_records
-from eigenveil.data.headers import check_header
-from eigenveil.data.source import CSVSource, RowSource, open_rows
-from eigenveil.data.stored import StoredFile
+from eigenveil.data.sources import CSVSource, RowSource, open_rows
+from eigenveil.data.sources.csv import open_csv, read_records
+from eigenveil.data.sources.headers import check_header
+from eigenveil.data.sources.parquet import holds_numbers, parquet_schema
+from eigenveil.data.sources.stored import StoredFile
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 __all__ = ["open_table"]

@@ -8,17 +8,9 @@ from numpy.typing import NDArray
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import (
-    ArraySource,
-    Batch,
-    RowSource,
-    ShuffledBatch,
-    ShuffledSource,
-    protected,
-    tables,
-)
+from eigenveil.data.sources import Batch, RowSource
 from eigenveil.exceptions import UnsupportedNotionError
-from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.privacy.adjacency import Adjacency, Unit
 
 __all__ = ["Batches", "Records", "check_batches", "count_records"]
 
@@ -46,8 +38,8 @@ def check_batches(unit: Unit, adjacency: Adjacency) -> None:
 
 
 def count_records(source: RowSource | MatrixSource) -> int:
-    """Of a source that can be read again; public under replace-one."""
-    if isinstance(source, MatrixSource):
+    """Return the number of records of a source that can be read again; public under replace-one."""
+    if source.holds_matrices:
         return sum(len(chunk) for chunk in source.chunks())
     return public_rows(source)
 
@@ -56,44 +48,43 @@ class Batches:
     """Records in their order, as many at a time as are asked for; each is handed out once."""
 
     def __init__(self, source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
-        unit = ROW if isinstance(source, MatrixSource) else protected(source)
-        check_batches(unit, adjacency)
-        self._of_rows = not isinstance(source, MatrixSource)
-        # Whoever makes chunks may fill the same memory again: a record would be handed out twice.
-        self._stays = isinstance(source, (ArraySource, ShuffledSource))
-        chunks: Iterator[_Chunk]
-        if isinstance(source, MatrixSource):
-            chunks = source.chunks()
-        elif isinstance(source, ArraySource):
-            chunks = iter((source.array,))  # of which batches are views: nothing is copied
-        elif isinstance(source, ShuffledSource):
-            chunks = iter((source,))  # gathered when they are read
-        else:
-            chunks = tables(source)
-        self._chunks = (chunk for chunk in chunks if len(chunk))
-        self._chunk: _Chunk | None = next(self._chunks, None)
-        self._offset = 0  # in the chunk
+        check_batches(source.protects, adjacency)
+        self._held = source.in_memory
+        self._holds_matrices = source.holds_matrices
         self.position = 0  # records handed out so far
+        if self._held is None:
+            chunks: Iterator[_Chunk]
+            chunks = source.chunks() if source.holds_matrices else source.tables()
+            self._chunks = (chunk for chunk in chunks if len(chunk))
+            self._chunk: _Chunk | None = next(self._chunks, None)
+            self._offset = 0  # in the chunk
 
     def take(self, size: int) -> Records | None:
-        """The next ``size`` records, fewer at the end, None after it."""
-        taken: list[Any] = []
-        count = 0
-        while self._chunk is not None and count < size:
-            some = self._chunk[self._offset : self._offset + size - count]
-            taken.append(np.array(some) if self._of_rows and not self._stays else some)
-            count += len(some)
+        """Return the next ``size`` records, fewer at the end, None after it."""
+        first = self.position
+        if self._held is not None:
+            self.position = min(first + size, self._held.n_rows)
+            held: Batch = self._held.batch(first, self.position)
+            return held if len(held.records) else None
+        taken = list(self._read(size))
+        if not taken:
+            return None
+        self.position += sum(map(len, taken))
+        if self._holds_matrices:
+            return MatrixBatch(taken, first)
+        return Batch(taken[0] if len(taken) == 1 else _stacked(taken), first)
+
+    def _read(self, size: int) -> Iterator[Any]:
+        """Yield parts of chunks that hold the next ``size`` records."""
+        while self._chunk is not None and size > 0:
+            some = self._chunk[self._offset : self._offset + size]
+            # Whoever makes chunks may fill the same memory again: a record would be handed out
+            # twice. Matrices stay as they are.
+            yield some if self._holds_matrices else np.array(some)
+            size -= len(some)
             self._offset += len(some)
             if self._offset == len(self._chunk):
                 self._chunk, self._offset = next(self._chunks, None), 0
-        if not taken:
-            return None
-        first, self.position = self.position, self.position + count
-        if isinstance(taken[0], ShuffledSource):
-            return ShuffledBatch(taken[0], first)  # all of it is one chunk
-        if self._of_rows:
-            return Batch(taken[0] if len(taken) == 1 else _stacked(taken), first)
-        return MatrixBatch(taken, first)
 
 
 def _stacked(parts: list[NDArray[Any]]) -> NDArray[Any]:

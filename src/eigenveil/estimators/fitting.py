@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from eigenveil.data.gram import public_rows
-from eigenveil.data.source import RowSource, protected, require_hidden_count
+from eigenveil.data.sources import RowSource, require_hidden_count
 from eigenveil.estimators.tables import open_table
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.execute import FitResult, execute
@@ -51,7 +51,7 @@ def _request(
     return Request(
         releases=releases,
         adjacency=adjacency,
-        unit=protected(source),
+        unit=source.protects,
         n_columns=source.n_columns,
         n_rows=public_rows(source) if adjacency.count_is_public and source.rereadable else None,
         rereadable=source.rereadable,

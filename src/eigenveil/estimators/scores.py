@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.source import is_streamed, open_rows
+from eigenveil.data.sources import is_streamed, open_rows
 from eigenveil.estimators.fitting import with_tags
 from eigenveil.estimators.tables import filled, mean_score, per_row
 from eigenveil.exceptions import InvalidDataError

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.source import Batch, RowSource
+from eigenveil.data.sources import Batch, RowSource
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.exceptions import DuplicateBatchError, StateError, VerificationError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import Iterate

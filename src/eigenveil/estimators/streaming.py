@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from eigenveil.data.batches import check_batches
-from eigenveil.data.source import (
-    ArraySource,
-    RowSource,
-    is_streamed,
-    open_rows,
-    protected,
-    shuffled,
-    tables,
-)
+from eigenveil.data.sources import ArraySource, RowSource, is_streamed, open_rows, shuffled
 from eigenveil.estimators.fitting import noise_and_ledger, renewed
 from eigenveil.estimators.results import component_result, public_settings
 from eigenveil.estimators.scores import ComponentEstimator
@@ -325,7 +317,7 @@ class StreamingPCA(ComponentEstimator):
         try:
             source = self._arriving(stream, X)
             del X
-            check_batches(protected(source), ADJACENCY)
+            check_batches(source.protects, ADJACENCY)
             plan = self._plan(source.n_columns)
             gate = self._gate(stream, plan)
             stream.require_new(label, [])
@@ -339,7 +331,7 @@ class StreamingPCA(ComponentEstimator):
             self._keep(stream, records=True)  # its name, before an order is drawn and charged
             source = shuffled(source, gate.order, plan.stated.start.check)
         try:
-            for chunk in tables(source):
+            for chunk in source.tables():
                 if not source.rereadable:
                     plan.stated.start.check(chunk)
                     stream.require_new(None, [] if label else _digests(chunk))
@@ -378,7 +370,7 @@ class StreamingPCA(ComponentEstimator):
     ) -> None:
         """Read the table once before anything of it is taken."""
         records, digests = 0, []
-        for chunk in tables(source):
+        for chunk in source.tables():
             plan.stated.start.check(chunk)
             records += len(chunk)
             digests += _digests(chunk)

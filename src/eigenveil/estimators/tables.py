@@ -8,17 +8,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from eigenveil.data.frames import is_frame, native
-from eigenveil.data.groups import GroupedSource
-from eigenveil.data.source import (
+from eigenveil.data.sources import (
     ArraySource,
+    GroupedSource,
     RowSource,
-    UnitSource,
     as_table,
     is_streamed,
     open_rows,
-    tables,
 )
+from eigenveil.data.sources.frames import is_frame, native
 from eigenveil.exceptions import InvalidDataError
 
 __all__ = [
@@ -81,9 +79,8 @@ def per_row(
         return of_rows(check_table(estimator, X, reset=False))
     source = open_rows(X)
     check_columns(estimator, source)
-    rows = source.rows if isinstance(source, UnitSource) else source  # of rows, whosever
     none = of_rows(np.empty((0, source.n_columns)))
-    return np.concatenate([none, *map(of_rows, tables(rows))])
+    return np.concatenate([none, *map(of_rows, source.plain.tables())])
 
 
 def filled(

@@ -28,17 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.frames import is_frame, names
 from eigenveil.data.gram import public_rows
-from eigenveil.data.projected import BesideSource, ProjectedSource
-from eigenveil.data.source import (
+from eigenveil.data.sources import (
     ArraySource,
+    OutsideSource,
+    ProjectedSource,
     RowSource,
     ScaledSource,
     as_table,
     open_rows,
-    protected,
 )
+from eigenveil.data.sources.frames import is_frame, names
 from eigenveil.estimators.results import component_result
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -125,7 +125,7 @@ class Records:
         """
         price = self._price(asked)
         if self._ledger is not None:
-            unit = protected(self._rows)
+            unit = self._rows.protects
             self._ledger.check(price, adjacency=_ADJACENCY, unit=unit)
         return price
 
@@ -138,7 +138,7 @@ class Records:
         some = np.eye(self.n_columns, asked.n_components)  # none is known yet, and all cost as much
         norm = self._norm(left, clip)
         if asked.n_components < self.n_columns:
-            outside = self._outside_plan(BesideSource(rows, clip, some), left, norm)
+            outside = self._outside_plan(OutsideSource(rows, clip, some), left, norm)
             first = compose(first, outside.cost)
         inside = self._inside_plan(ProjectedSource(rows, clip, some), norm, first)
         return compose(first, inside.cost)
@@ -249,7 +249,7 @@ class Records:
             releases="components",
             budget=_first_budget(settings.budget, settings.share),
             adjacency=_ADJACENCY,
-            unit=protected(self._rows),
+            unit=self._rows.protects,
             n_columns=self.n_columns,
             n_rows=self.n_records,
             entry=None if settings.mechanism == "auto" else self._entry,
@@ -298,7 +298,7 @@ class Records:
             adjacency=before.adjacency,
             ledger=self._ledger,
             noise=self._noise(more=1),
-            protects=protected(self._rows),
+            protects=self._rows.protects,
             once=True,
             charge=NOTHING,  # the first answer was charged for both
         )
@@ -324,7 +324,7 @@ class Records:
     ) -> tuple[float, Guarantee]:
         """Return the variance outside the basis, of lengths clipped as stated or found."""
         rows, clip = self._about(np.array(notes["centre"]))
-        lengths = BesideSource(rows, clip, basis)
+        lengths = OutsideSource(rows, clip, basis)
         planned = self._outside_plan(lengths, left, self._norm(left, clip))
         self._require_paid(compose(before.cost, planned.cost))
         fitted = self._executed(planned, lengths, "values, beside")
@@ -370,7 +370,7 @@ class Records:
             releases="covariance",
             budget=budget,
             adjacency=_ADJACENCY,
-            unit=protected(rows),
+            unit=rows.protects,
             n_columns=rows.n_columns,
             n_rows=self.n_records,
             entry=entry("covariance", "gauss"),

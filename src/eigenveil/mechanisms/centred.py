@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import count, total
 from eigenveil.data.norms import norm_counts
-from eigenveil.data.source import RowSource, sampled
+from eigenveil.data.sources import RowSource, sampled
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from eigenveil.data.source import RowSource, ScaledSource
+from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CentredResult

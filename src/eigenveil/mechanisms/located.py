@@ -18,7 +18,7 @@ import numpy as np
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total
-from eigenveil.data.source import RowSource, sampled
+from eigenveil.data.sources import RowSource, sampled
 from eigenveil.mechanisms.additive import Allotment, GaussianNoise, part, vector_noise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult, near

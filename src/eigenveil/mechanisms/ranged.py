@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import Allotment, part
 from eigenveil.mechanisms.base import Gate, Procedure

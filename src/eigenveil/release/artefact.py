@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.source import open_rows, tables
+from eigenveil.data.sources import open_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
@@ -350,7 +350,7 @@ class Release:
         names = source.feature_names or _names(getattr(rows, "columns", ()))
         if known and names and names != known:
             raise InvalidDataError("the columns are not those of the fit, in the same order")
-        return tables(source)
+        return source.tables()
 
 
 def _names(columns: Iterable[Any]) -> tuple[str, ...]:

@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import Clip
-from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.updates import View, update_sum
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise, NoisyVector
@@ -104,7 +103,7 @@ class Boxed(OnePass):
         if iterate.steps and len(batch.records) < self.fewest(len(iterate.basis)):
             return iterate
         first, _ = halves(batch)
-        if math.isnan(iterate.trace) and not isinstance(first, MatrixBatch) and away is None:
+        if math.isnan(iterate.trace) and not first.holds_matrices and away is None:
             iterate = iterate.traced(self.mu, first, clip, gate)
         return self.step(iterate, batch, clip, gate, away)
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from eigenveil.data.batches import Batches, Records, check_batches, count_records
 from eigenveil.data.clip import Clip
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.source import RowSource, shuffled
+from eigenveil.data.sources import RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
@@ -101,9 +101,7 @@ class DeflationPCA:
         self.check_records(d, n)
         assert n is not None  # checked
         size = n // k
-        if not isinstance(source, MatrixSource):
-            source = shuffled(source, gate.order, clip.check)
-        reader = Batches(source, gate.adjacency)
+        reader = Batches(shuffled(source, gate.order, clip.check), gate.adjacency)
         found = np.empty((0, d))
         values, deviations = np.empty(0), np.empty(0)
         for _ in range(k):

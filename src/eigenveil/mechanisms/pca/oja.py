@@ -24,7 +24,6 @@ from typing import ClassVar
 
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import Clip
-from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, unscaled, update_sum
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -48,8 +47,8 @@ class OjaPCA(OnePass):
     def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
         """Correct the estimate by one batch."""
         noise = GaussianNoise(mu=self.mu)
-        view = View(iterate.basis, weighted=isinstance(batch, MatrixBatch))
-        if isinstance(batch, MatrixBatch):
+        view = View(iterate.basis, weighted=batch.holds_matrices)
+        if batch.holds_matrices:
             noisy = gate.draw(noise, update_sum(batch, clip, view, gate.adjacency))
             image, deviation = view.restored(noisy.values), noisy.deviation
         else:

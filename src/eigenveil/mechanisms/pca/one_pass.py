@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from eigenveil.data.batches import Batches, Records, check_batches, count_records
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
-from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import Batch, RowSource, shuffled
+from eigenveil.data.matrices import MatrixSource
+from eigenveil.data.sources import Batch, RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -251,9 +251,7 @@ class OnePass(ABC):
         d = source.n_columns
         n = count_records(source) if source.rereadable else None
         self.check_records(d, n)
-        if not isinstance(source, MatrixSource):
-            source = shuffled(source, gate.order, clip.check)
-        reader = Batches(source, gate.adjacency)
+        reader = Batches(shuffled(source, gate.order, clip.check), gate.adjacency)
         iterate = self.start(d, clip, gate)
         sizes = None if n is None else iter(self.sizes(n, d))
         while True:
@@ -272,7 +270,7 @@ class OnePass(ABC):
     def advance(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
         """One batch, of which rows of unknown lengths also give the trace."""
         method = self
-        if not (clip.normalise or isinstance(batch, MatrixBatch)):
+        if not (clip.normalise or batch.holds_matrices):
             small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
             iterate = iterate.traced(small, batch, clip, gate)
             method = replace(self, mu=rest)

@@ -31,7 +31,7 @@ import numpy as np
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
-from eigenveil.data.source import RowSource, unit_tables
+from eigenveil.data.sources import RowSource
 from eigenveil.data.updates import View, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
@@ -75,7 +75,7 @@ class PowerPCA:
                 "'power' reads the rows several times, and these can be read once only: pass an "
                 "array or a file, or choose mechanism='oja'"
             )
-        for chunk, _ in unit_tables(source):
+        for chunk, _ in source.unit_tables():
             clip.check(chunk)  # before anything is charged
         d = clip.width(source.n_columns)
         width = self.width(d)

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 from eigenveil.data.batches import Batches, Records
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
-from eigenveil.data.matrices import MatrixBatch, MatrixSource
+from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.shuffled import ShuffledRecords, beside, shuffled_records
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
@@ -145,7 +145,7 @@ class ShuffledOjaPCA:
         if j >= d:
             raise InvalidParameterError("no direction is left beside those found before")
         self.check_records(d, len(records.records))
-        if not isinstance(records, MatrixBatch):
+        if not records.holds_matrices:
             clip.check(records.array)
         start = beside(away, gate.normals(d))
         order = gate.order(self.n_records)
@@ -161,7 +161,7 @@ class ShuffledOjaPCA:
         if records is None:
             raise InvalidDataError("the table has no rows: check the file, the filter or the path")
         found = self._pass(records, clip, gate, np.empty((0, d)))
-        bounded = not isinstance(source, MatrixSource)  # rows: their trace is at most the bound
+        bounded = not source.holds_matrices  # rows: their trace is at most the bound
         trace = clip.row_norm**2 if bounded else max(0.0, found.eigenvalue)
         level = max(0.0, trace - found.eigenvalue) / max(1, d - 1)
         return NoisyComponents(

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows, second_moment
-from eigenveil.data.source import RowSource, protected
+from eigenveil.data.sources import RowSource
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.base import Gate
@@ -196,7 +196,7 @@ def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bo
         raise UnsupportedNotionError(
             "'spiked' needs a public number of rows: use adjacency='replace-one'"
         )
-    if protected(source).owns_many:
+    if source.protects.owns_many:
         raise UnsupportedNotionError(
             "'spiked' assumes rows that are independent, not several of one person: leave groups "
             "and unit out, or choose another mechanism"

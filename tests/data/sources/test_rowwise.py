@@ -1,17 +1,29 @@
-"""Rows in the coordinates of a few directions: each a function of its own record."""
+"""Rows changed one by one: divided columns, coordinates along a few directions."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import public_rows, second_moment, total
-from eigenveil.data.groups import GroupedSource
-from eigenveil.data.projected import BesideSource, ProjectedSource
-from eigenveil.data.source import ArraySource, IterableSource, ScaledSource, protected, sampled
+from eigenveil.data import Clip, second_moment, total
+from eigenveil.data.clip import LARGEST_NORM
+from eigenveil.data.gram import public_rows
+from eigenveil.data.sources import (
+    ArraySource,
+    GroupedSource,
+    IterableSource,
+    OutsideSource,
+    PairedSource,
+    ProjectedSource,
+    RowSource,
+    ScaledSource,
+    open_rows,
+    paired,
+    sampled,
+)
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import GROUP, Adjacency
+from tests.data.sources.tables import read
 
 RNG = np.random.default_rng(3)
 D, K = 37, 3
@@ -92,7 +104,7 @@ def test_entries_are_clamped_and_columns_scaled_before():
 
 def test_rows_keep_their_owners():
     source = ProjectedSource(GroupedSource(ArraySource(ROWS), np.arange(400) // 4), CLIP, BASIS)
-    assert protected(source) == GROUP
+    assert source.protects == GROUP
     assert public_rows(source) == 100
     clip = Clip(row_norm=50.0)
     found = total(source, clip, REPLACE)
@@ -120,18 +132,32 @@ def test_a_sample_of_filled_rows_is_checked_once_they_are_filled():
 
 
 def test_lengths_beside_the_basis():
-    beside = np.concatenate(list(BesideSource(ArraySource(ROWS), CLIP, BASIS).chunks()))
+    beside = np.concatenate(list(OutsideSource(ArraySource(ROWS), CLIP, BASIS).chunks()))
     moved = ROWS - CENTRE
     wanted = np.linalg.norm(moved - moved @ BASIS @ BASIS.T, axis=1)
     np.testing.assert_allclose(beside[:, 0], wanted, rtol=1e-6)
     alone = [
-        np.concatenate(list(BesideSource(ArraySource(row[None]), CLIP, BASIS).chunks()))
+        np.concatenate(list(OutsideSource(ArraySource(row[None]), CLIP, BASIS).chunks()))
         for row in ROWS[:50]
     ]
     np.testing.assert_array_equal(np.concatenate(alone), beside[:50])
     odd = np.array([np.full(D, 1e308), np.full(D, np.nan), CENTRE])
     clip = replace(CLIP, on_invalid="zero")
-    found = np.concatenate(list(BesideSource(ArraySource(odd), clip, BASIS).chunks()))[:, 0]
+    found = np.concatenate(list(OutsideSource(ArraySource(odd), clip, BASIS).chunks()))[:, 0]
     assert np.isfinite(found[0])
     assert np.isnan(found[1])
     assert found[2] == 0
+
+
+def test_scaled_columns(csv):
+    rows = np.array([[2.0, 30.0, 7.0], [4.0, 60.0, 7.0]])
+    source = ScaledSource(open_rows(rows), np.array([2.0, 10.0, np.inf]))
+    assert np.array_equal(read(source), [[1, 3], [2, 6]])
+    assert isinstance(source, RowSource)
+    named = ScaledSource(open_rows(csv, columns=["age", "height"]), np.array([1.0, 2.0]))
+    assert named.feature_names == ("age", "height")
+    assert not ScaledSource(open_rows(iter([rows])), np.ones(3)).rereadable
+    assert np.array_equal(np.abs(read(paired(source, REPLACE, np.arange))), [[0.5, 1.5]])
+    pairs = PairedSource(source, REPLACE, np.arange)
+    assert isinstance(pairs, RowSource)
+    assert np.array_equal(np.abs(read(pairs)), [[0.5, 1.5]])

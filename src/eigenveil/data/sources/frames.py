@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.headers import are_positions, check_names
+from eigenveil.data.sources.headers import are_positions, check_names
 from eigenveil.exceptions import InvalidDataError
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ __all__ = ["is_frame", "names", "native", "numbers"]
 
 
 def is_frame(data: Any) -> bool:
-    """Whether the data are a frame in memory, with named and typed columns."""
+    """Return whether the data are a frame in memory, with named and typed columns."""
     return _frame(data) is not None
 
 
 def names(data: Any) -> tuple[str, ...] | None:
-    """Names of the columns of a frame; labels that are not text are none."""
+    """Return the names of the columns of a frame; labels that are not text are none."""
     frame = _frame(data)
     if frame is None or not all(isinstance(name, str) for name in frame.columns):
         return None
@@ -33,7 +33,7 @@ def names(data: Any) -> tuple[str, ...] | None:
 
 
 def native(data: Any) -> Any:
-    """The frame without a wrapping of narwhals, which other libraries may not know."""
+    """Return the frame without a wrapping of narwhals, which other libraries may not know."""
     frame = _frame(data)
     return data if frame is None else frame.to_native()
 
@@ -58,7 +58,7 @@ def _check_names(frame: "narwhals.DataFrame[Any]") -> None:
 
 
 def numbers(data: Any) -> NDArray[Any]:
-    """The rows of a frame; a missing entry becomes NaN, a truth value 0 or 1."""
+    """Return the rows of a frame; a missing entry becomes NaN, a truth value 0 or 1."""
     import narwhals
 
     frame = _frame(data)

@@ -5,9 +5,10 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from eigenveil.exceptions import InvalidDataError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.text import printable
 
-__all__ = ["are_positions", "check_header", "check_names"]
+__all__ = ["are_positions", "check_header", "check_names", "select_columns"]
 
 
 def check_header(header: Sequence[str], file: str) -> None:
@@ -43,18 +44,52 @@ def check_names(names: Iterable[Any], table: str) -> None:
 
 
 def are_positions(metadata: Mapping[str, Any] | None) -> bool:
-    """Whether pandas has noted that it numbered the columns: text stores numbers as text."""
+    """Return whether pandas has noted that it numbered the columns: text stores numbers as text."""
     levels = (metadata or {}).get("column_indexes") or []
     return bool(levels) and all(
         level["pandas_type"].startswith(("int", "uint")) for level in levels
     )
 
 
+def select_columns(
+    available: Sequence[str], columns: Sequence[str] | None, unit: str | None
+) -> tuple[str, ...]:
+    """Return the names of the features: those asked for, or all but the one of the ``unit``."""
+    if len(set(available)) < len(available):
+        raise InvalidDataError("two columns have the same name: rename one")
+    if unit is not None and unit not in available:
+        raise InvalidDataError(f"no column {unit!r}: choose from {_listed(available)}")
+    if unit is not None and columns is not None and unit in columns:
+        raise InvalidParameterError(
+            f"{unit!r} says whose row it is and is no feature: leave it out of columns"
+        )
+    available = [name for name in available if name != unit]
+    if columns is None:
+        columns = available
+        if "" in columns:
+            raise InvalidDataError(
+                "a column has no name; if it is a row index, choose the others with "
+                "open_rows(path, columns=[...])"
+            )
+    elif not columns:
+        raise InvalidParameterError("columns is empty: name at least one")
+    for name in columns:
+        if name not in available:
+            raise InvalidDataError(f"no column {name!r}: choose from {_listed(available)}")
+    if len(set(columns)) < len(columns):
+        raise InvalidParameterError("columns names one column twice: name each once")
+    return tuple(columns)
+
+
 def _is_value(cell: str) -> bool:
-    """A number, a date, a telephone number: digits and no letter."""
+    """Return whether it may be a number, a date, a telephone number: digits and no letter."""
     try:
         if not math.isnan(float(cell)):
             return True
     except ValueError:
         pass
     return any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(printable, names))

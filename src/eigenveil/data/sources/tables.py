@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from eigenveil.data.frames import is_frame, numbers
+from eigenveil.data.sources.frames import is_frame, numbers
 from eigenveil.exceptions import InvalidDataError
 
 __all__ = ["as_table", "check_table"]
@@ -53,7 +53,7 @@ def check_table(dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
 
 
 def _as_array(data: Any) -> NDArray[Any]:
-    """Missing entries of masked arrays and of frames become NaN."""
+    """Return an array of any shape; missing entries of masked arrays and frames become NaN."""
     if is_frame(data):
         return numbers(data)
     with np.errstate(all="ignore"):  # a warning would depend on the records
@@ -89,5 +89,5 @@ def _float(entry: Any) -> float:
         return float(cell.astype(np.float64)[0])
     except OverflowError:
         return math.inf
-    except Exception:  # an entry of any class is the affair of its row
+    except Exception:  # whatever the entry is, only its row becomes invalid
         return math.nan

@@ -67,7 +67,7 @@ def changed() -> InvalidDataError:
 
 
 def _version(path: Path) -> tuple[int, int, int, int] | None:
-    """Size, time of the last change and identity; None where no regular file is."""
+    """Return size, time of the last change and identity; None where no regular file is."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):  # a name with a NUL is no value
