@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.gram import public_rows
-from eigenveil.data.matrices import MatrixBatch, MatrixSource
+from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.sources import Batch, RowSource
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency, Unit
@@ -23,7 +23,11 @@ class _Chunk(Protocol):
     def __getitem__(self, rows: slice) -> Any: ...
 
 
+<<<<<<< HEAD
 def check_batches(unit: Unit, adjacency: Adjacency) -> None:
+=======
+def check_batches(source: RowSource, adjacency: Adjacency) -> None:
+>>>>>>> w-sources
     """Refuse neighbours that differ in more than one batch."""
     if not adjacency.count_is_public:  # a further record would move all others
         raise UnsupportedNotionError(
@@ -37,7 +41,7 @@ def check_batches(unit: Unit, adjacency: Adjacency) -> None:
         )
 
 
-def count_records(source: RowSource | MatrixSource) -> int:
+def count_records(source: RowSource) -> int:
     """Return the number of records of a source that can be read again; public under replace-one."""
     if source.holds_matrices:
         return sum(len(chunk) for chunk in source.chunks())
@@ -47,8 +51,13 @@ def count_records(source: RowSource | MatrixSource) -> int:
 class Batches:
     """Records in their order, as many at a time as are asked for; each is handed out once."""
 
+<<<<<<< HEAD
     def __init__(self, source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
         check_batches(source.protects, adjacency)
+=======
+    def __init__(self, source: RowSource, adjacency: Adjacency) -> None:
+        check_batches(source, adjacency)
+>>>>>>> w-sources
         self._held = source.in_memory
         self._holds_matrices = source.holds_matrices
         self.position = 0  # records handed out so far

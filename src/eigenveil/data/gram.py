@@ -152,7 +152,7 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     for i in range(d):  # dsyrk fills one triangle; mirrored in place, for want of memory
         sums[i, i + 1 :] = sums[i + 1 :, i]
     replace = adjacency is Adjacency.REPLACE_ONE
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(sums, -2 * FRACTION_BITS),
         sensitivities=moment_sensitivities(d, adjacency),
         adjacency=adjacency,
@@ -165,6 +165,7 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         spike=clip.spike,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
+    return source.represented(statistic)
 
 
 def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
@@ -175,7 +176,7 @@ def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         tally.add(block)
         squares += int(np.einsum("ij,ij->", block.integers, block.integers))  # below 2**53: exact
     replace = adjacency is Adjacency.REPLACE_ONE
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(np.array([squares]), -2 * FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=adjacency,
@@ -186,6 +187,7 @@ def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         exact=clip.transform is None,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
+    return source.represented(statistic)
 
 
 def _move(group: NDArray[np.float64], sums: NDArray[np.int64]) -> None:
@@ -203,7 +205,7 @@ def count(source: RowSource, clip: Clip) -> Bounded:
     tally = Tally(source)
     for block in integer_blocks(source, clip):
         tally.add(block)
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(np.array([tally.valid]), -FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=Adjacency.ADD_REMOVE,
@@ -213,6 +215,7 @@ def count(source: RowSource, clip: Clip) -> Bounded:
         count=None,
         exact=clip.transform is None,
     )
+    return source.represented(statistic)
 
 
 def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
@@ -238,7 +241,7 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         if replace
         else {"l2": math.sqrt(2), "l1": math.nextafter(length + 1, math.inf)}
     )
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(sums, -FRACTION_BITS),
         sensitivities=bounds,
         adjacency=adjacency,
@@ -248,6 +251,7 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         count=tally.units if replace else None,
         exact=clip.transform is None,
     )
+    return source.represented(statistic)
 
 
 def limit_rows(rows: int) -> int:

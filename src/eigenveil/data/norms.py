@@ -35,7 +35,7 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     rows = limit_rows(int(counts.sum()))
     if adjacency.count_is_public:
         require_rows(rows)
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(counts, 0),
         sensitivities={"l1": 2.0 if adjacency.count_is_public else 1.0, "linf": 1.0},
         adjacency=adjacency,
@@ -45,6 +45,7 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         count=rows if adjacency.count_is_public else None,
         exact=clip.transform is None,
     )
+    return source.represented(statistic)
 
 
 def _exponents(source: RowSource, clip: Clip) -> Iterator[NDArray[np.int64]]:
@@ -91,7 +92,7 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     if public:
         require_rows(rows)
     most = math.nextafter(math.sqrt(2 * d if public else d), math.inf)
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(counts.reshape(d, -1), 0),
         sensitivities={"l2": most, "l1": 2.0 * d if public else float(d)},
         adjacency=adjacency,
@@ -101,6 +102,7 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         count=rows if public else None,
         exact=clip.transform is None,
     )
+    return source.represented(statistic)
 
 
 def _octaves(

@@ -104,7 +104,7 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         if kept is not None:
             kept.append(integers.astype(np.float32))
     replace = adjacency is Adjacency.REPLACE_ONE
-    return MomentProducts(
+    statistic = MomentProducts(
         value=FixedPoint(squares, -2 * FRACTION_BITS),
         sensitivities=moment_sensitivities(d, adjacency),
         adjacency=adjacency,
@@ -118,6 +118,7 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         fingerprint=fingerprint,
         blocks=_reading(source, clip) if kept is None else _keeping(kept),
     )
+    return source.represented(statistic)
 
 
 def _hashes(products: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -227,7 +227,7 @@ def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacen
     low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
     units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
     replace = adjacency is Adjacency.REPLACE_ONE
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(units, -2 * FRACTION_BITS),
         sensitivities={"l2": _columns_sensitivity(view, adjacency)},
         adjacency=adjacency,
@@ -237,6 +237,7 @@ def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacen
         count=tally.units if replace else None,
         exact=clip.transform is None and sums_are_exact(),
     )
+    return source.represented(statistic)
 
 
 def unscaled(view: View, noisy: NDArray[np.float64]) -> NDArray[np.float64]:

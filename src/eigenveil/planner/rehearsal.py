@@ -22,7 +22,7 @@ from scipy.linalg import solve_triangular
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.products import MomentProducts
-from eigenveil.data.sources import ArraySource, Batch
+from eigenveil.data.sources import ArraySource, Batch, RowSource
 from eigenveil.mechanisms.additive import NoisyVector
 from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.centred import CentredResult
@@ -45,19 +45,53 @@ _SMALLEST_VARIANCE = 1e-12  # of a direction, in units of that of a row
 
 Matrix = NDArray[np.float64]
 Result = TypeVar("Result")
+Statistic = TypeVar("Statistic", bound=Bounded)
+
+
+class _AssumedSource(ArraySource):
+    """Rows that stand for many.
+
+    Parameters
+    ----------
+    rows : array
+        The rows.
+    each : float
+        How many rows each of them stands for.
+    kept : float
+        Share of variance in the directions that are simulated, by which lengths are too long.
+
+    """
+
+    def __init__(self, rows: Matrix, each: float, kept: float) -> None:
+        super().__init__(rows)
+        self._each, self._kept = each, kept
+
+    def represented(self, statistic: Statistic) -> Statistic:
+        """Return a sum over all rows that these stand for."""
+        # Products of entries, not counts, rows or lengths.
+        products = statistic.value.units.size > 1 and statistic.value.exponent < -FRACTION_BITS
+        lazy = isinstance(statistic, MomentProducts)
+        each = self._each * (self._kept if products or lazy else 1.0)
+        units = np.rint(statistic.value.units * each).astype(np.int64)
+        whole = replace(statistic, value=FixedPoint(units, statistic.value.exponent))
+        if statistic.count is not None:
+            count = max(1, round(statistic.count * self._each))
+            whole = replace(whole, unit=statistic.unit * statistic.count / count, count=count)
+        if isinstance(whole, MomentProducts):
+            blocks, root = whole.blocks, math.sqrt(each)
+            return replace(whole, blocks=lambda: (root * rows for rows in blocks()))
+        return whole
+
+    def sample_of(self, share: float) -> RowSource:
+        """Return the same rows, which stand for fewer."""
+        return _AssumedSource(self.array, self._each * share, self._kept)
 
 
 class _StandInGate(Gate):
-    """Draws on rows that stand for others, for which nothing is spent."""
+    """Draws for which nothing is spent, with the noise of all columns."""
 
     def __init__(
-        self,
-        each: float,
-        adjacency: Adjacency,
-        noise: NoiseSource,
-        *,
-        stretch: float = 1.0,
-        kept: float = 1.0,
+        self, adjacency: Adjacency, noise: NoiseSource, *, stretch: float = 1.0, kept: float = 1.0
     ) -> None:
         super().__init__(
             None,  # type: ignore[arg-type]
@@ -66,53 +100,29 @@ class _StandInGate(Gate):
             ledger=None,
             noise=noise,
         )
-        self._each = each  # rows that a row stands for
         self._stretch = stretch  # directions that one stands for
         self._kept = kept  # share of variance in the directions that are simulated
 
     def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
-        """Take the sum for the whole table; noise is that of all columns."""
-        return super().draw(step, self._wider(step, self._whole(query)))
-
-    def _whole(self, query: Bounded) -> Bounded:
-        """Return the sum over all rows that the sample stands for."""
-        each = self._each * (self._kept if _of_products(query) else 1.0)
-        units = np.rint(query.value.units * each).astype(np.int64)
-        whole = replace(query, value=FixedPoint(units, query.value.exponent))
-        if query.count is not None:
-            count = max(1, round(query.count * self._each))
-            whole = replace(whole, unit=query.unit * query.count / count, count=count)
-        if isinstance(query, MomentProducts):
-            root = math.sqrt(each)
-            return replace(whole, blocks=lambda: (root * rows for rows in query.blocks()))  # type: ignore[call-arg]
-        return whole
-
-    def _wider(self, step: Mechanism[Any], query: Bounded) -> Bounded:
-        """Return the query with sensitivities that give the noise of all columns."""
-        vectors = isinstance(step, PrivateMean) or query.value.units.ndim > 1
-        if self._stretch == 1 or not (vectors or isinstance(query, MomentProducts)):
-            return query
-        root = math.sqrt(self._stretch)
-        # An l1 norm of d' columns is sqrt(d/d') short of that of d, or d/d' if it is a matrix's.
+        """Add noise to sensitivities that give that of all columns."""
         mean = isinstance(step, PrivateMean)
-        longer = 1 / math.sqrt(self._kept) if mean else 1.0
-        factors = {
-            "frobenius": root,
-            "l2": root * longer,
-            "nuclear": self._stretch,
-            "l1": root * (root * longer if mean else self._stretch),
-        }
-        wider = {norm: bound * factors[norm] for norm, bound in query.sensitivities.items()}
-        return replace(query, sensitivities=wider)
+        wide = mean or query.value.units.ndim > 1 or isinstance(query, MomentProducts)
+        if self._stretch > 1 and wide:
+            root = math.sqrt(self._stretch)
+            longer = 1 / math.sqrt(self._kept) if mean else 1.0
+            # An l1 norm of d' columns is sqrt(d/d') short of that of d, or d/d' if a matrix's.
+            factors = {
+                "frobenius": root,
+                "l2": root * longer,
+                "nuclear": self._stretch,
+                "l1": root * (root * longer if mean else self._stretch),
+            }
+            wider = {norm: bound * factors[norm] for norm, bound in query.sensitivities.items()}
+            query = replace(query, sensitivities=wider)
+        return super().draw(step, query)
 
     def _pay(self, step: Mechanism[Any], records: range | None) -> None:
         pass
-
-
-def _of_products(query: Bounded) -> bool:
-    """Return whether a query is made of products of entries, not of counts, rows or lengths."""
-    several = query.value.units.size > 1 and query.value.exponent < -FRACTION_BITS
-    return several or isinstance(query, MomentProducts)
 
 
 def rehearse(
@@ -152,15 +162,14 @@ def rehearse(
     if offset:
         away = normals(noise, (table.d,))
         rows = rows + offset * away / np.linalg.norm(away)
-    gate = _StandInGate(
-        n / len(rows), plan.request.adjacency, noise, stretch=table.stretch, kept=kept
-    )
+    gate = _StandInGate(plan.request.adjacency, noise, stretch=table.stretch, kept=kept)
+    source = _AssumedSource(rows, n / len(rows), kept)
     start = replace(plan.stated.start, box=None, centre=None)
     few = replace(plan, n_components=min(plan.n_components, table.k)).build(plan.strength)
     if isinstance(few, Paired):
-        inner = few.inner.run(ArraySource(rows), start, gate)
+        inner = few.inner.run(source, start, gate)
         return truth, CentredResult(np.zeros(table.d), 0.0, None, inner)
-    return truth, few.run(ArraySource(rows), start, gate)
+    return truth, few.run(source, start, gate)
 
 
 def settled(sample: Rows, table: AssumedTable, reach: float | None) -> Matrix:
@@ -207,8 +216,8 @@ class _BatchGate(_StandInGate):
     """Draws on one batch; noise is larger in directions that stand for several."""
 
     def __init__(self, batch: _Sample, noise: NoiseSource, groups: Matrix) -> None:
-        each = len(batch.records) / batch.n_rows
-        super().__init__(each, Adjacency.REPLACE_ONE, noise)
+        super().__init__(Adjacency.REPLACE_ONE, noise)
+        self._each = len(batch.records) / batch.n_rows
         self._groups = groups
 
     def draw(self, step: Mechanism[Result], query: Bounded) -> Result:

@@ -7,11 +7,12 @@ that is made of another one passes the question on, so that nobody has to look i
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.bounded import Bounded
 from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import ROW, Unit
@@ -19,6 +20,8 @@ from eigenveil.privacy.adjacency import ROW, Unit
 __all__ = ["RowSource", "RowsInMemory", "chunk_rows"]
 
 _CHUNK_BYTES = 1 << 24
+
+Statistic = TypeVar("Statistic", bound=Bounded)
 
 
 def chunk_rows(n_columns: int) -> int:
@@ -149,6 +152,16 @@ class RowSource(ABC):
                 found.append(chunk[places[start:stop] - seen])
             seen += len(chunk)
         return np.concatenate(found)
+
+    # What rows that stand for others answer; the planner has such ones.
+
+    def represented(self, statistic: Statistic) -> Statistic:
+        """Return a statistic of these rows as it is of the table that they stand for: itself."""
+        return statistic
+
+    def sample_of(self, share: float) -> "RowSource | None":
+        """Return a sample where none need be drawn; None where it is."""
+        return None
 
     # What becomes of the rows.
 

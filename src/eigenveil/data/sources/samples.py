@@ -44,6 +44,9 @@ def sampled(
         raise UnsupportedNotionError("a sample of rows needs adjacency='replace-one'")
 
     def drawn(rows: RowSource) -> RowSource:
+        known = rows.sample_of(share)
+        if known is not None:
+            return known
         n = _count_checked(rows, check)
         return ArraySource(rows.rows_at(sample(n, math.ceil(share * n))))
 
