@@ -23,11 +23,7 @@ class _Chunk(Protocol):
     def __getitem__(self, rows: slice) -> Any: ...
 
 
-<<<<<<< HEAD
 def check_batches(unit: Unit, adjacency: Adjacency) -> None:
-=======
-def check_batches(source: RowSource, adjacency: Adjacency) -> None:
->>>>>>> w-sources
     """Refuse neighbours that differ in more than one batch."""
     if not adjacency.count_is_public:  # a further record would move all others
         raise UnsupportedNotionError(
@@ -51,13 +47,8 @@ def count_records(source: RowSource) -> int:
 class Batches:
     """Records in their order, as many at a time as are asked for; each is handed out once."""
 
-<<<<<<< HEAD
     def __init__(self, source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
         check_batches(source.protects, adjacency)
-=======
-    def __init__(self, source: RowSource, adjacency: Adjacency) -> None:
-        check_batches(source, adjacency)
->>>>>>> w-sources
         self._held = source.in_memory
         self._holds_matrices = source.holds_matrices
         self.position = 0  # records handed out so far
