@@ -47,7 +47,7 @@ def count_records(source: RowSource) -> int:
 class Batches:
     """Records in their order, as many at a time as are asked for; each is handed out once."""
 
-    def __init__(self, source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
+    def __init__(self, source: RowSource, adjacency: Adjacency) -> None:
         check_batches(source.protects, adjacency)
         self._held = source.in_memory
         self._holds_matrices = source.holds_matrices
