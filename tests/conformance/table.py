@@ -31,7 +31,7 @@ from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
 from eigenveil.data.shuffled import shuffled_records
-from eigenveil.data.sources import Batch, PairedSource, ProjectedSource
+from eigenveil.data.sources import Batch, GroupedSource, PairedSource, ProjectedSource
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.data.spreads import spread_counts
 from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, update_counts
@@ -94,7 +94,6 @@ from eigenveil.mechanisms import (
     WishartPCA,
     ZeroCov,
 )
-from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
 from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
@@ -107,7 +106,7 @@ from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import epsilon_of, rho_of, split
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Gaussian, Pure
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
@@ -118,22 +117,37 @@ MANY = 512  # where it asks for many
 
 
 class Arranged:
-    """How the tables of all cases are sorted.
+    """How the tables of all cases are sorted, and whose their rows are.
 
-    As they come, unless ``by_first_column``: then ``places`` says where the rows of the newest
-    table went, company included.
+    As they come, unless ``by_first_column``. With ``persons`` two rows after each other, as they
+    come, belong to one. Every row and every person has a key of its own, wherever it ends up; what
+    a gate draws follows the keys of the newest table, so that draws on two tables are coupled.
     """
 
     by_first_column = False
-    places = None
+    persons = False
+    row_keys = person_keys = None
+
+    @classmethod
+    def order(cls, n):
+        """A random order that treats the same rows, or persons, of two tables alike."""
+        keys = next(k for k in (cls.person_keys, cls.row_keys) if k is not None and len(k) == n)
+        return np.argsort(keys)
 
 
 def open_rows(rows):
     """The table of a case, arranged."""
-    if Arranged.by_first_column:
-        order = np.argsort(rows[:, 0], kind="stable")
-        rows, Arranged.places = rows[order], np.argsort(order)
-    return eigenveil.data.open_rows(rows)
+    n = len(rows)
+    order = np.argsort(rows[:, 0], kind="stable") if Arranged.by_first_column else np.arange(n)
+    Arranged.row_keys, Arranged.person_keys = np.random.default_rng(n).random(n)[order], None
+    source = eigenveil.data.open_rows(rows[order])
+    if not Arranged.persons:
+        return source
+    ids = (np.arange(n) // 2)[order]
+    _, first = np.unique(ids, return_index=True)
+    keys = np.random.default_rng(n + 1).random(n)
+    Arranged.person_keys = keys[ids[np.sort(first)]]  # persons are numbered as they appear
+    return GroupedSource(source, ids)
 
 
 def mu_of(cost):
@@ -735,15 +749,13 @@ def _centred(mu, d, k):
 
 
 def _located(mu, d, k):
-    spent = rho_of(Located.build(Allowance(mu, pure=False), ROWS, ZeroCov()).cost())
-    return Located.build(
-        Allowance(mu, pure=False), ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent))
-    )
+    spent = rho_of(Located.build(Gaussian(mu), ROWS, ZeroCov()).cost())
+    return Located.build(Gaussian(mu), ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent)))
 
 
 def _located_pure(epsilon, d, k):
-    spent = pure_of(Located.build(Allowance(epsilon, pure=True), ROWS, ZeroCov()).cost())
-    return Located.build(Allowance(epsilon, pure=True), ROWS, LapCov(epsilon=epsilon - spent))
+    spent = pure_of(Located.build(Pure(epsilon), ROWS, ZeroCov()).cost())
+    return Located.build(Pure(epsilon), ROWS, LapCov(epsilon=epsilon - spent))
 
 
 def _located_whole(mu, d, k):
@@ -753,7 +765,7 @@ def _located_whole(mu, d, k):
 
 def _ranged_about_a_centre(mu, d, k):
     """A centre, a radius and a matrix, as they are built for rows without any bound."""
-    whole = Allowance(mu, pure=False)
+    whole = Gaussian(mu)
 
     def build(rest):
         inner = Ranged.build(whole, 400, GaussCov(mu=rest) if rest else ZeroCov(), columns=d)
@@ -1426,7 +1438,7 @@ TABLE = [
     _case(
         "located of a sample",
         "located",
-        lambda mu, d, k: replace(_located(mu, d, k), share=0.75),
+        lambda mu, d, k: replace(_located(mu, d, k), sample=0.75),
         **(LOCATED | {"adjacencies": (REPLACE,)}),
     ),
     _case(

@@ -82,7 +82,8 @@ class PairedUnits(UnitSource):
 
     A pair of persons with m and k rows is a unit of max(m, k) differences, in which the rows of
     the one with fewer come again and again. ``order`` decides who is paired with whom, as in
-    `PairedSource`; a replaced person replaces one pair. The table is held in memory.
+    `PairedSource`, and which row of the one with which of the other: how a person's rows are sorted
+    does not matter either. A replaced person replaces one pair. The table is held in memory.
     """
 
     def __init__(self, source: RowSource, adjacency: Adjacency, order: Order) -> None:
@@ -99,7 +100,9 @@ class PairedUnits(UnitSource):
         self._table, units = source.whole_units()
         if len(sizes) < 2:
             raise InvalidDataError("pairs need two persons at least, not one: give more of them")
-        self._owned = np.argsort(units, kind="stable")  # rows, person by person in their order
+        mixed = order(len(units))
+        # Rows person by person, each one's in an order that nobody knows.
+        self._owned = mixed[np.argsort(units[mixed], kind="stable")]
         starts = np.cumsum(sizes) - sizes
         half = len(sizes) // 2
         pairs = order(len(sizes))[: 2 * half].reshape(2, half)
