@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -48,7 +48,10 @@ def release(
         budget = Budget(**stated_budget(ctx)).as_dict()
         options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
         given = {name: value for name, value in options.items() if value is not None}
-        source = open_table(data, *(given.pop(name, None) for name in _ROWS))
+        text: Literal["refused", "invalid"] = "refused"
+        if given.get("on_invalid") == "zero":
+            text = "invalid"
+        source = open_table(data, *(given.pop(name, None) for name in _ROWS), text=text)
         for name in ("bounds", "scale"):
             if name in given:
                 given[name] = per_column(f"--{name}", given[name], source.feature_names)

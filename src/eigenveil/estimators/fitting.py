@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from eigenveil.data.gram import public_rows
-from eigenveil.data.sources import RowSource, require_hidden_count
+from eigenveil.data.sources import RowSource
 from eigenveil.estimators.tables import open_table
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.execute import FitResult, execute
@@ -34,18 +34,23 @@ def fit_release(
         budget = Budget(epsilon=estimator.epsilon, delta=estimator.delta, rho=estimator.rho)
         automatic = isinstance(estimator.mechanism, str) and estimator.mechanism == "auto"
         wanted = None if automatic else entry(releases, estimator.mechanism)
-        source = open_table(estimator, X, groups)
+        adjacency = Adjacency.parse(estimator.adjacency)
+        source = open_table(estimator, X, adjacency, groups)
         del X, groups
-        request = _request(estimator, source, releases, budget=budget, entry=wanted, **asked)
+        asked |= {"budget": budget, "adjacency": adjacency, "entry": wanted}
+        request = _request(estimator, source, releases, **asked)
         return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
 
 
 def _request(
-    estimator: BaseEstimator, source: RowSource, releases: Releases, **asked: Any
+    estimator: BaseEstimator,
+    source: RowSource,
+    releases: Releases,
+    *,
+    adjacency: Adjacency,
+    **asked: Any,
 ) -> Request:
     """Return what the arguments of an estimator ask for."""
-    adjacency = Adjacency.parse(estimator.adjacency)
-    require_hidden_count(source, adjacency)
     names = getattr(estimator, "feature_names_in_", None)
     box, box_by_column = Request.ranges(estimator.bounds, names, source.n_columns)
     return Request(

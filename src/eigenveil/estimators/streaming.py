@@ -42,6 +42,7 @@ from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.storage import require_outside
 from eigenveil.storage.durable import locked
+from eigenveil.storage.paths import real_path
 
 __all__ = ["StreamingPCA"]
 
@@ -247,7 +248,7 @@ class StreamingPCA(ComponentEstimator):
             finally:
                 busy.release()
             return
-        path = Path(self.state).resolve()  # under one name only is it one stream
+        path = real_path(self.state)  # under one name only is it one stream
         require_outside(path)
         with locked(path):
             there = path.exists() or path.is_symlink()
@@ -313,6 +314,11 @@ class StreamingPCA(ComponentEstimator):
             raise InvalidParameterError(
                 "the stream is finished: start another, with another state if it has one"
             )
+        if not stream.arrival:
+            raise StateError(
+                "this stream was begun by fit, which was cut off: finish it with what it has, or "
+                "start another with records that were not in it"
+            )
         earlier = dict(vars(self))
         try:
             source = self._arriving(stream, X)
@@ -346,7 +352,7 @@ class StreamingPCA(ComponentEstimator):
         """Rows with the columns that the stream began with."""
         settings = stream.settings
         if "n_features" not in settings:
-            source = open_table(self, X)
+            source = open_table(self, X, ADJACENCY)
             names = getattr(self, "feature_names_in_", None)
             settings["n_features"] = int(self.n_features_in_)
             settings["feature_names"] = None if names is None else [str(name) for name in names]

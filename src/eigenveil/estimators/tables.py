@@ -15,9 +15,11 @@ from eigenveil.data.sources import (
     as_table,
     is_streamed,
     open_rows,
+    require_hidden_count,
 )
 from eigenveil.data.sources.frames import is_frame, native
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
     "check_columns",
@@ -29,13 +31,16 @@ __all__ = [
 ]
 
 
-def open_table(estimator: BaseEstimator, X: Any, groups: Any = None) -> RowSource:
+def open_table(
+    estimator: BaseEstimator, X: Any, adjacency: Adjacency, groups: Any = None
+) -> RowSource:
     """Open files, sources and iterators chunk by chunk, anything else as an array.
 
     Sets ``n_features_in_`` and ``feature_names_in_``.
     """
     if is_streamed(X):
         source = open_rows(X)
+        require_hidden_count(source, adjacency)  # before a first chunk shows that there is one
         estimator.n_features_in_ = source.n_columns
         if source.feature_names is not None:
             estimator.feature_names_in_ = np.array(source.feature_names, dtype=object)

@@ -42,6 +42,7 @@ from eigenveil.federated.messages import (
 from eigenveil.federated.records import Answer, Records
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.privacy.ledger import Ledger
+from eigenveil.storage.paths import real_path
 
 __all__ = ["Owner"]
 
@@ -109,7 +110,7 @@ class Owner:
         self._records = Records(settings, rows, ledger)
         payer = None if ledger is None else ledger.id
         terms = {"settings": settings.as_dict(), "ledger": payer}
-        self._answers = Answers(None if folder is None else Path(folder).resolve(), terms)
+        self._answers = Answers(None if folder is None else real_path(folder), terms)
         with self._answers.opened():  # a folder of something else is noticed now
             pass
 

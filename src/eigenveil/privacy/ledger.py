@@ -30,6 +30,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import NOTHING, Cost
 from eigenveil.privacy.filters import Spent, admit, leaks_too_much, left, used
 from eigenveil.privacy.ledger_file import Ends, Entry, Terms
+from eigenveil.storage.paths import real_path
 from eigenveil.text import printable
 
 __all__ = ["Balance", "Entry", "Ledger"]
@@ -59,7 +60,7 @@ class Ledger:
     __slots__ = ("path",)
 
     def __init__(self, path: str | Path) -> None:
-        self.path = ledger_file.resolved(path)
+        self.path = real_path(path)
         self._read()
 
     @classmethod
@@ -83,7 +84,7 @@ class Ledger:
         if unit not in ("row", "person"):
             raise InvalidParameterError("a ledger's unit must be 'row' or 'person'")
         terms = Terms(budget, neighbours, unit, secrets.token_hex(16))  # no two share a hash
-        ledger_file.create(ledger_file.resolved(path), terms)
+        ledger_file.create(real_path(path), terms)
         return cls(path)
 
     def charge(

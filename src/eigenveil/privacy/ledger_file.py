@@ -40,7 +40,6 @@ __all__ = [
     "ends",
     "entries",
     "opened",
-    "resolved",
 ]
 
 _BUSY_SECONDS = 60.0
@@ -159,14 +158,6 @@ class Ends:
             document["unit"] = {"name": unit.name, "column": unit.column}
         line, digest = _line(document)
         return line, Entry.parse(document, digest)
-
-
-def resolved(path: str | Path) -> Path:
-    """Return the path without links; what is no path at all is found when it is opened."""
-    try:
-        return Path(os.path.realpath(path))
-    except ValueError:
-        return Path(path)
 
 
 def create(path: Path, terms: Terms) -> None:

@@ -236,13 +236,15 @@ class Release:
         """Raise `VerificationError` where the page says other things than the release.
 
         Every byte of a page of today's format is known, whatever version wrote it. Older ones have
-        the words of the promise in common with it; newer ones may have nothing. `examine` tells
-        which of them was checked, so that no word of ``release.json`` ends a check unnoticed.
+        the words of the promise in common with it; newer ones are refused, as newer schemas are.
+        `examine` tells which was checked, so that no word of ``release.json`` ends a check
+        unnoticed.
         """
-        agrees = True
+        if page_format > PAGE_FORMAT:
+            raise VerificationError("report.html is of a later version: update eigenveil")
         if page_format == PAGE_FORMAT:
             agrees = report == self.page().encode()
-        elif page_format < PAGE_FORMAT:
+        else:
             words = (promise(self.guarantee), promises(self.owners))
             agrees = all(part.encode() in report for part in words)
         if not agrees:

@@ -19,14 +19,16 @@ from eigenveil.exceptions import InvalidDataError
 __all__ = ["CSVSource", "open_csv", "read_records"]
 
 _MAX_LINES, _MAX_CELLS = 1 << 14, 1 << 20  # read at a time, whichever is less
+_MAX_KEPT_BYTES = 1 << 28  # of numbers that are parsed once only
 _BLOCK_CHARACTERS = 1 << 20  # looked through for NULs at a time
 
 
 class CSVSource(LabelledRows):
-    """A comma-separated file with a header line; constant memory.
+    """A comma-separated file with a header line.
 
-    A record is a line. A cell that runs over a line break would make one record of several, and
-    change their number without a word: it is refused.
+    Up to 256 MiB of numbers are kept once they are parsed, which takes longer than all else; of
+    more, one chunk at a time. A record is a line. A cell that runs over a line break would make
+    one record of several, and change their number without a word: it is refused.
     """
 
     feature_names: tuple[str, ...]
@@ -41,6 +43,7 @@ class CSVSource(LabelledRows):
         """Read the first line."""
         self._name = name
         self._rows_read: int | None = None  # by the first full pass
+        self._parsed: list[NDArray[Any]] | None = None
         with self._opened() as lines:
             (header,) = next(read_records(lines, name, 1), [[]])
         check_header(header, name)
@@ -56,13 +59,32 @@ class CSVSource(LabelledRows):
         return self._rows_read
 
     def count_rows(self) -> int:
-        """Return the number of records, counted once without parsing their cells."""
+        """Return the number of records; of a large file without parsing their cells."""
         known = self.n_rows
-        return sum(map(len, self._batches())) if known is None else known
+        if known is not None:
+            return known
+        return sum(map(len, self.chunks() if self._is_small else self._batches()))
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether its numbers will be kept, as text takes as much room as they do."""
+        return self._file.size <= _MAX_KEPT_BYTES
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Yield the rows of a fixed number of lines at a time."""
-        return map(self._rows, self._batches())
+        if self._parsed is not None:
+            yield from self._parsed
+            return
+        kept: list[NDArray[Any]] | None = []
+        size = 0
+        for rows in map(self._rows, self._batches()):
+            size += rows.nbytes
+            if size > _MAX_KEPT_BYTES:
+                kept = None
+            if kept is not None:
+                kept.append(rows)
+            yield rows
+        self._parsed = kept
 
     def labels(self) -> Iterator[list[Hashable]]:
         """Yield whose rows they are, without the rows; empty text where a record does not say."""

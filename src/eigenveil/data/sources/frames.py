@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.sources.cells import as_floats
 from eigenveil.data.sources.headers import are_positions, check_names
 from eigenveil.exceptions import InvalidDataError
 
@@ -65,8 +66,9 @@ def numbers(data: Any) -> NDArray[Any]:
     assert frame is not None  # whoever calls has asked `is_frame`
     _check_names(frame)
     kinds = frame.schema
+    known = (narwhals.Boolean, narwhals.Object)  # the latter of cells that are looked at one by one
     for place, (name, kind) in enumerate(kinds.items(), start=1):
-        if not (kind.is_numeric() or kind == narwhals.Boolean):
+        if not (kind.is_numeric() or kind in known):
             called = repr(name) if isinstance(name, str) else f"number {place}"
             raise InvalidDataError(
                 f"column {called} does not hold numbers: encode it, or choose numeric columns"
@@ -75,6 +77,9 @@ def numbers(data: Any) -> NDArray[Any]:
         return np.asarray(frame.to_numpy())  # often without a copy
     rows = np.empty(frame.shape)
     for j, column in enumerate(frame.iter_columns()):
+        if column.dtype == narwhals.Object:
+            rows[:, j] = as_floats(np.array([*column.to_list(), None], dtype=object)[:-1])
+            continue
         # A cast of integers may refuse large ones, numpy rounds them.
         counts = column.dtype.is_integer()
         rows[:, j] = (column if counts else column.cast(narwhals.Float64)).to_numpy()

@@ -38,8 +38,8 @@ def check_names(names: Iterable[Any], table: str) -> None:
     """
     if any(isinstance(name, str) and _is_value(name) for name in names):
         raise InvalidDataError(
-            f"{table} has a column named like a value of a first record: read the file with "
-            "header=None, or name the columns, df.add_prefix('c')"
+            f"{table} has a column named like a value, which may be one of a first record: read "
+            "the file with header=None, or give all columns names of their own"
         )
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from eigenveil.data.sources.base import RowSource
@@ -26,34 +27,38 @@ class IterableSource(RowSource):
     """
 
     def __init__(self, chunks: Iterable[Any], n_columns: int | None = None) -> None:
-        stream = iter(chunks)
-        self.rereadable = iter(chunks) is not stream
-        self._states_columns = n_columns is not None
-        self._chunks = chunks if self.rereadable else stream
+        if n_columns is not None and n_columns < 1:
+            raise InvalidParameterError("n_columns must be a positive number of columns")
+        self._stream = iter(chunks)
+        self.rereadable = iter(chunks) is not self._stream
+        self._stated = n_columns
+        self._chunks = chunks if self.rereadable else self._stream
         self._read = False
-        if n_columns is not None:
-            if n_columns < 1:
-                raise InvalidParameterError("n_columns must be a positive number of columns")
-            self.n_columns = n_columns
-            return
+
+    @cached_property
+    def n_columns(self) -> int:  # type: ignore[override]
+        """Number of columns, for which the first chunk is read where it is not stated."""
+        if self._stated is not None:
+            return self._stated
         try:
-            first = as_table(next(stream))
+            first = as_table(next(self._stream))
         except StopIteration:
             raise InvalidDataError("the table has no rows") from None
-        self.n_columns = int(first.shape[1])
         if not self.rereadable:
-            self._chunks = itertools.chain([first], stream)
+            self._chunks = itertools.chain([first], self._stream)
+        return int(first.shape[1])
 
     @property
     def hides_count(self) -> bool:
         """Whether a table without rows would not have been refused."""
-        return self._states_columns
+        return self._stated is not None
 
     def chunks(self) -> Iterator[Any]:
         """Yield the chunks as they come; whoever sums them checks them."""
         if self._read and not self.rereadable:
             raise InvalidDataError("these rows were read already and cannot be read again")
         self._read = True
+        _ = self.n_columns  # before the chunks, as it may put the first one back
         yield from self._chunks
 
 

@@ -5,20 +5,17 @@ array of objects, or of a list, have no common type; one that is no number becom
 a CSV file does, so that its row alone is invalid.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from eigenveil.data.sources.cells import as_floats
 from eigenveil.data.sources.frames import is_frame, numbers
 from eigenveil.exceptions import InvalidDataError
 
 __all__ = ["as_table", "check_table"]
-
-# Their conversion to a float would drop a part, or count from a date.
-_NO_FLOATS = (complex, np.complexfloating, np.datetime64, np.timedelta64)
 
 
 def as_table(data: Any) -> NDArray[Any]:
@@ -66,28 +63,4 @@ def _as_array(data: Any) -> NDArray[Any]:
             array = np.asarray(data, dtype=object)  # numpy took the type from the entries
         if array.dtype.kind != "O":
             return array
-        return _floats(array) if array.ndim == 2 else array.astype(np.float64)
-
-
-def _floats(array: NDArray[np.object_]) -> NDArray[np.float64]:
-    """Convert each entry by itself; all at once where that is the same."""
-    if not any(issubclass(kind, _NO_FLOATS) for kind in set(map(type, array.flat))):
-        try:
-            return array.astype(np.float64)
-        except Exception:  # which entry it was, the next line finds
-            pass
-    return np.asarray(np.vectorize(_float, otypes=[np.float64])(array))
-
-
-def _float(entry: Any) -> float:
-    """Return what numpy makes of the entry; NaN where it is no number."""
-    if isinstance(entry, _NO_FLOATS):
-        return math.nan
-    cell = np.empty(1, dtype=object)
-    cell[0] = entry
-    try:
-        return float(cell.astype(np.float64)[0])
-    except OverflowError:
-        return math.inf
-    except Exception:  # whatever the entry is, only its row becomes invalid
-        return math.nan
+        return as_floats(array) if array.ndim == 2 else array.astype(np.float64)

@@ -83,6 +83,7 @@ class SpikedProjector:
 
     def of(self, moment: Bounded, gate: Gate) -> NoisyMatrix:
         """From the second moment of rows of the model."""
+        _require_proven(self.model, gate)
         assert moment.count is not None  # `_moment` has checked
         sensitivity = self.model.projector_sensitivity(moment.count, len(moment.value.units))
         return gate.draw(GaussCov(mu=self.mu), projector(moment, self.model.rank, sensitivity))
@@ -122,6 +123,7 @@ class SpikedValues:
 
     def of(self, moment: Bounded, gate: Gate) -> NoisyMatrix:
         """From the second moment of rows of the model."""
+        _require_proven(self.model, gate)
         assert moment.count is not None  # `_moment` has checked
         inside = compressed(moment, self.basis)
         largest = self.model.moment_sensitivity(moment.count, len(moment.value.units))
@@ -188,10 +190,15 @@ class SpikedPCA:
         return split(self.mu, (self.share, 1 - self.share))
 
 
-def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bounded:
-    """The second moment of rows in the model's ball."""
+def _require_proven(model: SpikedModel, gate: Gate) -> None:
+    """Refuse a form without a proof, but in simulations."""
     if not model.proven:
         gate.require_comparison(SpikedPCA.name)
+
+
+def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bounded:
+    """The second moment of rows in the model's ball."""
+    _require_proven(model, gate)
     if not gate.adjacency.count_is_public:
         raise UnsupportedNotionError(
             "'spiked' needs a public number of rows: use adjacency='replace-one'"
