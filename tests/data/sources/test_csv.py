@@ -193,3 +193,14 @@ def test_lines_are_counted_across_blocks(tmp_path, monkeypatch):
     assert open_rows(path).count_rows() == 306
     path.write_text(with_cells(_150="1,\0,2"))
     assert "line 150:" in refused(lambda: open_rows(path).count_rows())
+
+
+def test_a_small_file_is_parsed_once(tmp_path, monkeypatch):
+    """Parsing takes longer than all else; what was read stays what it was."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n3,4\n")
+    source = open_rows(path)
+    assert source.count_rows() == 2
+    path.unlink()
+    for _ in range(2):
+        assert np.concatenate(list(source.tables())).tolist() == [[1, 2], [3, 4]]

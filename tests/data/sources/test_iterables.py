@@ -35,7 +35,7 @@ def test_chunks_may_state_their_columns_and_then_there_may_be_none():
     with pytest.raises(InvalidParameterError, match="n_columns"):
         IterableSource([], n_columns=0)
     with pytest.raises(InvalidDataError, match="no rows"):
-        IterableSource([])
+        _ = IterableSource([]).n_columns
 
 
 class Foreign:

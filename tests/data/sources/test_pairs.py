@@ -182,10 +182,12 @@ def test_pairs_of_persons_of_one_row_are_pairs_of_rows():
         plain, shared = ArraySource(rows), GroupedSource(ArraySource(rows), rng.permutation(101))
         if scale is not None:
             plain, shared = ScaledSource(plain, scale), ScaledSource(shared, scale)
-        rng = np.random.default_rng(9)
-        expected = np.vstack(list(paired(plain, REPLACE, rng.permutation).tables()))
-        rng = np.random.default_rng(9)
-        pairs, found, _ = unit_differences(shared, rng.permutation)
+
+        def order(n):
+            return np.random.default_rng(n).permutation(n)
+
+        expected = np.vstack(list(paired(plain, REPLACE, order).tables()))
+        pairs, found, _ = unit_differences(shared, order)
         assert np.array_equal(found, expected)
         assert (pairs.n_columns, pairs.rereadable) == (plain.n_columns, True)
 

@@ -69,7 +69,7 @@ def test_a_file_that_is_cut_short_during_a_pass_is_refused(kind, tmp_path, out_o
     assert "changed while it was read" in message or "damaged or truncated" in message
 
 
-def test_as_many_rows_in_every_pass(tmp_path):
+def test_as_many_rows_in_every_pass(tmp_path, out_of_core):
     """Where size and time do not tell."""
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n3,4\n")
