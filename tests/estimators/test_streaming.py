@@ -1132,3 +1132,33 @@ def test_notes_cost_nothing_and_are_for_states_only(tmp_path, ledger):
     ]
     assert ledger.spent.mu == pytest.approx(math.sqrt(2) * pca.privacy_.cost.mu)
     assert pca.privacy_.ledger.startswith("entry 3 of")
+
+
+def test_a_fit_that_was_cut_off_takes_no_further_records(tmp_path, ledger, draws, monkeypatch):
+    """Its rows came in a random order, so nobody knows which of them were used."""
+    stream = StreamingPCA(1, **SMALL, state=tmp_path / "state", ledger=ledger)
+    step = StreamingPCA._step
+
+    def cut_off(self, *arguments):
+        step(self, *arguments)
+        if len(draws) == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamingPCA, "_step", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            stream.fit(table(400))
+    again = StreamingPCA(1, **SMALL, state=tmp_path / "state", ledger=ledger)
+    with pytest.raises(StateError, match="begun by fit, which was cut off"):
+        again.partial_fit(table(100, seed=1))
+    assert not again.finish().privacy_.arrival
+    assert len(charges(ledger)) == 1
+
+
+@pytest.mark.parametrize("state", ["loop", "loop/x", "nul\0", "."])
+def test_odd_paths_of_a_state_are_one_line(tmp_path, monkeypatch, state):
+    monkeypatch.chdir(tmp_path)
+    os.symlink("other", "loop")
+    os.symlink("loop", "other")
+    with pytest.raises(StateError):
+        StreamingPCA(1, **SMALL, state=state).partial_fit(table(10))
