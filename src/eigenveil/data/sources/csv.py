@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.headers import check_header, select_columns
+from eigenveil.data.sources.headers import check_encoding, check_header, select_columns
 from eigenveil.data.sources.stored import StoredFile, changed
 from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError
@@ -153,6 +153,8 @@ def read_records(lines: TextIO, file: str, size: int) -> Iterator[list[list[str]
                 raise csv.Error
             yield batch
     except csv.Error:  # its message could quote a cell
+        lines.seek(0)
+        check_encoding(lines.read(1), file)  # as two bytes a character have NULs everywhere
         raise InvalidDataError(
             f"{file} has a line that is not one record, line {_first_damaged(lines)}: remove "
             "stray quotes, line breaks and NUL bytes, or save the table as parquet"

@@ -8,7 +8,7 @@ from typing import Any
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import printable
 
-__all__ = ["are_positions", "check_header", "check_names", "select_columns"]
+__all__ = ["are_positions", "check_encoding", "check_header", "check_names", "select_columns"]
 
 
 def check_header(header: Sequence[str], file: str) -> None:
@@ -16,8 +16,7 @@ def check_header(header: Sequence[str], file: str) -> None:
 
     Whatever passes is taken for public names and shown in messages.
     """
-    if any("\ufffd" in name for name in header):
-        raise InvalidDataError(f"{file} is not in UTF-8: save it so")
+    check_encoding("".join(header), file)
     if (
         any(unicodedata.category(character) == "Cc" for name in header for character in name)
         or (header and all(";" in name for name in header))
@@ -28,6 +27,12 @@ def check_header(header: Sequence[str], file: str) -> None:
         )
     if not header or any(map(_is_value, header)):
         raise InvalidDataError(f"{file} needs a first line with the names of its columns")
+
+
+def check_encoding(start: str, file: str) -> None:
+    """Refuse a file in whose first characters a byte was replaced."""
+    if "\ufffd" in start:
+        raise InvalidDataError(f"{file} is not in UTF-8: save it so")
 
 
 def check_names(names: Iterable[Any], table: str) -> None:

@@ -25,7 +25,7 @@ _MAX_HELD_BYTES = 1 << 30  # of an array that is held in memory, and of one row
 _HEADERS = {(1, 0): npy.read_array_header_1_0} | dict.fromkeys(
     [(2, 0), (3, 0)], npy.read_array_header_2_0
 )
-_UNREADABLE = "is not a readable .npy array"
+_UNREADABLE = "is not a readable .npy array: write it again with np.save"
 
 
 class NpySource(RowSource):
@@ -44,7 +44,9 @@ class NpySource(RowSource):
             raise InvalidDataError(f"{self._file.name} {_UNREADABLE}")
         self._start = head.tell()
         if self._start + self.n_rows * row > self._file.size:
-            raise InvalidDataError(f"{self._file.name} is damaged or truncated")
+            raise InvalidDataError(
+                f"{self._file.name} is damaged or truncated: write it again with np.save"
+            )
 
     @property
     def n_rows(self) -> int:

@@ -64,7 +64,10 @@ def _open_file(path: Path, columns: Sequence[str] | None, unit: str | None) -> R
         case ".parquet":
             file = ParquetSource(path, columns, unit)
         case _:
-            raise InvalidDataError(f"{printable(path.name)}: give a .npy, .csv or .parquet file")
+            kind = "a folder" if path.is_dir() else "another kind of file"
+            raise InvalidDataError(
+                f"{printable(str(path))} is {kind}: give a .npy, .csv or .parquet file"
+            )
     return file if unit is None else LabelledSource(file, unit)
 
 

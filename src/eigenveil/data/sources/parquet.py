@@ -15,7 +15,7 @@ from eigenveil.exceptions import InvalidDataError, MissingExtraError
 __all__ = ["ParquetSchema", "ParquetSource", "holds_numbers", "parquet_schema"]
 
 _BATCH_BYTES = 1 << 22  # of numbers, besides pages of every column
-_DAMAGED = "is damaged or truncated"
+_DAMAGED = "is damaged or truncated: copy or write it again"
 
 
 class ParquetSource(LabelledRows):
