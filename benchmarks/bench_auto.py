@@ -56,7 +56,7 @@ class Cell:
     epsilon: float
     pure: bool = False
     k: int = 0
-    stated: dict = field(default_factory=dict)  # bounds, row_norm, assume_centered
+    stated: dict = field(default_factory=dict)  # bounds, row_norm, centring
     words: str = "nothing"  # what was stated
     stress: bool = False  # beside the grid: made to mislead
 
@@ -100,7 +100,7 @@ class Cell:
     def errors(self, name):
         """Of every repetition, or None where one was refused."""
         truth = np.cov(self.rows.T, bias=True)
-        if self.stated.get("assume_centered"):
+        if self.stated.get("centring") == "none":
             truth = self.rows.T @ self.rows / len(self.rows)
         try:
             fits = (self.fit(name, seed) for seed in range(self.repeats))
@@ -193,7 +193,7 @@ def synthetic_cells():
             for k in (1, 3) if d < 50 else (3, 10):
                 for epsilon in (0.3, 1.0, 4.0) if d < 200 else (1.0,):
                     yield Cell(name, rows, "pca", epsilon, k=k)
-            tight = {"row_norm": 1.5, "assume_centered": True}, "row_norm 1.5, centred"
+            tight = {"row_norm": 1.5, "centring": "none"}, "row_norm 1.5, centred"
             loose = {"row_norm": 4.0}, "row_norm 4"
             yield Cell(name, rows, "pca", 1.0, PURE, 1)
             yield Cell(name, rows, "pca", 1.0, PURE, 3)
@@ -202,7 +202,7 @@ def synthetic_cells():
                 yield Cell(name, rows, "covariance", epsilon, False, 0, *tight)
                 yield Cell(name, rows, "covariance", epsilon, False, 0, *loose)
             yield Cell(name, rows, "covariance", 2.0, PURE, 0, *tight)
-    far = {"row_norm": 1.0, "assume_centered": True}, "row_norm 1, centred"
+    far = {"row_norm": 1.0, "centring": "none"}, "row_norm 1, centred"
     for n, d, bins in [(5000, 50, 3), (20_000, 50, 6)]:
         rows = zipf_norms(n, d, bins, seed=bins)
         for epsilon in (0.5, 2.0):
@@ -210,7 +210,7 @@ def synthetic_cells():
     rows = gaussian(5000, 30, "decaying", tail=3)
     for epsilon in (0.5, 2.0):
         for length in (4.0, 20.0):
-            stated = {"row_norm": length, "assume_centered": True}
+            stated = {"row_norm": length, "centring": "none"}
             words = f"row_norm {length:g}, centred"
             yield Cell("t3 5000 x 30", rows, "covariance", epsilon, False, 0, stated, words)
         yield Cell("t3 5000 x 30", rows, "pca", epsilon, k=3)

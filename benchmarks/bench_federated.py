@@ -39,11 +39,11 @@ from eigenveil.federated import weights
 from eigenveil.federated.aggregate import leading_basis
 from eigenveil.federated.spiked import SpikedClient
 from eigenveil.mechanisms import (
-    AnalyzeGauss,
-    Deflation,
+    AnalyzeGaussPCA,
+    DeflationPCA,
     Gate,
-    PrivateOja,
-    ShuffledOja,
+    OjaPCA,
+    ShuffledOjaPCA,
     TangentPCA,
 )
 from eigenveil.mechanisms.covariance.gauss import GaussCov
@@ -130,13 +130,13 @@ def shuffled(owner, k):
     """With the budget that [DPPCA] is stated for, halved."""
     epsilon, delta = owner.epsilon / 2, owner.delta / 2
     if k == 1:
-        return ShuffledOja(epsilon=epsilon, delta=delta, n_records=owner.n)
-    inner = ShuffledOja(epsilon=epsilon, delta=delta, n_records=owner.n // k)
-    return Deflation(inner=inner, n_components=k)
+        return ShuffledOjaPCA(epsilon=epsilon, delta=delta, n_records=owner.n)
+    inner = ShuffledOjaPCA(epsilon=epsilon, delta=delta, n_records=owner.n // k)
+    return DeflationPCA(inner=inner, n_components=k)
 
 
 def oja(owner, rows):
-    method = PrivateOja(mu=owner.mu, n_components=owner.model.rank)
+    method = OjaPCA(mu=owner.mu, n_components=owner.model.rank)
     if owner.n >= method.needed_records(rows.rows.shape[1]):
         return method
     return replace(method, batch_size=-(-owner.n // 3))
@@ -208,8 +208,8 @@ def gathered(owners, clients, seed):
     k, n = owners[0].model.rank, sum(owner.n for owner in owners)
     pooled = Rows(np.concatenate([rows.rows for rows in clients]))
     mu = min(owner.mu for owner in owners)
-    local = drawn(AnalyzeGauss(mu=mu / math.sqrt(n), n_components=k), pooled, 2 * seed)
-    one = drawn(AnalyzeGauss(mu=mu, n_components=k), pooled, 2 * seed + 1)
+    local = drawn(AnalyzeGaussPCA(mu=mu / math.sqrt(n), n_components=k), pooled, 2 * seed)
+    one = drawn(AnalyzeGaussPCA(mu=mu, n_components=k), pooled, 2 * seed + 1)
     return {
         "local": local.components,
         "pooled": one.components,

@@ -46,7 +46,7 @@ def together(tables, epsilon, k, directions, seed):
                 federation="bench",
                 epsilon=e,
                 delta=DELTA,
-                assume_centered=True,
+                centring="none",
                 random_state=1000 * seed + j,
             ),
             rows,
@@ -74,7 +74,7 @@ def alone(rows, epsilon, k, seed):
         epsilon=epsilon,
         delta=DELTA,
         mechanism="spherical",
-        assume_centered=True,
+        centring="none",
         random_state=seed,
     )
     return pca.fit(rows).components_

@@ -47,7 +47,7 @@ def owners(m, n, d, k):
             federation="scale",
             epsilon=1.0,
             delta=1e-5,
-            assume_centered=True,
+            centring="none",
             random_state=j,
         )
         found[settings.owner] = Counted(Owner(settings, rows))

@@ -30,7 +30,7 @@ FIT = [sys.executable, "-m", "eigenveil", "fit"]
 SIDES = {
     "fit": ["--k", "5"],
     "fit, row norm": ["--k", "5", "--row-norm", "40"],
-    "fit, centred, one pass": ["--k", "5", "--mechanism", "spherical", "--assume-centered"],
+    "fit, centred, one pass": ["--k", "5", "--mechanism", "spherical", "--centring", "none"],
 }
 
 

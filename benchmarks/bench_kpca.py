@@ -28,14 +28,14 @@ from eigenveil.data.matrices import MatrixSource
 from eigenveil.datasets import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms import Gate
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
-from eigenveil.mechanisms.pca.boxed_oja import BoxedOja
-from eigenveil.mechanisms.pca.deflation import Deflation
-from eigenveil.mechanisms.pca.dp_pca import DPPCA
-from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
+from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
+from eigenveil.mechanisms.pca.deflation import DeflationPCA
+from eigenveil.mechanisms.pca.dp_pca import TruncatedMeanPCA
+from eigenveil.mechanisms.pca.oja import OjaPCA
 from eigenveil.mechanisms.pca.schedules import SpikedRate, StepDecay
-from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
-from eigenveil.mechanisms.pca.tangent_oja import TangentOja
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
+from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
@@ -178,36 +178,36 @@ def calibrated(build, *args, **options):
 
 
 def oja(mu, k, **options):
-    return PrivateOja(mu=mu, n_components=k, **options)
+    return OjaPCA(mu=mu, n_components=k, **options)
 
 
 def one_pass(cell):
     """Mechanisms of the library, as they come."""
     return {
         "oja": calibrated(oja, cell.k),
-        "adaptive-oja": calibrated(AdaptiveOja.build, cell.k),
-        "tangent-oja": calibrated(TangentOja.build, cell.k),
+        "adaptive-oja": calibrated(AdaptiveOjaPCA.build, cell.k),
+        "tangent-oja": calibrated(TangentOjaPCA.build, cell.k),
     }
 
 
 def deflated(cell):
     """Components one after the other; of one component there is nothing to deflate."""
     inner = {
-        "k-DP-PCA": DPPCA.build(EPSILON, DELTA),
-        "k-DP-Ojas": ShuffledOja(epsilon=EPSILON, delta=DELTA, n_records=cell.n // cell.k),
+        "k-DP-PCA": TruncatedMeanPCA.build(EPSILON, DELTA),
+        "k-DP-Ojas": ShuffledOjaPCA(epsilon=EPSILON, delta=DELTA, n_records=cell.n // cell.k),
     }
     if cell.k == 1:
         return inner
-    return {name: Deflation(inner=one, n_components=cell.k) for name, one in inner.items()}
+    return {name: DeflationPCA(inner=one, n_components=cell.k) for name, one in inner.items()}
 
 
 def forms(cell):
     """Of the adaptive method: as printed, with a composed centre, and about the released image."""
-    boxed = partial(BoxedOja.build, EPSILON, DELTA, cell.k)
+    boxed = partial(BoxedOjaPCA.build, EPSILON, DELTA, cell.k)
     return {
         "printed centre": boxed(centre="histograms"),
         "composed centre": boxed(centre="mean"),
-        "released image": calibrated(AdaptiveOja.build, cell.k),
+        "released image": calibrated(AdaptiveOjaPCA.build, cell.k),
     }
 
 
@@ -276,7 +276,7 @@ def scheduled(task):
     records = Records(*task)
     cell = records.cell
     found = {}
-    for name, build in (("oja", oja), ("adaptive-oja", AdaptiveOja.build)):
+    for name, build in (("oja", oja), ("adaptive-oja", AdaptiveOjaPCA.build)):
         found[name] = records.run(calibrated(build, cell.k))
         for label, options in schedules(cell).items():
             found[f"{name} {label}"] = records.run(calibrated(build, cell.k, **options))

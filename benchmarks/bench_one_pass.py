@@ -16,12 +16,12 @@ from threadpoolctl import threadpool_limits
 from eigenveil.data import Clip, open_rows
 from eigenveil.datasets import SpikedGaussian
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import AnalyzeGauss, Gate, SphericalPCA, TangentPCA
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
-from eigenveil.mechanisms.pca.oja import PrivateOja
-from eigenveil.mechanisms.pca.power import NoisyPower
+from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, SphericalPCA, TangentPCA
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
+from eigenveil.mechanisms.pca.oja import OjaPCA
+from eigenveil.mechanisms.pca.power import PowerPCA
 from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.mechanisms.pca.tangent_oja import TangentOja
+from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
@@ -49,10 +49,10 @@ def calibrated(build, k):
 def one_pass(k):
     """Mechanisms that take unit and clipped rows."""
     return [
-        PrivateOja(mu=MU, n_components=k),
-        calibrated(AdaptiveOja.build, k),
-        calibrated(TangentOja.build, k),
-        NoisyPower(mu=MU, n_components=k),
+        OjaPCA(mu=MU, n_components=k),
+        calibrated(AdaptiveOjaPCA.build, k),
+        calibrated(TangentOjaPCA.build, k),
+        PowerPCA(mu=MU, n_components=k),
     ]
 
 
@@ -85,7 +85,7 @@ def errors(task):
         "non-private": subspace_distance(basis.T, stream.basis.T),
         "spherical": error(SphericalPCA(mu=MU, n_components=k), clipped),
         "tangent": error(TangentPCA(mu=MU, n_components=k), clipped),
-        "analyze-gauss": error(AnalyzeGauss(mu=MU, n_components=k), clipped),
+        "analyze-gauss": error(AnalyzeGaussPCA(mu=MU, n_components=k), clipped),
     }
     for procedure in one_pass(k):
         found[f"{procedure.name}, unit"] = error(procedure, directions(clipped))

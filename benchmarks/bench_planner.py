@@ -43,7 +43,7 @@ def streams():
     for n, d, k in GRID:
         for signal in SIGNALS:
             common = {"task": "pca", "n": n, "d": d, "k": k, "budget": budget}
-            common |= {"spectrum": spiked(k, signal), "assume_centered": True}
+            common |= {"spectrum": spiked(k, signal), "centring": "none"}
             yield f"spiked {signal:g}", Situation(**common)
             yield f"spiked {signal:g}", Situation(**common, row_norm=1.0, spread=0.8)
 
@@ -63,7 +63,7 @@ def situations():
                 yield name, Situation(**matrix, budget=approximate, spread=0.7)
                 yield (
                     name,
-                    Situation(**matrix, budget=approximate, spread=0.25, assume_centered=True),
+                    Situation(**matrix, budget=approximate, spread=0.25, centring="none"),
                 )
                 yield name, Situation(**matrix, budget=Budget(epsilon=epsilon), spread=0.7)
 
@@ -82,7 +82,7 @@ def measured(situation, mechanism, rows, seed):
     options = situation.budget.as_dict() | {
         "mechanism": mechanism,
         "row_norm": situation.row_norm,
-        "assume_centered": situation.assume_centered,
+        "centring": "none" if situation.assume_centered else None,
         "random_state": seed,
     }
     truth = np.cov(rows.T, bias=True)

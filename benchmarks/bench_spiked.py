@@ -3,10 +3,10 @@
 d = 50, Sigma = 10 UU' + I with a random U, epsilon = 1, delta = 0.1; mean of 40, all sides on the
 same tables. The error is the Frobenius distance of projectors from UU'.
 
-- AnalyzeGauss, worst-case, on rows clipped at the model's 90 % quantile of norms, against DP-Gauss
+- AnalyzeGaussPCA, worst-case, on rows clipped at the model's 90 % quantile of norms, against DP-Gauss
   as published, also with the smaller sensitivity of Dwork et al. (neighbours without the row), and
   against DP-Gauss*, which reads the largest norm and is not private.
-- Spiked, model-based, against Algorithm 1 as published, each with the same Delta_1: the published
+- SpikedPCA, model-based, against Algorithm 1 as published, each with the same Delta_1: the published
   formula with its constant 4, and the quantile at failure probability 1e-6.
 """
 
@@ -18,7 +18,7 @@ from scipy.stats import chi2
 from threadpoolctl import threadpool_limits
 
 from eigenveil.data import Clip, open_rows
-from eigenveil.mechanisms import AnalyzeGauss, Gate, Spiked
+from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, SpikedPCA
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.spectral import top_eigenpairs
@@ -86,14 +86,14 @@ def errors(n, k, norm, seed):
         "DP-Gauss*": published_dp_gauss_not_private(rows, *budget),
     }
     found = {name: top_eigenpairs(matrix, k)[1] for name, matrix in matrices.items()}
-    found["analyze-gauss"] = run(AnalyzeGauss(mu=MU, n_components=k), rows, norm, seed)
+    found["analyze-gauss"] = run(AnalyzeGaussPCA(mu=MU, n_components=k), rows, norm, seed)
     for form, suffix in (("printed", ""), ("quantile", ", quantile")):
         law = SpikedModel(
             rank=k, smallest_spike=SPIKE, largest_spike=SPIKE, noise_variance=NOISE, form=form
         )
         sensitivity = law.projector_sensitivity(n, D)
         found[f"published spiked{suffix}"] = published_spiked(moment, k, sensitivity, *budget)
-        found[f"spiked{suffix}"] = run(Spiked(mu=MU, model=law), rows, norm, seed)
+        found[f"spiked{suffix}"] = run(SpikedPCA(mu=MU, model=law), rows, norm, seed)
     return {name: subspace_distance(basis, truth) for name, basis in found.items()}
 
 

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eigenveil.data.source import open_rows
+    from eigenveil.data.sources import open_rows
     from eigenveil.estimators import PrivateCovariance, PrivatePCA, StreamingPCA
     from eigenveil.numerics.spiked_model import SpikedModel
     from eigenveil.privacy.ledger import Ledger
@@ -28,7 +28,7 @@ _HOMES = {
     "StreamingPCA": "eigenveil.estimators",
     "SpikedModel": "eigenveil.numerics.spiked_model",
     "Release": "eigenveil.release",
-    "open_rows": "eigenveil.data.source",
+    "open_rows": "eigenveil.data.sources",
 }
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "NothingFoundError",
     "QuorumLostError",
     "StateError",
+    "TooFewRowsError",
     "UnsupportedNotionError",
     "VerificationError",
 ]
@@ -53,6 +54,10 @@ class BoundsRequiredError(InvalidParameterError):
     """The mechanism needs a public bound and none was stated."""
 
     exit_code = 3
+
+
+class TooFewRowsError(InvalidParameterError):
+    """Public numbers tell that a private search would mostly fail."""
 
 
 class InvalidDataError(EigenveilError, ValueError):

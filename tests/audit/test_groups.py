@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit, audit_mechanism
-from eigenveil.data import Clip, count, gram, norm_counts, norms, second_moment, total
-from eigenveil.data.groups import GroupedSource
-from eigenveil.data.source import ArraySource
+from eigenveil.data import Clip, count, gram, norm_counts, second_moment, total
+from eigenveil.data.sources import ArraySource, GroupedSource, PairedUnits
 from eigenveil.mechanisms import (
     GaussCov,
     GaussianNoise,
@@ -83,7 +82,7 @@ def test_a_person_is_hidden_in_a_second_moment(first, second, adjacency):
 @pytest.mark.parametrize("m", [2, 50])
 def test_rows_without_their_root_are_caught(m, monkeypatch):
     """Weight 1 in a second moment: m rows move it m times as far."""
-    monkeypatch.setattr(gram, "unit_sizes", lambda source: np.ones(4, dtype=np.int64))
+    monkeypatch.setattr(GroupedSource, "unit_sizes", np.ones(4, dtype=np.int64))
     queries = moments((DIAGONALS[0], m), (DIAGONALS[1], m))
     assert attack(GaussCov(mu=MU), queries, read_matrix, 2).violated
 
@@ -135,9 +134,9 @@ def test_persons_are_counted_not_rows(monkeypatch):
 
     report = attack(mechanism, counts(*sides), read, 5)
     assert not report.violated, str(report)
-    monkeypatch.setattr(gram, "unit_sizes", lambda source: None)
+    monkeypatch.setattr(GroupedSource, "unit_sizes", None)
     monkeypatch.setattr(
-        gram, "unit_tables", lambda source: ((chunk, None) for chunk, _ in source.unit_chunks())
+        GroupedSource, "unit_tables", lambda self: ((rows, None) for rows, _ in self.unit_chunks())
     )
     assert attack(mechanism, counts(*sides), read, 5).violated
 
@@ -165,7 +164,7 @@ def test_a_person_is_one_distance(monkeypatch):
 
     report = run(6)
     assert not report.violated, str(report)
-    monkeypatch.setattr(norms, "unit_sizes", lambda source: None)
+    monkeypatch.setattr(GroupedSource, "unit_sizes", None)
     assert run(6).violated
 
 
@@ -191,7 +190,7 @@ def _runner(mechanism, query, seed):
 def test_a_person_is_hidden_in_pairs(weighted, monkeypatch):
     """Directions of differences: six persons at the origin, and one who is exchanged."""
     if not weighted:
-        monkeypatch.setattr(gram, "unit_sizes", lambda source: np.ones(4, dtype=np.int64))
+        monkeypatch.setattr(PairedUnits, "unit_sizes", np.ones(4, dtype=np.int64))
 
     def runner(row, m, seed):
         persons = [np.zeros((3, D))] * 6 + [np.repeat(row[None], m, axis=0), np.zeros((2, D))]

@@ -11,7 +11,7 @@ k = 1
 epsilon = 1
 delta = 1e-6
 row-norm = 30.5
-assume_centered = true
+centring = "none"
 mechanism = "analyze-gauss"
 
 [bounds]

@@ -14,7 +14,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from eigenveil.cli import main
-from eigenveil.data.source import CSVSource
+from eigenveil.data.sources import CSVSource
 from eigenveil.release import Release
 
 def wait(*arguments, **options):

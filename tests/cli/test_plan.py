@@ -31,7 +31,7 @@ def test_a_file_and_its_public_numbers_are_the_same_plan(files):
 
 
 def test_no_row_is_read_where_the_number_of_rows_is_given(files, monkeypatch):
-    from eigenveil.data.source import CSVSource
+    from eigenveil.data.sources import CSVSource
 
     def refuse(self):
         raise AssertionError("read")

@@ -9,7 +9,7 @@ import pytest
 
 from eigenveil.cli.progress import watched
 from eigenveil.data.gram import public_rows
-from eigenveil.data.source import ArraySource, CSVSource, IterableSource
+from eigenveil.data.sources import ArraySource, CSVSource, IterableSource
 
 
 class Terminal(io.StringIO):

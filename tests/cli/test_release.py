@@ -65,7 +65,7 @@ def test_json_is_all_that_standard_output_holds(files, asked, ledger, tmp_path):
 
 
 def test_what_is_left_is_what_another_release_may_ask_for(files, asked, ledger, tmp_path):
-    options = [*asked, "--ledger", ledger.path, "--mechanism", "spherical", "--assume-centered"]
+    options = [*asked, "--ledger", ledger.path, "--mechanism", "spherical", "--centring", "none"]
     invoke("fit", files.csv, *options, "-o", tmp_path / "first")
     left = json.loads(invoke("ledger", "show", ledger.path, "--json").stdout)["left"]["epsilon"]
     options[options.index("--epsilon") + 1] = left * 1.001
@@ -106,7 +106,7 @@ def test_options_reach_the_estimator(files, tmp_path, monkeypatch):
 
     monkeypatch.setattr(PrivatePCA, "__init__", build)
     words = ["--k", "private", "--rho", 0.5, "--row-norm", "private", "--mechanism", "auto"]
-    words += ["--adjacency", "add-remove", "--assume-centered", "--on-invalid", "zero"]
+    words += ["--adjacency", "add-remove", "--centring", "none", "--on-invalid", "zero"]
     words += ["--on-missing", "centre", "--columns", "hours,age", "--scale", "age=2,hours=4"]
     words += ["--bounds", "age=17:90,hours=-1:99"]
     result = invoke("fit", files.csv, *words, "-o", tmp_path / "released")
@@ -117,7 +117,7 @@ def test_options_reach_the_estimator(files, tmp_path, monkeypatch):
         "row_norm": "private",
         "mechanism": "auto",
         "adjacency": "add-remove",
-        "assume_centered": True,
+        "centring": "none",
         "on_invalid": "zero",
         "on_missing": "centre",
         "scale": (4.0, 2.0),
@@ -303,7 +303,7 @@ class TestOrder:
         words[words.index("--epsilon") + 1] = 1.9
         assert invoke(*words, tmp_path / "first").exit_code == 0
         with monkeypatch.context() as patched:
-            patched.setattr("eigenveil.data.files.CSVSource.chunks", _unread)
+            patched.setattr("eigenveil.data.sources.csv.CSVSource.chunks", _unread)
             message = fails(4, *words, tmp_path / "second")
         assert "ask for less" in message
         assert len(ledger.entries) == 1

@@ -20,7 +20,7 @@ COMMANDS = {
     "fit": (["fit", *COLUMNS, "--k", 2, *BUDGET], PrivatePCA, "fit"),
     "covariance": (["covariance", *COLUMNS, "--row-norm", 9, *BUDGET], PrivateCovariance, "fit"),
     "stream": (
-        ["stream", *COLUMNS, "--k", 1, *BUDGET, "--state", "state", "--assume-centered"],
+        ["stream", *COLUMNS, "--k", 1, *BUDGET, "--state", "state", "--centring", "none"],
         StreamingPCA,
         "partial_fit",
     ),

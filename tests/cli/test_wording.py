@@ -11,8 +11,8 @@ from eigenveil.cli.wording import in_options
             "give --bounds LOW,HIGH for the entries, or --row-norm R for the length",
         ),
         (
-            "or mechanism='spherical' with assume_centered=True",
-            "or --mechanism spherical with --assume-centered",
+            "or mechanism='spherical' with centring="none"",
+            "or --mechanism spherical with --centring none",
         ),
         (
             "choose adjacency='replace-one', or state n_components",

@@ -30,28 +30,26 @@ from eigenveil.data.boxes import coordinate_counts
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
-from eigenveil.data.projected import ProjectedSource
 from eigenveil.data.shuffled import shuffled_records
-from eigenveil.data.source import Batch, PairedSource
+from eigenveil.data.sources import Batch, GroupedSource, PairedSource, ProjectedSource
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.data.spreads import spread_counts
 from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, update_counts
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
-    DPPCA,
     AdaptiveCleanedCov,
     AdaptiveCov,
-    AnalyzeGauss,
+    AnalyzeGaussPCA,
     BinghamDirection,
     Centred,
     CleanedCov,
     ClippingThreshold,
     CoinPressCov,
     ColumnScale,
-    Deflation,
+    DeflationPCA,
     ExponentialCov,
     ExponentialPCA,
-    GapProjector,
+    GapProjectorPCA,
     Gate,
     GaussCov,
     GaussianNoise,
@@ -61,13 +59,13 @@ from eigenveil.mechanisms import (
     LaplacePCA,
     Lifted,
     Located,
-    NoisyPower,
+    OjaPCA,
     Paired,
+    PowerPCA,
     PrivateEigenvalues,
     PrivateGap,
     PrivateMean,
     PrivateNoiseVariance,
-    PrivateOja,
     PrivateQuantile,
     PrivateRadius,
     PrivateRank,
@@ -79,36 +77,36 @@ from eigenveil.mechanisms import (
     Ranged,
     Scaled,
     SeparateCov,
-    ShuffledOja,
+    ShuffledOjaPCA,
     SparseVector,
     SphericalPCA,
-    Spiked,
+    SpikedPCA,
     SpikedProjector,
     SpikedValues,
     StabilityHistogram,
     Staged,
     TangentPCA,
     TruncatedMean,
+    TruncatedMeanPCA,
     Uncentred,
     Variances,
     WishartCov,
     WishartPCA,
     ZeroCov,
 )
-from eigenveil.mechanisms.additive import Allowance
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
-from eigenveil.mechanisms.pca.boxed_oja import BoxedOja
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
+from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.mechanisms.pca.tangent_oja import TangentOja
+from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import epsilon_of, rho_of, split
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Gaussian, Pure
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
@@ -119,22 +117,37 @@ MANY = 512  # where it asks for many
 
 
 class Arranged:
-    """How the tables of all cases are sorted.
+    """How the tables of all cases are sorted, and whose their rows are.
 
-    As they come, unless ``by_first_column``: then ``places`` says where the rows of the newest
-    table went, company included.
+    As they come, unless ``by_first_column``. With ``persons`` two rows after each other, as they
+    come, belong to one. Every row and every person has a key of its own, wherever it ends up; what
+    a gate draws follows the keys of the newest table, so that draws on two tables are coupled.
     """
 
     by_first_column = False
-    places = None
+    persons = False
+    row_keys = person_keys = None
+
+    @classmethod
+    def order(cls, n):
+        """A random order that treats the same rows, or persons, of two tables alike."""
+        keys = next(k for k in (cls.person_keys, cls.row_keys) if k is not None and len(k) == n)
+        return np.argsort(keys)
 
 
 def open_rows(rows):
     """The table of a case, arranged."""
-    if Arranged.by_first_column:
-        order = np.argsort(rows[:, 0], kind="stable")
-        rows, Arranged.places = rows[order], np.argsort(order)
-    return eigenveil.data.open_rows(rows)
+    n = len(rows)
+    order = np.argsort(rows[:, 0], kind="stable") if Arranged.by_first_column else np.arange(n)
+    Arranged.row_keys, Arranged.person_keys = np.random.default_rng(n).random(n)[order], None
+    source = eigenveil.data.open_rows(rows[order])
+    if not Arranged.persons:
+        return source
+    ids = (np.arange(n) // 2)[order]
+    _, first = np.unique(ids, return_index=True)
+    keys = np.random.default_rng(n + 1).random(n)
+    Arranged.person_keys = keys[ids[np.sort(first)]]  # persons are numbered as they appear
+    return GroupedSource(source, ids)
 
 
 def mu_of(cost):
@@ -554,7 +567,7 @@ def _truncated(epsilon, d, k):
 def _dp_pca(epsilon, d, k):
     mean = _truncated(epsilon, d, k)
     size = mean.needed_records(d)
-    return DPPCA(mu=mean.noise.mu, n_components=1, batch_size=size, mean=mean)
+    return TruncatedMeanPCA(mu=mean.noise.mu, n_components=1, batch_size=size, mean=mean)
 
 
 def _among(rows, n, first):
@@ -581,7 +594,7 @@ def _boxed(centre):
 
     def build(epsilon, d, k):
         mean = _truncated(epsilon, d, k)
-        mechanism = BoxedOja(mu=mean.noise.mu, n_components=k, mean=mean, centre=centre)
+        mechanism = BoxedOjaPCA(mu=mean.noise.mu, n_components=k, mean=mean, centre=centre)
         return replace(mechanism, batch_size=mechanism.fewest(d))
 
     return build
@@ -736,15 +749,13 @@ def _centred(mu, d, k):
 
 
 def _located(mu, d, k):
-    spent = rho_of(Located.build(Allowance(mu, pure=False), ROWS, ZeroCov()).cost())
-    return Located.build(
-        Allowance(mu, pure=False), ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent))
-    )
+    spent = rho_of(Located.build(Gaussian(mu), ROWS, ZeroCov()).cost())
+    return Located.build(Gaussian(mu), ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent)))
 
 
 def _located_pure(epsilon, d, k):
-    spent = pure_of(Located.build(Allowance(epsilon, pure=True), ROWS, ZeroCov()).cost())
-    return Located.build(Allowance(epsilon, pure=True), ROWS, LapCov(epsilon=epsilon - spent))
+    spent = pure_of(Located.build(Pure(epsilon), ROWS, ZeroCov()).cost())
+    return Located.build(Pure(epsilon), ROWS, LapCov(epsilon=epsilon - spent))
 
 
 def _located_whole(mu, d, k):
@@ -754,7 +765,7 @@ def _located_whole(mu, d, k):
 
 def _ranged_about_a_centre(mu, d, k):
     """A centre, a radius and a matrix, as they are built for rows without any bound."""
-    whole = Allowance(mu, pure=False)
+    whole = Gaussian(mu)
 
     def build(rest):
         inner = Ranged.build(whole, 400, GaussCov(mu=rest) if rest else ZeroCov(), columns=d)
@@ -1083,13 +1094,13 @@ TABLE = [
     _case(
         "analyze-gauss",
         "pca.analyze_gauss",
-        lambda mu, d, k: AnalyzeGauss(mu=mu, n_components=k),
+        lambda mu, d, k: AnalyzeGaussPCA(mu=mu, n_components=k),
         read=_projector,
     ),
     _case(
         "spiked",
         "pca.spiked",
-        lambda mu, d, k: Spiked(mu=mu, model=_spiked_model(k)),
+        lambda mu, d, k: SpikedPCA(mu=mu, model=_spiked_model(k)),
         query=_leading_projector,
         read=_components,
         company=lambda n, d: np.zeros((n, d)),
@@ -1119,7 +1130,7 @@ TABLE = [
     _case(
         "analyze-gauss lazy",
         "pca.analyze_gauss",
-        lambda mu, d, k: AnalyzeGauss(mu=mu, n_components=k, lazy=True),
+        lambda mu, d, k: AnalyzeGaussPCA(mu=mu, n_components=k, lazy=True),
         read=_projector,
         exact=False,
     ),
@@ -1163,7 +1174,7 @@ TABLE = [
     _case(
         "oja",
         "pca.oja",
-        lambda mu, d, k: PrivateOja(mu=mu, n_components=k, batch_size=BATCH),
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
         **ONE_PASS,
         query=_updates(DIRECTIONS),
         run=_one_pass(DIRECTIONS),
@@ -1173,7 +1184,7 @@ TABLE = [
     _case(
         "oja step",
         "pca.oja",
-        lambda mu, d, k: PrivateOja(mu=mu, n_components=k),
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k),
         **(ONE_PASS | {"read": _estimate}),
         query=_updates(DIRECTIONS),
         run=_one_step_of_a_pass,
@@ -1182,7 +1193,7 @@ TABLE = [
     _case(
         "oja clipped",
         "pca.oja",
-        lambda mu, d, k: PrivateOja(mu=mu, n_components=k, batch_size=BATCH),
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
         **ONE_PASS,
         query=_updates(CLIP),
         run=_one_pass(CLIP),
@@ -1199,15 +1210,15 @@ TABLE = [
             run=_found(_one_pass(clip)),
         )
         for name, module, kind, clip in (
-            ("adaptive-oja", "pca.adaptive_oja", AdaptiveOja, DIRECTIONS),
-            ("adaptive-oja clipped", "pca.adaptive_oja", AdaptiveOja, CLIP),
-            ("tangent-oja", "pca.tangent_oja", TangentOja, DIRECTIONS),
+            ("adaptive-oja", "pca.adaptive_oja", AdaptiveOjaPCA, DIRECTIONS),
+            ("adaptive-oja clipped", "pca.adaptive_oja", AdaptiveOjaPCA, CLIP),
+            ("tangent-oja", "pca.tangent_oja", TangentOjaPCA, DIRECTIONS),
         )
     ),
     _case(
         "tangent-oja step",
         "pca.tangent_oja",
-        _adaptive(TangentOja),
+        _adaptive(TangentOjaPCA),
         **(ONE_PASS | COUNTED_PART | {"read": _tangent_estimate}),
         query=_tangent_counts,
         run=_found(_tangent_step),
@@ -1235,7 +1246,7 @@ TABLE = [
     _case(
         "power",
         "pca.power",
-        lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
+        lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
         query=_trace,
         read=_projector,
         norm="l2",
@@ -1245,7 +1256,7 @@ TABLE = [
     _case(
         "power on directions",
         "pca.power",
-        lambda mu, d, k: NoisyPower(mu=mu, n_components=k),
+        lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
         query=lambda rows, adjacency: (_moment_columns if adjacency is REPLACE else _trace)(
             rows, adjacency
         ),
@@ -1272,7 +1283,7 @@ TABLE = [
     _case(
         "shuffled-oja",
         "pca.shuffled_oja",
-        lambda epsilon, d, k: ShuffledOja(epsilon=epsilon, delta=0.1, n_records=MANY),
+        lambda epsilon, d, k: ShuffledOjaPCA(epsilon=epsilon, delta=0.1, n_records=MANY),
         query=_shuffled,
         run=lambda step, rows, adjacency, gate: step.run(open_rows(_among_many(rows)), CLIP, gate),
         read=_components,
@@ -1427,7 +1438,7 @@ TABLE = [
     _case(
         "located of a sample",
         "located",
-        lambda mu, d, k: replace(_located(mu, d, k), share=0.75),
+        lambda mu, d, k: replace(_located(mu, d, k), sample=0.75),
         **(LOCATED | {"adjacencies": (REPLACE,)}),
     ),
     _case(
@@ -1663,7 +1674,7 @@ TABLE = [
     _case(
         "gap-projector",
         "pca.gap_projector",
-        lambda mu, d, k: GapProjector.build(mu, 1e-3, min(k, max(1, d - 1))),
+        lambda mu, d, k: GapProjectorPCA.build(mu, 1e-3, min(k, max(1, d - 1))),
         query=lambda rows, adjacency: eigengap(_moment(_with_a_gap(rows), adjacency), 1),
         run=_tested,
         read=lambda released: released,
@@ -1721,7 +1732,7 @@ TABLE = [
     _case(
         "deflation",
         "pca.deflation",
-        lambda epsilon, d, k: Deflation(inner=_dp_pca(epsilon, d, k), n_components=k),
+        lambda epsilon, d, k: DeflationPCA(inner=_dp_pca(epsilon, d, k), n_components=k),
         query=_trace,
         run=_one_part_each,
         read=_components,

@@ -18,11 +18,14 @@ import pandas as pd
 import pytest
 
 import eigenveil.data
-from eigenveil.data.source import IterableSource
+from eigenveil.data.sources import IterableSource
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import Gate, Located, ZeroCov
-from eigenveil.mechanisms.additive import Allowance
 from eigenveil.numerics.random import SimulationSource
+from eigenveil.privacy.adjacency import GROUP
+from eigenveil.privacy.cost import Gaussian
 from tests.conformance.table import (
+    ADD,
     CLIP,
     DIRECTIONS,
     MANY,
@@ -53,8 +56,7 @@ class Tape(Gate):
         self.excess = 0.0  # largest distance of a query, over the sensitivity it declares
 
     def order(self, n):
-        drawn = np.random.default_rng(n).permutation(n)
-        return Arranged.places[drawn] if Arranged.by_first_column else drawn
+        return Arranged.order(n)
 
     def sample(self, n, size):
         return np.sort(self.order(n)[:size])
@@ -97,12 +99,12 @@ def size(gap, norm):
 
 
 @contextmanager
-def arranged(by_first_column):
-    Arranged.by_first_column = by_first_column
+def arranged(by_first_column, persons=False):
+    Arranged.by_first_column, Arranged.persons = by_first_column, persons
     try:
         yield
     finally:
-        Arranged.by_first_column = False
+        Arranged.by_first_column = Arranged.persons = False
 
 
 @ADJACENCIES
@@ -135,6 +137,43 @@ def test_given_the_draws_nothing_else_is_read(case, adjacency, n, scale):
         assert all(np.array_equal(released[0], other) for other in released[1:])
 
 
+def tape(mechanism, adjacency, seed, record, **options):
+    return Tape(
+        mechanism.cost(),
+        label="x",
+        adjacency=adjacency,
+        ledger=None,
+        noise=SimulationSource(seed),
+        record=record,
+        **options,
+    )
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_of_persons_the_order_of_their_rows_is_not_read_either(case, adjacency):
+    """Persons come in any order, and so do the rows of each among those of others."""
+    if adjacency not in case.adjacencies:
+        pytest.skip("not for these neighbours")
+    mechanism = case.build(3.0, D, 1)
+    for seed, (row, other) in enumerate(PAIRS):
+        first, second = neighbours(table(60, D, seed) * 0.3, row, adjacency, other)
+        if adjacency is ADD:  # a whole person more
+            first = np.vstack([second, table(2, D, seed + 50)])
+        record, released = None, []
+        for rows, by_column in ((first, 0), (second, 0), (second, 1)):
+            gate = tape(mechanism, adjacency, seed, record, protects=GROUP)
+            try:
+                with arranged(by_column, persons=True):
+                    result = case.run(mechanism, rows, adjacency, gate)
+            except InvalidParameterError:
+                pytest.skip("not for persons")
+            released.append(case.read(result))
+            assert gate.excess <= 1 + 1e-9
+            record = record or gate.tape
+        assert all(np.array_equal(released[0], other) for other in released[1:])
+
+
 def test_a_peek_at_the_rows_would_be_seen():
     """A procedure that looks at its query again after the draw."""
     (case,) = (case for case in TABLE if case.name == "gauss")
@@ -162,8 +201,8 @@ def test_a_sample_by_a_public_rule_of_places_would_be_seen():
         def sample(self, n, size):
             return np.arange(n)[::3][:size]
 
-    allowance = Allowance(3.0, pure=False)
-    mechanism = Located.build(allowance, 300, ZeroCov(), share=1 / 3)
+    allowance = Gaussian(3.0)
+    mechanism = Located.build(allowance, 300, ZeroCov(), sample=1 / 3)
     rows = np.sort(table(300, D, 5), axis=0)
     moved = rows.copy()
     moved[0] = 5.0  # from the smallest to the largest

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil.data import Clip, count, gram, open_rows, second_moment, total
 from eigenveil.data.clip import FRACTION_BITS
-from eigenveil.data.source import IterableSource
+from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -138,7 +138,7 @@ class Careless:
 @pytest.mark.parametrize("chunk", [np.ones((2, 1)), np.array([["secret", 1]], dtype=object)])
 def test_chunks_of_any_source_are_checked(chunk):
     with pytest.raises(InvalidDataError) as caught:
-        second_moment(Careless(chunk), Clip(row_norm=1.0), REPLACE)
+        second_moment(open_rows(Careless(chunk)), Clip(row_norm=1.0), REPLACE)
     assert "secret" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 

@@ -8,7 +8,7 @@ import pytest
 
 from eigenveil.data import Clip, column_counts, count, norm_counts, open_rows, second_moment, total
 from eigenveil.data.products import moment_products
-from eigenveil.data.source import PairedSource, ScaledSource
+from eigenveil.data.sources import PairedSource, ScaledSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
 

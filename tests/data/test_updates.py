@@ -16,7 +16,7 @@ from eigenveil.data import updates
 from eigenveil.data.batches import Batches
 from eigenveil.data.clip import NO_EXPONENT, Clip
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import Batch, IterableSource
+from eigenveil.data.sources import Batch, IterableSource
 from eigenveil.data.updates import View, update_blocks, update_counts, update_sum
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency

@@ -3,7 +3,7 @@ import pytest
 
 from eigenveil.data import open_rows
 from eigenveil.data.matrices import MatrixChunk, MatrixSource
-from eigenveil.data.source import IterableSource
+from eigenveil.data.sources import IterableSource
 from eigenveil.datasets import SpikedGaussian, SpikedMatrices, SpikedSigns
 from eigenveil.exceptions import InvalidParameterError
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
-from eigenveil.estimators.stream import Stream
+from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import DuplicateBatchError, InvalidDataError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.privacy.cost import Composed

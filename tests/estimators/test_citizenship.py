@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import eigenveil
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
-from eigenveil.data.source import ArraySource
+from eigenveil.data.sources import ArraySource
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
 from eigenveil.numerics.spiked_model import SpikedModel
 
@@ -308,7 +308,7 @@ def test_in_a_pipeline_with_named_output(rows):
 
 def test_a_pipeline_scores_with_its_last_step(rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", rho=1e4)
-    pca = PrivatePCA(2, **FOLD, assume_centered=True, ledger=ledger)
+    pca = PrivatePCA(2, **FOLD, centring="none", ledger=ledger)
     pipeline = make_pipeline(FunctionTransformer(lambda x: x - 3.0), pca).fit(rows)
     assert pipeline.score(rows) == pytest.approx(pca.score(rows - 3.0))
     assert np.array_equal(pipeline.score_samples(rows), pca.score_samples(rows - 3.0))
@@ -474,7 +474,7 @@ SPIKED = SpikedModel(rank=2, smallest_spike=3, largest_spike=10, noise_variance=
     "options",
     [
         {"n_components": 2, "row_norm": 20.0},
-        {"model": SPIKED, "mechanism": "spiked", "assume_centered": True},
+        {"model": SPIKED, "mechanism": "spiked", "centring": "none"},
         {"n_components": 1, "row_norm": 20.0, "scale": "private"},  # leaves a column out
     ],
     ids=["clipped", "model", "column left out"],

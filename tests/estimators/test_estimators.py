@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, open_rows
 from eigenveil.data import gram, products
-from eigenveil.data.source import IterableSource
+from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import (
     BoundsRequiredError,
     BudgetExceededError,
@@ -66,7 +66,7 @@ def test_a_generous_budget_recovers_the_truth(adjacency, assume_centered):
     options = {
         "rho": 1e6,
         "row_norm": 40.0,
-        "assume_centered": assume_centered,
+        "centring": "none" if assume_centered else None,
         "adjacency": adjacency,
     }
     truth = np.cov(x.T, bias=True)
@@ -86,7 +86,7 @@ def test_a_generous_budget_recovers_the_truth(adjacency, assume_centered):
 def test_the_released_noise_scale_is_that_of_the_matrix(digits):
     errors, scale = [], None
     for seed in range(10):
-        fit = PrivateCovariance(rho=0.5, bounds=(0, 16), row_norm=64.0, assume_centered=True)
+        fit = PrivateCovariance(rho=0.5, bounds=(0, 16), row_norm=64.0, centring="none")
         fit.set_params(mechanism="gauss")
         fit.set_params(random_state=seed).fit(digits)
         scale = fit.noise_scale_
@@ -127,7 +127,7 @@ def test_clones_share_the_ledger_and_never_the_noise(estimator, rows, tmp_path):
 @pytest.mark.parametrize("assume_centered", [False, True])
 def test_every_road_charges_the_ledger_once(estimator, adjacency, assume_centered, rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", **BUDGET, adjacency=adjacency)
-    options = {"row_norm": 5.0, "adjacency": adjacency, "assume_centered": assume_centered}
+    options = {"row_norm": 5.0, "adjacency": adjacency, "centring": "none" if assume_centered else None}
     fitted = estimator(**BUDGET, **options, ledger=ledger).fit(rows)
     (entry,) = ledger.entries
     assert entry.cost == fitted.privacy_.cost
@@ -139,7 +139,7 @@ def test_every_road_charges_the_ledger_once(estimator, adjacency, assume_centere
 @pytest.mark.parametrize("assume_centered", [False, True])
 def test_the_count_is_noisy_under_add_remove(assume_centered, rows):
     """The exact count must not be readable off the noise scale, which is divided by it."""
-    options = {"adjacency": "add-remove", "row_norm": 5.0, "assume_centered": assume_centered}
+    options = {"adjacency": "add-remove", "row_norm": 5.0, "centring": "none" if assume_centered else None}
     scales = {PrivateCovariance(rho=0.5, **options).fit(rows).noise_scale_ for _ in range(5)}
     assert len(scales) == 5
 
@@ -203,7 +203,7 @@ def test_every_kind_of_table_gives_the_same_release(estimator, rows, tmp_path):
     np.save(tmp_path / "t.npy", rows)
     frame = pd.DataFrame(rows, columns=list("abcde"))
     frame.to_csv(tmp_path / "t.csv", index=False)
-    options = {**BUDGET, "row_norm": 5.0, "assume_centered": True, "random_state": 3}
+    options = {**BUDGET, "row_norm": 5.0, "centring": "none", "random_state": 3}
     options["mechanism"] = estimator.one_pass if estimator is PrivateCovariance else "analyze-gauss"
     expected = estimator(**options).fit(rows).release_.arrays
     tables = [
@@ -276,7 +276,7 @@ def test_transform_of_a_file_checks_the_columns(rows, tmp_path):
 
 def test_fit_transform_never_fails_after_the_charge(rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-5)
-    options = {**BUDGET, "row_norm": 5.0, "ledger": ledger, "assume_centered": True}
+    options = {**BUDGET, "row_norm": 5.0, "ledger": ledger, "centring": "none"}
     with pytest.raises(InvalidDataError, match="read once"):
         PrivatePCA(2, **options).fit_transform(iter([rows]))
     with pytest.raises(InvalidDataError, match="read once"):
@@ -397,7 +397,7 @@ def poisoned_tables(rows):
 def test_messages_and_tracebacks_carry_no_data(estimator, rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-5)
     for name, table in poisoned_tables(rows):
-        fitted = estimator(**BUDGET, row_norm=5.0, assume_centered=True, ledger=ledger)
+        fitted = estimator(**BUDGET, row_norm=5.0, centring="none", ledger=ledger)
         with pytest.raises((EigenveilError, ValueError, TypeError)) as caught:
             fitted.fit(table)
         shown = "".join(traceback.format_exception(caught.value))
@@ -440,7 +440,7 @@ def test_no_warning_depends_on_the_records(estimator, rows):
 @BOTH
 def test_rows_that_can_be_read_once_cannot_be_centred(estimator, rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-5)
-    with pytest.raises(InvalidDataError, match="assume_centered=True"):
+    with pytest.raises(InvalidDataError, match="centring="none""):
         estimator(**BUDGET, row_norm=5.0, ledger=ledger).fit(iter([rows]))
     assert ledger.entries == ()
 
@@ -495,7 +495,7 @@ def test_extreme_units_work(estimator, size):
 
 def test_the_public_rule_about_the_origin():
     """assume_centered with a box: the rule measures from the origin, not the middle."""
-    options = {"rho": 1.0, "bounds": (0, 3), "assume_centered": True}
+    options = {"rho": 1.0, "bounds": (0, 3), "centring": "none"}
     for estimator, mechanism, norm in (
         (PrivateCovariance, "cleaned", 6.0),
         (PrivatePCA, "analyze-gauss", 6.0 / 3**0.5),
@@ -520,7 +520,7 @@ def test_the_noise_floor_covers_what_pure_noise_reaches(adjacency):
         shares.append(fitted.explained_variance_[0] / fitted.noise_floor_)
     assert sum(share > 1 for share in shares) <= 5  # 0.4 expected
     assert max(shares) > 0.6  # and it is not set needlessly high
-    known = PrivatePCA(3, **BUDGET, row_norm=1.0, assume_centered=True).fit(rows * 0)
+    known = PrivatePCA(3, **BUDGET, row_norm=1.0, centring="none").fit(rows * 0)
     assert known.noise_floor_ < fitted.noise_floor_
 
 
@@ -652,7 +652,7 @@ def test_noise_alone_rarely_exceeds_the_floor(mechanism, budget, assume_centered
             **budget,
             mechanism=mechanism,
             row_norm=1.0,
-            assume_centered=assume_centered,
+            centring="none" if assume_centered else None,
             random_state=seed,
         ).fit(rows)
         values = getattr(fitted, "noisy_eigenvalues_", None)
@@ -674,7 +674,7 @@ def test_every_mechanism_under_every_budget(
         mechanism=mechanism,
         row_norm=5.0,
         adjacency=adjacency,
-        assume_centered=assume_centered,
+        centring="none" if assume_centered else None,
         ledger=ledger,
     ).fit(rows)
     (entry,) = ledger.entries
@@ -757,7 +757,7 @@ def test_a_private_bound_on_rows_is_released():
     errors = {}
     for name in ("cleaned", "adaptive-cleaned"):
         fitted = PrivateCovariance(
-            rho=0.1, mechanism=name, row_norm=64.0, assume_centered=True, random_state=0
+            rho=0.1, mechanism=name, row_norm=64.0, centring="none", random_state=0
         ).fit(rows)
         errors[name] = relative_error(fitted.covariance_, truth)
     assert 0.5 < fitted.row_norm_ < 2.0
@@ -829,7 +829,7 @@ def test_too_many_wide_rows_are_refused_only_where_their_number_is_public(monkey
         "delta": 1e-6,
         "mechanism": "spherical",
         "lazy": True,
-        "assume_centered": True,
+        "centring": "none",
     }
     for n in (3, 300):  # fewer than are kept, and more
         rows = IterableSource(iter([np.ones((n, 20))]), n_columns=20)
@@ -842,7 +842,7 @@ def test_too_many_wide_rows_are_refused_only_where_their_number_is_public(monkey
 
 def test_what_is_used_as_it_arrives_is_promised_so():
     rows = np.random.default_rng(0).standard_normal((4000, 3)) * [3, 1, 1]
-    options = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "oja", "assume_centered": True}
+    options = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "oja", "centring": "none"}
     streamed = PrivatePCA(1, **options).fit(iter(np.array_split(rows, 5))).privacy_
     assert streamed.arrival
     assert "replacing it by any other row that arrives in its place" in streamed.sentence()
@@ -859,7 +859,7 @@ def test_what_is_used_as_it_arrives_is_promised_so():
 def test_a_whole_delta_goes_where_nothing_else_is_bought():
     rows = np.random.default_rng(0).standard_normal((20_000, 3)) * [3, 1, 1]
     options = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "shuffled-oja", "random_state": 0}
-    alone = PrivatePCA(1, **options, assume_centered=True).fit(rows).privacy_.cost
+    alone = PrivatePCA(1, **options, centring="none").fit(rows).privacy_.cost
     assert alone == Approx(1.0, 1e-6)
     centred = PrivatePCA(1, **options, centring="located").fit(rows).privacy_.cost
     assert [part.delta for part in centred.parts if isinstance(part, Approx)] == [5e-7]

@@ -47,7 +47,7 @@ PCA = [
     {"scale": [2.0, 1.0, 1.0, 1.0]},
     {"bounds": (-20, 20)},
     {"row_norm": 12.0},
-    {"assume_centered": True},
+    {"centring": "none"},
     {"variances": True, "epsilon": 10.0},
     {"n_components": "private", "epsilon": 10.0},
     {"lazy": True},
@@ -88,7 +88,7 @@ def test_a_person_with_half_of_the_rows_moves_a_release_like_one_with_one_row():
         ids = [*range(50), *[50] * m]
         sides = (np.vstack([others, np.repeat(axes[[j]], m, axis=0)]) for j in (0, 1))
         released = (
-            PrivateCovariance(rho=1e9, row_norm=1.0, assume_centered=True, mechanism="gauss").fit(
+            PrivateCovariance(rho=1e9, row_norm=1.0, centring="none", mechanism="gauss").fit(
                 side, groups=ids
             )
             for side in sides
@@ -135,7 +135,7 @@ def test_every_adaptive_mechanism_takes_persons(mechanism, adjacency):
     ids = rng.integers(0, 800, 6000)
     rows = rng.standard_normal((6000, 3)) * [2.0, 1.0, 0.5]
     options = {"mechanism": mechanism, "row_norm": 30.0, "adjacency": adjacency}
-    fitted = PrivateCovariance(rho=2000.0, assume_centered=True, random_state=6, **options)
+    fitted = PrivateCovariance(rho=2000.0, centring="none", random_state=6, **options)
     fitted.fit(rows, groups=ids)
     assert fitted.covariance_ == pytest.approx(np.diag([4.0, 1.0, 0.25]), abs=0.4)
 
@@ -191,15 +191,13 @@ def test_one_id_for_each_row(estimator, ids, rows, tmp_path):
     assert "\n" not in str(caught.value)
     streamed = iter(np.array_split(rows, 7))
     with pytest.raises(InvalidDataError, match="one id for each row"):
-        estimator(**BUDGET, row_norm=1.0, assume_centered=True, ledger=ledger).fit(
-            streamed, groups=ids
-        )
+        estimator(**BUDGET, row_norm=1.0, centring="none", ledger=ledger).fit(streamed, groups=ids)
     assert ledger.entries == ()
 
 
 def test_rows_read_once_may_have_ids(rows):
     ids = np.arange(len(rows)) // 2
-    options = {**BUDGET, "row_norm": 12.0, "assume_centered": True, "random_state": 7}
+    options = {**BUDGET, "row_norm": 12.0, "centring": "none", "random_state": 7}
     options["mechanism"] = "cleaned"  # which reads once
     streamed = PrivateCovariance(**options).fit(iter(np.array_split(rows, 7)), groups=ids)
     assert same(streamed, PrivateCovariance(**options).fit(rows, groups=ids))
@@ -223,7 +221,7 @@ def test_one_person_may_have_more_components_than_there_are_persons():
 
 def test_a_model_of_independent_rows_refuses_persons(rows):
     model = SpikedModel(rank=1, smallest_spike=10.0, largest_spike=20.0, noise_variance=1.0)
-    spiked = PrivatePCA(**BUDGET, mechanism="spiked", model=model, assume_centered=True)
+    spiked = PrivatePCA(**BUDGET, mechanism=Spiked(model=model), centring="none")
     with pytest.raises(UnsupportedNotionError, match="leave groups and unit out"):
         spiked.fit(rows, groups=np.arange(len(rows)))
 
@@ -259,3 +257,35 @@ def test_scikit_learn_passes_the_ids_on(rows):
         assert clone(pca).get_metadata_routing().fit.requests == {"groups": None}
         covariance = PrivateCovariance(**BUDGET, row_norm=9.0).set_fit_request(groups=True)
         assert covariance.fit(rows, groups=ids).n_samples_ == 200
+
+
+class Refilled:
+    """The rows in chunks that fill the same memory again and again."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __iter__(self):
+        memory = np.empty((100, self.rows.shape[1]))
+        for start in range(0, len(self.rows), len(memory)):
+            memory[:] = self.rows[start : start + len(memory)]
+            yield memory
+
+
+@pytest.mark.parametrize("options", [{}, {"centring": "paired"}, {"centring": "located"}])
+def test_chunks_that_fill_the_same_memory_again_keep_their_owners(options, rows):
+    """Rows of the last chunk in place of all others would be those of many persons at once."""
+    ids = np.arange(len(rows)) // 3
+    pca = PrivatePCA(2, **BUDGET, **options, random_state=8)
+    expected = clone(pca).fit(rows, groups=ids)
+    assert same(clone(pca).fit(Refilled(rows), groups=ids), expected)
+
+
+@BOTH
+def test_chunks_of_persons_do_not_show_whether_there_are_any(estimator, rows, tmp_path):
+    """Without a stated number of columns, no chunks would be refused and one would not."""
+    ledger = Ledger.create(tmp_path / "l", **BUDGET, unit="person", adjacency="add-remove")
+    private = estimator(**BUDGET, row_norm=9.0, adjacency="add-remove", ledger=ledger)
+    with pytest.raises(InvalidParameterError, match="n_columns=d"):
+        private.fit(iter([rows]), groups=np.arange(len(rows)) // 3)
+    assert ledger.entries == ()

@@ -91,7 +91,7 @@ def test_genotypes_have_a_covariance(genotypes):
 )
 def test_about_a_known_centre_it_is_filling_with_it(estimator, options):
     rows = holes()
-    options = BUDGET | options | {"assume_centered": True, "random_state": 0}
+    options = BUDGET | options | {"centring": "none", "random_state": 0}
     filled = estimator(**options).fit(np.where(np.isnan(rows), 0.0, rows))
     fitted = estimator(**options, on_missing="centre").fit(rows)
     for name, array in filled.release_.arrays.items():
@@ -105,7 +105,7 @@ def test_one_empty_cell_and_a_row_of_them():
         neighbour, centred = rows.copy(), rows.copy()
         neighbour[5, cells] = np.nan
         centred[5, cells] = 0.0
-        options = BUDGET | {"row_norm": 8.0, "assume_centered": True, "random_state": 0}
+        options = BUDGET | {"row_norm": 8.0, "centring": "none", "random_state": 0}
         fitted = PrivateCovariance(**options, on_missing="centre").fit(neighbour)
         assert np.array_equal(
             fitted.covariance_, PrivateCovariance(**options).fit(centred).covariance_
@@ -222,7 +222,7 @@ def test_what_does_not_go_together():
     model = SpikedModel(rank=1, smallest_spike=1.0, largest_spike=2.0, noise_variance=1.0)
     with pytest.raises(InvalidParameterError, match="complete rows"):
         PrivatePCA(
-            **BUDGET, mechanism="spiked", model=model, assume_centered=True, on_missing="centre"
+            **BUDGET, mechanism=Spiked(model=model), centring="none", on_missing="centre"
         ).fit(holes())
 
 

@@ -97,7 +97,11 @@ def test_data_away_from_the_origin(shifted_cancer, epsilon, wanted):
 def test_every_mechanism_without_bounds(mechanism, budget, assume_centered, adjacency, tmp_path):
     """10 to 1 in 2 of 12 columns: everything finds them, at a cost within the budget."""
     ledger = Ledger.create(tmp_path / "l", **budget, adjacency=adjacency)
-    options = {"mechanism": mechanism, "adjacency": adjacency, "assume_centered": assume_centered}
+    options = {
+        "mechanism": mechanism,
+        "adjacency": adjacency,
+        "centring": "none" if assume_centered else None,
+    }
     rows = spikes(20_000, shift=0.0 if assume_centered else 40.0)
     fitted = PrivatePCA(2, **budget, **options, ledger=ledger).fit(rows)
     (entry,) = ledger.entries
@@ -131,7 +135,7 @@ def test_the_default_depends_on_public_numbers_only():
     assert centring(many, **BUDGET, bounds=(0, 1), centring="paired") == ("tangent", "paired")
     assert centring(few, **BUDGET, adjacency="add-remove") == ("tangent", "located")
     assert centring(many, **BUDGET, row_norm=1.0) == ("analyze-gauss", "mean")
-    assert centring(many, **BUDGET, assume_centered=True) == ("tangent", "none")
+    assert centring(many, **BUDGET, centring="none") == ("tangent", "none")
     assert centring(few, epsilon=1.0) == ("wishart", "paired")
     assert centring(many, epsilon=1.0) == ("wishart", "located")
 
@@ -197,7 +201,7 @@ def test_reliability_says_how_much_of_a_component_is_left():
     seen, said = [], []
     for seed in range(20):
         fitted = PrivatePCA(
-            3, **BUDGET, mechanism="spherical", assume_centered=True, random_state=seed
+            3, **BUDGET, mechanism="spherical", centring="none", random_state=seed
         ).fit(rows)
         seen.append(np.sum((fitted.components_ @ truth) ** 2) / 3)
         said.append(fitted.reliability_.mean())
@@ -271,7 +275,7 @@ def test_variances_that_cannot_be_found_are_said_and_charged(tmp_path):
     """More than half of the rows are equal: there is no distance."""
     ledger = Ledger.create(tmp_path / "l", **BUDGET)
     rows = np.vstack([np.zeros((9000, 3)), spikes(3000, 3, 1)])
-    options = {**BUDGET, "variances": True, "assume_centered": True}
+    options = {**BUDGET, "variances": True, "centring": "none"}
     with pytest.raises(NothingFoundError, match="leave variances out"):
         PrivatePCA(1, **options, random_state=0).fit(rows)
     with suppress(NothingFoundError):  # noise may find one
@@ -283,7 +287,7 @@ def test_stretching_does_not_change_the_shares():
     """`tangent` says the same of the variance as `spherical`: within a tenth."""
     rows = spikes(20_000, 100, 1, size=5.0)
     shares = [
-        PrivatePCA(1, **BUDGET, mechanism=name, assume_centered=True, random_state=0)
+        PrivatePCA(1, **BUDGET, mechanism=name, centring="none", random_state=0)
         .fit(rows)
         .explained_variance_ratio_[0]
         for name in ("tangent", "spherical")
@@ -309,7 +313,7 @@ def test_ratios_refer_to_the_trace_and_not_to_a_bound(mechanism, adjacency):
 
 
 def test_all_components_of_white_noise_are_not_reliable():
-    fitted = PrivatePCA(**BUDGET, assume_centered=True, random_state=0).fit(
+    fitted = PrivatePCA(**BUDGET, centring="none", random_state=0).fit(
         np.random.default_rng(0).standard_normal((2000, 10))
     )
     assert fitted.n_components_ == 10
@@ -404,7 +408,7 @@ def test_the_form_of_the_noise_can_be_forced(mechanism):
     rows = spikes(3000, 20, 2)
     for lazy, numerics in ((False, Numerics.EXACT), (True, Numerics.IDEALISED)):
         fitted = PrivatePCA(
-            2, **BUDGET, mechanism=mechanism, assume_centered=True, lazy=lazy, random_state=0
+            2, **BUDGET, mechanism=mechanism, centring="none", lazy=lazy, random_state=0
         ).fit(rows)
         assert fitted.privacy_.numerics is numerics
         assert inside(fitted, 2) > 0.99
@@ -414,7 +418,7 @@ def test_the_form_of_the_noise_can_be_forced(mechanism):
 def test_a_model_is_stated_and_nothing_else_is_promised(tmp_path):
     model = SpikedModel(rank=2, smallest_spike=90, largest_spike=110, noise_variance=1.0)
     fitted = PrivatePCA(
-        **BUDGET, mechanism="spiked", model=model, assume_centered=True, random_state=0
+        **BUDGET, mechanism=Spiked(model=model), centring="none", random_state=0
     ).fit(spikes(20_000))
     assert fitted.privacy_.kind is Kind.MODEL_BASED
     assert "tables that follow the model stated first, and no others" in fitted.privacy_.sentence()
@@ -435,7 +439,7 @@ def test_the_covariance_of_a_release():
 SPIKED = {
     "mechanism": "spiked",
     "model": SpikedModel(rank=1, smallest_spike=9, largest_spike=9, noise_variance=1.0),
-    "assume_centered": True,
+    "centring": "none",
 }
 MISTAKES = [
     ({"n_components": 0}, InvalidParameterError, "between 1 and the number of columns, 4"),
@@ -448,7 +452,7 @@ MISTAKES = [
     ({"centring": "mean"}, BoundsRequiredError, "needs bounds"),
     ({"centring": "median"}, InvalidParameterError, "must be 'mean', 'located' or 'paired'"),
     ({"centring": "paired", "row_norm": 1.0}, InvalidParameterError, "leave centring out"),
-    ({"centring": "paired", "assume_centered": True}, InvalidParameterError, "centring out"),
+    ({"centring": "paired", "centring": "none"}, InvalidParameterError, "centring out"),
     (
         {"centring": "paired", "adjacency": "add-remove"},
         UnsupportedNotionError,
@@ -508,7 +512,7 @@ def test_mistakes_get_one_line_of_advice_and_cost_nothing(changes, error, advice
 @pytest.mark.parametrize("mechanism", ["spherical", "analyze-gauss"])
 def test_centred_rows_may_be_read_once(mechanism):
     rows = spikes(500, 4, 1)
-    options = {"mechanism": mechanism, "assume_centered": True, "random_state": 0}
+    options = {"mechanism": mechanism, "centring": "none", "random_state": 0}
     once = PrivatePCA(1, **BUDGET, **options).fit(iter([rows[:200], rows[200:]]))
     whole = PrivatePCA(1, **BUDGET, **options).fit(rows)
     assert np.array_equal(once.components_, whole.components_)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
-from eigenveil.data.source import IterableSource
+from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidDataError,
@@ -81,7 +81,7 @@ def test_a_pure_budget_buys_one_too(mechanism):
 
 def test_about_a_known_centre_no_centre_is_bought():
     rows = table() - 100.0
-    options = BUDGET | {"row_norm": "private", "assume_centered": True, "random_state": 1}
+    options = BUDGET | {"row_norm": "private", "centring": "none", "random_state": 1}
     fitted = PrivateCovariance(**options).fit(rows)
     assert fitted.shares_ == {"radius": 0.1, "matrix": 0.9}
     assert relative(fitted, rows) < 0.1
@@ -121,7 +121,7 @@ def test_one_charge_for_all_stages(tmp_path):
 def test_nothing_found_stays_charged(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-6)
     with pytest.raises(NothingFoundError, match="state row_norm or bounds"):
-        PrivateCovariance(**BUDGET, row_norm="private", assume_centered=True, ledger=ledger).fit(
+        PrivateCovariance(**BUDGET, row_norm="private", centring="none", ledger=ledger).fit(
             np.zeros((20_000, 3))
         )
     assert len(ledger.entries) == 1
@@ -157,7 +157,7 @@ def test_rows_that_can_be_read_once_are_refused(options):
         if "scale" in options and adjacency == "add-remove":
             continue
         with pytest.raises(InvalidDataError, match="read once only"):
-            PrivateCovariance(**BUDGET, **options, assume_centered=True, adjacency=adjacency).fit(
+            PrivateCovariance(**BUDGET, **options, centring="none", adjacency=adjacency).fit(
                 IterableSource(iter([rows]), rows.shape[1])
             )
 

@@ -26,9 +26,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from eigenveil import Ledger, PrivatePCA, Release, StreamingPCA
 from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, second_moment, total
-from eigenveil.data.source import Batch, IterableSource
+from eigenveil.data.sources import Batch, IterableSource
 from eigenveil.estimators import streaming
-from eigenveil.estimators.stream import Stream, digest
+from eigenveil.estimators.stream_state import Stream, digest
 from eigenveil.exceptions import (
     BudgetExceededError,
     DuplicateBatchError,
@@ -42,7 +42,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms import GaussCov, GaussianNoise, PrivateMean
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.oja import PrivateOja
+from eigenveil.mechanisms.pca.oja import OjaPCA
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.numerics.random import SimulationSource, SystemSource
@@ -138,7 +138,7 @@ def test_a_centre_of_its_own_is_as_good_as_known():
     truth = np.cov(rows.T)
     options = {**BUDGET, "random_state": 1}
     found = captured_variance(StreamingPCA(1, **options).fit(rows).components_, truth)
-    lost = StreamingPCA(1, **options, assume_centered=True).fit(rows)
+    lost = StreamingPCA(1, **options, centring="none").fit(rows)
     assert found > 0.99
     assert captured_variance(lost.components_, truth) < 0.9
 
@@ -276,7 +276,7 @@ def test_the_whole_stream_is_charged_once_before_the_first_draw(ledger, monkeypa
     pca.finish()
     assert set(seen) == {1}
     (entry,) = ledger.entries
-    assert entry.cost == pca.privacy_.cost == Gaussian(PrivateOja(mu=20.0, n_components=1).mu)
+    assert entry.cost == pca.privacy_.cost == Gaussian(OjaPCA(mu=20.0, n_components=1).mu)
     assert entry.label.startswith("oja stream ")
     assert pca.privacy_.ledger == f"entry 1 of {ledger} (hash {entry.hash[:16]})"
     assert {str(r.sentence()) for r in releases if r} == {pca.privacy_.sentence()}
@@ -297,7 +297,7 @@ def test_an_exhausted_ledger_is_noticed_before_records_are_taken(tmp_path):
 def batches_of_one_record(batches):
     """What `oja` releases of five batches; ``batches`` have the record in question."""
     mu, source = 1.5, SimulationSource(0)
-    method = PrivateOja(mu=mu, n_components=1)
+    method = OjaPCA(mu=mu, n_components=1)
     company = np.tile([1.0, 0.0], (4, 1))
     start = Iterate(np.eye(2), np.zeros((2, 2)), 1.0)
 
@@ -580,7 +580,7 @@ def test_states_beside_each_other_do_not_touch(tmp_path):
         ("rho", 201.0),
         ("mechanism", "adaptive-oja"),
         ("row_norm", 3.0),
-        ("assume_centered", True),
+        ("centring", "none"),
         ("batch_size", 40),
         ("on_invalid", "zero"),
         ("on_missing", "centre"),
@@ -692,14 +692,14 @@ def test_a_stream_is_not_begun_again_by_mistake(tmp_path):
 def test_an_error_in_a_step_loses_that_batch_only(tmp_path, ledger, monkeypatch):
     state = tmp_path / "state"
     pca = StreamingPCA(1, **STRONG, ledger=ledger, state=state)
-    inner, failing = PrivateOja.step, [True]
+    inner, failing = OjaPCA.step, [True]
 
     def step(self, *arguments):
         if failing and failing.pop():
             raise NothingFoundError("nothing was found, and the budget is spent")
         return inner(self, *arguments)
 
-    monkeypatch.setattr(PrivateOja, "step", step)
+    monkeypatch.setattr(OjaPCA, "step", step)
     with pytest.raises(NothingFoundError):
         pca.partial_fit(table(150), batch="one")
     assert (pca.n_samples_, pca.n_buffered_) == (32, 86)  # the first batch after the centre is lost
@@ -766,7 +766,7 @@ def test_rows_that_a_killed_process_leaves_are_removed_by_the_next_call(tmp_path
 
 
 @parametrize_with_checks(
-    [StreamingPCA(1, rho=1e6, assume_centered=True, batch_size=5, random_state=0)],
+    [StreamingPCA(1, rho=1e6, centring="none", batch_size=5, random_state=0)],
     expected_failed_checks=lambda _: {
         "check_dtype_object": "wants numpy's own message, which may quote an entry",
         "check_estimators_empty_data_messages": "wants words of its own for what is too short",
@@ -810,7 +810,7 @@ def test_the_release_is_an_ordinary_one(tmp_path):
 
 def test_a_stream_is_fed_by_one_thread_at_a_time(monkeypatch):
     """Two would take the same rows, under different positions."""
-    pca = StreamingPCA(1, **BUDGET, assume_centered=True, batch_size=100, random_state=0)
+    pca = StreamingPCA(1, **BUDGET, centring="none", batch_size=100, random_state=0)
     rows = table(250, 4)
     inner = streaming.StreamingPCA._step
 
@@ -827,7 +827,7 @@ def test_a_stream_is_fed_by_one_thread_at_a_time(monkeypatch):
 
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
 def test_a_state_of_two_names_is_one_stream(tmp_path, link):
-    options = {**BUDGET, "assume_centered": True, "batch_size": 400, "random_state": 0}
+    options = {**BUDGET, "centring": "none", "batch_size": 400, "random_state": 0}
     rows = table(500, 4)
     real, other = tmp_path / "real", tmp_path / "other"
     StreamingPCA(1, state=real, **options).partial_fit(rows[:399], batch="mon")
@@ -843,7 +843,7 @@ def test_a_state_of_two_names_is_one_stream(tmp_path, link):
 
 
 def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
-    options = {**BUDGET, "assume_centered": True, "batch_size": 100, "random_state": 0}
+    options = {**BUDGET, "centring": "none", "batch_size": 100, "random_state": 0}
     rows = table(150, 4)
     pca = StreamingPCA(1, state=tmp_path / "s", **options)
 
@@ -864,7 +864,7 @@ def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
 
 
 def test_what_was_released_is_read_from_the_state(tmp_path):
-    options = {**BUDGET, "assume_centered": True, "batch_size": 100, "state": tmp_path / "s"}
+    options = {**BUDGET, "centring": "none", "batch_size": 100, "state": tmp_path / "s"}
     first = StreamingPCA(1, **options).partial_fit(table(250, 4))
     second = StreamingPCA(1, **options)
     with pytest.raises(NotFittedError, match="no components yet, 0 records wait"):
@@ -875,7 +875,7 @@ def test_what_was_released_is_read_from_the_state(tmp_path):
 
 # One state, whatever it is called, and only the newest of it.
 
-SMALL = {**BUDGET, "assume_centered": True, "batch_size": 40}
+SMALL = {**BUDGET, "centring": "none", "batch_size": 40}
 
 
 @pytest.fixture
@@ -1132,3 +1132,33 @@ def test_notes_cost_nothing_and_are_for_states_only(tmp_path, ledger):
     ]
     assert ledger.spent.mu == pytest.approx(math.sqrt(2) * pca.privacy_.cost.mu)
     assert pca.privacy_.ledger.startswith("entry 3 of")
+
+
+def test_a_fit_that_was_cut_off_takes_no_further_records(tmp_path, ledger, draws, monkeypatch):
+    """Its rows came in a random order, so nobody knows which of them were used."""
+    stream = StreamingPCA(1, **SMALL, state=tmp_path / "state", ledger=ledger)
+    step = StreamingPCA._step
+
+    def cut_off(self, *arguments):
+        step(self, *arguments)
+        if len(draws) == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamingPCA, "_step", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            stream.fit(table(400))
+    again = StreamingPCA(1, **SMALL, state=tmp_path / "state", ledger=ledger)
+    with pytest.raises(StateError, match="begun by fit, which was cut off"):
+        again.partial_fit(table(100, seed=1))
+    assert not again.finish().privacy_.arrival
+    assert len(charges(ledger)) == 1
+
+
+@pytest.mark.parametrize("state", ["loop", "loop/x", "nul\0", "."])
+def test_odd_paths_of_a_state_are_one_line(tmp_path, monkeypatch, state):
+    monkeypatch.chdir(tmp_path)
+    os.symlink("other", "loop")
+    os.symlink("loop", "other")
+    with pytest.raises(StateError):
+        StreamingPCA(1, **SMALL, state=state).partial_fit(table(10))

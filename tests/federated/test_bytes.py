@@ -19,7 +19,7 @@ class Counted:
 @pytest.mark.parametrize(("d", "k"), [(20, 1), (500, 5), (100_000, 3)])
 def test_an_owner_sends_its_numbers_and_less_than_two_kilobytes(d: int, k: int) -> None:
     rows = np.random.default_rng(0).standard_normal((20, d))
-    public = {"federation": "bytes-2026", "epsilon": 1.0, "delta": 1e-6, "assume_centered": True}
+    public = {"federation": "bytes-2026", "epsilon": 1.0, "delta": 1e-6, "centring": "none"}
     owners = {
         name: Counted(Owner(OwnerSettings(owner=name, random_state=seed, **public), rows))
         for seed, name in enumerate(("north-hospital", "south-hospital"))

@@ -57,7 +57,7 @@ folder = "answers"
 row_norm = "private"
 bounds = { age = [0, 120], height = [40, 250], weight = [2, 300] }
 scale = 10
-assume_centered = true
+centring = "none"
 patience = 30
 """
 
@@ -99,7 +99,7 @@ def test_an_owner_is_read(tmp_path):
     assert (settings.epsilon, settings.delta, settings.share) == (1.0, 1e-6, 0.7)
     assert (settings.mechanism, settings.row_norm) == ("tangent", "private")
     assert settings.bounds["height"] == (40.0, 250.0)
-    assert (settings.scale, settings.assume_centered) == (10.0, True)
+    assert (settings.scale, settings.centring) == (10.0, "none")
     assert settings.random_state is None
     assert (read.server, read.patience) == ("host.example:9092", 30.0)
     assert read.certificate == tmp_path / "authority.pem"
@@ -163,7 +163,7 @@ MISTAKES = [
     (read_server, '"age", "height"', "1, 2", "columns in [federation]: give names"),
     (read_server, "scale = [10.0, 20, 15]", 'scale = "private"', "scale in [federation]"),
     (read_server, 'folder = "journal"', "folder = 3", "folder in [server]: give the path"),
-    (read_client, "assume_centered = true", "assume_centered = 1", "give true or false"),
+    (read_client, "centring = "none"", "assume_centered = 1", "give true or false"),
     (read_client, 'row_norm = "private"', 'row_norm = "auto"', 'a number or "private"'),
     (read_client, "age = [0, 120]", "age = [0]", "bounds in [owner]: give [low, high]"),
     # Values that are impossible.

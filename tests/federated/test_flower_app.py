@@ -48,7 +48,7 @@ name = "{name}"
 data = "{name}.npy"
 epsilon = 5
 delta = 1e-6
-assume_centered = true
+centring = "none"
 ledger = "{name}.ledger"
 folder = "{name}-answers"
 """

@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil.data.groups import GroupedSource
-from eigenveil.data.source import ArraySource
+from eigenveil.data.sources import ArraySource, GroupedSource
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import (
@@ -80,7 +79,7 @@ SIMULATED = OwnerSettings(
     owner="north", federation="lungs", epsilon=4.0, delta=1e-6, random_state=5
 )
 # With the noise of the system: nothing is searched for that could not be found.
-SETTINGS = replace(SIMULATED, random_state=None, assume_centered=True, row_norm=30.0)
+SETTINGS = replace(SIMULATED, random_state=None, centring="none", row_norm=30.0)
 
 
 @pytest.fixture
@@ -159,7 +158,7 @@ def test_values_have_the_noise_that_was_paid_for(question):
     """
     wide = np.linalg.qr(np.random.default_rng(0).standard_normal((D, 6)))[0]
     asked = replace(decode(question, BasisQuestion), n_components=6, n_directions=6)
-    settings = replace(SIMULATED, assume_centered=True, row_norm=40.0)
+    settings = replace(SIMULATED, centring="none", row_norm=40.0)
     first, notes = Records(settings, ROWS, None).basis(asked)
     inside = ROWS @ wide
     norms = np.linalg.norm(ROWS, axis=1, keepdims=True)
@@ -209,8 +208,8 @@ def test_receipts_name_no_file(ledger, folder):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"assume_centered": True, "row_norm": 60.0},
-        {"assume_centered": True},  # a private radius
+        {"centring": "none", "row_norm": 60.0},
+        {"centring": "none"},  # a private radius
         {},  # a located centre in both rounds, and a private radius
         {"centring": "paired"},
         {"share": 0.2, "mechanism": "tangent"},
@@ -267,13 +266,13 @@ def test_shares_need_no_bound_and_few_rows():
     _, values = simulated(SHARES, MOVED[:20])
     assert not values.centred
     np.testing.assert_allclose(np.trace(values.matrix), 1.0, atol=8 * values.noise_scale)
-    _, values = simulated(SHARES, ROWS[:1], assume_centered=True)  # local privacy
+    _, values = simulated(SHARES, ROWS[:1], centring="none")  # local privacy
     assert values.centred
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_the_basis_has_its_share_of_mu_squared(share):
-    basis, values = simulated(share=share, assume_centered=True, row_norm=60.0)
+    basis, values = simulated(share=share, centring="none", row_norm=60.0)
     first, both = (guarantee_from_dict(dict(a.guarantee)).cost for a in (basis, values))
     assert math.isclose(first.mu**2 / both.mu**2, share, rel_tol=1e-6)
 
@@ -319,7 +318,7 @@ def test_something_must_be_left_for_the_second_answer():
 
 
 def test_one_record_is_enough_for_local_privacy():
-    settings = replace(SIMULATED, assume_centered=True, row_norm=60.0)
+    settings = replace(SIMULATED, centring="none", row_norm=60.0)
     owner = Owner(settings, ROWS[:1])
     assert decode(owner.answer(JOIN), Declaration).n_records == 1
     assert decode(owner.answer(BASIS), BasisAnswer).basis.shape == (D, K)
@@ -330,7 +329,7 @@ def test_one_record_is_enough_for_local_privacy():
 
 CENTRES: dict[str, dict[str, Any]] = {
     "free": {},
-    "assumed": {"assume_centered": True},
+    "assumed": {"centring": "none"},
     **{name: {"centring": name} for name in ("mean", "located", "paired")},
 }
 BOUNDS: dict[str, dict[str, Any]] = {
@@ -378,7 +377,7 @@ def test_who_declares_itself_answers_both_questions(mechanism, persons):
 
 def test_one_record_has_no_pair(ledger, folder):
     said: list[str] = []
-    settings = replace(SETTINGS, assume_centered=False, row_norm=None)
+    settings = replace(SETTINGS, centring=None, row_norm=None)
     owner = Owner(settings, ROWS[:1], ledger, folder, log=said.append)
     join = encode(Invitation(**{**ASKED, "unit": "shares"}))
     assert code_of(owner.answer(join)) is Code.SETTINGS
@@ -401,7 +400,7 @@ def test_no_larger_message_is_promised_than_is_read():
 
 
 def test_what_a_server_asks_for_is_not_remembered():
-    owner = Owner(replace(SIMULATED, assume_centered=True), ROWS)
+    owner = Owner(replace(SIMULATED, centring="none"), ROWS)
     for k in range(1, D + 1):
         asked = {**ASKED, "n_components": k, "n_directions": k, "unit": "shares"}
         decode(owner.answer(encode(Invitation(**asked))), Declaration)
@@ -482,7 +481,7 @@ def test_scales_are_divided_by_and_agreed_on():
 def test_empty_cells_lie_at_the_centre():
     rows = ROWS.copy()
     rows[::2, 0] = np.nan
-    settings = replace(SIMULATED, epsilon=1e3, on_missing="centre", assume_centered=True)
+    settings = replace(SIMULATED, epsilon=1e3, on_missing="centre", centring="none")
     owner = Owner(settings, rows)
     decode(owner.answer(BASIS), BasisAnswer)
     values = decode(owner.answer(VALUES), ValuesAnswer)
@@ -732,7 +731,7 @@ def test_bad_rows_in_the_second_round(ledger, folder):
 
 
 def test_a_search_that_finds_nothing_is_final(folder):
-    settings = replace(SIMULATED, assume_centered=True)
+    settings = replace(SIMULATED, centring="none")
     owner = Owner(settings, ROWS, folder=folder)
     decode(owner.answer(BASIS), BasisAnswer)
     equal = Owner(settings, np.zeros_like(ROWS), folder=folder)  # whose rows have no distances

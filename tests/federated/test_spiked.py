@@ -158,7 +158,7 @@ def test_a_form_without_a_proof_is_never_charged_for(tmp_path):
                 delta=1e-6,
                 mechanism="spiked",
                 model=other.model,
-                assume_centered=True,
+                centring="none",
                 random_state=0,
             ).fit(draw(300, np.random.default_rng(0)))
     assert ledger.entries == ()

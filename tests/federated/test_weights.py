@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from eigenveil.data import Clip, open_rows
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import weights
-from eigenveil.mechanisms import AnalyzeGauss, Gate, SphericalPCA
+from eigenveil.mechanisms import AnalyzeGaussPCA, Gate, SphericalPCA
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner import Situation, predict
 from eigenveil.privacy.accounting import split
@@ -99,7 +99,7 @@ def lost(mechanism, n, row_norm, seed):
 
 @pytest.mark.parametrize(
     ("name", "build", "row_norm"),
-    [("spherical", SphericalPCA, 1.0), ("analyze-gauss", AnalyzeGauss, 1 / 0.7)],
+    [("spherical", SphericalPCA, 1.0), ("analyze-gauss", AnalyzeGaussPCA, 1 / 0.7)],
 )
 def test_predicted_weights_are_inverse_squared_errors(name, build, row_norm):
     """From owners whom noise harms most to owners whom their sample does.

@@ -186,7 +186,7 @@ def stream_case(rng: Random, place: Path) -> Case:
     for name, data in files.items():
         (place / name).write_bytes(data)
     np.save(place / "more.npy", rows(60)[50:] + 1.0)
-    words = ("--state", "state", "--k", "1", "--rho", "50", "--assume-centered")
+    words = ("--state", "state", "--k", "1", "--rho", "50", "--centring", "none")
     words += ("--batch-size", "20")
     options = {**STREAM, "random_state": None, "state": place / "state"}
     match rng.randrange(6):

@@ -19,7 +19,7 @@ from tests.fuzz.values import NUMBERS, odd_text
 __all__ = ["option_case", "path_case"]
 
 Random = random.Random
-# Commands without an end of their own, or that start servers: their configuration is read elsewhere.
+# Commands without an end, or that start servers: their configuration is read elsewhere.
 _LEFT_OUT = ("demo", "federate demo", "federate server", "federate client", "federate keys server")
 _SETS = (
     *("a=1", "age=1:2", "age=1:2,hours=0:9,gain=-1:1", "age=1,hours=2,gain=3", "0,1", "1,0", "1,1"),

@@ -452,7 +452,7 @@ def _owner(ledger: Path, folder: Path) -> Owner:
         federation="test",
         epsilon=1.0,
         delta=1e-6,
-        assume_centered=True,
+        centring="none",
         scale=[1.0, 2.0, 3.0],
     )
     return Owner(settings, rows(40), Ledger(ledger), folder, log=lambda line: None)

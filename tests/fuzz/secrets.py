@@ -31,5 +31,5 @@ def shown_in(text: str) -> bool:
 
 
 def quoted_in(message: str) -> bool:
-    """Whether a cell, or a number rounded from it, is quoted in a message; hashes are no numbers."""
+    """Whether a message quotes a cell, or a number rounded from one; hashes are no numbers."""
     return shown_in(message) or _ROUNDED.search(_HASH.sub("", message)) is not None

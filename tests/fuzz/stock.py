@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release, StreamingPCA
-from eigenveil.data.source import ArraySource
+from eigenveil.data.sources import ArraySource
 from eigenveil.federated.simulation import simulate
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
@@ -44,7 +44,7 @@ NAMES = ("age", "hours", "gain")
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
 STREAM: Mapping[str, Any] = {
     "rho": 50.0,
-    "assume_centered": True,
+    "centring": "none",
     "batch_size": 20,
     "random_state": 0,
 }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release, StreamingPCA
-from eigenveil.data.source import open_rows, tables
+from eigenveil.data.sources import open_rows
 from tests.fuzz.case import Call, Case, Command, Outcome
 from tests.fuzz.secrets import NUMBER, number_cell, text_cell
 from tests.fuzz.stock import BUDGET, NAMES, STREAM, loaded, releases, rows
@@ -57,7 +57,7 @@ def uses(rng: Random, place: Path, data: str, n: int | None, text: bytes | None 
             steps = [Command(("plan", data, *columns, *BUDGET, "--k", "1"), stdin)]
         case 4:
             words = ["stream", data, "--state", "state", "--k", "1", *columns, "--rho", "50"]
-            words += ["--batch-size", "10", "--assume-centered", *released]
+            words += ["--batch-size", "10", "--centring", "none", *released]
             steps = [Command(tuple(words), stdin)]
             private = ("state",)
             n = None if n is None else n // 10 * 10  # the others wait
@@ -91,7 +91,7 @@ def _some(rng: Random, names: Sequence[str]) -> list[str]:
 
 def _read(path: Path, columns: list[str] | None) -> int:
     source = open_rows(path, columns)
-    return sum(len(chunk) for chunk in tables(source))
+    return sum(len(chunk) for chunk in source.tables())
 
 
 def _read_labels(path: Path, columns: list[str] | None) -> int | None:

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("pyarrow")
 
-from eigenveil.data.files import CSVSource
+from eigenveil.data.sources import CSVSource
 from eigenveil.privacy import ledger_file
 from eigenveil.release import Release
 from tests.fuzz import case
@@ -57,7 +57,7 @@ def test_every_command_is_called():
 
 
 def test_a_quoted_cell_is_found(monkeypatch):
-    monkeypatch.setattr("eigenveil.data.files.check_header", lambda *_: None)
+    monkeypatch.setattr("eigenveil.data.sources.csv.check_header", lambda *_: None)
     monkeypatch.setattr("eigenveil.cli.rows.check_header", lambda *_: None)
     assert any("quotes a cell" in each or "writes a cell" in each for each in found("csv", 120))
 

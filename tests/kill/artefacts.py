@@ -44,7 +44,7 @@ def clear(out: Path) -> None:
 
 
 def unexplained(out: Path, *, ended: bool) -> Iterator[str]:
-    """Say what is wrong with the place of a release: it is whole, absent or an empty reservation."""
+    """Say what is wrong where a release should be: whole, absent or an empty reservation."""
     if is_empty(out) or not out.exists():
         if ended:
             yield f"{out.name} is not there at the end"

@@ -259,15 +259,18 @@ class Served:
             if times > 1:
                 yield f"{each} was heard {times} times in {name}"
         for event in events:
-            if event.happening is Happening.RELEASED:
-                if not out.exists() or Release.fingerprint(out) != event.data.decode():
-                    yield "the journal says released, and the release is not there"
+            if event.happening is Happening.RELEASED and not _is_there(out, event):
+                yield "the journal says released, and the release is not there"
 
     def _release(self, folder: Path) -> Iterator[str]:
         expected = _undisturbed(folder / "server.toml")
         found = {k: v.tobytes() for k, v in Release.load(folder / "out").arrays.items()}
         if found != expected:
             yield "the release is not that of a server that was never killed"
+
+
+def _is_there(out: Path, event: Event) -> bool:
+    return out.exists() and Release.fingerprint(out) == event.data.decode()
 
 
 @cache

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -41,10 +42,8 @@ class Charges:
         for i in range(3):
             label = f"{os.getpid()}-{i}"
             self._release(folder, label, lambda label=label: _charge(ledger, label))
-        try:
+        with suppress(BudgetExceededError):
             self._release(folder, "once", lambda: _charge(ledger, "once", once=True))
-        except BudgetExceededError:
-            pass
         for stop in (10, 20):
             try:
                 ledger.advance("s", stop - 10, stop)

@@ -17,9 +17,7 @@ def test_a_bad_row_costs_nothing(tmp_path, mechanism, form):
         data = tmp_path / "rows.csv"
         np.savetxt(data, rows, delimiter=",", header="a,b,c", comments="")
     ledger = Ledger.create(tmp_path / "ledger", epsilon=3, delta=1e-5)
-    pca = PrivatePCA(
-        1, epsilon=3, delta=1e-5, mechanism=mechanism, assume_centered=True, ledger=ledger
-    )
+    pca = PrivatePCA(1, epsilon=3, delta=1e-5, mechanism=mechanism, centring="none", ledger=ledger)
     with pytest.raises(InvalidDataError, match="missing or infinite"):
         pca.fit(data)
     assert ledger.entries == ()

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from eigenveil.data import Clip, open_rows, second_moment, total
-from eigenveil.data.groups import GroupedSource
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch, GroupedSource
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import (
-    AnalyzeGauss,
+    AnalyzeGaussPCA,
     Gate,
     GaussCov,
     GaussianNoise,
@@ -179,10 +178,10 @@ def test_a_mechanism_takes_only_the_norm_it_is_proved_for():
 
 
 def test_components_are_those_of_the_noisy_matrix():
-    """AnalyzeGauss is GaussCov and an eigendecomposition: the same seed gives the same noise."""
+    """AnalyzeGaussPCA is GaussCov and an eigendecomposition: the same seed gives the same noise."""
     matrix = release(GaussCov(mu=1.0), MOMENT, ledger=None, noise=SimulationSource(1)).matrix
     found = release(
-        AnalyzeGauss(mu=1.0, n_components=2), MOMENT, ledger=None, noise=SimulationSource(1)
+        AnalyzeGaussPCA(mu=1.0, n_components=2), MOMENT, ledger=None, noise=SimulationSource(1)
     )
     assert found.components @ found.components.T == pytest.approx(np.eye(2))
     assert matrix @ found.components.T == pytest.approx(found.components.T * found.eigenvalues)

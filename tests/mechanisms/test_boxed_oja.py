@@ -7,10 +7,10 @@ import pytest
 
 from eigenveil.data import open_rows
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.data.updates import View, update_sum
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms import BoxedOja, GaussianNoise
+from eigenveil.mechanisms import BoxedOjaPCA, GaussianNoise
 from eigenveil.mechanisms.pca import boxed_oja
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.mechanisms.truncated_mean import halves, printed_cost
@@ -24,7 +24,7 @@ CENTRES = pytest.mark.parametrize("centre", ["mean", "histograms"])
 
 @CENTRES
 def test_two_components_of_matrices(centre):
-    mechanism = BoxedOja.build(1.0, 0.01, 2, centre=centre)
+    mechanism = BoxedOjaPCA.build(1.0, 0.01, 2, centre=centre)
     assert mechanism.cost() == printed_cost(1.0, 0.01)
     source = MatrixSource([planes(15 * mechanism.first_batch(D))], D)
     found = mechanism.run(source, CLIP, gate(mechanism))
@@ -35,7 +35,7 @@ def test_two_components_of_matrices(centre):
 @CENTRES
 def test_a_component_of_rows_whose_trace_is_bought_on_the_way(centre):
     """Rows spread about their mean as far as it is long; noise on the trace is below 0.01."""
-    mechanism = BoxedOja.build(1.0, 0.01, 1, centre=centre)
+    mechanism = BoxedOjaPCA.build(1.0, 0.01, 1, centre=centre)
     rows = spiked(15 * mechanism.first_batch(D), sigma=0.05)
     found = mechanism.run(open_rows(rows), CLIP, gate(mechanism))
     assert off(found.components) < 0.1
@@ -45,7 +45,7 @@ def test_a_component_of_rows_whose_trace_is_bought_on_the_way(centre):
 def test_a_gaussian_centre_needs_fewer_records():
     """At 40 columns the histograms of all coordinates have few votes each."""
     mean, histograms = (
-        BoxedOja.build(1.0, 1e-3, 2, centre=centre).needed_records(40)
+        BoxedOjaPCA.build(1.0, 1e-3, 2, centre=centre).needed_records(40)
         for centre in ("mean", "histograms")
     )
     assert mean < histograms / 3
@@ -53,7 +53,7 @@ def test_a_gaussian_centre_needs_fewer_records():
 
 def test_tables_are_as_large_as_their_first_batch_needs():
     """Of the fewest records, no batch is too small; of fewer, the first one is."""
-    mechanism = BoxedOja.build(1.0, 1e-3, 2)
+    mechanism = BoxedOjaPCA.build(1.0, 1e-3, 2)
     needed, fewest = mechanism.needed_records(D), mechanism.fewest(D)
     assert min(mechanism.sizes(needed, D)) >= fewest
     assert min(mechanism.sizes(needed - 3, D)) < fewest
@@ -69,7 +69,7 @@ def test_the_noise_is_that_of_the_box(monkeypatch):
         return drawn(noise, records, clip, view, gate, width, zeta, away, margin=margin)
 
     monkeypatch.setattr(boxed_oja, "boxed_mean", watched)
-    mechanism = BoxedOja.build(1.0, 0.01, 2)
+    mechanism = BoxedOjaPCA.build(1.0, 0.01, 2)
     batch = Batch(spiked(mechanism.fewest(D)), 0)
     noisy = mechanism.estimate(
         batch, CLIP, View(np.eye(D)[:, :2]), gate(mechanism), np.empty((0, D))
@@ -85,7 +85,7 @@ def test_the_noise_is_that_of_the_box(monkeypatch):
 
 @CENTRES
 def test_a_batch_is_paid_once(centre):
-    mechanism = BoxedOja.build(1.0, 0.01, 1, centre=centre)
+    mechanism = BoxedOjaPCA.build(1.0, 0.01, 1, centre=centre)
     opened = gate(mechanism)
     batch = Batch(spiked(mechanism.fewest(D)), 0)
     start = Iterate(np.eye(D)[:, :1], np.zeros((D, 1)))
@@ -99,7 +99,7 @@ def test_a_batch_is_paid_once(centre):
 def test_a_centre_that_is_not_paid_for_is_refused(monkeypatch):
     """A planted fault: mean and rough mean spend all of mu each."""
     monkeypatch.setattr(boxed_oja, "split", lambda mu, shares: (mu, mu))
-    mechanism = BoxedOja.build(1.0, 0.01, 1)
+    mechanism = BoxedOjaPCA.build(1.0, 0.01, 1)
     batch = Batch(spiked(mechanism.fewest(D)), 0)
     start = Iterate(np.eye(D)[:, :1], np.zeros((D, 1)))
     with pytest.raises(BudgetExceededError, match="more than its share"):
@@ -108,13 +108,13 @@ def test_a_centre_that_is_not_paid_for_is_refused(monkeypatch):
 
 def test_refusals_come_before_the_charge(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=10.0, delta=0.5, adjacency=Adjacency.REPLACE_ONE)
-    small = BoxedOja.build(1.0, 0.01, 2, centre="histograms", batch_size=64)
+    small = BoxedOjaPCA.build(1.0, 0.01, 2, centre="histograms", batch_size=64)
     with pytest.raises(InvalidParameterError, match="'boxed-oja' needs batches of"):
         small.run(open_rows(spiked(500)), CLIP, gate(small, ledger=ledger))
-    growing = BoxedOja.build(1.0, 0.01, 2)
+    growing = BoxedOjaPCA.build(1.0, 0.01, 2)
     needed = growing.needed_records(D)
     with pytest.raises(InvalidDataError, match=f"needs {needed} records"):
         growing.run(open_rows(spiked(needed - 1)), CLIP, gate(growing, ledger=ledger))
     assert ledger.entries == ()
     with pytest.raises(InvalidParameterError, match="'mean' or 'histograms'"):
-        BoxedOja.build(1.0, 0.01, 2, centre="median")
+        BoxedOjaPCA.build(1.0, 0.01, 2, centre="median")

@@ -8,7 +8,7 @@ import pytest
 
 from eigenveil.data import Clip, column_counts, norm_counts, open_rows
 from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.data.source import PairedSource, ScaledSource
+from eigenveil.data.sources import PairedSource, ScaledSource
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, UnsupportedNotionError
 from eigenveil.mechanisms import (
     ColumnScale,

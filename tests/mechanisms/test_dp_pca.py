@@ -5,14 +5,14 @@ import pytest
 
 from eigenveil.data import Clip, open_rows, total
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.exceptions import (
     BudgetExceededError,
     InvalidDataError,
     InvalidParameterError,
 )
-from eigenveil.mechanisms import DPPCA, Deflation, GaussianNoise
-from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
+from eigenveil.mechanisms import DeflationPCA, GaussianNoise, TruncatedMeanPCA
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
 from eigenveil.mechanisms.truncated_mean import printed_cost
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
@@ -38,7 +38,7 @@ def off(components, k=1):
 
 @pytest.mark.parametrize("composition", ["basic", "advanced"])
 def test_one_component(composition):
-    mechanism = DPPCA.build(1.0, 0.01, composition=composition)
+    mechanism = TruncatedMeanPCA.build(1.0, 0.01, composition=composition)
     rows = spiked(15 * mechanism.first_batch(D))
     for seed in range(3):
         found = mechanism.run(open_rows(rows), CLIP, gate(mechanism, seed))
@@ -48,7 +48,7 @@ def test_one_component(composition):
 
 
 def test_all_batches_cost_what_one_does():
-    mechanism = DPPCA.build(1.0, 0.01)
+    mechanism = TruncatedMeanPCA.build(1.0, 0.01)
     assert mechanism.cost() == printed_cost(1.0, 0.01)
     allotment = gate(mechanism)
     rows = open_rows(spiked(mechanism.needed_records(D)))
@@ -66,13 +66,15 @@ def test_halves_that_overlap_are_refused(monkeypatch):
         return batch.slice(0, middle + 1), batch.slice(middle, size)
 
     monkeypatch.setattr("eigenveil.mechanisms.truncated_mean.halves", overlapping)
-    mechanism = DPPCA.build(1.0, 0.01)
+    mechanism = TruncatedMeanPCA.build(1.0, 0.01)
     with pytest.raises(BudgetExceededError, match="more than its share"):
         mechanism.run(open_rows(spiked(mechanism.needed_records(D))), CLIP, gate(mechanism))
 
 
 def test_what_is_left_at_the_end_of_a_stream_is_not_used():
-    mechanism = DPPCA.build(1.0, 0.01, batch_size=DPPCA.build(1.0, 0.01).first_batch(D))
+    mechanism = TruncatedMeanPCA.build(
+        1.0, 0.01, batch_size=TruncatedMeanPCA.build(1.0, 0.01).first_batch(D)
+    )
     rows = spiked(3 * mechanism.first_batch(D) + 5)
     found = [
         mechanism.run(open_rows(iter([part])), CLIP, gate(mechanism)).components
@@ -83,22 +85,22 @@ def test_what_is_left_at_the_end_of_a_stream_is_not_used():
 
 def test_refusals_come_before_the_charge(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=10.0, delta=0.5, adjacency=Adjacency.REPLACE_ONE)
-    mechanism = DPPCA.build(1.0, 0.01)
+    mechanism = TruncatedMeanPCA.build(1.0, 0.01)
     needed = mechanism.needed_records(D)
     with pytest.raises(InvalidDataError, match=f"needs {needed} records"):
         mechanism.run(open_rows(spiked(needed - 1)), CLIP, gate(mechanism, ledger=ledger))
-    small = DPPCA.build(1.0, 0.01, batch_size=100)
+    small = TruncatedMeanPCA.build(1.0, 0.01, batch_size=100)
     with pytest.raises(InvalidParameterError, match=f"batches of {needed // 9} records"):
         small.run(open_rows(spiked(500)), CLIP, gate(small, ledger=ledger))
     assert ledger.entries == ()
     with pytest.raises(InvalidParameterError, match="'deflation' or 'adaptive-oja'"):
-        DPPCA.build(1.0, 0.01, 2)
+        TruncatedMeanPCA.build(1.0, 0.01, 2)
     with pytest.raises(InvalidParameterError, match=r"epsilon = 1\.8"):
-        DPPCA.build(2.0, 0.01)
+        TruncatedMeanPCA.build(2.0, 0.01)
 
 
 def test_a_direction_beside_others():
-    mechanism = DPPCA.build(1.0, 0.01)
+    mechanism = TruncatedMeanPCA.build(1.0, 0.01)
     n = 15 * mechanism.first_batch(D)
     rows = spiked(n, 0.05)
     rows[:, 1] += np.random.default_rng(1).choice([-0.7, 0.7], n)
@@ -134,7 +136,7 @@ class Told:
 
 def test_every_component_has_records_of_its_own():
     told = Told()
-    mechanism = Deflation(inner=told, n_components=3)
+    mechanism = DeflationPCA(inner=told, n_components=3)
     found = mechanism.run(open_rows(spiked(100)), CLIP, gate(mechanism))
     assert [records for records, _ in told.given] == [range(33), range(33, 66), range(66, 99)]
     assert [len(away) for _, away in told.given] == [0, 1, 2]
@@ -150,13 +152,13 @@ def test_shuffled_passes_one_after_the_other():
     n = 80_000
     rows = spiked(n, 0.05)
     rows[:, 1] += np.random.default_rng(1).choice([-0.7, 0.7], n)
-    inner = ShuffledOja(epsilon=2.0, delta=0.01, n_records=n // 2)
-    mechanism = Deflation(inner=inner, n_components=2)
+    inner = ShuffledOjaPCA(epsilon=2.0, delta=0.01, n_records=n // 2)
+    mechanism = DeflationPCA(inner=inner, n_components=2)
     found = mechanism.run(open_rows(rows), CLIP, gate(mechanism))
     assert off(found.components, 2) < 0.3
     assert found.eigenvalues == pytest.approx([1.0, 0.49], abs=0.2)
     assert found.noise_scale > 0
-    other = Deflation(inner=inner, n_components=3)
+    other = DeflationPCA(inner=inner, n_components=3)
     with pytest.raises(InvalidDataError, match="give their number"):
         other.run(open_rows(rows), CLIP, gate(other))
 
@@ -168,8 +170,8 @@ def planes(n, seed=0):
 
 
 def test_two_components_of_matrices():
-    inner = DPPCA.build(1.0, 0.01, composition="basic")
-    mechanism = Deflation(inner=inner, n_components=2)
+    inner = TruncatedMeanPCA.build(1.0, 0.01, composition="basic")
+    mechanism = DeflationPCA(inner=inner, n_components=2)
     source = MatrixSource([planes(2 * 15 * inner.first_batch(D))], D)
     found = mechanism.run(source, CLIP, gate(mechanism))
     assert off(found.components, 2) < 0.1
@@ -178,7 +180,7 @@ def test_two_components_of_matrices():
 
 
 def test_deflation_needs_to_know_how_many_records_there_are(tmp_path):
-    mechanism = Deflation(inner=Told(), n_components=2)
+    mechanism = DeflationPCA(inner=Told(), n_components=2)
     ledger = Ledger.create(tmp_path / "l", rho=10.0, adjacency=Adjacency.REPLACE_ONE)
     with pytest.raises(InvalidDataError, match="must know their number"):
         mechanism.run(open_rows(iter([spiked(10)])), CLIP, gate(mechanism))
@@ -187,6 +189,6 @@ def test_deflation_needs_to_know_how_many_records_there_are(tmp_path):
     assert ledger.entries == ()
     with pytest.raises(InvalidDataError, match="a record at least for every component"):
         mechanism.run(open_rows(spiked(1)), CLIP, gate(mechanism))
-    beyond = Deflation(inner=Told(), n_components=5)
+    beyond = DeflationPCA(inner=Told(), n_components=5)
     with pytest.raises(InvalidParameterError, match="no more than 4 components"):
         beyond.run(open_rows(spiked(10)), CLIP, gate(beyond))

@@ -11,8 +11,8 @@ from eigenveil.data import Clip, open_rows, second_moment
 from eigenveil.data.spectrum import projector, projector_sensitivity
 from eigenveil.exceptions import GapTooSmallError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms import (
-    AnalyzeGauss,
-    GapProjector,
+    AnalyzeGaussPCA,
+    GapProjectorPCA,
     Gate,
     GaussianNoise,
     PrivateGap,
@@ -153,7 +153,7 @@ class Recording(Gate):
 def test_the_projector_gets_the_noise_of_the_released_gap(adjacency):
     """The bound of step 3 is that of the lower limit of step 1, in units of the ball."""
     rows = np.repeat(np.eye(3), [900, 40, 3], axis=0)
-    mechanism = GapProjector.build(2.0, 1e-5, 1)
+    mechanism = GapProjectorPCA.build(2.0, 1e-5, 1)
     noise = SimulationSource(0)
     gate = Recording(mechanism.cost(), label="x", adjacency=adjacency, ledger=None, noise=noise)
     mechanism.run(open_rows(5.0 * rows), Clip(row_norm=5.0), gate)
@@ -201,7 +201,7 @@ def test_the_law_of_the_projector_noise():
 def test_a_refusal_is_charged_and_says_what_to_try(adjacency, rows, k, tmp_path):
     """Refuses but with probability 1e-5."""
     ledger = Ledger.create(tmp_path / "l", epsilon=3.0, delta=1e-4, adjacency=adjacency)
-    mechanism = GapProjector.build(0.5, 1e-5, k)
+    mechanism = GapProjectorPCA.build(0.5, 1e-5, k)
     with pytest.raises(GapTooSmallError, match="analyze-gauss") as refusal:
         run(mechanism, rows, adjacency, ledger=ledger)
     assert not any(character.isdigit() for character in str(refusal.value))
@@ -215,7 +215,7 @@ def test_a_gap_that_is_safe_but_drowned_is_refused():
     the limits are at 40 and 3.5.
     """
     rows = np.tile(np.eye(400)[0], (12, 1))
-    mechanism = GapProjector(
+    mechanism = GapProjectorPCA(
         gap=PrivateGap(noise=GaussianNoise(mu=20.0), beta=1e-4),
         projector=ProjectorStep(mu=0.5, delta=1e-4, n_components=1),
         values=GaussCov(mu=1.0),
@@ -232,13 +232,13 @@ def test_all_components_are_refused_before_the_charge(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=3.0, delta=1e-4)
     for k in (3, 4):
         with pytest.raises(InvalidParameterError, match="fewer components than columns"):
-            run(GapProjector.build(0.5, 1e-5, k), np.eye(3), REPLACE, ledger=ledger)
+            run(GapProjectorPCA.build(0.5, 1e-5, k), np.eye(3), REPLACE, ledger=ledger)
     assert ledger.entries == ()
 
 
 def test_only_for_epsilon_and_delta():
     def cost_of(mu):
-        return GapProjector.build(mu, 1e-6, 2).cost()
+        return GapProjectorPCA.build(mu, 1e-6, 2).cost()
 
     mu = strength(Budget(epsilon=1.0, delta=1e-6), cost_of, "gap-projector")
     assert delta_of(cost_of(mu), 1.0) <= 1e-6
@@ -249,7 +249,7 @@ def test_only_for_epsilon_and_delta():
 
 
 def test_a_gap_that_fails_more_often_than_is_paid_for():
-    mechanism = GapProjector.build(1.0, 1e-5, 1)
+    mechanism = GapProjectorPCA.build(1.0, 1e-5, 1)
     with pytest.raises(InvalidParameterError, match="fail no more often"):
         replace(mechanism, gap=replace(mechanism.gap, beta=1e-3))
 
@@ -262,13 +262,13 @@ def test_components_are_ordered_and_near(adjacency):
     rows[:, :3] *= np.sqrt([21.0, 13.0, 9.0])
     clip = Clip(row_norm=10.0)
     budget = Budget(epsilon=2.0, delta=1e-6)
-    mu = strength(budget, lambda m: GapProjector.build(m, 1e-6, 3).cost(), "gap-projector")
-    released = run(GapProjector.build(mu, 1e-6, 3), rows, adjacency, clip=clip)
+    mu = strength(budget, lambda m: GapProjectorPCA.build(m, 1e-6, 3).cost(), "gap-projector")
+    released = run(GapProjectorPCA.build(mu, 1e-6, 3), rows, adjacency, clip=clip)
     assert released.components @ released.components.T == pytest.approx(np.eye(3), abs=1e-9)
     assert np.linalg.norm(released.components[:, 3:]) < 0.1
     assert (np.abs(np.diag(released.components[:, :3])) > 0.98).all()
     scale = 1.0 if adjacency is REPLACE else 20_000
-    plain = run(AnalyzeGauss(mu=50.0, n_components=3), rows, adjacency, clip=clip)
+    plain = run(AnalyzeGaussPCA(mu=50.0, n_components=3), rows, adjacency, clip=clip)
     assert released.eigenvalues / scale == pytest.approx(plain.eigenvalues / scale, rel=0.1)
     assert released.trace / scale == pytest.approx(plain.trace / scale, rel=0.1)
     assert (released.reliability > 0.99).all()  # what the public noise leaves of a projector

@@ -7,8 +7,7 @@ import pytest
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.projected import ProjectedSource
-from eigenveil.data.source import ArraySource
+from eigenveil.data.sources import ArraySource, ProjectedSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.inside import Inside

@@ -7,9 +7,9 @@ import pytest
 
 from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, updates
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
-from eigenveil.mechanisms import Gate, GaussianNoise, PrivateOja
+from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.privacy.adjacency import Adjacency
@@ -46,7 +46,7 @@ def test_noise_has_the_scale_the_proof_states(k, apart):
 
 
 def test_every_batch_is_paid_and_none_twice():
-    mechanism = PrivateOja(mu=1.0, n_components=1)
+    mechanism = OjaPCA(mu=1.0, n_components=1)
     opened = gate(mechanism.cost())
     start = mechanism.start(4, UNIT, opened)
     rows = np.random.default_rng(3).standard_normal((30, 4))
@@ -61,7 +61,7 @@ def test_every_batch_is_paid_and_none_twice():
 
 def accused(step_on, seed=4):
     """Audit of what two steps release, on neighbours that differ in the first batch."""
-    mechanism = PrivateOja(mu=1.5, n_components=1)
+    mechanism = OjaPCA(mu=1.5, n_components=1)
     basis = np.eye(4)
     rows = np.repeat(basis[2:3], 4, axis=0)
     first, second = (np.vstack([rows, basis[i]]) for i in range(2))
@@ -106,7 +106,7 @@ def test_more_columns_cost_no_accuracy():
     rows = np.random.default_rng(5).standard_normal((4000, 30))
     scales = []
     for k in (1, 3, 8):
-        mechanism = PrivateOja(mu=1.0, n_components=k)
+        mechanism = OjaPCA(mu=1.0, n_components=k)
         found = mechanism.run(open_rows(rows), UNIT, gate(mechanism.cost()))
         assert found.components.shape == (k, 30)
         assert found.components @ found.components.T == pytest.approx(np.eye(k), abs=1e-9)
@@ -115,7 +115,7 @@ def test_more_columns_cost_no_accuracy():
 
 
 def test_numerics_are_exact():
-    mechanism = PrivateOja(mu=1.0, n_components=1)
+    mechanism = OjaPCA(mu=1.0, n_components=1)
     opened = gate(mechanism.cost())
     mechanism.run(open_rows(np.random.default_rng(6).standard_normal((500, 3))), UNIT, opened)
     assert opened.exact

@@ -7,9 +7,9 @@ import pytest
 
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.matrices import MatrixSource
-from eigenveil.data.source import Batch, IterableSource
+from eigenveil.data.sources import Batch, IterableSource
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate, PrivateOja
+from eigenveil.mechanisms import Gate, OjaPCA
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
@@ -128,7 +128,7 @@ def test_reliability_is_what_noise_leaves(n, d, k, mu):
     """Mean loss over 40 runs within 30 % of the stated one: the standard error is 6 % at most, so
     that a false alarm comes about once in 1e5 times. Half or twice of it is rejected.
     """
-    mechanism = PrivateOja(mu=mu, n_components=k)
+    mechanism = OjaPCA(mu=mu, n_components=k)
     losses, stated = [], []
     for seed in range(40):
         rows, vectors = balanced(n, d, k, seed)
@@ -144,7 +144,7 @@ def test_reliability_is_what_noise_leaves(n, d, k, mu):
 @pytest.mark.parametrize(("d", "k"), [(8, 2), (14, 2), (30, 2), (200, 1)])
 def test_noise_alone_is_not_relied_on(d, k):
     """Ten runs of rows without any direction, not even by chance."""
-    mechanism = PrivateOja(mu=0.1, n_components=k)
+    mechanism = OjaPCA(mu=0.1, n_components=k)
     rows = np.eye(d)[np.arange(6000) % d]
     for seed in range(10):
         found = mechanism.run(open_rows(rows), UNIT, gate(mechanism, seed))
@@ -166,7 +166,7 @@ def test_any_source_gives_what_an_array_gives(tmp_path, clip):
     frame = pytest.importorskip("pandas").DataFrame(rows, columns=list("abcde"))
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet")
-    mechanism = PrivateOja(mu=1.0, n_components=2, batch_size=50)  # the last one has 33
+    mechanism = OjaPCA(mu=1.0, n_components=2, batch_size=50)  # the last one has 33
 
     def run(source):
         opened = gate(mechanism)
@@ -183,7 +183,7 @@ def test_any_source_gives_what_an_array_gives(tmp_path, clip):
 
 def test_growing_batches_of_a_stream_and_of_a_table():
     """A stream doubles from the first batch on; a table ends with two thirds of its records."""
-    mechanism = PrivateOja(mu=1.0, n_components=1)
+    mechanism = OjaPCA(mu=1.0, n_components=1)
     first = mechanism.first_batch(4)
     sizes = mechanism.sizes(1000, 4)
     assert sum(sizes) == 1000
@@ -209,7 +209,7 @@ def test_growing_batches_of_a_stream_and_of_a_table():
 def test_matrices_of_rows_find_the_components_of_rows():
     rows, vectors = balanced(4000, 6, 1, 0)
     matrices = np.einsum("ij,ik->ijk", rows, rows)
-    mechanism = PrivateOja(mu=2.0, n_components=1)
+    mechanism = OjaPCA(mu=2.0, n_components=1)
     for source in (MatrixSource([matrices], 6), MatrixSource(iter(np.split(matrices, 8)), 6)):
         found = mechanism.run(source, Clip(row_norm=1.0), gate(mechanism))
         assert float((found.components @ vectors).item() ** 2) > 0.99
@@ -220,7 +220,7 @@ def test_matrices_of_rows_find_the_components_of_rows():
 
 @pytest.mark.parametrize("batch_size", [None, 40])
 def test_too_few_records_are_refused_before_the_charge(tmp_path, batch_size):
-    mechanism = PrivateOja(mu=0.5, n_components=1, batch_size=batch_size)
+    mechanism = OjaPCA(mu=0.5, n_components=1, batch_size=batch_size)
     needed = mechanism.needed_records(3)
     rows = np.random.default_rng(5).standard_normal((needed, 3))
     ledger = Ledger.create(tmp_path / "l", rho=1.0)
@@ -235,7 +235,7 @@ def test_too_few_records_are_refused_before_the_charge(tmp_path, batch_size):
 
 def test_a_stream_that_ends_before_the_first_step_says_so():
     """Or, after it, that nothing can be relied on."""
-    mechanism = PrivateOja(mu=1.0, n_components=1, batch_size=20)
+    mechanism = OjaPCA(mu=1.0, n_components=1, batch_size=20)
     with pytest.raises(InvalidDataError, match="needs 20 records"):
         mechanism.run(MatrixSource(iter([]), 3), Clip(row_norm=1.0), gate(mechanism))
     found = mechanism.run(
@@ -245,7 +245,7 @@ def test_a_stream_that_ends_before_the_first_step_says_so():
 
 
 def test_an_empty_table_is_refused():
-    mechanism = PrivateOja(mu=1.0, n_components=1)
+    mechanism = OjaPCA(mu=1.0, n_components=1)
     with pytest.raises(InvalidDataError, match="no rows"):
         mechanism.run(open_rows(np.empty((0, 3))), UNIT, gate(mechanism))
     for chunks in ([], iter([])):
@@ -254,7 +254,7 @@ def test_an_empty_table_is_refused():
 
 
 def test_neighbours_with_another_number_of_rows_are_refused(tmp_path):
-    mechanism = PrivateOja(mu=1.0, n_components=1)
+    mechanism = OjaPCA(mu=1.0, n_components=1)
     ledger = Ledger.create(tmp_path / "l", rho=1.0, adjacency=Adjacency.ADD_REMOVE)
     opened = gate(mechanism, ledger=ledger, adjacency=Adjacency.ADD_REMOVE)
     with pytest.raises(UnsupportedNotionError, match="replace-one"):
@@ -273,16 +273,16 @@ def faint(n, seed):
 
 def test_batches_of_one_size_add_up():
     """None of them shows the direction by itself."""
-    mechanism = PrivateOja(mu=0.25, n_components=1, batch_size=300)
+    mechanism = OjaPCA(mu=0.25, n_components=1, batch_size=300)
     found = mechanism.run(open_rows(faint(30_000, 0)), UNIT, gate(mechanism, 0))
     assert found.components[0, 0] ** 2 > 0.9
-    alone = PrivateOja(mu=0.25, n_components=1, batch_size=300)
+    alone = OjaPCA(mu=0.25, n_components=1, batch_size=300)
     found = alone.run(open_rows(faint(300, 0)), UNIT, gate(alone, 0))
     assert found.components[0, 0] ** 2 < 0.8
 
 
 def test_one_more_record_does_no_harm():
-    mechanism = PrivateOja(mu=0.5, n_components=1)
+    mechanism = OjaPCA(mu=0.5, n_components=1)
     whole = mechanism.first_batch(40) * 15  # four batches of a stream
     rows = faint(whole + 1, 1)
     shown = [

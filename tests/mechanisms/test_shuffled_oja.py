@@ -10,9 +10,9 @@ from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.matrices import MatrixBatch, MatrixSource, _Dense
 from eigenveil.data.shuffled import ShuffledRecords, shuffled_records
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate, ShuffledOja
+from eigenveil.mechanisms import Gate, ShuffledOjaPCA
 from eigenveil.mechanisms.pca import shuffled_oja
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
@@ -80,7 +80,7 @@ def worst_tables():
 
 def audited(trials):
     """Of a randomiser claimed to be as private as shuffling asks for. False alarm: 1e-3."""
-    mechanism = ShuffledOja(epsilon=2.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOjaPCA(epsilon=2.0, delta=0.1, n_records=N)
     source = SimulationSource(1)
     one, other = worst_tables()
     return audit(
@@ -137,7 +137,7 @@ def test_the_noise_of_a_pass_has_the_declared_deviation():
     """On empty rows the answers are noise: the eigenvalue is a weighted mean of it. False alarm
     1e-6; 300 passes tell a third more or less from it.
     """
-    mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
     gates = [gate_of(mechanism, seed) for seed in range(300)]
     found = [mechanism.run(open_rows(np.zeros((N, D))), CLIP, gate) for gate in gates]
     values = np.array([released.eigenvalues[0] for released in found])
@@ -157,7 +157,7 @@ def test_records_are_taken_in_the_order_of_the_gate():
     """Seen through products with the first axis; a table in its own order would show."""
     rows = np.zeros((N, D))
     rows[:, 0] = np.linspace(0.1, 1.0, N)
-    mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
     taken = []
 
     class Watched(Gate):
@@ -186,7 +186,7 @@ def test_records_are_taken_in_the_order_of_the_gate():
 
 
 def test_the_order_does_not_depend_on_the_rows():
-    mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
     orders = []
     for table in (np.zeros((N, D)), spiked(N, D, 100.0)):
         gate = gate_of(mechanism)
@@ -203,7 +203,7 @@ def test_without_noise_it_is_a_mean_of_products(monkeypatch):
     """The recursion, written out as the sum it stands for."""
     noiseless(monkeypatch)
     rows = spiked(N, D, 9.0)
-    mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
     found = mechanism.perturb(shuffled(rows, np.arange(N)), SimulationSource(0))
     total, value, w = np.zeros(D), 0.0, START
     for t, x in enumerate(rows, start=1):
@@ -217,7 +217,7 @@ def test_without_noise_it_is_a_mean_of_products(monkeypatch):
 def test_it_finds_a_leading_component_and_says_how_well():
     """Loss within a factor of 1.5 of what the reliability says, over 8 seeds of 20,000 records."""
     rows, n, d = spiked(20_000, 10, 10.0), 20_000, 10
-    mechanism = ShuffledOja(epsilon=1.0, delta=1e-5, n_records=n)
+    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=1e-5, n_records=n)
     clip = Clip(row_norm=1.0, normalise=True)
     top = np.linalg.eigh(rows.T @ rows)[1][:, -1]
     losses, stated = [], []
@@ -236,7 +236,7 @@ def test_the_default_rate_does_not_feel_the_scale_and_the_printed_one_does(row_n
     rows = spiked(5000, 5, 20.0)
     outcome = {}
     for rate in ("mean", "harmonic"):
-        mechanism = ShuffledOja(epsilon=1.0, delta=1e-2, n_records=5000, rate=rate)
+        mechanism = ShuffledOjaPCA(epsilon=1.0, delta=1e-2, n_records=5000, rate=rate)
         clip = Clip(row_norm=row_norm)
         released = mechanism.run(open_rows(rows * row_norm), clip, gate_of(mechanism))
         outcome[rate] = 1 - released.components[0, 0] ** 2
@@ -250,7 +250,7 @@ def test_directions_beside_others_are_orthogonal_to_them(monkeypatch):
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((2000, 5)) * np.sqrt([20.0, 8.0, 1.0, 1.0, 1.0])
     rows /= 2 * np.linalg.norm(rows, axis=1).max()
-    mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=2000)
+    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=2000)
     away = np.linalg.qr(np.eye(5)[:, :1] + 0.01 * rng.standard_normal((5, 1)))[0].T
     found, value, _ = mechanism.direction(Batch(rows, 0), CLIP, gate_of(mechanism), away)
     assert np.abs(away @ found).max() < 1e-12
@@ -261,7 +261,7 @@ def test_directions_beside_others_are_orthogonal_to_them(monkeypatch):
 
 def test_steps_on_different_batches_cost_one(monkeypatch):
     """Parallel composition, as deflation uses it; on the same batch it is refused."""
-    mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
     gate = gate_of(mechanism)
     batch = Batch(np.zeros((2 * N, D)), 0)
     first, *_ = mechanism.direction(batch.slice(0, N), CLIP, gate, NOWHERE)
@@ -275,7 +275,7 @@ def test_matrices_are_taken_as_rows_are(monkeypatch):
     noiseless(monkeypatch)
     rows = spiked(N, D, 30.0)
     matrices = rows[:, :, None] * rows[:, None, :]
-    mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
     one = mechanism.run(MatrixSource([matrices[:150], matrices[150:]], D), CLIP, gate_of(mechanism))
     other = mechanism.run(open_rows(rows), CLIP, gate_of(mechanism))
     assert one.components == pytest.approx(other.components, abs=1e-4)
@@ -297,7 +297,7 @@ def test_products_with_matrices_are_pulled_in_to_the_ball():
 
 
 def test_bad_input_is_refused_with_what_to_do():
-    mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
     with pytest.raises(InvalidParameterError, match="mechanism='deflation'"):
         replace(mechanism, n_components=2)
     with pytest.raises(InvalidParameterError, match="rate must be"):
@@ -323,7 +323,7 @@ def test_bad_input_is_refused_with_what_to_do():
 def test_a_broken_row_stops_before_anything_is_charged():
     rows = np.zeros((N, D))
     rows[7, 1] = np.nan
-    mechanism = ShuffledOja(epsilon=1.0, delta=0.1, n_records=N)
+    mechanism = ShuffledOjaPCA(epsilon=1.0, delta=0.1, n_records=N)
 
     class Uncharged(Gate):
         def _commit(self):

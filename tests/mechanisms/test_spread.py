@@ -8,7 +8,7 @@ import pytest
 from eigenveil.audit import audit
 from eigenveil.data import Clip
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.data.spreads import ZERO_SPREAD, quarter_octave, spread_counts
 from eigenveil.data.updates import View
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError

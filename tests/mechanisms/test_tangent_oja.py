@@ -1,4 +1,4 @@
-"""TangentOja: when tangent steps begin, what they leave alone, and what they gain."""
+"""TangentOjaPCA: when tangent steps begin, what they leave alone, and what they gain."""
 
 import math
 from dataclasses import replace
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from eigenveil.data import Clip, open_rows
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.data.updates import View
-from eigenveil.mechanisms import AdaptiveOja, TangentOja
+from eigenveil.mechanisms import AdaptiveOjaPCA, TangentOjaPCA
 from eigenveil.mechanisms.pca.one_pass import Iterate
 from tests.mechanisms.test_adaptive_oja import tape
 
@@ -28,13 +28,13 @@ def spiked(n, seed=0):
     return rows
 
 
-class Watched(TangentOja):
+class Watched(TangentOjaPCA):
     """Remembers what its steps look at."""
 
     seen: ClassVar[list[View]] = []
 
     def view(self, iterate):
-        view = TangentOja.view(self, iterate)
+        view = TangentOjaPCA.view(self, iterate)
         self.seen.append(view)
         return view
 
@@ -55,9 +55,9 @@ def test_tangent_steps_begin_when_the_basis_is_narrowed_and_never_end():
 
 def test_a_basis_that_was_never_wider_is_not_narrowed():
     """All columns are components: there is nothing across."""
-    mechanism = TangentOja.build(1.0, 3)
+    mechanism = TangentOjaPCA.build(1.0, 3)
     assert not mechanism.view(Iterate(np.eye(3), np.eye(3))).tangent
-    mechanism = TangentOja.build(1.0, K)
+    mechanism = TangentOjaPCA.build(1.0, K)
     assert mechanism.view(Iterate(BASIS, BASIS)).tangent
     wide = np.eye(D)[:, : mechanism.width(D)]
     assert not mechanism.view(Iterate(wide, wide)).tangent
@@ -75,7 +75,7 @@ def test_values_are_left_alone():
     """They stay wrong where they were. What lies across, 2e-5 or so, moves them by its square over
     a gap; noise inside would move them by 1e-7.
     """
-    mechanism = TangentOja.build(20.0, K)
+    mechanism = TangentOjaPCA.build(20.0, K)
     values = np.array([0.9, 0.3])
     begun = Iterate(BASIS, BASIS * values, trace=1.3, steps=1)
     batch = Batch(inside_and_across(500, 1e-3), 0)
@@ -85,7 +85,7 @@ def test_values_are_left_alone():
     assert np.abs(query.value.to_float() * query.unit)[:K].max() < 1e-5
     assert 1e-7 < noisy.deviation < 1e-6
     assert after.values(K) == pytest.approx(values, abs=noisy.deviation / 20)
-    whole = AdaptiveOja.build(20.0, K).step(begun, batch, CLIP, tape(mechanism))
+    whole = AdaptiveOjaPCA.build(20.0, K).step(begun, batch, CLIP, tape(mechanism))
     assert abs(whole.values(K)[0] - 0.9) > 0.1
 
 
@@ -102,7 +102,7 @@ def test_what_varies_inside_adds_no_noise():
     batch = Batch(inside_and_across(2000, 0.01), 0)
     tangent, whole = (
         kind.build(1.0, K).step(begun, batch, CLIP, tape(kind.build(1.0, K))).noise_variance
-        for kind in (TangentOja, AdaptiveOja)
+        for kind in (TangentOjaPCA, AdaptiveOjaPCA)
     )
     assert math.sqrt(tangent) < math.sqrt(whole) / 20
 
@@ -126,7 +126,7 @@ def considered(angle=0.1, grown=1.0, variance=1e-8):
     after = replace(
         before, basis=turned(angle), image=turned(angle) * values, steps=3, noise_variance=variance
     )
-    return TangentOja.build(1.0, K)._considered(before, replace(after, doubt=1e-8))
+    return TangentOjaPCA.build(1.0, K)._considered(before, replace(after, doubt=1e-8))
 
 
 def test_columns_are_given_up_once_directions_and_values_stand_still():
@@ -147,4 +147,4 @@ def test_a_first_step_has_nothing_to_stand_still_beside():
     wide = turned(0.0)
     before = Iterate(wide, np.zeros_like(wide), trace=1.0)
     after = Iterate(wide, wide * 0.1, trace=1.0, steps=1, noise_variance=1e-9, doubt=1e-9)
-    assert TangentOja.build(1.0, K)._considered(before, after) is after
+    assert TangentOjaPCA.build(1.0, K)._considered(before, after) is after

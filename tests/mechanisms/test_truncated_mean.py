@@ -9,7 +9,7 @@ import pytest
 from eigenveil.audit import audit
 from eigenveil.data import Clip
 from eigenveil.data.boxes import box_sum, coordinate_counts, split_bins
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.data.updates import View
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms import Gate, GaussianNoise, PrivateSpread, TruncatedMean, release

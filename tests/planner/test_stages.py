@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
+from eigenveil.mechanisms.stages import free_centring
 from eigenveil.numerics.metrics import captured_variance
-from eigenveil.planner.stages import free_centring
 from eigenveil.privacy.budget import Budget
 
 

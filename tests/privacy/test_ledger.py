@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, Led
 from eigenveil.privacy import ledger_file
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
+from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Approx, Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
 
@@ -305,7 +307,7 @@ def test_a_creation_that_was_cut_off_can_be_done_again(tmp_path, ledger):
 
 def test_a_ledger_of_the_first_format_is_named(tmp_path):
     (tmp_path / "old").write_bytes(b"SQLite format 3\0" + bytes(4000))
-    with pytest.raises(LedgerError, match=r"a ledger of eigenveil 0\.1"):
+    with pytest.raises(LedgerError, match="of the first format"):
         Ledger(tmp_path / "old")
     with pytest.raises(LedgerError, match="exists already"):
         Ledger.create(tmp_path / "old", rho=1.0)
@@ -329,6 +331,90 @@ def test_a_second_name_is_the_same_ledger(ledger, tmp_path, second):
         assert len(one.entries) == 4
         with pytest.raises(BudgetExceededError):
             charge(one, 0.01)
+
+
+def test_a_file_put_in_its_place_is_another_ledger(ledger, tmp_path, monkeypatch):
+    """A copy of the same bytes, as programs that save by renaming leave it."""
+    charge(ledger)
+    whole = ledger.path.read_bytes()
+
+    def replaced():
+        (tmp_path / "copy").write_bytes(whole)
+        (tmp_path / "copy").replace(ledger.path)
+
+    inner = ledger_file.lock
+
+    @contextmanager
+    def waiting(file, **options):
+        replaced()  # while the lock is waited for
+        with inner(file, **options):
+            yield
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger_file, "lock", waiting)
+        with pytest.raises(LedgerError, match="moved or replaced while in use"):
+            charge(ledger)
+    synced = ledger_file.sync
+
+    def swapped(file):
+        synced(file)
+        replaced()  # while the line is written
+
+    monkeypatch.setattr(ledger_file, "sync", swapped)
+    with pytest.raises(LedgerError, match="moved or replaced while in use"):
+        charge(ledger)
+    assert len(ledger.entries) == 1
+
+
+def test_nothing_is_written_once_the_lock_is_gone(ledger, monkeypatch):
+    """An interrupt at any moment of a charge leaves nothing behind that is written later."""
+
+    def interrupted(file):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ledger_file, "sync", interrupted)
+    before = ledger.path.read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        charge(ledger)
+    assert ledger.path.read_bytes() == before
+
+
+def test_a_creation_that_was_cut_off_is_named(ledger, tmp_path):
+    whole = ledger.path.read_bytes()
+    for cut in (0, 5, len(whole) - 1):
+        (tmp_path / "cut").write_bytes(whole[:cut])
+        with pytest.raises(LedgerError, match="create it again"):
+            Ledger(tmp_path / "cut")
+
+
+def test_a_refusal_says_when_the_part_for_failures_is_spent(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", epsilon=10.0, delta=1e-6)
+    ledger.charge(Gaussian(0.1), label="a", adjacency=REPLACE)
+    with pytest.raises(BudgetExceededError, match="the part of its delta for releases that may"):
+        ledger.charge(Approx(0.1, 5e-7), label="b", adjacency=REPLACE)
+    pure = Ledger.create(tmp_path / "p", epsilon=10.0, delta=1e-6)
+    pure.charge(Pure(0.01), label="a", adjacency=REPLACE)
+    for _ in range(16):
+        pure.charge(Gaussian(0.01), label="b", adjacency=REPLACE)
+    with pytest.raises(BudgetExceededError, match="or a pure epsilon"):
+        pure.charge(Gaussian(0.01), label="b", adjacency=REPLACE)
+    pure.charge(Pure(1.0), label="c", adjacency=REPLACE)
+
+
+def test_a_refusal_after_a_note_states_what_was_spent(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6)
+    whole = whole_strength(ledger.budget, pure=False)
+    ledger.charge(Gaussian(whole), label="a", adjacency=REPLACE)
+    ledger.advance("x", 0, 10)
+    with pytest.raises(BudgetExceededError, match="has spent epsilon = 1 of 1 at"):
+        charge(ledger)
+    assert ledger.summary().startswith("spent epsilon = 1 of 1")
+
+
+def test_a_charge_of_nothing_is_a_note(ledger):
+    charge(ledger)
+    assert charge(ledger, 0.0).is_note
+    assert ledger.summary() == "spent rho = 0.005 of 0.5"
 
 
 def test_a_full_disk_charges_nothing(ledger, monkeypatch):

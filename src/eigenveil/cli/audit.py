@@ -6,7 +6,7 @@ which moves the second moment as far as one row can.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,13 +14,14 @@ from eigenveil.cli.options import BUDGET, JSON, with_options
 from eigenveil.cli.printing import say, say_json
 from eigenveil.exceptions import GapTooSmallError, InvalidParameterError, VerificationError
 
+if TYPE_CHECKING:
+    from eigenveil.mechanisms.registry import Entry
+
 __all__ = ["command"]
 
 _ALPHA = 1e-3  # probability of accusing a correct mechanism
 _DELTA = 1e-6  # at which a pure epsilon or a rho is compared
 _GAP = 1000  # rows
-# Two honest runs may agree: a refusal, or a matrix whose eigenvalues are all held at zero.
-_ATOMS = ("adaptive", "exponential", "gap-projector", "separate", "zero")
 _OF = ("components", "covariance")
 
 
@@ -42,7 +43,8 @@ def command(
     from eigenveil.audit import audit
     from eigenveil.cli.progress import counting
 
-    run, cost = _runs(mechanism, _kind(mechanism, of), budget)
+    attacked = _entry(mechanism, of)
+    run, cost = _runs(mechanism, attacked.releases, budget)
     with counting(2 * trials, "attacking") as step:
         report = audit(
             lambda: step(run(0)),
@@ -51,7 +53,7 @@ def command(
             trials=trials,
             alpha=_ALPHA,
             delta=budget["delta"] or _DELTA,
-            continuous=mechanism not in _ATOMS,
+            continuous=not attacked.may_coincide,
         )
     if as_json:
         shown = report.epsilon_lower_bound
@@ -71,14 +73,14 @@ def command(
         say(f"{mechanism}: {report}")
 
 
-def _kind(mechanism: str, of: str | None) -> str:
-    from eigenveil.cli.mechanisms import MECHANISMS
+def _entry(mechanism: str, of: str | None) -> "Entry":
+    from eigenveil.mechanisms.registry import entries
+    from eigenveil.privacy.guarantee import Kind
 
     if mechanism == "auto":
         raise InvalidParameterError("'auto' is one of the others: audit that")
-    if mechanism == "spiked":
-        raise InvalidParameterError("'spiked' promises nothing for these tables: audit another")
-    kinds = [entry.releases for entry in MECHANISMS if entry.name == mechanism]
+    found = {one.releases: one for one in entries() if one.name == mechanism}
+    kinds = list(found)
     if not kinds:
         raise InvalidParameterError(f"no mechanism {mechanism!r}: see eigenveil mechanisms")
     if of is None and len(kinds) > 1:
@@ -87,7 +89,12 @@ def _kind(mechanism: str, of: str | None) -> str:
         )
     if of is not None and of not in kinds:
         raise InvalidParameterError(f"{mechanism!r} releases {kinds[0]}: leave --of out")
-    return of or kinds[0]
+    attacked = next(one for kind, one in found.items() if of in (None, kind))
+    if attacked.kind is not Kind.WORST_CASE:
+        raise InvalidParameterError(
+            f"{mechanism!r} promises nothing for these tables: audit another"
+        )
+    return attacked
 
 
 def _runs(mechanism: str, kind: str, budget: dict[str, float | None]) -> tuple[Any, Any]:
@@ -102,7 +109,7 @@ def _runs(mechanism: str, kind: str, budget: dict[str, float | None]) -> tuple[A
     sides = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, -1.0, 0.0, 0.0]]) / math.sqrt(2)
     tables = [np.vstack([row, company]) for row in sides]
     upper = np.triu_indices(4)
-    asked: dict[str, Any] = {**budget, "mechanism": mechanism, "assume_centered": True}
+    asked: dict[str, Any] = {**budget, "mechanism": mechanism, "centring": "none"}
     fit: Callable[[Any], Any]
     if kind == "components":
         fit = PrivatePCA(1, **asked).fit

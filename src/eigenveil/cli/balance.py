@@ -35,6 +35,7 @@ def balance(ledger: Ledger) -> dict[str, Any]:
         "budget": ledger.budget.as_dict(),
         "summary": ledger.summary(),
         "left": {notion: amount},
+        "currency": ledger.currency,
         "entries": len(entries),
         "newest_hash": entries[-1].hash if entries else None,
     }

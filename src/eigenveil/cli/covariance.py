@@ -11,10 +11,7 @@ __all__ = ["command"]
 
 @click.command("covariance")
 @click.argument("data")
-@with_options(
-    *RELEASE,
-    click.option("--trace-bound", type=float, help="Public bound on the total variance."),
-)
+@with_options(*RELEASE)
 @click.pass_context
 def command(ctx: click.Context, /, data: str, **options: Any) -> None:
     """Release the covariance matrix of DATA: a CSV, parquet or .npy file, or - for a CSV table

@@ -13,11 +13,6 @@ __all__ = ["command"]
 @click.argument("data")
 @with_options(
     K,
-    click.option(
-        "--centring",
-        type=click.Choice(["mean", "located", "paired"]),
-        help="How the centre is found.",
-    ),
     click.option("--variances", is_flag=True, help="Buy variances in the units of the data."),
     *RELEASE,
 )

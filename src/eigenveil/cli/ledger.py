@@ -18,6 +18,12 @@ __all__ = ["command"]
 
 
 _PROTECTED = {"row": "one row", "person": "all rows of one id"}
+_COUNTED = {
+    None: "",
+    "mu-squared": " by Gaussian noise (counted in mu^2: a pure release costs more here)",
+    "epsilon": " of a pure release (counted in epsilon, as the first release was pure)",
+    "rho": " (counted in rho)",
+}
 
 
 @click.group("ledger")
@@ -62,7 +68,7 @@ def _show(file: Path, as_json: bool) -> None:
         return
     ((notion, amount),) = state["left"].items()
     say(f"{file}: {state['summary']}, {_promise(state['unit'], state['adjacency'])}")
-    say(f"left for another release: {notion} = {amount:g}")
+    say(f"left for another release: {notion} = {amount:g}{_COUNTED[state['currency']]}")
     say(f"entries: {state['entries']}; newest hash {state['newest_hash'] or 'none'}")
 
 

@@ -9,15 +9,15 @@ import click
 from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
-from eigenveil.cli.values import Names, OrPrivate, PerColumn, did_you_mean
+from eigenveil.cli.values import Assignment, Names, OrPrivate, PerColumn, did_you_mean
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.storage.places import read_regular
+from eigenveil.storage.paths import read_regular
 
 __all__ = [
     "ADJACENCY",
     "BOUNDS",
     "BUDGET",
-    "CENTERED",
+    "CENTRING",
     "CONFIG",
     "COUNT",
     "JSON",
@@ -158,7 +158,11 @@ BOUNDS = click.option(
     metavar="LOW,HIGH|name=low:high,...",
     help="Public range of the entries.",
 )
-CENTERED = click.option("--assume-centered", is_flag=True, help="Take the origin as the centre.")
+CENTRING = click.option(
+    "--centring",
+    type=click.Choice(["none", "mean", "located", "paired"]),
+    help="How the centre is found; none takes the origin.",
+)
 RELEASE = (
     NAMES,
     *BUDGET,
@@ -176,8 +180,16 @@ RELEASE = (
         show_default=True,
         help="One of: eigenveil mechanisms; auto is the one that eigenveil plan recommends.",
     ),
+    click.option(
+        "--set",
+        "mechanism_options",
+        type=Assignment(),
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of the mechanism, such as passes=6 of power.",
+    ),
     ADJACENCY,
-    CENTERED,
+    CENTRING,
     click.option(
         "--unit", metavar="COLUMN", help="Protect all rows with the same value here together."
     ),

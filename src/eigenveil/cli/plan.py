@@ -12,7 +12,7 @@ from eigenveil.cli.options import (
     ADJACENCY,
     BOUNDS,
     BUDGET,
-    CENTERED,
+    CENTRING,
     CONFIG,
     COUNT,
     JSON,
@@ -60,7 +60,7 @@ _UNITS = (
     ROW_NORM,
     BOUNDS,
     ADJACENCY,
-    CENTERED,
+    CENTRING,
     click.option(
         "--spectrum",
         type=click.Choice(["flat", "decaying", "steep"]),
@@ -184,17 +184,17 @@ def _situation(
         bounded=bounded,
         per_column=isinstance(options["bounds"], dict),
         reach=reach,
-        assume_centered=options["assume_centered"],
+        assume_centered=options["centring"] == "none",
         **{name: value for name, value in optional.items() if value is not None},
     )
 
 
 def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]) -> float | None:
     """What a covariance must know of ranges beside a row norm; any bounds are checked as in fit."""
-    from eigenveil.estimators.bounds import StatedBounds
+    from eigenveil.mechanisms.bounds import box_of, reach_of
 
     bounds, row_norm = options["bounds"], options["row_norm"]
-    if bounds is None and row_norm is None:
+    if bounds is None:
         return None
     if columns is not None or not isinstance(bounds, dict):
         bounds = per_column("--bounds", bounds, columns)
@@ -204,19 +204,11 @@ def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]
         )
     else:
         bounds = tuple(zip(*bounds.values(), strict=True))
-    stated = StatedBounds.resolve(
-        row_norm,
-        bounds,
-        n_columns=width,
-        scale=None,
-        assume_centered=options["assume_centered"],
-        on_invalid="raise",
-        on_missing="invalid",
-        subject="a covariance",
-        shrink=1.0,
-    )
-    both = bounds is not None and row_norm is not None and options["of"] == "covariance"
-    return stated.start.row_norm if both else None
+    if isinstance(bounds, dict):
+        bounds = tuple(zip(*bounds.values(), strict=True))
+    reach = reach_of(box_of(bounds, width), None, centred=options["centring"] == "none")
+    both = row_norm is not None and options["of"] == "covariance"
+    return reach if both else None
 
 
 def _affording(situation: "Situation", needed: "Needed") -> "Situation":
@@ -301,7 +293,7 @@ def _next(
     for option, value in stated.items():
         if value is not None:
             words += [option, _written(value)]
-    centred = ["--assume-centered"] if given["assume_centered"] else []
+    centred = ["--centring", "none"] if given["centring"] == "none" else []
     return shlex.join([*words, *centred, "-o", "FOLDER"])
 
 

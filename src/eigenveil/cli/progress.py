@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from eigenveil.data.source import ArraySource, NpySource, ParquetSource, RowSource
+from eigenveil.data.sources import RowSource
 
 __all__ = ["counting", "watched"]
 
@@ -23,16 +23,14 @@ Result = TypeVar("Result")
 
 @contextmanager
 def watched(source: RowSource, *, count_is_public: bool) -> Iterator[RowSource]:
-    """The same source, telling how far each pass over it is.
+    """Yield the same source, telling how far each pass over it is.
 
-    The object stays what it is, as its class says whether the number of rows is known.
+    The object stays what it is, so that it still answers whether the number of rows is known.
     """
     if not sys.stderr.isatty():
         yield source
         return
-    length = None
-    if count_is_public and isinstance(source, (ArraySource, NpySource, ParquetSource)):
-        length = source.n_rows
+    length = source.n_rows if count_is_public else None
     read = source.chunks
     passes = 0
 

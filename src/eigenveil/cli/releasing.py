@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -15,8 +15,8 @@ from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
 from eigenveil.cli.saving import expected_size, keep, place_for
 from eigenveil.cli.summary import headed, headline, standing_out
-from eigenveil.cli.values import per_column
-from eigenveil.data.source import RowSource
+from eigenveil.cli.values import configured, per_column
+from eigenveil.data.sources import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.privacy.adjacency import Adjacency
@@ -48,10 +48,16 @@ def release(
         budget = Budget(**stated_budget(ctx)).as_dict()
         options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
         given = {name: value for name, value in options.items() if value is not None}
-        source = open_table(data, *(given.pop(name, None) for name in _ROWS))
+        text: Literal["refused", "invalid"] = "refused"
+        if given.get("on_invalid") == "zero":
+            text = "invalid"
+        source = open_table(data, *(given.pop(name, None) for name in _ROWS), text=text)
         for name in ("bounds", "scale"):
             if name in given:
                 given[name] = per_column(f"--{name}", given[name], source.feature_names)
+        chosen = given.pop("mechanism_options", ())
+        releases = "components" if estimator is PrivatePCA else "covariance"
+        given["mechanism"] = configured(releases, given["mechanism"], chosen)
         private = estimator(**given, ledger=account)
         place.make_room(_size(private, source))
         beware(budget)

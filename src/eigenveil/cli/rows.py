@@ -10,13 +10,14 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import Literal, NamedTuple, TextIO
 
 from eigenveil.cli.values import did_you_mean, joined, listed
-from eigenveil.data.files import holds_numbers, open_csv, parquet_schema, read_records
-from eigenveil.data.headers import check_header
-from eigenveil.data.source import CSVSource, RowSource, open_rows
-from eigenveil.data.stored import StoredFile
+from eigenveil.data.sources import CSVSource, RowSource, open_rows
+from eigenveil.data.sources.csv import open_csv, read_records
+from eigenveil.data.sources.headers import check_header
+from eigenveil.data.sources.parquet import holds_numbers, parquet_schema
+from eigenveil.data.sources.stored import StoredFile
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 __all__ = ["open_table"]
@@ -35,6 +36,10 @@ class StdinSource(CSVSource):
     def _opened(self) -> TextIO:
         return io.StringIO(self._text, newline="")
 
+    @property
+    def _is_small(self) -> bool:
+        return True  # the text is in memory already
+
 
 class _Schema(NamedTuple):
     names: list[str]
@@ -42,25 +47,33 @@ class _Schema(NamedTuple):
 
 
 def open_table(
-    data: str, columns: Sequence[str] | None = None, unit: str | None = None
+    data: str,
+    columns: Sequence[str] | None = None,
+    unit: str | None = None,
+    *,
+    text: Literal["refused", "invalid"] = "refused",
 ) -> RowSource:
-    """The rows of a file, or of standard input for ``-``."""
+    """Open a file, or standard input for ``-``.
+
+    Columns of text are refused by name, which only words what would happen anyway. Where rows with
+    text contribute nothing, ``text="invalid"``, a look at some lines must not decide over a run.
+    """
     path = Path(data)
     if unit is not None and (data == "-" or path.suffix.lower() == ".npy"):
         raise InvalidParameterError(
             "--unit names a column of a file: save the table as CSV or parquet first"
         )
     if data == "-":
-        text = _standard_input()
-        schema = _csv_schema(io.StringIO(text, newline=""), _STDIN)
-        return StdinSource(text, _choose(schema, columns, unit))
+        read = _standard_input()
+        schema = _csv_schema(io.StringIO(read, newline=""), _STDIN)
+        return StdinSource(read, _choose(schema, columns, unit, text))
     match path.suffix.lower():
         case ".csv":
             file = StoredFile(path)
             with open_csv(file) as lines:
-                columns = _choose(_csv_schema(lines, file.name), columns, unit)
+                columns = _choose(_csv_schema(lines, file.name), columns, unit, text)
         case ".parquet":
-            columns = _choose(_parquet_schema(StoredFile(path)), columns, unit)
+            columns = _choose(_parquet_schema(StoredFile(path)), columns, unit, "refused")
     return open_rows(path, columns, unit)
 
 
@@ -69,7 +82,7 @@ def _standard_input() -> str:
 
 
 def _choose(
-    schema: _Schema, columns: Sequence[str] | None, unit: str | None
+    schema: _Schema, columns: Sequence[str] | None, unit: str | None, text: str
 ) -> Sequence[str] | None:
     if len(set(schema.names)) < len(schema.names):
         return columns  # of which `open_rows` says that two have the same name
@@ -77,10 +90,10 @@ def _choose(
         if name not in schema.names:
             raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, schema.names)}")
     wanted = columns or [name for name in schema.names if name != unit]
-    text = [name for name in wanted if name in schema.text]
-    if not text:
+    wordy = [name for name in wanted if name in schema.text]
+    if not wordy or text == "invalid":
         return columns if unit is None else wanted
-    which = f"columns {listed(text)} hold" if len(text) > 1 else f"column {text[0]!r} holds"
+    which = f"columns {listed(wordy)} hold" if len(wordy) > 1 else f"column {wordy[0]!r} holds"
     rest = [name for name in schema.names if name and name not in schema.text and name != unit]
     if not rest:
         raise InvalidDataError(f"{which} text and no other is there: encode them as numbers first")

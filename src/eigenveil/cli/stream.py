@@ -8,7 +8,6 @@ import click
 
 from eigenveil.cli.options import (
     BUDGET,
-    CENTERED,
     CONFIG,
     JSON,
     LEDGER,
@@ -39,13 +38,16 @@ __all__ = ["command"]
     *BUDGET,
     click.option(
         "--mechanism",
-        type=click.Choice(["oja", "adaptive-oja", "tangent-oja"]),
         default="oja",
         show_default=True,
-        help="How a batch corrects the components.",
+        help="How a batch corrects the components: oja, adaptive-oja or tangent-oja.",
     ),
     click.option("--row-norm", type=float, help="Distance from the centre rows are clipped to."),
-    CENTERED,
+    click.option(
+        "--centring",
+        type=click.Choice(["none", "located"]),
+        help="How the centre is found; none takes the origin.",
+    ),
     click.option("--batch-size", type=click.IntRange(min=1), help="Rows in every batch."),
     click.option("--batch", metavar="NAME", help="A name for what arrives, refused the next time."),
     click.option("--finish", is_flag=True, help="Use the rows that wait, and take in no more."),

@@ -35,7 +35,6 @@ def command(folder: Path, data: str, output: Path | None) -> None:
     by their names where the release has them. Scores are NOT private with respect to DATA.
     """
     from eigenveil.cli.rows import open_table
-    from eigenveil.data.source import tables
     from eigenveil.release import Release
 
     write = _writer(output)
@@ -45,7 +44,7 @@ def command(folder: Path, data: str, output: Path | None) -> None:
     names = release.settings["feature_names"]
     by_name = names is not None and Path(data).suffix.lower() != ".npy"
     source = open_table(data, names if by_name else None)
-    scores = (release.transform(chunk) for chunk in tables(source))
+    scores = (release.transform(chunk) for chunk in source.tables())
     first = list(itertools.islice(scores, 1))  # a table that does not fit is refused here
     titles = [f"component_{j + 1}" for j in range(len(release.arrays["components"]))]
     write(titles, itertools.chain(first, scores))

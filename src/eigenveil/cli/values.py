@@ -11,9 +11,11 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import printable
 
 __all__ = [
+    "Assignment",
     "Names",
     "OrPrivate",
     "PerColumn",
+    "configured",
     "did_you_mean",
     "joined",
     "listed",
@@ -163,3 +165,55 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
     guess = f"did you mean {close[0]!r}? " if close else ""
     return f"{guess}choose from {listed(names)}"
+
+
+class Assignment(click.ParamType):  # type: ignore[type-arg]
+    """An option of a mechanism, NAME=VALUE."""
+
+    name = "assignment"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        """Split at the first equals sign."""
+        name, found, text = str(value).partition("=")
+        if not (found and name.strip() and text.strip()):
+            self.fail("write NAME=VALUE, such as passes=6", param, ctx)
+        return name.strip().replace("-", "_"), text.strip()
+
+
+def configured(releases: Any, mechanism: str, options: Sequence[tuple[str, str]]) -> Any:
+    """Return a mechanism by name, with options where any are given."""
+    from dataclasses import fields
+
+    from eigenveil.mechanisms.registry import entry
+
+    if not options:
+        return mechanism
+    if mechanism == "auto":
+        raise InvalidParameterError("--set gives options of one mechanism: add --mechanism NAME")
+    plain = entry(releases, mechanism)
+    known = {each.name: getattr(plain, each.name) for each in fields(plain)}
+    given: dict[str, Any] = {}
+    for name, text in options:
+        if name not in known:
+            raise InvalidParameterError(
+                f"{mechanism!r} has no option {name!r}: {did_you_mean(name, list(known))}"
+                if known
+                else f"{mechanism!r} has no options: leave --set out"
+            )
+        given[name] = _literal(text)
+    try:
+        return type(plain)(**given)
+    except (TypeError, ValueError):
+        raise InvalidParameterError(f"--set: {mechanism!r} takes no such value") from None
+
+
+def _literal(text: str) -> Any:
+    """Return a number, a truth value or a word."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -13,16 +13,23 @@ __all__ = ["command"]
 @click.command("verify")
 @click.argument("folder", type=PATH)
 @click.option("--fingerprint", help="Compare with a fingerprint you noted.")
+@click.option("--old-page", is_flag=True, help="Accept a page of an older format, unchecked.")
 @KEY
-def command(folder: Path, fingerprint: str | None, key: Path | None) -> None:
+def command(folder: Path, fingerprint: str | None, old_page: bool, key: Path | None) -> None:
     """Check that a release FOLDER is complete, unaltered and consistent.
 
     Says what was checked and what was not.
     """
     from eigenveil.cli.summary import owners
+    from eigenveil.exceptions import VerificationError
     from eigenveil.release import Release
 
     verdict = Release.examine(folder, fingerprint=fingerprint, key=key)
+    if not (verdict.page_checked or old_page):
+        raise VerificationError(
+            "report.html has an older format and could say anything: check the rest with "
+            "--old-page, and make a new page with eigenveil report -o"
+        )
     release = verdict.release
     missing = "" if verdict.page_checked else ", page not checked"
     say(f"{folder}: intact ({release.kind}, {release.mechanism}){missing}")

@@ -21,9 +21,9 @@ _WORDS = (
     (r"open it with Ledger\(path\)", "choose another name, or go on with that one"),
     (r"pass batch='\.\.\.'", "name them, --batch NAME,"),
     (r"\bbounds=\(low, high\)", "--bounds LOW,HIGH"),
-    (r"\b(assume_centered|variances)=True\b", r"--\1"),
+    (r"\bvariances=True\b", "--variances"),
     (rf"\b({_OPTIONS})='?([A-Za-z][\w-]*)'?", r"--\1 \2"),
-    (r"(?<!-)\b(row_norm|trace_bound|assume_centered|on_invalid|on_missing)\b", r"--\1"),
+    (r"(?<!-)\b(row_norm|on_invalid|on_missing)\b", r"--\1"),
     (r"(?:--)?\bn_components\b", "--k"),
 )
 

@@ -3,9 +3,8 @@
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import count, second_moment, total, trace
-from eigenveil.data.groups import GroupedSource
 from eigenveil.data.norms import column_counts, norm_counts
-from eigenveil.data.source import RowSource, open_rows
+from eigenveil.data.sources import GroupedSource, RowSource, open_rows
 from eigenveil.data.spectrum import (
     along,
     eigengap,

@@ -7,18 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.gram import public_rows
-from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import (
-    ArraySource,
-    Batch,
-    RowSource,
-    ShuffledBatch,
-    ShuffledSource,
-    protected,
-    tables,
-)
+from eigenveil.data.matrices import MatrixBatch
+from eigenveil.data.sources import Batch, RowSource
 from eigenveil.exceptions import UnsupportedNotionError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import Adjacency, Unit
 
 __all__ = ["Batches", "Records", "check_batches", "count_records"]
 
@@ -31,23 +23,23 @@ class _Chunk(Protocol):
     def __getitem__(self, rows: slice) -> Any: ...
 
 
-def check_batches(source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
+def check_batches(unit: Unit, adjacency: Adjacency) -> None:
     """Refuse neighbours that differ in more than one batch."""
     if not adjacency.count_is_public:  # a further record would move all others
         raise UnsupportedNotionError(
             "batches are taken by position, which a further row would change: use "
             "adjacency='replace-one'"
         )
-    if not isinstance(source, MatrixSource) and protected(source).owns_many:
+    if unit.owns_many:
         raise UnsupportedNotionError(
             "the rows of one person may fall into several batches: leave groups and unit out, or "
             "choose a mechanism that reads whole tables"
         )
 
 
-def count_records(source: RowSource | MatrixSource) -> int:
-    """Of a source that can be read again; public under replace-one."""
-    if isinstance(source, MatrixSource):
+def count_records(source: RowSource) -> int:
+    """Return the number of records of a source that can be read again; public under replace-one."""
+    if source.holds_matrices:
         return sum(len(chunk) for chunk in source.chunks())
     return public_rows(source)
 
@@ -55,44 +47,44 @@ def count_records(source: RowSource | MatrixSource) -> int:
 class Batches:
     """Records in their order, as many at a time as are asked for; each is handed out once."""
 
-    def __init__(self, source: RowSource | MatrixSource, adjacency: Adjacency) -> None:
-        check_batches(source, adjacency)
-        self._of_rows = not isinstance(source, MatrixSource)
-        # Whoever makes chunks may fill the same memory again: a record would be handed out twice.
-        self._stays = isinstance(source, (ArraySource, ShuffledSource))
-        chunks: Iterator[_Chunk]
-        if isinstance(source, MatrixSource):
-            chunks = source.chunks()
-        elif isinstance(source, ArraySource):
-            chunks = iter((source.array,))  # of which batches are views: nothing is copied
-        elif isinstance(source, ShuffledSource):
-            chunks = iter((source,))  # gathered when they are read
-        else:
-            chunks = tables(source)
-        self._chunks = (chunk for chunk in chunks if len(chunk))
-        self._chunk: _Chunk | None = next(self._chunks, None)
-        self._offset = 0  # in the chunk
+    def __init__(self, source: RowSource, adjacency: Adjacency) -> None:
+        check_batches(source.protects, adjacency)
+        self._held = source.in_memory
+        self._holds_matrices = source.holds_matrices
         self.position = 0  # records handed out so far
+        if self._held is None:
+            chunks: Iterator[_Chunk]
+            chunks = source.chunks() if source.holds_matrices else source.tables()
+            self._chunks = (chunk for chunk in chunks if len(chunk))
+            self._chunk: _Chunk | None = next(self._chunks, None)
+            self._offset = 0  # in the chunk
 
     def take(self, size: int) -> Records | None:
-        """The next ``size`` records, fewer at the end, None after it."""
-        taken: list[Any] = []
-        count = 0
-        while self._chunk is not None and count < size:
-            some = self._chunk[self._offset : self._offset + size - count]
-            taken.append(np.array(some) if self._of_rows and not self._stays else some)
-            count += len(some)
+        """Return the next ``size`` records, fewer at the end, None after it."""
+        first = self.position
+        if self._held is not None:
+            self.position = min(first + size, self._held.n_rows)
+            held: Batch = self._held.batch(first, self.position)
+            return held if len(held.records) else None
+        taken = list(self._read(size))
+        if not taken:
+            return None
+        self.position += sum(map(len, taken))
+        if self._holds_matrices:
+            return MatrixBatch(taken, first)
+        return Batch(taken[0] if len(taken) == 1 else _stacked(taken), first)
+
+    def _read(self, size: int) -> Iterator[Any]:
+        """Yield parts of chunks that hold the next ``size`` records."""
+        while self._chunk is not None and size > 0:
+            some = self._chunk[self._offset : self._offset + size]
+            # Whoever makes chunks may fill the same memory again: a record would be handed out
+            # twice. Matrices stay as they are.
+            yield some if self._holds_matrices else np.array(some)
+            size -= len(some)
             self._offset += len(some)
             if self._offset == len(self._chunk):
                 self._chunk, self._offset = next(self._chunks, None), 0
-        if not taken:
-            return None
-        first, self.position = self.position, self.position + count
-        if isinstance(taken[0], ShuffledSource):
-            return ShuffledBatch(taken[0], first)  # all of it is one chunk
-        if self._of_rows:
-            return Batch(taken[0] if len(taken) == 1 else _stacked(taken), first)
-        return MatrixBatch(taken, first)
 
 
 def _stacked(parts: list[NDArray[Any]]) -> NDArray[Any]:

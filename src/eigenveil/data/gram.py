@@ -23,19 +23,7 @@ from scipy.linalg import blas
 
 from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
-from eigenveil.data.source import (
-    ArraySource,
-    CSVSource,
-    NpySource,
-    ParquetSource,
-    RowSource,
-    RowwiseSource,
-    protected,
-    records_of,
-    tables,
-    unit_sizes,
-    unit_tables,
-)
+from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -77,7 +65,7 @@ class Tally:
     """Number of units that were read, and of those in valid rows."""
 
     def __init__(self, source: RowSource) -> None:
-        self._sizes = unit_sizes(source)
+        self._sizes = source.unit_sizes
         self._rows = self._valid = 0
         self._valid_rows = None if self._sizes is None else np.zeros_like(self._sizes)
 
@@ -115,8 +103,8 @@ def integer_blocks(
     width = clip.width(source.n_columns)
     size = min(_EXACT_ROWS, max(at_least, BLOCK_BYTES // (8 * width)))
     buffer = np.empty((size, width))
-    sizes = unit_sizes(source)
-    for chunk, owners in unit_tables(source):
+    sizes = source.unit_sizes
+    for chunk, owners in source.unit_tables():
         for start in range(0, chunk.shape[0], size):
             rows = chunk[start : start + size]
             units = None if owners is None else owners[start : start + size]
@@ -164,12 +152,12 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     for i in range(d):  # dsyrk fills one triangle; mirrored in place, for want of memory
         sums[i, i + 1 :] = sums[i + 1 :, i]
     replace = adjacency is Adjacency.REPLACE_ONE
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(sums, -2 * FRACTION_BITS),
         sensitivities=moment_sensitivities(d, adjacency),
         adjacency=adjacency,
-        protects=protected(source),
-        records=records_of(source),
+        protects=source.protects,
+        records=source.records,
         unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
         count=tally.units if replace else None,
         # The rounding of a product with a transform depends on the rows around it.
@@ -177,6 +165,7 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         spike=clip.spike,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
+    return source.represented(statistic)
 
 
 def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
@@ -187,17 +176,18 @@ def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         tally.add(block)
         squares += int(np.einsum("ij,ij->", block.integers, block.integers))  # below 2**53: exact
     replace = adjacency is Adjacency.REPLACE_ONE
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(np.array([squares]), -2 * FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=adjacency,
-        protects=protected(source),
-        records=records_of(source),
+        protects=source.protects,
+        records=source.records,
         unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
         count=tally.units if replace else None,
         exact=clip.transform is None,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
+    return source.represented(statistic)
 
 
 def _move(group: NDArray[np.float64], sums: NDArray[np.int64]) -> None:
@@ -215,16 +205,17 @@ def count(source: RowSource, clip: Clip) -> Bounded:
     tally = Tally(source)
     for block in integer_blocks(source, clip):
         tally.add(block)
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(np.array([tally.valid]), -FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=Adjacency.ADD_REMOVE,
-        protects=protected(source),
-        records=records_of(source),
+        protects=source.protects,
+        records=source.records,
         unit=clip.row_norm,
         count=None,
         exact=clip.transform is None,
     )
+    return source.represented(statistic)
 
 
 def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
@@ -250,16 +241,17 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         if replace
         else {"l2": math.sqrt(2), "l1": math.nextafter(length + 1, math.inf)}
     )
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(sums, -FRACTION_BITS),
         sensitivities=bounds,
         adjacency=adjacency,
-        protects=protected(source),
-        records=records_of(source),
+        protects=source.protects,
+        records=source.records,
         unit=clip.row_norm / (require_rows(tally.units) if replace else 1),
         count=tally.units if replace else None,
         exact=clip.transform is None,
     )
+    return source.represented(statistic)
 
 
 def limit_rows(rows: int) -> int:
@@ -270,18 +262,11 @@ def limit_rows(rows: int) -> int:
 
 
 def public_rows(source: RowSource) -> int:
-    """Number of rows, or of persons who may own several, for neighbours that share it.
+    """Return the number of rows, or of persons who may own several, where it is public.
 
     Rows are read only where the source does not know.
     """
-    sizes = unit_sizes(source)
-    if sizes is not None:
-        return require_rows(limit_rows(len(sizes)))
-    while isinstance(source, RowwiseSource):
-        source = source.base
-    if isinstance(source, (ArraySource, CSVSource, NpySource, ParquetSource)):
-        return require_rows(limit_rows(source.n_rows))
-    return require_rows(limit_rows(sum(chunk.shape[0] for chunk in tables(source))))
+    return require_rows(limit_rows(source.count_units()))
 
 
 def require_rows(rows: int) -> int:

@@ -1,11 +1,12 @@
 """Records that are symmetric matrices, of which only products with a few columns are needed."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
 __all__ = ["MatrixBatch", "MatrixChunk", "MatrixSource"]
@@ -13,20 +14,21 @@ __all__ = ["MatrixBatch", "MatrixChunk", "MatrixSource"]
 
 @runtime_checkable
 class MatrixChunk(Protocol):
-    """Some symmetric matrices A_i, however they are stored. They must stay as they are, and no
-    product may depend on the other matrices.
+    """Some symmetric matrices A_i, however they are stored.
+
+    They must stay as they are, and no product may depend on the other matrices.
     """
 
     def __len__(self) -> int:
-        """How many."""
+        """Return the number of matrices."""
         ...
 
     def __getitem__(self, which: slice) -> "MatrixChunk":
-        """Some of them."""
+        """Return some of the matrices."""
         ...
 
     def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Products with the columns of a (d, k) array: (len, d, k)."""
+        """Return the products with the columns of a (d, k) array: (len, d, k)."""
         ...
 
 
@@ -47,7 +49,7 @@ class _Dense:
         return np.asarray(one / 2 + other / 2)
 
 
-class MatrixSource:
+class MatrixSource(RowSource):
     """Symmetric matrices, one for each record: arrays of shape (m, d, d), or `MatrixChunk`.
 
     Parameters
@@ -59,7 +61,7 @@ class MatrixSource:
 
     """
 
-    feature_names = None
+    holds_matrices: ClassVar[bool] = True
 
     def __init__(self, chunks: Iterable[Any], n_columns: int) -> None:
         self.n_columns = n_columns
@@ -68,15 +70,19 @@ class MatrixSource:
         self._chunks = chunks if self.rereadable else stream
         self._read = False
 
+    def in_random_order(self) -> "MatrixSource":
+        """Return the matrices as they come: they are not held in memory."""
+        return self
+
     def chunks(self) -> Iterator[MatrixChunk]:
-        """The matrices, checked for their shape."""
+        """Yield the matrices, checked for their shape."""
         if self._read and not self.rereadable:
             raise InvalidDataError("these matrices were read already and cannot be read again")
         self._read = True
         for chunk in self._chunks:
-            yield chunk if isinstance(chunk, MatrixChunk) else _Dense(self._checked(chunk))
+            yield chunk if isinstance(chunk, MatrixChunk) else _Dense(self._matrices(chunk))
 
-    def _checked(self, chunk: Any) -> NDArray[np.float64]:
+    def _matrices(self, chunk: Any) -> NDArray[np.float64]:
         try:
             with np.errstate(all="ignore"):
                 array = np.array(chunk, dtype=np.float64)  # the caller may use his again
@@ -91,6 +97,8 @@ class MatrixSource:
 class MatrixBatch:
     """Matrices of consecutive records."""
 
+    holds_matrices: ClassVar[Literal[True]] = True
+
     def __init__(self, parts: Sequence[MatrixChunk], first: int) -> None:
         self._parts = parts
         self.records = range(first, first + sum(map(len, parts)))
@@ -98,13 +106,13 @@ class MatrixBatch:
     def products(
         self, columns: NDArray[np.float64], at_a_time: int
     ) -> Iterator[NDArray[np.float64]]:
-        """A_i times the columns, (m, d, k), some at a time."""
+        """Yield A_i times the columns, (m, d, k), some at a time."""
         for part in self._parts:
             for start in range(0, len(part), at_a_time):
                 yield part[start : start + at_a_time].times(columns)
 
     def slice(self, start: int, stop: int) -> "MatrixBatch":
-        """Records ``start`` up to ``stop`` of the batch."""
+        """Return records ``start`` up to ``stop`` of the batch."""
         if not 0 <= start <= stop:  # counted from the end, they would get others' positions
             raise InvalidParameterError("part of a batch starts at 0 or later and ends after it")
         parts, seen = [], 0

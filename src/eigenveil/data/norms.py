@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import NO_EXPONENT, Clip
 from eigenveil.data.gram import limit_rows, require_rows
-from eigenveil.data.source import RowSource, protected, records_of, unit_sizes, unit_tables
+from eigenveil.data.sources import RowSource
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -35,16 +35,17 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     rows = limit_rows(int(counts.sum()))
     if adjacency.count_is_public:
         require_rows(rows)
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(counts, 0),
         sensitivities={"l1": 2.0 if adjacency.count_is_public else 1.0, "linf": 1.0},
         adjacency=adjacency,
-        protects=protected(source),
-        records=records_of(source),
+        protects=source.protects,
+        records=source.records,
         unit=clip.row_norm,
         count=rows if adjacency.count_is_public else None,
         exact=clip.transform is None,
     )
+    return source.represented(statistic)
 
 
 def _exponents(source: RowSource, clip: Clip) -> Iterator[NDArray[np.int64]]:
@@ -53,13 +54,13 @@ def _exponents(source: RowSource, clip: Clip) -> Iterator[NDArray[np.int64]]:
     A person most of whose rows lie at the centre does too; otherwise those rows are left out.
     Integers throughout: the order of rows does not matter.
     """
-    sizes = unit_sizes(source)
+    sizes = source.unit_sizes
     if sizes is None:
-        for chunk, _ in unit_tables(source):
+        for chunk, _ in source.unit_tables():
             yield clip.norm_exponents(chunk)
         return
     away, exponents = np.zeros_like(sizes), np.zeros_like(sizes)
-    for chunk, units in unit_tables(source):
+    for chunk, units in source.unit_tables():
         assert units is not None  # of a source of units
         found = clip.norm_exponents(chunk)
         seen = found < NO_EXPONENT
@@ -91,27 +92,28 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     if public:
         require_rows(rows)
     most = math.nextafter(math.sqrt(2 * d if public else d), math.inf)
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(counts.reshape(d, -1), 0),
         sensitivities={"l2": most, "l1": 2.0 * d if public else float(d)},
         adjacency=adjacency,
-        protects=protected(source),
-        records=records_of(source),
+        protects=source.protects,
+        records=source.records,
         unit=1.0,
         count=rows if public else None,
         exact=clip.transform is None,
     )
+    return source.represented(statistic)
 
 
 def _octaves(
     source: RowSource, clip: Clip
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
     """Number of the octave of every entry, and where there is one; of persons at the end."""
-    sizes, first = unit_sizes(source), OCTAVES[0]
+    sizes, first = source.unit_sizes, OCTAVES[0]
     shape = (0 if sizes is None else len(sizes), source.n_columns)
     sums, entries = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     columns = np.arange(shape[1])
-    for chunk, units in unit_tables(source):
+    for chunk, units in source.unit_tables():
         magnitudes = np.abs(clip.about_centre(chunk))
         # An infinite magnitude, which has no exponent, belongs to the last octave.
         _, exponents = np.frexp(np.minimum(magnitudes, 2.0 ** (OCTAVES[-1] - 1)))

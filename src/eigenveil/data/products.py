@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.gram import Tally, integer_blocks, moment_sensitivities, require_rows
-from eigenveil.data.source import RowSource, protected, records_of
+from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -104,12 +104,12 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         if kept is not None:
             kept.append(integers.astype(np.float32))
     replace = adjacency is Adjacency.REPLACE_ONE
-    return MomentProducts(
+    statistic = MomentProducts(
         value=FixedPoint(squares, -2 * FRACTION_BITS),
         sensitivities=moment_sensitivities(d, adjacency),
         adjacency=adjacency,
-        protects=protected(source),
-        records=records_of(source),
+        protects=source.protects,
+        records=source.records,
         unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
         count=tally.units if replace else None,
         exact=False,
@@ -118,6 +118,7 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         fingerprint=fingerprint,
         blocks=_reading(source, clip) if kept is None else _keeping(kept),
     )
+    return source.represented(statistic)
 
 
 def _hashes(products: NDArray[np.float64]) -> NDArray[np.float64]:

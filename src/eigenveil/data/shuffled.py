@@ -19,7 +19,7 @@ from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
 from eigenveil.data.matrices import MatrixBatch
-from eigenveil.data.source import Batch
+from eigenveil.data.sources import Batch
 from eigenveil.data.updates import View, update_blocks, update_sum
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -68,7 +68,7 @@ def shuffled_records(
     view = View(start[:, None])
     first = update_sum(records, clip, view, adjacency)
     sensitivity = first.sensitivity("l2")  # of products of matrices, which are pulled in
-    if isinstance(records, MatrixBatch):
+    if records.holds_matrices:
         in_order = partial(_matrices, records, clip, away, order)
     else:
         # With what rounding x'w to 2^-b adds to the first sum.

@@ -38,7 +38,7 @@ from eigenveil.data.gram import (
     sums_are_exact,
 )
 from eigenveil.data.matrices import MatrixBatch
-from eigenveil.data.source import RowSource, protected, records_of, unit_sizes
+from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -169,7 +169,7 @@ def update_sum(
     """
     if radius is not None and not 0 < radius < math.inf:
         raise InvalidParameterError("the radius of a step must be positive and finite")
-    if isinstance(records, MatrixBatch):
+    if records.holds_matrices:
         return _matrix_sum(records, clip, view, adjacency, radius)
     bound = clip.radius**2
     centre = _centre(view, bound)
@@ -208,7 +208,7 @@ def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacen
     Of a table, of persons or of a batch; a mean where the number of rows is public, else a sum.
     l2 sensitivity: that of the second moment in Frobenius norm, and what rounding adds.
     """
-    sizes = unit_sizes(source)
+    sizes = source.unit_sizes
     sums, finer = _OuterSums(view), _OuterSums(view)
     tally = Tally(source)
     for block in integer_blocks(source, clip):
@@ -227,16 +227,17 @@ def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacen
     low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
     units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
     replace = adjacency is Adjacency.REPLACE_ONE
-    return Bounded(
+    statistic = Bounded(
         value=FixedPoint(units, -2 * FRACTION_BITS),
         sensitivities={"l2": _columns_sensitivity(view, adjacency)},
         adjacency=adjacency,
-        protects=protected(source),
-        records=records_of(source),
+        protects=source.protects,
+        records=source.records,
         unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
         count=tally.units if replace else None,
         exact=clip.transform is None and sums_are_exact(),
     )
+    return source.represented(statistic)
 
 
 def unscaled(view: View, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -324,7 +325,7 @@ def update_blocks(records: Records, clip: Clip, view: View) -> Iterator[NDArray[
     Without the centre. No entry depends on other records. At most the squared row norm long, and
     what rounding adds.
     """
-    if isinstance(records, MatrixBatch):
+    if records.holds_matrices:
         yield from _products(records, clip, view)
         return
     unit = clip.radius**2 * 4.0**-FRACTION_BITS
@@ -339,7 +340,7 @@ def _parts(
     records: Records, clip: Clip, view: View
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Integer rows times W, and their coordinates inside."""
-    assert not isinstance(records, MatrixBatch)
+    assert not records.holds_matrices
     scale = 2.0**-_BASIS_BITS
     across = np.ascontiguousarray(view.integers.T)
     for block in integer_blocks(records, clip):
@@ -374,7 +375,7 @@ def _distances(
 
 def _all_distances(records: Records, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
     bound = clip.radius**2
-    if isinstance(records, MatrixBatch):
+    if records.holds_matrices:
         centre = np.zeros(view.basis.shape) if view.centre is None else view.weigh(view.centre)
         for block in _products(records, clip, view):
             yield np.sqrt(np.einsum("ijk,ijk->i", block - centre, block - centre)) / bound

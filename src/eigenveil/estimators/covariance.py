@@ -1,47 +1,26 @@
 """A covariance matrix under differential privacy."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
-from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.data.source import RowSource, protected
-from eigenveil.estimators.base import Asked, Family, Outcome, PrivateEstimator, mean_score
-from eigenveil.estimators.bounds import RowNorm, StatedBounds, box_of, by_column
+from eigenveil.estimators.fitting import fit_release, with_tags
+from eigenveil.estimators.results import public_settings
+from eigenveil.estimators.tables import filled, mean_score, per_row
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms.additive import Allowance
-from eigenveil.mechanisms.base import Procedure
-from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
-from eigenveil.mechanisms.covariance.adaptive import AdaptiveCov
-from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
-from eigenveil.mechanisms.covariance.cleaned import CleanedCov
-from eigenveil.mechanisms.covariance.coinpress import CoinPressCov
-from eigenveil.mechanisms.covariance.exponential import ExponentialCov
-from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.covariance.laplace import LapCov
-from eigenveil.mechanisms.covariance.projection import ProjectedCov
-from eigenveil.mechanisms.covariance.separate import SeparateCov
-from eigenveil.mechanisms.covariance.wishart import WishartCov
-from eigenveil.mechanisms.covariance.zero import ZeroCov
-from eigenveil.mechanisms.lifted import Lifted
-from eigenveil.mechanisms.located import SHARES, Located, enough_rows
-from eigenveil.mechanisms.mean import PrivateMean
-from eigenveil.mechanisms.ranged import RADIUS_SHARE, Ranged
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale
-from eigenveil.mechanisms.scaled import SCALE_SHARE, Scaled
+from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
+from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.mechanisms.execute import FitResult
+from eigenveil.mechanisms.registry import CovarianceEntry
+from eigenveil.mechanisms.request import Centring
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
-from eigenveil.planner import Situation
-from eigenveil.planner.stages import Centring, too_few
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
@@ -53,7 +32,7 @@ def _has_precision(estimator: "PrivateCovariance") -> bool:
     return not hasattr(estimator, "covariance_") or estimator.precision_ is not None
 
 
-class PrivateCovariance(PrivateEstimator):
+class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
     """A covariance matrix, released once with differential privacy.
 
     Parameters
@@ -61,17 +40,14 @@ class PrivateCovariance(PrivateEstimator):
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for a
         pure guarantee.
-    mechanism : str
-        ``"auto"`` lets the planner choose from public numbers and records why:
-        ``"adaptive-cleaned"`` as a rule, ``"wishart"`` for a pure epsilon. ``"cleaned"`` takes the
-        known noise off the eigenvalues; ``"adaptive-cleaned"`` first lowers the bound on rows
-        privately, which is better where the stated bound is generous, and worse where variances
-        rest on a few far rows.
-        To compare: ``"projection"``, ``"gauss"``, ``"separate"``, ``"adaptive"``,
-        ``"exponential"``, ``"coinpress"``, ``"laplace"``, ``"zero"``; see the README.
-    trace_bound : float, optional
-        Public bound on the total variance, if a smaller one than ``row_norm`` squared is known. It
-        is enforced after the noise, whichever the mechanism. Of scaled columns, with ``scale``.
+    mechanism : str or CovarianceEntry
+        A name, or one of `eigenveil.mechanisms.covariance` with options, such as
+        ``Cleaned(trace_bound=40.0)``. ``"auto"`` lets the planner choose from public numbers and
+        records why: ``"adaptive-cleaned"`` as a rule, ``"wishart"`` for a pure epsilon.
+        ``"cleaned"`` takes the known noise off the eigenvalues; ``"adaptive-cleaned"`` first lowers
+        the bound on rows privately, which is better where the stated bound is generous, and worse
+        where variances rest on a few far rows.
+        The README lists all.
     row_norm : float or "private", optional
         Clipping distance of a row from the centre. A smaller one means less noise, and smaller
         variances if rows lie beyond it. ``"private"`` needs no bound: without ``bounds`` the centre
@@ -83,11 +59,15 @@ class PrivateCovariance(PrivateEstimator):
         different units; ``covariance_`` is in the units of the data. ``"private"`` finds scales
         with a tenth of the budget, for replace-one neighbours. ``row_norm`` is a distance of scaled
         rows, ``bounds`` are those of the columns as they are.
-    bounds, assume_centered, adjacency, on_invalid, on_missing, ledger, random_state
+    centring : {"none", "mean", "located"}, optional
+        How the centre is found: ``"none"`` takes the origin, ``"mean"`` is a private mean within
+        the stated bound, ``"located"`` needs none. By default the last for a private ``row_norm``
+        without ``bounds``, otherwise the second.
+    bounds, adjacency, on_invalid, on_missing, ledger, random_state
         As in `PrivatePCA`, except that ``bounds`` alone clip at the distance from the start (the
         middle of the box, or the origin if centred) to its farthest corner, and that columns are
         divided by half their ranges where these are stated one by one, so that a wide column does
-        not drown the others; not with a ``row_norm`` or ``trace_bound`` in the units of the data.
+        not drown the others; not with a ``row_norm`` or a ``trace_bound`` in the units of the data.
 
     Attributes
     ----------
@@ -107,7 +87,7 @@ class PrivateCovariance(PrivateEstimator):
     mechanism_, choice_ : str
         The mechanism, and why ``"auto"`` chose it.
     location_ : array of shape (n_features,)
-        The released centre; zero if ``assume_centered``.
+        The released centre; zero with ``centring="none"``.
     n_samples_ : int
         None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
@@ -136,67 +116,20 @@ class PrivateCovariance(PrivateEstimator):
 
     """
 
-    mechanisms: ClassVar[dict[str, Family[NoisyMatrix]]] = {
-        "cleaned": Family(gaussian=lambda mu, asked: CleanedCov(mu=mu), semidefinite=True),
-        "adaptive-cleaned": Family(
-            gaussian=lambda mu, asked: AdaptiveCleanedCov.gaussian(mu),
-            one_pass=False,
-            semidefinite=True,
-        ),
-        "wishart": Family(
-            pure=lambda epsilon, asked: WishartCov(epsilon=epsilon),
-            lifted=lambda epsilon, row_norm: Lifted(
-                inner=WishartCov(epsilon=epsilon, clean=False), row_norm=row_norm
-            ),
-            semidefinite=True,
-        ),
-        "gauss": Family(gaussian=lambda mu, asked: GaussCov(mu=mu)),
-        "projection": Family(gaussian=lambda mu, asked: ProjectedCov(mu=mu), semidefinite=True),
-        "separate": Family(
-            gaussian=lambda mu, asked: SeparateCov.gaussian(mu),
-            pure=lambda epsilon, asked: SeparateCov.pure(epsilon),
-            semidefinite=True,
-        ),
-        "adaptive": Family(
-            gaussian=lambda mu, asked: AdaptiveCov.gaussian(mu, asked.n_columns),
-            pure=lambda epsilon, asked: AdaptiveCov.pure(epsilon, asked.n_columns),
-            one_pass=False,
-        ),
-        "exponential": Family(
-            gaussian=lambda mu, asked: ExponentialCov.concentrated(mu, asked.n_columns),
-            pure=lambda epsilon, asked: ExponentialCov.pure(epsilon, asked.n_columns),
-            semidefinite=True,
-        ),
-        "coinpress": Family(gaussian=lambda mu, asked: CoinPressCov.gaussian(mu), one_pass=False),
-        "laplace": Family(pure=lambda epsilon, asked: LapCov(epsilon=epsilon)),
-        "zero": Family(
-            gaussian=lambda mu, asked: ZeroCov(),
-            pure=lambda epsilon, asked: ZeroCov(),
-            semidefinite=True,
-        ),
-    }
-    pure_default = "wishart"
-    one_pass = "cleaned"
-    subject = "a covariance"
-
-    # The mean squared distance of rows in the box from their mean is at most its reach squared.
-    shrink = 1.0
-
     def __init__(
         self,
         *,
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str = "auto",
+        mechanism: str | CovarianceEntry = "auto",
         row_norm: RowNorm | None = None,
         bounds: Any = None,
-        trace_bound: float | None = None,
-        assume_centered: bool = False,
+        centring: Centring | None = None,
         scale: Any = None,
         adjacency: str = "replace-one",
-        on_invalid: Literal["raise", "zero"] = "raise",
-        on_missing: Literal["invalid", "centre"] = "invalid",
+        on_invalid: OnInvalid = "raise",
+        on_missing: OnMissing = "invalid",
         ledger: Ledger | str | Path | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -206,8 +139,7 @@ class PrivateCovariance(PrivateEstimator):
         self.mechanism = mechanism
         self.row_norm = row_norm
         self.bounds = bounds
-        self.trace_bound = trace_bound
-        self.assume_centered = assume_centered
+        self.centring = centring
         self.scale = scale
         self.adjacency = adjacency
         self.on_invalid = on_invalid
@@ -215,201 +147,85 @@ class PrivateCovariance(PrivateEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
-    # From the arguments to a procedure: public numbers only.
-
-    @property
-    def _by_range(self) -> bool:
-        """Whether columns are divided by half their ranges, so that a wide one drowns no other.
-
-        A stated length or trace is one of columns as they are.
-        """
-        as_they_are = self.trace_bound is not None or isinstance(self.row_norm, Real)
-        return self.scale is None and not as_they_are and by_column(self._ranges())
-
-    def _public_scale(self, n_columns: int) -> NDArray[np.float64] | None:
-        if not self._by_range:
-            return super()._public_scale(n_columns)
-        low, high = box_of(self._ranges(), n_columns)
-        half = (high - low) / 2
-        narrowest = half[half > 0].min()  # for what has no range
-        return np.asarray(np.maximum(half, narrowest))
-
-    def _scale_words(self, result: CentredResult[Any]) -> tuple[str, ...]:
-        if self._by_range:
-            return ("columns divided by half their stated ranges",)
-        return super()._scale_words(result)
-
-    def _situation(self, budget: Budget, adjacency: Adjacency, source: RowSource) -> Situation:
-        both = not (self.row_norm is None or self.bounds is None or isinstance(self.row_norm, str))
-        reach = self._bounds("auto", source.n_columns, None).start.row_norm if both else None
-        return Situation(
-            task="covariance",
-            n=self._public_rows(adjacency, source),
-            d=source.n_columns,
-            budget=budget,
-            adjacency=adjacency,
-            row_norm=None if isinstance(self.row_norm, str) else self.row_norm,
-            private_radius=isinstance(self.row_norm, str),
-            bounded=self.bounds is not None,
-            per_column=by_column(self._ranges()),
-            reach=reach,
-            assume_centered=bool(self.assume_centered),
-            one_pass=not source.rereadable,
-            unit=protected(source).name,
-        )
-
-    def _consider(self, asked: Asked) -> Asked:
-        if isinstance(self.scale, str):
-            self._check_private_scale(asked.adjacency)
-        if not (self._bought(asked) and asked.adjacency.count_is_public):
-            return asked
-        if not asked.source.rereadable:
-            raise self._read_once()
-        if asked.n_rows is not None:
-            return asked
-        return replace(asked, n_rows=self._public_rows(asked.adjacency, asked.source))
-
-    def _bought(self, asked: Asked) -> bool:
-        """Whether a radius or scales are bought, so that the release has stages."""
-        return asked.stated.private or isinstance(self.scale, str)
-
-    def _shares_of(self, asked: Asked) -> dict[str, float]:
-        """Of the budget, by stage."""
-        shares = {}
-        if isinstance(self.scale, str):
-            shares["scale"] = SCALE_SHARE
-        if self._centring() == "located":
-            shares["centre"] = sum(SHARES[asked.pure])
-        elif not (self.assume_centered and asked.adjacency.count_is_public):
-            shares["centre"] = CENTRE_SHARE
-        if asked.stated.private:
-            shares["radius"] = RADIUS_SHARE
-        shares["matrix"] = 1 - sum(shares.values())
-        return shares
-
-    def _centring(self) -> Centring:
-        """How the centre is found: by a mean within a stated bound, or without any."""
-        if self.assume_centered:
-            return "none"
-        return "located" if isinstance(self.row_norm, str) and self.bounds is None else "mean"
-
-    def _about(self, asked: Asked) -> Callable[[float], Procedure[CentredResult[Any]]]:
-        self._shares: dict[str, float] | None = None
-        if not self._bought(asked):
-            return super()._about(asked)
-        budget = self._strength(asked, Pure if asked.pure else Gaussian)
-        if asked.stated.private and too_few(Allowance(budget, asked.pure), asked.n_rows):
-            raise self._too_few()
-        self._shares = shares = self._shares_of(asked)
-
-        def build(parameter: float) -> Procedure[CentredResult[Any]]:
-            whole = Allowance(parameter, asked.pure)
-            inner = self._inner(asked, whole.part(shares["matrix"]))
-            if asked.stated.private:
-                inner = Ranged.build(whole, asked.n_rows, inner, columns=asked.n_columns)
-            centred = self._centred(asked, whole, shares, inner)
-            if "scale" not in shares:
-                return centred
-            scale = ColumnScale(noise=whole.part(shares["scale"]).noise())
-            return Scaled(scale=scale, inner=centred)
-
-        return build
-
-    def _centred(
-        self, asked: Asked, whole: Allowance, shares: dict[str, float], inner: Procedure[Any]
-    ) -> Procedure[CentredResult[Any]]:
-        row_norm = asked.stated.clip.row_norm
-        if self._centring() == "located":
-            persons = asked.protects.owns_many  # of whom there is no sample by position
-            share = 1.0 if persons else enough_rows(whole, asked.n_rows, asked.n_columns)
-            return Located.build(whole, asked.n_rows, inner, share=share, directions=False)
-        if "centre" not in shares:
-            return Uncentred(inner=inner, row_norm=row_norm)
-        return Centred(
-            mean=PrivateMean(noise=whole.part(shares["centre"]).noise()),
-            inner=inner,
-            row_norm=row_norm,
-            fixed_centre=self.assume_centered,
-        )
-
-    def _reads_once(self, asked: Asked, procedure: Procedure[Any]) -> bool:
-        return not self._bought(asked) and super()._reads_once(asked, procedure)
-
-    def _words(self, stated: StatedBounds, result: CentredResult[Any]) -> tuple[str, ...]:
-        words = super()._words(stated, result)
-        if self._centring() == "located":
-            words = (*words, "the centre is private, found without a bound")
-        return (*words, *self._scale_words(result))
-
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release the covariance of ``X``: an array, a data frame, a path, or chunks.
 
         ``groups`` holds an id for each row: all rows of one id are protected together.
         """
-        with self._renewed():
-            outcome = self._release(X, groups, trace_bound=self.trace_bound)
+        fitted = fit_release(self, X, groups, "covariance")
         del X, groups
-        noisy: NoisyMatrix = outcome.result.inner
-        self._place(outcome, self._held(noisy.matrix * outcome.per_row, outcome))
-        self.n_samples_ = outcome.n_rows
-        self.privacy_ = outcome.guarantee
+        return self._hold(fitted)
+
+    def _hold(self, fitted: FitResult[NoisyMatrix]) -> Self:
+        """Set what follows from a release."""
+        plan, request, noisy = fitted.plan, fitted.plan.request, fitted.result.inner
+        self._expand_columns(fitted, _bound_trace(noisy.matrix * fitted.per_row, fitted))
+        self.mechanism_, self.choice_ = plan.entry.name, request.reason
+        self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
+        self.noise_scale_ = noisy.noise_scale * fitted.per_row
+        law = None if noisy.law is None else noisy.law.scaled(fitted.per_row)
+        self.noise_floor_ = 0.0 if law is None else law.floor(fitted.result.centre_error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
         scaled = bool((self.scale_ != 1).any())
         if scaled:
             arrays["scale"] = self.scale_
-        settings = self._settings(
-            outcome,
-            noisy.noise_scale,
-            noisy.law,
-            unit=outcome.per_row,
-            error=outcome.result.centre_error,
-        )
-        if self._shares is not None:
-            self.shares_ = {stage: round(share, 12) for stage, share in self._shares.items()}
-            settings |= {"centring": self._centring(), "shares": self.shares_}
-        if self.trace_bound is not None:
-            settings["trace_bound"] = float(self.trace_bound)
-        if noisy.row_norm is not None:
-            self.row_norm_ = settings["chosen_row_norm"] = noisy.row_norm
         values = noisy.noisy_eigenvalues
         if values is None and scaled:  # those of covariance_ are in other units
             values = np.asarray(np.linalg.eigvalsh(noisy.matrix), dtype=np.float64)
         if values is not None:
-            self.noisy_eigenvalues_ = values[::-1] * outcome.per_row
+            self.noisy_eigenvalues_ = values[::-1] * fitted.per_row
             arrays["noisy_eigenvalues"] = self.noisy_eigenvalues_
         self.release_ = Release(
             kind="covariance",
-            mechanism=outcome.mechanism,
-            guarantee=outcome.guarantee,
-            settings=settings,
+            mechanism=plan.entry.name,
+            guarantee=fitted.guarantee,
+            settings=self._settings(fitted),
             arrays=arrays,
         )
         return self
 
-    def _place(self, outcome: Outcome[Any], matrix: NDArray[np.float64]) -> None:
-        """Matrix and centre for all columns, in the units of the data."""
-        self.scale_ = self._scales(outcome.result)
+    def _settings(self, fitted: FitResult[NoisyMatrix]) -> dict[str, Any]:
+        plan = fitted.plan
+        settings = public_settings(
+            n_features=self.n_features_in_,
+            n_rows=fitted.n_rows,
+            stated=fitted.stated,
+            centred=plan.request.centred,
+            on_invalid=self.on_invalid,
+            on_missing=self.on_missing,
+            noise_scale=self.noise_scale_,
+            noise_floor=self.noise_floor_,
+            reason=plan.request.reason,
+            feature_names=getattr(self, "feature_names_in_", None),
+            balance=fitted.balance,
+        )
+        if plan.buys:
+            self.shares_ = {stage: round(share, 12) for stage, share in plan.shares.items()}
+            settings |= {"centring": plan.centring, "shares": self.shares_}
+        entry = plan.entry
+        if isinstance(entry, CovarianceEntry) and entry.trace_bound is not None:
+            settings["trace_bound"] = float(entry.trace_bound)
+        chosen = fitted.result.inner.row_norm
+        if chosen is not None:
+            self.row_norm_ = settings["chosen_row_norm"] = chosen
+        return settings
+
+    def _expand_columns(self, fitted: FitResult[NoisyMatrix], matrix: NDArray[np.float64]) -> None:
+        """Set matrix and centre for all columns, in the units of the data."""
+        released, request, d = fitted.result, fitted.plan.request, self.n_features_in_
+        scale = released.scale if released.scale is not None else request.column_scale
+        self.scale_ = np.ones(d) if scale is None else scale
         kept = np.flatnonzero(np.isfinite(self.scale_))
         scale = self.scale_[kept]
-        self.covariance_ = np.zeros((self.n_features_in_, self.n_features_in_))
+        self.covariance_ = np.zeros((d, d))
         self.covariance_[np.ix_(kept, kept)] = matrix * np.outer(scale, scale)
-        self.location_ = np.zeros(self.n_features_in_)
-        self.location_[kept] = outcome.result.centre * scale
-        if self._by_range:
-            low, high = box_of(self._ranges(), self.n_features_in_)
+        self.location_ = np.zeros(d)
+        self.location_[kept] = released.centre * scale
+        if request.divides_by_ranges and request.box is not None:
+            low, high = request.box
             constant = low == high  # by what was stated
             self.covariance_[constant] = self.covariance_[:, constant] = 0.0
             self.location_[constant] = low[constant]
-
-    def _held(self, matrix: NDArray[np.float64], outcome: Outcome[Any]) -> NDArray[np.float64]:
-        """The matrix with at most the trace that was stated, or that the bound on rows allows."""
-        bound = math.inf if self.trace_bound is None else float(self.trace_bound)
-        if outcome.n_rows is None and self.mechanisms[outcome.mechanism].semidefinite:
-            bound = min(bound, outcome.stated.clip.row_norm**2)  # a noisy count may be too small
-        if bound == math.inf:
-            return matrix
-        held, _ = map_eigenvalues(matrix, lambda values: project_to_simplex(values, bound))
-        return held
 
     @property
     def correlation_(self) -> NDArray[np.float64]:
@@ -456,18 +272,20 @@ class PrivateCovariance(PrivateEstimator):
 
         def distances(rows: NDArray[Any]) -> NDArray[np.float64]:
             with np.errstate(invalid="ignore", over="ignore"):
-                centred = self._floats(rows, self.location_) - self.location_
+                centred = filled(rows, self.location_, self.on_invalid, self.on_missing)
+                centred = centred - self.location_
                 squares: NDArray[np.float64] = np.sum(centred @ precision * centred, axis=1)
             return squares
 
-        return self._per_row(X, distances)
+        return per_row(self, X, distances)
 
     @available_if(_has_precision)  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any = None) -> float:
         """Mean Gaussian log-likelihood of the rows of ``X``; NOT private with respect to ``X``."""
         distance = mean_score(self.mahalanobis(X))
         volume = float(np.linalg.slogdet(self.covariance_)[1])
-        return -(distance + volume + self.n_features_in_ * math.log(2 * math.pi)) / 2
+        constant = float(self.n_features_in_) * math.log(2 * math.pi)
+        return -(distance + volume + constant) / 2
 
     def error_norm(
         self,
@@ -488,3 +306,21 @@ class PrivateCovariance(PrivateEstimator):
         square = float(np.linalg.norm(error, "fro" if norm == "frobenius" else 2) ** 2)
         square /= len(error) if scaling else 1
         return square if squared else math.sqrt(square)
+
+    def __sklearn_tags__(self) -> Tags:
+        return with_tags(self, super().__sklearn_tags__())
+
+
+def _bound_trace(
+    matrix: NDArray[np.float64], fitted: FitResult[NoisyMatrix]
+) -> NDArray[np.float64]:
+    """Return the matrix with at most the trace that was stated, or that bounded rows allow."""
+    entry = fitted.plan.entry
+    assert isinstance(entry, CovarianceEntry)  # which releases a matrix
+    bound = math.inf if entry.trace_bound is None else float(entry.trace_bound)
+    if fitted.n_rows is None and entry.semidefinite:
+        bound = min(bound, fitted.stated.clip.row_norm**2)  # a noisy count may be too small
+    if bound == math.inf:
+        return matrix
+    held, _ = map_eigenvalues(matrix, lambda values: project_to_simplex(values, bound))
+    return held

@@ -3,37 +3,30 @@
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from eigenveil.data.batches import check_batches
-from eigenveil.data.clip import Clip
-from eigenveil.data.source import (
-    ArraySource,
-    Batch,
-    RowSource,
-    is_streamed,
-    open_rows,
-    shuffled,
-    tables,
-)
-from eigenveil.estimators.base import Outcome, standing_out, without_law
-from eigenveil.estimators.bounds import StatedBounds
+from eigenveil.data.sources import ArraySource, RowSource, is_streamed, open_rows, shuffled
+from eigenveil.estimators.fitting import noise_and_ledger, renewed
+from eigenveil.estimators.results import component_result, public_settings
 from eigenveil.estimators.scores import ComponentEstimator
-from eigenveil.estimators.stream import (
+from eigenveil.estimators.stream_plan import StreamPlan, streaming_entry
+from eigenveil.estimators.stream_state import (
     ADJACENCY,
     FEWEST_COMPARED,
     Stream,
     digest,
     sweep,
 )
+from eigenveil.estimators.tables import check_columns, check_table, open_table
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -41,28 +34,19 @@ from eigenveil.exceptions import (
     StateError,
 )
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.centred import CentredResult
-from eigenveil.mechanisms.located import Located
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
-from eigenveil.mechanisms.pca.oja import PrivateOja
-from eigenveil.mechanisms.pca.one_pass import OnePass
-from eigenveil.mechanisms.pca.tangent_oja import TangentOja
+from eigenveil.mechanisms.execute import invalid_words
+from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import NOTHING, Cost, cost_to_dict
+from eigenveil.privacy.cost import Cost, cost_to_dict
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release.artefact import Release
 from eigenveil.release.storage import require_outside
 from eigenveil.storage.durable import locked
-from eigenveil.storage.places import resolved
+from eigenveil.storage.paths import real_path
 
 __all__ = ["StreamingPCA"]
 
-# Records of the batch that buys the centre: searches for a distance at 64/n (`located`), and an
-# error of about a twentieth of the spread.
-_CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
 _FIXED = (
     "n_components",
     "epsilon",
@@ -70,73 +54,12 @@ _FIXED = (
     "rho",
     "mechanism",
     "row_norm",
-    "assume_centered",
+    "centring",
     "batch_size",
     "on_invalid",
     "on_missing",
     "random_state",
 )
-
-Build = Callable[[float, int, int | None], OnePass]  # from mu, components and a batch size
-
-
-@dataclass(frozen=True, slots=True)
-class _Nothing:
-    """What is released about the centre on its own records: later ones are for that."""
-
-    name: ClassVar[str] = "nothing"
-
-    def cost(self) -> Cost:
-        return NOTHING
-
-    def run(self, source: RowSource, clip: Clip, gate: Gate) -> None:
-        return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """How a stream goes; public numbers."""
-
-    d: int
-    method: OnePass
-    centre: Located[None] | None
-    stated: StatedBounds
-
-    @property
-    def total(self) -> Cost:
-        """Of any batch: that of the centre fits into it (docs/proofs/streaming.md)."""
-        return self.method.cost()
-
-    @property
-    def centre_records(self) -> int:
-        if self.centre is None:
-            return 0
-        noise = max(_CENTRE_SEARCH, _CENTRE_NOISE * math.sqrt(self.d))
-        return max(_CENTRE_FEWEST, math.ceil(noise / self.method.mu))
-
-    @property
-    def needed(self) -> int:
-        """Fewest records of a stream that can be finished."""
-        method = self.method
-        return self.centre_records + (method.batch_size or method.stream_records(self.d))
-
-    def next_size(self, stream: Stream) -> int:
-        """Records of the next batch."""
-        if self.centre is not None and stream.centre is None:
-            return self.centre_records
-        if stream.iterate is None:
-            return self.method.first_batch(self.d)
-        return self.method.next_batch(stream.iterate)
-
-    def step(self, stream: Stream, batch: Batch, gate: Gate) -> None:
-        """Spend one batch: on the centre, or on a correction of the components."""
-        if self.centre is not None and stream.centre is None:
-            found = self.centre.run(batch, self.stated.start, gate)
-            stream.centre, stream.centre_error = found.centre, found.centre_error
-            return
-        clip = replace(self.stated.clip, centre=stream.centre)
-        iterate = stream.iterate or self.method.start(self.d, clip, gate)
-        stream.iterate = self.method.advance(iterate, batch, clip, gate)
 
 
 class StreamingPCA(ComponentEstimator):
@@ -153,16 +76,16 @@ class StreamingPCA(ComponentEstimator):
         How many components to release.
     epsilon, delta, rho : float, optional
         The budget of the whole stream: ``epsilon`` and ``delta``, or ``rho`` alone.
-    mechanism : {"oja", "adaptive-oja", "tangent-oja"}
+    mechanism : {"oja", "adaptive-oja", "tangent-oja"} or ComponentEntry
         How a batch corrects the components. The noise of ``"adaptive-oja"`` follows how far records
         lie from what earlier batches released; ``"tangent-oja"`` looks at what turns the
         components only, once they have settled.
     row_norm : float, optional
         Public clipping distance of a row from the centre. By default rows are scaled to unit
         length about the centre, so that no bound is needed and only directions count.
-    assume_centered : bool
-        Take the origin as the centre. By default the first max(360, 80 sqrt(d))/mu records buy a
-        private centre and are used for nothing else.
+    centring : {"none", "located"}, optional
+        ``"none"`` takes the origin as the centre. By default the first max(360, 80 sqrt(d))/mu
+        records buy a private centre and are used for nothing else.
     batch_size : int, optional
         Records in every batch. By default batches double, so that the last one has half of the
         records; as many wait in memory, and in the state.
@@ -222,14 +145,6 @@ class StreamingPCA(ComponentEstimator):
 
     """
 
-    methods: ClassVar[Mapping[str, Build]] = {
-        "oja": lambda mu, k, size: PrivateOja(mu=mu, n_components=k, batch_size=size),
-        "adaptive-oja": lambda mu, k, size: AdaptiveOja.build(mu, k, batch_size=size),
-        "tangent-oja": lambda mu, k, size: TangentOja.build(mu, k, batch_size=size),
-    }
-    subject = "clipping"
-    shrink = 1.0
-
     def __init__(
         self,
         n_components: int,
@@ -237,9 +152,9 @@ class StreamingPCA(ComponentEstimator):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        mechanism: str = "oja",
+        mechanism: str | ComponentEntry = "oja",
         row_norm: float | None = None,
-        assume_centered: bool = False,
+        centring: Literal["none", "located"] | None = None,
         batch_size: int | None = None,
         on_invalid: Literal["raise", "zero"] = "raise",
         on_missing: Literal["invalid", "centre"] = "invalid",
@@ -253,7 +168,7 @@ class StreamingPCA(ComponentEstimator):
         self.rho = rho
         self.mechanism = mechanism
         self.row_norm = row_norm
-        self.assume_centered = assume_centered
+        self.centring = centring
         self.batch_size = batch_size
         self.on_invalid = on_invalid
         self.on_missing = on_missing
@@ -329,12 +244,12 @@ class StreamingPCA(ComponentEstimator):
             if not busy.acquire(blocking=False):
                 raise StateError("this stream is in use by another thread: call again when it ends")
             try:
-                with self._renewed() if afresh else nullcontext():
+                with renewed(self) if afresh else nullcontext():
                     yield self._checked(None if afresh else vars(self).get("_stream"))
             finally:
                 busy.release()
             return
-        path = resolved(self.state)  # under one name only is it one stream
+        path = real_path(self.state)  # under one name only is it one stream
         require_outside(path)
         with locked(path):
             there = os.path.lexists(path)
@@ -348,14 +263,14 @@ class StreamingPCA(ComponentEstimator):
                     f"{path.name} holds a stream, and fit starts afresh: go on with partial_fit, "
                     "or choose another state"
                 )
-            with self._renewed() if afresh else nullcontext():
+            with renewed(self) if afresh else nullcontext():
                 stream = self._checked(Stream.load(path) if there else None, path)
                 sweep(stream)  # not before: an older copy names older rows
                 yield stream
 
     def _checked(self, stream: Stream | None, path: Path | None = None) -> Stream:
         """The stream of these parameters, new if there is none."""
-        _, ledger = self._noise_and_ledger()
+        _, ledger = noise_and_ledger(self)
         payer = None if ledger is None else ledger.id
         given = {name: _plain(getattr(self, name)) for name in _FIXED}
         if stream is None:
@@ -400,11 +315,16 @@ class StreamingPCA(ComponentEstimator):
             raise InvalidParameterError(
                 "the stream is finished: start another, with another state if it has one"
             )
+        if not stream.arrival:
+            raise StateError(
+                "this stream was begun by fit, which was cut off: finish it with what it has, or "
+                "start another with records that were not in it"
+            )
         earlier = dict(vars(self))
         try:
             source = self._arriving(stream, X)
             del X
-            check_batches(source, ADJACENCY)
+            check_batches(source.protects, ADJACENCY)
             plan = self._plan(source.n_columns)
             gate = self._gate(stream, plan)
             stream.require_new(label, [])
@@ -418,7 +338,7 @@ class StreamingPCA(ComponentEstimator):
             self._keep(stream, records=True)  # its name, before an order is drawn and charged
             source = shuffled(source, gate.order, plan.stated.start.check)
         try:
-            for chunk in tables(source):
+            for chunk in source.tables():
                 if not source.rereadable:
                     plan.stated.start.check(chunk)
                     stream.require_new(None, [] if label else _digests(chunk))
@@ -433,16 +353,16 @@ class StreamingPCA(ComponentEstimator):
         """Rows with the columns that the stream began with."""
         settings = stream.settings
         if "n_features" not in settings:
-            source = self._as_it_is(X)
+            source = open_table(self, X, ADJACENCY)
             names = getattr(self, "feature_names_in_", None)
             settings["n_features"] = int(self.n_features_in_)
             settings["feature_names"] = None if names is None else [str(name) for name in names]
             return source
         self._recall(stream)
         if not is_streamed(X):
-            return ArraySource(self._check_table(X, reset=False))
+            return ArraySource(check_table(self, X, reset=False))
         source = open_rows(X)
-        self._check_columns(source)
+        check_columns(self, source)
         return source
 
     def _recall(self, stream: Stream) -> None:
@@ -453,11 +373,11 @@ class StreamingPCA(ComponentEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
 
     def _look(
-        self, stream: Stream, source: RowSource, plan: _Plan, label: str | None, *, whole: bool
+        self, stream: Stream, source: RowSource, plan: StreamPlan, label: str | None, *, whole: bool
     ) -> None:
         """Read the table once before anything of it is taken."""
         records, digests = 0, []
-        for chunk in tables(source):
+        for chunk in source.tables():
             plan.stated.start.check(chunk)
             records += len(chunk)
             digests += _digests(chunk)
@@ -465,14 +385,14 @@ class StreamingPCA(ComponentEstimator):
             self._require_enough(plan, records)
         stream.require_new(label, digests)
 
-    def _advance(self, stream: Stream, plan: _Plan, gate: Gate) -> None:
+    def _advance(self, stream: Stream, plan: StreamPlan, gate: Gate) -> None:
         """As many steps as there are full batches."""
         if stream.buffered >= plan.next_size(stream):
             self._keep(stream, records=True)  # they have arrived, whatever happens next
         while stream.buffered >= (size := plan.next_size(stream)):
             self._step(stream, plan, gate, size)
 
-    def _step(self, stream: Stream, plan: _Plan, gate: Gate, size: int) -> None:
+    def _step(self, stream: Stream, plan: StreamPlan, gate: Gate, size: int) -> None:
         batch = stream.take(size)
         self._keep(stream, records=False)  # spent, whatever happens next
         if stream.path is not None and stream.account is not None:
@@ -497,65 +417,42 @@ class StreamingPCA(ComponentEstimator):
             self._keep(stream, records=True)
         self._publish(stream, plan, gate)
 
-    def _require_enough(self, plan: _Plan, records: int) -> None:
+    def _require_enough(self, plan: StreamPlan, records: int) -> None:
         if records < plan.needed:
             raise InvalidDataError(
-                f"{self.mechanism!r} needs {plan.needed} records at least for {plan.d} columns at "
-                f"this budget, and there are n_samples = {records}: hand over more, or start a "
+                f"{plan.method.name!r} needs {plan.needed} records at least for {plan.d} columns "
+                f"at this budget, and there are n_samples = {records}: hand over more, or start a "
                 "stream with a larger budget"
             )
 
     # Public numbers, and what is charged for.
 
-    def _plan(self, d: int) -> _Plan:
+    def _plan(self, d: int) -> StreamPlan:
         budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         k = _positive("n_components", self.n_components)
         if k > d:
             raise InvalidParameterError(
                 f"n_components must be between 1 and the number of columns, {d}"
             )
-        size = None if self.batch_size is None else _positive("batch_size", self.batch_size)
-        try:
-            build = self.methods[self.mechanism]
-        except (KeyError, TypeError):
-            known = ", ".join(map(repr, self.methods))
-            raise InvalidParameterError(f"mechanism must be one of: {known}") from None
-        mu = strength(budget, lambda mu: build(mu, k, size).cost(), self.mechanism)
-        method = build(mu, k, size)
-        return _Plan(
-            d=d,
-            method=method,
-            centre=None if self.assume_centered else self._located(method.mu),
-            stated=self._stated(d),
-        )
-
-    def _located(self, mu: float) -> Located[None]:
-        return replace(Located.whole(mu, _Nothing()), directions=self.row_norm is None)
-
-    def _stated(self, d: int) -> StatedBounds:
-        """How rows are bounded, and in words."""
-        if self.row_norm is None:
-            clip = Clip(
-                row_norm=1.0,
-                on_invalid=self.on_invalid,
-                on_missing=self.on_missing,
-                normalise=True,
-            )
-            words = "none needed: every row scaled to unit length about the centre, whatever its"
-            return StatedBounds(clip, clip, (f"{words} length",), stated=False)
+        if self.centring not in (None, "none", "located"):
+            raise InvalidParameterError("centring must be 'none' or 'located'")
         if isinstance(self.row_norm, str):
             raise InvalidParameterError("row_norm must be a positive number, or left out")
-        return self._bounds(self.mechanism, d, None)
+        size = None if self.batch_size is None else _positive("batch_size", self.batch_size)
+        return StreamPlan.of(
+            streaming_entry(self.mechanism, size),
+            budget,
+            n_columns=d,
+            n_components=k,
+            row_norm=self.row_norm,
+            centred=self.centring == "none",
+            on_invalid=self.on_invalid,
+            on_missing=self.on_missing,
+        )
 
-    def _ranges(self) -> None:
-        return None
-
-    def _public_scale(self, n_columns: int) -> None:
-        return None
-
-    def _gate(self, stream: Stream, plan: _Plan) -> Gate:
+    def _gate(self, stream: Stream, plan: StreamPlan) -> Gate:
         """The allotment of the stream, charged once for all processes."""
-        noise, ledger = self._noise_and_ledger()
+        noise, ledger = noise_and_ledger(self)
         total = cost_to_dict(plan.total)
         if stream.settings.setdefault("total", total) != total:
             raise StateError(
@@ -570,7 +467,7 @@ class StreamingPCA(ComponentEstimator):
     def _reopened(
         self, stream: Stream, total: Cost, noise: NoiseSource, ledger: Ledger | None
     ) -> Gate:
-        label = f"{self.mechanism} stream {stream.name}"
+        label = f"{streaming_entry(self.mechanism, None).name} stream {stream.name}"
         entry = stream.entry
         if ledger is not None and entry is None:
             # A process may have died between the charge and its note.
@@ -591,74 +488,63 @@ class StreamingPCA(ComponentEstimator):
 
     # After the noise.
 
-    def _publish(self, stream: Stream, plan: _Plan, gate: Gate) -> None:
-        """What was released so far; no record is in reach of it."""
+    def _publish(self, stream: Stream, plan: StreamPlan, gate: Gate) -> None:
+        """Set what was released so far; no record is in reach of it."""
         self.n_samples_, self.n_buffered_ = stream.used, stream.buffered
         self.n_lost_ = stream.spent - stream.used
         iterate = stream.iterate
         if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
             return
         noisy = iterate.components(plan.method.n_components)
-        positive = np.maximum(noisy.eigenvalues, 0.0)
-        whole = max(noisy.trace, float(positive.sum())) or 1.0
-        unit = 1 / whole if plan.stated.clip.normalise else 1.0
-        centre = np.zeros(plan.d) if stream.centre is None else stream.centre
-        self.components_ = noisy.components
-        self.n_components_ = len(noisy.components)
-        self.explained_variance_ratio_ = positive / whole
-        self.explained_variance_ = positive * unit
-        settled = stream.used >= plan.needed
-        self.reliability_ = noisy.reliability if settled else np.zeros(self.n_components_)
-        self.mean_, self.scale_ = centre, np.ones(plan.d)
-        stated = replace(plan.stated, words=self._stream_words(plan))
-        self.privacy_ = Guarantee(
-            budget=Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho),
-            cost=plan.total,
-            adjacency=ADJACENCY,
-            bounds=stated.words,
-            numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
-            simulated=self.random_state is not None,
-            ledger=gate.receipt,
-            arrival=stream.arrival,
+        if stream.used < plan.needed:  # a random start may still show
+            noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))
+        found = component_result(
+            noisy,
+            centre=np.zeros(plan.d) if stream.centre is None else stream.centre,
+            centre_error=stream.centre_error,
+            scale=np.ones(plan.d),
+            shares=plan.stated.clip.normalise,
         )
-        error = stream.centre_error
-        result = CentredResult(centre, error, None, noisy)
-        outcome = Outcome(
-            result, stream.used, self.mechanism, "", stated, self.privacy_, gate.balance
+        self.__dict__.update(found.attributes())
+        self.privacy_ = self._promise(stream, plan, gate)
+        self.mechanism_, self.choice_ = plan.method.name, ""
+        settings = public_settings(
+            n_features=plan.d,
+            n_rows=stream.used,
+            stated=plan.stated,
+            centred=plan.centre is None,
+            on_invalid=self.on_invalid,
+            on_missing=self.on_missing,
+            noise_scale=found.noise_scale,
+            noise_floor=found.noise_floor,
+            reason="",
+            feature_names=getattr(self, "feature_names_in_", None),
+            balance=gate.balance,
         )
-        settings = self._settings(outcome, noisy.noise_scale, None, unit=unit, error=error)
-        matrix_floor = noisy.floor * unit
-        self.noise_floor_ = without_law(matrix_floor, error, plan.d)
-        if plan.stated.clip.normalise:  # shares end at 1
-            self.noise_floor_ = max(matrix_floor, min(1.0, self.noise_floor_))
-        self.distinguishable_ = standing_out(
-            positive * unit, self.reliability_, (matrix_floor, self.noise_floor_), error
-        )
-        self.release_ = Release(
-            kind="pca",
-            mechanism=self.mechanism,
-            guarantee=self.privacy_,
-            settings={
-                **settings,
-                "noise_floor": self.noise_floor_,
-                "matrix_floor": matrix_floor,
-                "centring": "none" if plan.centre is None else "located",
-            },
-            arrays=self._arrays(positive * unit),
-        )
+        settings["centring"] = "none" if plan.centre is None else "located"
+        self.release_ = found.release(plan.method.name, self.privacy_, settings)
 
-    def _stream_words(self, plan: _Plan) -> tuple[str, ...]:
+    def _promise(self, stream: Stream, plan: StreamPlan, gate: Gate) -> Guarantee:
         centre = (
             "the origin is taken as the centre"
             if plan.centre is None
             else "the centre is private, found without a bound from records used for nothing else"
         )
-        return (
-            *plan.stated.words,
-            centre,
-            *self._missing_words(),
-            "every record is used in one batch only, so all releases of this stream together cost "
-            "the budget once",
+        return Guarantee(
+            budget=Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho),
+            cost=plan.total,
+            adjacency=ADJACENCY,
+            bounds=(
+                *plan.stated.words,
+                centre,
+                *invalid_words(self.on_invalid, self.on_missing),
+                "every record is used in one batch only, so all releases of this stream together "
+                "cost the budget once",
+            ),
+            numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
+            simulated=self.random_state is not None,
+            ledger=gate.receipt,
+            arrival=stream.arrival,
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -670,7 +556,9 @@ def _digests(chunk: NDArray[Any]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON gives it back."""
+    """Return a value as JSON gives it back."""
+    if isinstance(value, ComponentEntry):
+        return repr(value)
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from eigenveil.exceptions import StateError
 from eigenveil.federated.private import private_folder
 from eigenveil.storage.durable import locked, replace_file
-from eigenveil.storage.places import read_regular
+from eigenveil.storage.paths import read_regular
 
 __all__ = ["Answers", "Kept"]
 

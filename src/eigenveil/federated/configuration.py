@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated.agreement import Agreement, Limits
 from eigenveil.federated.settings import OwnerSettings
-from eigenveil.storage.places import read_regular
+from eigenveil.storage.paths import read_regular
 
 __all__ = ["JOURNAL", "ClientConfiguration", "ServerConfiguration", "read_client", "read_server"]
 
@@ -209,7 +209,6 @@ _CLIENT: dict[str, dict[str, _Key]] = {
         "row_norm": _NORM,
         "bounds": _BOUNDS,
         "centring": _TEXT,
-        "assume_centered": _FLAG,
         "scale": _SCALE,
         "unit": _TEXT,
         "on_missing": _TEXT,

@@ -42,7 +42,7 @@ from eigenveil.federated.messages import (
 from eigenveil.federated.records import Answer, Records
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.storage.places import resolved
+from eigenveil.storage.paths import real_path
 
 __all__ = ["Owner"]
 
@@ -110,7 +110,7 @@ class Owner:
         self._records = Records(settings, rows, ledger)
         payer = None if ledger is None else ledger.id
         terms = {"settings": settings.as_dict(), "ledger": payer}
-        self._answers = Answers(None if folder is None else resolved(folder), terms)
+        self._answers = Answers(None if folder is None else real_path(folder), terms)
         with self._answers.opened():  # a folder of something else is noticed now
             pass
 
@@ -174,7 +174,7 @@ class Owner:
     def _declaration(self, asked: Invitation) -> Declaration:
         """What would fail later had better be known before the first answer is paid for."""
         settings = self.settings
-        if not self._records.paid("basis"):
+        if self._records.charged("basis") is None:
             self._records.check(asked)
         return Declaration(
             federation=settings.federation,
@@ -196,7 +196,9 @@ class Owner:
                     raise ProtocolError(Code.OTHER_QUESTION)
                 if kept.answer is not None:
                     return kept.answer
-            if self._records.paid(name) or (kept is not None and self._ledger is None):
+            if self._records.charged(name) is not None or (
+                kept is not None and self._ledger is None
+            ):
                 raise ProtocolError(Code.INTERRUPTED)  # for what came of that, nothing is known
             work = self._prepared(asked)
             self._answers.begin(name, digest)
@@ -205,7 +207,7 @@ class Owner:
                 message, notes = work()
             except Exception as error:
                 message = self._refusal(error)
-                if self._ledger is not None and not self._records.paid(name):
+                if self._ledger is not None and self._records.charged(name) is None:
                     self._answers.forget(name)  # nothing was charged: it may be asked again
                     return encode(message)
             answer = encode(message)

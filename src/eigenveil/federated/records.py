@@ -22,28 +22,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.frames import is_frame, names
 from eigenveil.data.gram import public_rows
-from eigenveil.data.projected import BesideSource, ProjectedSource
-from eigenveil.data.source import (
+from eigenveil.data.sources import (
     ArraySource,
+    OutsideSource,
+    ProjectedSource,
     RowSource,
     ScaledSource,
     as_table,
     open_rows,
-    protected,
 )
-from eigenveil.estimators.base import Asked
-from eigenveil.estimators.bounds import RowNorm, box_of, ranges_by_name
-from eigenveil.estimators.covariance import PrivateCovariance
-from eigenveil.estimators.pca import PrivatePCA
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.data.sources.frames import is_frame, names
+from eigenveil.estimators.results import component_result
+from eigenveil.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    LedgerError,
+    TooFewRowsError,
+)
 from eigenveil.federated.messages import (
     WEAKEST,
     BasisAnswer,
@@ -53,12 +55,17 @@ from eigenveil.federated.messages import (
     ValuesAnswer,
 )
 from eigenveil.federated.settings import OwnerSettings
-from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.additive import part
 from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.bounds import RowNorm
+from eigenveil.mechanisms.execute import FitResult, execute
 from eigenveil.mechanisms.pca.inside import Inside
-from eigenveil.numerics.random import SimulationSource, SystemSource
-from eigenveil.planner.stages import Centring, too_few
-from eigenveil.privacy.accounting import compose, epsilon_of, split
+from eigenveil.mechanisms.registry import entry
+from eigenveil.mechanisms.request import Centring, Request, public_scale
+from eigenveil.mechanisms.stages import Plan, plan, too_few
+from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
+from eigenveil.planner.choice import chosen
+from eigenveil.privacy.accounting import compose, covers, epsilon_of, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
@@ -69,12 +76,12 @@ from eigenveil.privacy.guarantee import (
     guarantee_from_dict,
     guarantee_to_dict,
 )
-from eigenveil.privacy.ledger import Ledger
+from eigenveil.privacy.ledger import Entry, Ledger
 
 __all__ = ["Answer", "Records"]
 
-_DIRECTIONS = ("spherical", "tangent")  # which use no length of rows
-_REST_SHARE = 0.2  # of mu^2 of the second release, for the variance beside the basis
+_REST_SHARE = 0.2  # of mu^2 of the second release, for the variance outside the basis
+_ADJACENCY = Adjacency.REPLACE_ONE  # owners declare how many records they have
 
 Answer = tuple[Message, dict[str, Any]]  # and what is noted beside it
 
@@ -98,11 +105,8 @@ class Records:
         self.names, self._rows = _opened(rows, settings)
         if not self._rows.rereadable:
             raise InvalidDataError("both rounds read the rows: give a file or an array")
-        self._ranges = settings.bounds
-        if isinstance(settings.bounds, Mapping):
-            self._ranges = ranges_by_name(settings.bounds, self.names)
-        self.scale = _scale(settings, self.n_columns)
-        self._priced: tuple[tuple[int, int, str], Cost] | None = None  # the newest: others choose
+        self._box, self._by_column = Request.ranges(settings.bounds, self.names, self.n_columns)
+        self.scale = public_scale(settings.scale, self.n_columns)
 
     @property
     def n_columns(self) -> int:
@@ -114,19 +118,25 @@ class Records:
         """Public: what is replaced keeps it."""
         return public_rows(self._rows)
 
-    def check(self, asked: Invitation) -> None:
-        """Refuse, as far as public numbers tell, what could not be answered to the end or paid."""
-        terms = (asked.n_components, asked.n_directions, asked.unit)
-        if self._priced is None or self._priced[0] != terms:
-            self._priced = terms, self._price(asked)
-        _, price = self._priced
+    def check(self, asked: Invitation) -> Cost:
+        """Return what both answers will be charged, which follows from public numbers.
+
+        Refuse, as far as these tell, what could not be answered to the end or paid.
+        """
+        price = self._price(asked)
         if self._ledger is not None:
-            unit = protected(self._rows)
-            self._ledger.check(price, adjacency=Adjacency.REPLACE_ONE, unit=unit)
+            if self._ledger.currency == "epsilon":
+                # Priced as one release, which another may come in the middle of.
+                raise InvalidParameterError(
+                    "the ledger counts in epsilon, in which two answers at different times do not "
+                    "add up as one: give the federation a ledger of its own"
+                )
+            unit = self._rows.protects
+            self._ledger.check(price, adjacency=_ADJACENCY, unit=unit)
+        return price
 
     def _price(self, asked: Invitation) -> Cost:
-        """What both releases will be charged; it follows from public numbers."""
-        first = self._pca(asked)._price(self._rows)
+        first = self._basis_plan(asked).cost
         left = _left(self.settings.budget, first)
         if asked.unit == "shares":
             return compose(first, Gaussian(left))
@@ -134,44 +144,51 @@ class Records:
         some = np.eye(self.n_columns, asked.n_components)  # none is known yet, and all cost as much
         norm = self._norm(left, clip)
         if asked.n_components < self.n_columns:
-            beside = self._beside(left, norm)._price(BesideSource(rows, clip, some))
-            first = compose(first, beside)
-        inside = self._gauss(self.settings.budget, norm, first)
-        return compose(first, inside._price(ProjectedSource(rows, clip, some)))
+            outside = self._outside_plan(OutsideSource(rows, clip, some), left, norm)
+            first = compose(first, outside.cost)
+        inside = self._inside_plan(ProjectedSource(rows, clip, some), norm, first)
+        return compose(first, inside.cost)
 
-    def paid(self, name: str) -> bool:
-        """Whether the ledger holds a charge for a round."""
+    def charged(self, name: str) -> Entry | None:
+        """Return the ledger's entry of a round, where it has one."""
         labels = {self._label(name), self._label(f"{name}, beside")}
         entries = () if self._ledger is None else self._ledger.entries
-        return any(entry.label in labels for entry in entries)
+        return next((entry for entry in entries if entry.label in labels), None)
 
     def basis(self, asked: BasisQuestion) -> Answer:
-        """The first release, and what the second needs of it."""
+        """Return the first release, and what the second needs of it."""
         settings, sent = self.settings, asked.n_directions
         more = sent > asked.n_components
-        self.check(asked)
-        pca = self._pca(asked)
-        # For both answers: chosen one by one, their costs would add up to more (`filters`).
-        pca._charge = None if self._priced is None else self._priced[1]
-        pca.fit(self._rows)
+        # Charged for both answers: chosen one by one, their costs would add up to more (`filters`).
+        fitted = self._executed(
+            self._basis_plan(asked), self._rows, "basis", charge=self.check(asked)
+        )
         promise = replace(
-            pca.privacy_,
+            fitted.guarantee,
             budget=settings.budget,
-            bounds=tuple(f"basis: {words}" for words in pca.privacy_.bounds),
-            ledger=_receipt(pca.privacy_.ledger),
+            bounds=tuple(f"basis: {words}" for words in fitted.guarantee.bounds),
+            ledger=_receipt(fitted.guarantee.ledger),
+        )
+        released, unscaled = fitted.result, np.ones(self.n_columns)
+        found = component_result(
+            released.inner.components,
+            centre=released.centre,
+            centre_error=released.centre_error,
+            scale=unscaled if self.scale is None else self.scale,
+            shares=fitted.plan.normalise,
+            per_row=fitted.per_row,
         )
         answer = BasisAnswer(
             federation=settings.federation,
             owner=settings.owner,
             guarantee=guarantee_to_dict(promise),
-            basis=np.ascontiguousarray(pca.components_[:sent].T),
-            strengths=_strengths(pca.explained_variance_, sent) if more else np.ones(sent),
+            basis=np.ascontiguousarray(found.components[:sent].T),
+            strengths=_strengths(found.explained_variance, sent) if more else np.ones(sent),
         )
-        centre = (pca.mean_ / pca.scale_).tolist()
         return answer, {
             "guarantee": answer.guarantee,
-            "centre": centre,
-            "centred": pca.plan_.centring != "paired",
+            "centre": (found.mean / found.scale).tolist(),
+            "centred": fitted.plan.centring != "paired",
             "n_components": asked.n_components,
             "unit": asked.unit,
         }
@@ -204,40 +221,75 @@ class Records:
         """By which the ledger knows a charge of this federation; it makes each once."""
         return f"{self.settings.federation} {name}"
 
-    def _pca(self, asked: Invitation) -> PrivatePCA:
-        """The first release, with its share of the budget."""
+    def _executed(
+        self, planned: Plan, rows: RowSource, name: str, charge: Cost = NOTHING
+    ) -> FitResult[Any]:
+        """Carry a plan out; by default the first answer was charged for it."""
+        return execute(
+            planned,
+            rows,
+            ledger=self._ledger,
+            noise=self._noise(),
+            label=self._label(name),
+            charge=charge,
+        )
+
+    def _require_paid(self, cost: Cost) -> None:
+        """Refuse an answer that the charge for the first one does not cover."""
+        paid = self.charged("basis")
+        if self._ledger is not None and (paid is None or not covers(paid.cost, cost)):
+            raise LedgerError(
+                "the ledger does not hold a charge for both answers: start a new federation"
+            )
+
+    def _noise(self, more: int = 0) -> NoiseSource:
+        seed = self.settings.random_state
+        return SystemSource() if seed is None else SimulationSource(seed + more)
+
+    def _basis_plan(self, asked: Invitation) -> Plan:
+        """Plan the first release, with its share of the budget."""
         settings = self.settings
-        first = _first_budget(settings.budget, settings.share)
         sent = asked.n_directions
-        more = sent > asked.n_components
-        pca = _Basis(
-            min(sent + more, asked.n_columns),  # the next one tells how strong these are
-            epsilon=first.epsilon,
-            delta=first.delta,
-            mechanism=settings.mechanism,
-            row_norm=None if self._directions else settings.row_norm,
-            bounds=self._ranges,
-            assume_centered=settings.assume_centered,
-            centring=self._centring(asked.unit),
+        more = sent > asked.n_components  # the next one tells how strong these are
+        request = Request(
+            releases="components",
+            budget=_first_budget(settings.budget, settings.share),
+            adjacency=_ADJACENCY,
+            unit=self._rows.protects,
+            n_columns=self.n_columns,
+            n_rows=self.n_records,
+            entry=None if settings.mechanism == "auto" else self._entry,
+            n_components=min(sent + more, asked.n_columns),
+            row_norm=settings.row_norm if self._uses_lengths else None,
+            box=self._box,
+            box_by_column=self._by_column,
             scale=self.scale,
-            lazy=settings.lazy,
+            centring=self._centring(asked.unit),
             on_invalid=settings.on_invalid,
             on_missing=settings.on_missing,
-            ledger=self._ledger,
-            random_state=settings.random_state,
+            # With noise there are as many directions as columns, however few rows an owner has.
+            every_direction=True,
         )
-        pca._label = self._label("basis")
-        return pca
-
-    def _centring(self, unit: str) -> Literal["mean", "located", "paired"] | None:
-        """Variances need a centre that is known, which differences of pairs do not have."""
-        settings = self.settings
-        free = settings.centring is None and not settings.assume_centered
-        return "located" if free and unit == "variances" and self._directions else settings.centring
+        planned = plan(chosen(request))
+        if planned.centring == "paired" and self.n_records == 1:
+            raise InvalidParameterError(
+                "one record has no other to make a pair with: state centring='located' or "
+                "centring='none', or stay away"
+            )
+        return planned
 
     @property
-    def _directions(self) -> bool:
-        return self.settings.mechanism in _DIRECTIONS
+    def _entry(self) -> Any:
+        return entry("components", self.settings.mechanism)
+
+    @property
+    def _uses_lengths(self) -> bool:
+        return self.settings.mechanism == "auto" or self._entry.uses_lengths
+
+    def _centring(self, unit: str) -> Centring | None:
+        """Return how the centre is found: variances need one, which pairs of rows do not have."""
+        free = self.settings.centring is None and not self._uses_lengths
+        return "located" if free and unit == "variances" else self.settings.centring
 
     def _shares(
         self, basis: NDArray[np.float64], mu: float, before: Guarantee, notes: Mapping[str, Any]
@@ -245,15 +297,14 @@ class Records:
         """Of rows scaled to unit length about the first centre, or of differences of pairs."""
         centre, known = np.array(notes["centre"]), bool(notes["centred"])
         step = Inside(mu=mu, basis=basis, paired=not known)
-        unit = protected(self._rows)
-        seed = self.settings.random_state
+        self._require_paid(compose(before.cost, step.cost()))
         gate = Gate(
             step.cost(),
             label=self._label("values"),
             adjacency=before.adjacency,
             ledger=self._ledger,
-            noise=SystemSource() if seed is None else SimulationSource(seed + 1),
-            protects=unit,
+            noise=self._noise(more=1),
+            protects=self._rows.protects,
             once=True,
             charge=NOTHING,  # the first answer was charged for both
         )
@@ -277,75 +328,95 @@ class Records:
     def _rest(
         self, basis: NDArray[np.float64], left: float, before: Guarantee, notes: Mapping[str, Any]
     ) -> tuple[float, Guarantee]:
-        """The variance beside the basis, of lengths clipped where that is stated or found."""
+        """Return the variance outside the basis, of lengths clipped as stated or found."""
         rows, clip = self._about(np.array(notes["centre"]))
-        norm = self._norm(left, clip)
-        covariance = self._beside(left, norm).fit(BesideSource(rows, clip, basis))
-        promise = replace(covariance.privacy_, budget=self.settings.budget)
-        return float(covariance.covariance_[0, 0]), _together(before, promise)
+        lengths = OutsideSource(rows, clip, basis)
+        planned = self._outside_plan(lengths, left, self._norm(left, clip))
+        self._require_paid(compose(before.cost, planned.cost))
+        fitted = self._executed(planned, lengths, "values, beside")
+        promise = replace(fitted.guarantee, budget=self.settings.budget)
+        return float(fitted.result.inner.matrix[0, 0]), _together(before, promise)
 
     def _norm(self, left: float, clip: Clip) -> RowNorm:
-        """Where lengths are clipped: as stated, privately found, or where stated bounds end.
+        """Return where lengths are clipped: as stated, privately found, or where bounds end.
 
         The last only where there are too few rows to find any, as it is longer than most rows.
         """
         stated = self.settings.row_norm
         if clip.box is None or stated is not None:
             return "private" if stated is None else stated
-        if not too_few(Allowance(left, pure=False).part(_REST_SHARE), self.n_records):
+        if not too_few(part(Gaussian(left), _REST_SHARE), self.n_records):
             return "private"
         low, high = clip.box
         centre = 0.0 if clip.centre is None else clip.centre
         return float(np.linalg.norm(np.maximum(high - centre, centre - low)))
 
-    def _beside(self, left: float, norm: RowNorm) -> PrivateCovariance:
+    def _outside_plan(self, lengths: RowSource, left: float, norm: RowNorm) -> Plan:
+        """Plan the variance outside the basis, at its share of what is left."""
         settings = self.settings
-        part = _part(left, _REST_SHARE, settings.delta * (1 - settings.share))
-        covariance = self._gauss(part, norm)
-        covariance.assume_centered, covariance._label = True, self._label("values, beside")
-        return covariance
+        budget = _part(left, _REST_SHARE, settings.delta * (1 - settings.share))
+        return self._moment_plan(lengths, budget, norm, "none", None)
 
-    def _gauss(self, budget: Budget, norm: RowNorm, spent: Cost | None = None) -> PrivateCovariance:
-        """A matrix as it is, so that averages have no bias."""
+    def _inside_plan(self, rows: RowSource, norm: RowNorm, spent: Cost) -> Plan:
+        """Plan the second moment inside the basis, with all that is left of the budget."""
         settings = self.settings
-        covariance = _Moments(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            mechanism="gauss",
+        centring: Centring | None = "none" if settings.centring == "none" else None
+        return self._moment_plan(rows, settings.budget, norm, centring, spent)
+
+    def _moment_plan(
+        self,
+        rows: RowSource,
+        budget: Budget,
+        norm: RowNorm,
+        centring: Centring | None,
+        spent: Cost | None,
+    ) -> Plan:
+        """Plan a matrix as it is, so that averages have no bias."""
+        request = Request(
+            releases="covariance",
+            budget=budget,
+            adjacency=_ADJACENCY,
+            unit=rows.protects,
+            n_columns=rows.n_columns,
+            n_rows=self.n_records,
+            entry=entry("covariance", "gauss"),
             row_norm=norm,
-            assume_centered=settings.assume_centered,
-            on_invalid=settings.on_invalid,
-            ledger=self._ledger,
-            random_state=settings.random_state,
+            centring=centring,
+            on_invalid=self.settings.on_invalid,
+            spent=spent,
         )
-        covariance._label, covariance._spent = self._label("values"), spent
-        covariance._charge = NOTHING  # the first answer was charged for both
-        return covariance
+        try:
+            return plan(request)
+        except TooFewRowsError:
+            raise InvalidParameterError(
+                "too few rows to find their length, which variances need: state row_norm or bounds"
+            ) from None
 
     def _variances(
         self, basis: NDArray[np.float64], left: float, before: Guarantee, notes: Mapping[str, Any]
     ) -> tuple["_Inside", Guarantee]:
-        """In the units of the data, about a centre that is found anew."""
+        """Return variances in the units of the data, about a centre that is found anew."""
         centre = np.array(notes["centre"])
         rows, clip = self._about(centre)
-        covariance = self._gauss(self.settings.budget, self._norm(left, clip), before.cost)
-        covariance.fit(ProjectedSource(rows, clip, basis))
+        inside = ProjectedSource(rows, clip, basis)
+        planned = self._inside_plan(inside, self._norm(left, clip), before.cost)
+        self._require_paid(compose(before.cost, planned.cost))
+        fitted = self._executed(planned, inside, "values")
+        noisy = fitted.result.inner
         found = _Inside(
-            matrix=covariance.covariance_,
+            matrix=noisy.matrix,
             rest=0.0,
-            centre=covariance.location_ + basis.T @ centre,
+            centre=fitted.result.centre + basis.T @ centre,
             centred=True,
-            noise_scale=covariance.noise_scale_,
+            noise_scale=noisy.noise_scale,
         )
-        return found, _together(before, covariance.privacy_)
+        return found, _together(before, fitted.guarantee)
 
     def _about(self, centre: NDArray[np.float64]) -> tuple[RowSource, Clip]:
         """Rows in scaled units, and how they are read: about the centre of the first answer."""
-        settings, scale = self.settings, self.scale
-        box = None
-        if self._ranges is not None:
-            low, high = box_of(self._ranges, self.n_columns)
-            box = (low, high) if scale is None else (low / scale, high / scale)
+        settings, scale, box = self.settings, self.scale, self._box
+        if box is not None and scale is not None:
+            box = (box[0] / scale, box[1] / scale)
         clip = Clip(
             row_norm=LARGEST_NORM,
             centre=centre,
@@ -365,34 +436,6 @@ class _Inside:
     centre: NDArray[np.float64]
     centred: bool
     noise_scale: float
-
-
-class _Basis(PrivatePCA):
-    """With noise there are as many directions as columns, however few rows an owner has.
-
-    But one row has no pair: that is known before anybody counts on the owner.
-    """
-
-    def _centring(self, asked: Asked) -> Centring:
-        centring = super()._centring(asked)
-        if centring == "paired" and asked.n_rows == 1:
-            raise InvalidParameterError(
-                "one record has no other to make a pair with: state centring='located' or "
-                "assume_centered, or stay away"
-            )
-        return centring
-
-    def _wanted(self, source: RowSource, n: int | None) -> int:
-        return super()._wanted(source, None)
-
-
-class _Moments(PrivateCovariance):
-    """Of lengths that other bounds say nothing about."""
-
-    def _too_few(self) -> InvalidParameterError:
-        return InvalidParameterError(
-            "too few rows to find their length, which variances need: state row_norm or bounds"
-        )
 
 
 def _strengths(values: NDArray[np.float64], sent: int) -> NDArray[np.float64]:
@@ -466,13 +509,3 @@ def _opened(rows: Any, settings: OwnerSettings) -> tuple[tuple[str, ...] | None,
             "their order, or leave columns out"
         )
     return columns, source  # the owner's word: it has no names itself
-
-
-def _scale(settings: OwnerSettings, n_columns: int) -> NDArray[np.float64] | None:
-    """One number for each column; `PrivatePCA` checks them before it reads anything."""
-    if settings.scale is None:
-        return None
-    try:
-        return np.array(np.broadcast_to(settings.scale, (n_columns,)), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameterError("scale must be one positive number for each column") from None

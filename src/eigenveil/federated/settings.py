@@ -4,15 +4,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from eigenveil.estimators.bounds import RowNorm
-from eigenveil.estimators.pca import PrivatePCA
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.messages import check_name
+from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
+from eigenveil.mechanisms.registry import entries
+from eigenveil.mechanisms.request import Centring
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.guarantee import Kind
 
 __all__ = ["OwnerSettings"]
 
@@ -35,7 +37,7 @@ class OwnerSettings:
         Where rows are clipped, in units after ``scale`` and about the centre: in the first round
         unless its mechanism uses directions only, for variances in the second, by default at a
         length that is found privately or, with too few rows for that, follows from ``bounds``.
-    bounds, assume_centered, centring, lazy, on_invalid, on_missing
+    bounds, centring, on_invalid, on_missing
         As in `PrivatePCA`. In the second round entries are clamped to the bounds, and an empty cell
         lies at the centre that the first round found.
     scale : array, optional
@@ -59,12 +61,10 @@ class OwnerSettings:
     mechanism: str = "spherical"
     row_norm: RowNorm | None = None
     bounds: Any = None
-    assume_centered: bool = False
-    centring: Literal["mean", "located", "paired"] | None = None
+    centring: Centring | None = None
     scale: Any = None
-    lazy: bool | None = None
-    on_invalid: Literal["raise", "zero"] = "raise"
-    on_missing: Literal["invalid", "centre"] = "invalid"
+    on_invalid: OnInvalid = "raise"
+    on_missing: OnMissing = "invalid"
     columns: tuple[str, ...] | None = None
     unit: str | None = None
     random_state: int | None = None
@@ -74,7 +74,8 @@ class OwnerSettings:
         check_name("federation", self.federation)
         if self.budget.is_pure:
             raise InvalidParameterError("an owner states epsilon and delta: give both")
-        known = [name for name in PrivatePCA.mechanisms if name != "spiked"]
+        worst_case = (e for e in entries("components") if e.kind is Kind.WORST_CASE)
+        known = [one.name for one in worst_case]
         if self.mechanism not in known:
             listed = ", ".join(map(repr, known))
             raise InvalidParameterError(f"the mechanism of an owner must be one of: {listed}")

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.registry import ComponentEntry, entries
 from eigenveil.planner import Situation
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
@@ -52,13 +53,17 @@ __all__ = [
 ]
 
 _ROUNDING = 1e-9
-_BALL = 0.7**2  # mean squared length of rows over their squared bound: the planner's assumption
 
 _FAR, _LEAST = 10.0, 1e-200  # times the median noise; of a weight
 
 # The t of each. Where rows have a few directions above a flat rest, 'tangent' does better than
 # this; where eigenvalues decay it is 'spherical'.
-MECHANISMS = {"spherical": 1.0, "tangent": 1.0, "analyze-gauss": _BALL}
+MECHANISMS = {
+    one.name: one.typical_length
+    for one in entries("components")
+    if isinstance(one, ComponentEntry) and one.typical_length is not None
+}
+_BALL = MECHANISMS["analyze-gauss"]
 
 
 def equal(m: int) -> NDArray[np.float64]:

@@ -18,23 +18,23 @@ from eigenveil.mechanisms.lifted import Lifted
 from eigenveil.mechanisms.located import Located
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
-from eigenveil.mechanisms.pca.boxed_oja import BoxedOja
-from eigenveil.mechanisms.pca.deflation import Deflation
-from eigenveil.mechanisms.pca.dp_pca import DPPCA
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
+from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
+from eigenveil.mechanisms.pca.deflation import DeflationPCA
+from eigenveil.mechanisms.pca.dp_pca import TruncatedMeanPCA
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
-from eigenveil.mechanisms.pca.gap_projector import GapProjector
+from eigenveil.mechanisms.pca.gap_projector import GapProjectorPCA
 from eigenveil.mechanisms.pca.inside import Inside
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
-from eigenveil.mechanisms.pca.oja import PrivateOja
-from eigenveil.mechanisms.pca.power import NoisyPower
-from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
+from eigenveil.mechanisms.pca.oja import OjaPCA
+from eigenveil.mechanisms.pca.power import PowerPCA
+from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
-from eigenveil.mechanisms.pca.spiked import Spiked, SpikedProjector, SpikedValues
+from eigenveil.mechanisms.pca.spiked import SpikedPCA, SpikedProjector, SpikedValues
 from eigenveil.mechanisms.pca.staged import Staged, Variances
 from eigenveil.mechanisms.pca.tangent import ProductNoise, TangentPCA
-from eigenveil.mechanisms.pca.tangent_oja import TangentOja
+from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.mechanisms.ranged import Ranged
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
@@ -54,22 +54,21 @@ from eigenveil.mechanisms.scaled import Scaled
 from eigenveil.mechanisms.truncated_mean import TruncatedMean
 
 __all__ = [
-    "DPPCA",
     "AdaptiveCleanedCov",
     "AdaptiveCov",
-    "AdaptiveOja",
-    "AnalyzeGauss",
+    "AdaptiveOjaPCA",
+    "AnalyzeGaussPCA",
     "BinghamDirection",
-    "BoxedOja",
+    "BoxedOjaPCA",
     "Centred",
     "CleanedCov",
     "ClippingThreshold",
     "CoinPressCov",
     "ColumnScale",
-    "Deflation",
+    "DeflationPCA",
     "ExponentialCov",
     "ExponentialPCA",
-    "GapProjector",
+    "GapProjectorPCA",
     "Gate",
     "GaussCov",
     "GaussianNoise",
@@ -80,13 +79,13 @@ __all__ = [
     "Lifted",
     "Located",
     "Mechanism",
-    "NoisyPower",
+    "OjaPCA",
     "Paired",
+    "PowerPCA",
     "PrivateEigenvalues",
     "PrivateGap",
     "PrivateMean",
     "PrivateNoiseVariance",
-    "PrivateOja",
     "PrivateQuantile",
     "PrivateRadius",
     "PrivateRank",
@@ -99,17 +98,18 @@ __all__ = [
     "Ranged",
     "Scaled",
     "SeparateCov",
-    "ShuffledOja",
+    "ShuffledOjaPCA",
     "SparseVector",
     "SphericalPCA",
-    "Spiked",
+    "SpikedPCA",
     "SpikedProjector",
     "SpikedValues",
     "StabilityHistogram",
     "Staged",
-    "TangentOja",
+    "TangentOjaPCA",
     "TangentPCA",
     "TruncatedMean",
+    "TruncatedMeanPCA",
     "Uncentred",
     "Variances",
     "WishartCov",

@@ -21,7 +21,15 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian, Pure
 
-__all__ = ["Allowance", "GaussianNoise", "LaplaceNoise", "NoisyVector", "VectorNoise"]
+__all__ = [
+    "Allotment",
+    "GaussianNoise",
+    "LaplaceNoise",
+    "NoisyVector",
+    "VectorNoise",
+    "part",
+    "vector_noise",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,25 +88,24 @@ class LaplaceNoise:
 
 
 VectorNoise = GaussianNoise | LaplaceNoise
+Allotment = (
+    Gaussian | Pure
+)  # what is divided among steps: a mu, whose square is shared, or an epsilon
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
-    """A strength to divide among steps: a mu, whose square is shared, or a pure epsilon."""
+def part(whole: Allotment, share: float) -> Allotment:
+    """Return what a step may spend; steps whose shares add to at most 1 compose to no more."""
+    down = 1 - 2**-40 if share < 1 else 1.0
+    if isinstance(whole, Pure):
+        return Pure(whole.epsilon * share * down)
+    return Gaussian(whole.mu * math.sqrt(share) * down)
 
-    strength: float
-    pure: bool
 
-    def part(self, share: float) -> "Allowance":
-        """What a step may spend; steps whose shares add to at most 1 compose to no more."""
-        root = share if self.pure else math.sqrt(share)
-        return Allowance(self.strength * root * (1 - 2**-40 if share < 1 else 1.0), self.pure)
-
-    def noise(self) -> "VectorNoise":
-        """Noise on a vector for all of it."""
-        if self.pure:
-            return LaplaceNoise(epsilon=self.strength)
-        return GaussianNoise(mu=self.strength)
+def vector_noise(allotment: Allotment) -> VectorNoise:
+    """Return the noise on a vector that an allotment buys."""
+    if isinstance(allotment, Pure):
+        return LaplaceNoise(epsilon=allotment.epsilon)
+    return GaussianNoise(mu=allotment.mu)
 
 
 def _add(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import count, total
 from eigenveil.data.norms import norm_counts
-from eigenveil.data.source import RowSource, sampled
+from eigenveil.data.sources import RowSource, sampled
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
@@ -48,8 +48,8 @@ class Centred(Generic[Result]):
     """First the mean, then ``inner`` about it. Fields are public, never data.
 
     ``fixed_centre`` keeps the public start as the centre: the first step then releases the
-    count alone, which add/remove needs (sensitivity 1). ``share``: of the rows, that the mean is
-    taken of.
+    count alone, which add/remove needs (sensitivity 1). ``sample``: share of the rows that
+    the mean is taken of.
     """
 
     name: ClassVar[str] = "centred"
@@ -57,7 +57,7 @@ class Centred(Generic[Result]):
     inner: Procedure[Result]
     row_norm: float
     fixed_centre: bool = False
-    share: float = 1.0
+    sample: float = 1.0
 
     def cost(self) -> Cost:
         """Both steps, composed."""
@@ -69,7 +69,7 @@ class Centred(Generic[Result]):
         if self.fixed_centre:
             rough = gate.draw(self.mean, count(source, start))
         else:
-            some = sampled(source, self.share, gate.adjacency, gate.sample, start.check)
+            some = sampled(source, self.sample, gate.adjacency, gate.sample, start.check)
             rough = gate.draw(self.mean, total(some, start, gate.adjacency))
             centre = within(centre + rough.offset, start)
         spike = rough.squared_error * (rough.count or 1.0)

@@ -18,14 +18,14 @@ import numpy as np
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total
-from eigenveil.data.source import RowSource, sampled
-from eigenveil.mechanisms.additive import Allowance, GaussianNoise
+from eigenveil.data.sources import RowSource, sampled
+from eigenveil.mechanisms.additive import Allotment, GaussianNoise, part, vector_noise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult, near
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose, gaussian_epsilon, split
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Pure
 
 __all__ = ["DISTANCE_ROWS", "SHARES", "Located", "distance_epsilon", "enough_rows"]
 
@@ -41,23 +41,23 @@ _SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27
 Result = TypeVar("Result")
 
 
-def distance_epsilon(allowance: Allowance, rows: int | None) -> float:
-    """For a private quantile of distances: as much as it needs, up to a bearable share."""
-    most = allowance.strength / (10 if allowance.pure else 3)
+def distance_epsilon(whole: Allotment, rows: int | None) -> float:
+    """Return what a private quantile of distances needs, up to a bearable share."""
+    most = whole.epsilon / 10 if isinstance(whole, Pure) else whole.mu / 3
     return most / 3 if rows is None else min(most, DISTANCE_ROWS / rows)
 
 
-def enough_rows(allowance: Allowance, rows: int | None, columns: int) -> float:
-    """Share of the rows that a centre is found from, where their number is public.
+def enough_rows(whole: Allotment, rows: int | None, columns: int) -> float:
+    """Return the share of the rows that a centre is found from, where their number is public.
 
     The error of a mean at a tenth of mu^2 then stays below half the noise of the matrix,
     4 d/(0.1 (s mu)^2) < sqrt(d)/(n mu), data may lie some 8,000 spreads away, and what sampling
     adds is half a hundredth of the spread. All rows where that is not a saving, or a sample would
     fill more than 128 MiB.
     """
-    if rows is None or allowance.pure:
+    if rows is None or isinstance(whole, Pure):
         return 1.0
-    mu = allowance.strength
+    mu = whole.mu
     root = math.sqrt(columns)
     sample = max(_SAMPLE_ROWS, math.sqrt(40 * rows * root / mu), 1000 * root / mu)
     return 1.0 if sample > rows / 2 or 8 * sample * columns > _SAMPLE_BYTES else sample / rows
@@ -68,7 +68,7 @@ class Located(Generic[Result]):
     """First the centre, then ``inner`` about it. Fields are public, never data.
 
     ``bounded``: the row norm of the start is a bound on rows about it, so that the first step need
-    not search for a distance. ``share``: of the rows, that the centre is found from.
+    not search for a distance. ``sample``: share of the rows that the centre is found from.
     ``directions``: ``inner`` sees directions of rows, of which the error of the centre is a share;
     otherwise it is in their squared units.
     """
@@ -78,30 +78,31 @@ class Located(Generic[Result]):
     means: tuple[PrivateMean, ...]
     inner: Procedure[Result]
     bounded: bool = False
-    share: float = 1.0
+    sample: float = 1.0
     directions: bool = True
 
     @classmethod
     def build(
         cls,
-        allowance: Allowance,
+        whole: Allotment,
         rows: int | None,
         inner: Procedure[Result],
         *,
         bounded: bool = False,
-        share: float = 1.0,
+        sample: float = 1.0,
         directions: bool = True,
     ) -> Self:
         """Means at their shares; ``rows`` where their number is public."""
-        seen = None if rows is None else math.ceil(share * rows)
+        seen = None if rows is None else math.ceil(sample * rows)
         return cls(
-            distance=PrivateQuantile(epsilon=distance_epsilon(allowance, seen), level=0.5),
+            distance=PrivateQuantile(epsilon=distance_epsilon(whole, seen), level=0.5),
             means=tuple(
-                PrivateMean(noise=allowance.part(share).noise()) for share in SHARES[allowance.pure]
+                PrivateMean(noise=vector_noise(part(whole, share)))
+                for share in SHARES[isinstance(whole, Pure)]
             ),
             inner=inner,
             bounded=bounded,
-            share=share,
+            sample=sample,
             directions=directions,
         )
 
@@ -123,7 +124,7 @@ class Located(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows four or five times; ``start`` says how they are read about the centre."""
-        some = sampled(source, self.share, gate.adjacency, gate.sample, start.check)
+        some = sampled(source, self.sample, gate.adjacency, gate.sample, start.check)
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
         about = Clip(
             row_norm=start.row_norm,

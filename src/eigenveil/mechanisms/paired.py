@@ -14,8 +14,7 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.groups import PairedUnits, paired
-from eigenveil.data.source import PairedSource, RowSource, unit_tables
+from eigenveil.data.sources import RowSource, paired
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.privacy.cost import Cost
@@ -25,11 +24,18 @@ __all__ = ["Paired", "drawn_pairs"]
 Result = TypeVar("Result")
 
 
-def drawn_pairs(source: RowSource, clip: Clip, gate: Gate) -> PairedSource | PairedUnits:
-    """Random pairs, once every row is known to be one that ``clip`` accepts: drawing charges."""
-    for chunk, _ in unit_tables(source):
+def drawn_pairs(source: RowSource, clip: Clip, gate: Gate) -> tuple[RowSource, int]:
+    """Return random pairs, and the number of rows or of persons that they are pairs of.
+
+    Every row is first known to be one that ``clip`` accepts: drawing charges.
+    """
+    rows = 0
+    for chunk, _ in source.unit_tables():
         clip.check(chunk)
-    return paired(source, gate.adjacency, gate.order)
+        rows += len(chunk)
+    sizes = source.unit_sizes
+    pairs = paired(source, gate.adjacency, gate.order)
+    return pairs, rows if sizes is None else len(sizes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +51,7 @@ class Paired(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the differences as ``start`` says, about zero: centre and box are those of rows."""
-        pairs = drawn_pairs(source, start, gate)
+        pairs, n = drawn_pairs(source, start, gate)
         inner = self.inner.run(pairs, replace(start, centre=None, box=None), gate)
-        gate.rows = pairs.unpaired  # the inner release has counted pairs
+        gate.rows = n  # the inner release has counted pairs
         return CentredResult(np.zeros(source.n_columns), 0.0, None, inner)

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.additive import Allotment, part
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import near
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Pure
 
 __all__ = ["RADIUS_SHARE", "Ranged"]
 
@@ -46,7 +46,7 @@ class Ranged:
     @classmethod
     def build(
         cls,
-        whole: Allowance,
+        whole: Allotment,
         rows: int | None,
         inner: Procedure[Any],
         *,
@@ -59,7 +59,8 @@ class Ranged:
         noise allows. That of the matrix is about R^2 d/(n mu), or R^2 d^1.5/(n epsilon), beside a
         covariance of R^2/sqrt(d) at least.
         """
-        epsilon = whole.part(RADIUS_SHARE).strength
+        radius = part(whole, RADIUS_SHARE)
+        epsilon = radius.epsilon if isinstance(radius, Pure) else radius.mu
         if rows is None:
             return cls(distance=PrivateQuantile(epsilon=epsilon, level=_LEVEL), inner=inner)
         level = min(_LEVEL, max(0.5, 1 - 2 * _SCALES / (rows * epsilon)))
@@ -67,7 +68,8 @@ class Ranged:
         distance = PrivateQuantile(epsilon=epsilon, level=level)
         if columns is None:
             return cls(distance=distance, inner=inner)
-        room = _NOISE * rows * whole.strength / columns ** (2 if whole.pure else 1.5)
+        strength, power = (whole.epsilon, 2.0) if isinstance(whole, Pure) else (whole.mu, 1.5)
+        room = _NOISE * rows * strength / columns**power
         factor = min(_MOST, math.sqrt(max(1.0, room)))
         return cls(distance=distance, inner=inner, factor=factor)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.norms import column_counts
-from eigenveil.data.source import RowSource, ScaledSource
+from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
@@ -45,8 +45,8 @@ class Scaled(Generic[Result]):
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows once more than ``inner``; its centre is in scaled units."""
         raw = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing)
-        counts = column_counts(drawn_pairs(source, raw, gate), raw, gate.adjacency)
-        scale = gate.draw(self.scale, counts)
+        pairs, _ = drawn_pairs(source, raw, gate)
+        scale = gate.draw(self.scale, column_counts(pairs, raw, gate.adjacency))
         if not np.isfinite(scale).any():
             raise NothingFoundError(
                 "no column's scale stands out from the noise, and the budget is spent: give the "

@@ -11,6 +11,7 @@ __all__ = [
     "block_krylov",
     "eigenpairs_of_image",
     "map_eigenvalues",
+    "max_krylov_columns",
     "project_to_simplex",
     "signed",
     "top_eigenpairs",
@@ -47,6 +48,11 @@ def top_eigenpairs(
         values, vectors = eigh(matrix, driver="evd")
         values, vectors = values[d - k :], vectors[:, d - k :]
     return np.ascontiguousarray(values[::-1]), signed(vectors[:, ::-1].T)
+
+
+def max_krylov_columns(k: int) -> int:
+    """Return the maximum number of Krylov columns for k components, when noise converges too."""
+    return 16 * (k + 4)
 
 
 def block_krylov(

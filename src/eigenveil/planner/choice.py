@@ -12,7 +12,7 @@ of the variance within reach.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -20,18 +20,19 @@ import numpy as np
 from eigenveil.data.gram import moment_sensitivities
 from eigenveil.data.products import can_keep
 from eigenveil.mechanisms.centred import CENTRE_SHARE
-from eigenveil.mechanisms.pca.analyze_gauss import wide
+from eigenveil.mechanisms.registry import entry, wide
+from eigenveil.mechanisms.request import Request
+from eigenveil.mechanisms.stages import SHRINK
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.planner.assumed import AssumedTable
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "choose", "chosen"]
 
 _CAP = 256  # directions that a loss is summed over
 _TARGET = 0.005  # of the variance that unit rows miss even without noise, as real tables go
-_CLIP = 1 / math.sqrt(3)  # of the reach of stated ranges, where `analyze-gauss` clips
 _SHORT, _FAINT = 0.1, 0.3  # length of rows over the bound, and noise over signal, not to bother
 _SPIKE = 8.0  # error of the centre over the edge of the noise, beyond which it is all that shows
 
@@ -42,6 +43,14 @@ class Choice:
 
     mechanism: str
     reason: str
+
+
+def chosen(request: Request) -> Request:
+    """Return a request with a mechanism: the one it names, or the choice of public numbers."""
+    if request.entry is not None:
+        return request
+    choice = choose(Situation.of(request))
+    return replace(request, entry=entry(request.releases, choice.mechanism), reason=choice.reason)
 
 
 @lru_cache(maxsize=1024)
@@ -112,7 +121,7 @@ def _losses(situation: Situation) -> tuple[float, float]:
     mu = strength(situation.budget, Gaussian, "auto")
     bound = moment_sensitivities(situation.d, situation.adjacency)["frobenius"]
     scale = bound / (situation.n * mu) * math.sqrt(table.stretch)
-    reach = _CLIP / situation.assumed_spread  # in units of the length of a row
+    reach = SHRINK["components"] / situation.assumed_spread  # in units of the length of a row
     return _loss(table, scale), _loss(table, scale * reach**2)
 
 

@@ -8,20 +8,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.registry import Entry, entries, entry
 from eigenveil.numerics.random import SimulationSource
-from eigenveil.planner import components, matrices
 from eigenveil.planner.choice import Choice, choose
-from eigenveil.planner.components import ONE_PASS, Components
-from eigenveil.planner.matrices import Matrices
-from eigenveil.planner.noise import Refused, Unpredicted
+from eigenveil.planner.simulator import Refused, Simulator, Unpredicted
 from eigenveil.planner.situation import MOST_ROWS, Situation
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.guarantee import Kind
 
 __all__ = [
     "Needed",
@@ -37,7 +36,6 @@ __all__ = [
 _RELEASES, _FEW = (10, 40), 5  # simulated, more of small tables; few of what is drawn one by one
 _BATCHED = (6, 16)  # of what sees a sample for each of its batches
 _WORK = 800  # releases times directions
-_SLOW = ("exponential",)
 _MARGIN = 1.15  # on both sides of a band, for what the assumed table leaves out
 _TENTH = 1.2816  # standard deviations that a normal variable exceeds one time in ten
 _SMALLEST_BUDGET, _LARGEST_BUDGET = 1e-4, 1e4
@@ -119,9 +117,9 @@ class Needed:
 
 def predict(situation: Situation, mechanism: str) -> Prediction:
     """The error of one mechanism."""
-    if mechanism not in _family(situation).MECHANISMS:
-        known = ", ".join(map(repr, _family(situation).MECHANISMS))
-        raise InvalidParameterError(f"mechanism must be one of: {known}")
+    known = [one.name for one in _entries(situation)]
+    if mechanism not in known:
+        raise InvalidParameterError(f"mechanism must be one of: {', '.join(map(repr, known))}")
     return _predict(situation, mechanism)
 
 
@@ -130,7 +128,7 @@ def predictions(situation: Situation) -> tuple[Prediction, ...]:
 
     Those that cannot serve the situation come last and say why.
     """
-    found = [_predict(situation, name) for name in _family(situation).MECHANISMS]
+    found = [_predict(situation, one.name) for one in _entries(situation)]
     return tuple(sorted(found, key=lambda one: math.inf if one.error is None else one.error))
 
 
@@ -259,8 +257,9 @@ def _rounded_up(value: float) -> float:
     return nearest if nearest >= value else float(f"{nearest + unit:.3g}")
 
 
-def _family(situation: Situation) -> Any:
-    return components if situation.task == "pca" else matrices
+def _entries(situation: Situation) -> tuple[Entry, ...]:
+    """Return the mechanisms that make no assumption about the data."""
+    return tuple(one for one in entries(situation.releases) if one.kind is Kind.WORST_CASE)
 
 
 @lru_cache(maxsize=512)
@@ -268,51 +267,38 @@ def _predict(situation: Situation, mechanism: str) -> Prediction:
     none = Prediction(mechanism=mechanism, measure=situation.measure)
     with threadpool_limits(1):  # matrices are small, and threads that wait are slow
         try:
-            if situation.task == "pca":
-                return _of_components(Components.of(mechanism, situation), none)
-            return _of_matrix(Matrices.of(mechanism, situation), none)
+            simulator = Simulator.of(situation, entry(situation.releases, mechanism))
+            shares = {stage: round(share, 12) for stage, share in simulator.plan.shares.items()}
+            return replace(_simulated(simulator, none), shares=tuple(shares.items()))
         except Refused as refusal:
             return replace(none, why=str(refusal), serves=False)
         except Unpredicted as missing:
             return replace(none, why=str(missing))
 
 
-def _of_components(release: Components, empty: Prediction) -> Prediction:
-    shares = tuple(release.shares.items())
-    if release.situation.k == release.situation.d:
+def _simulated(simulator: Simulator, empty: Prediction) -> Prediction:
+    situation = simulator.situation
+    if situation.k == situation.d:
         none = replace(empty, error=0.0, low=0.0, high=0.0, distance=0.0)
-        return replace(none, how="closed form", why=_ALL, shares=shares)
-    simulated = [release.simulate(SimulationSource(seed)) for seed in _seeds(release)]
-    distance = float(np.mean([distance for _, distance in simulated]))
-    banded = _banded(empty, [lost for lost, _ in simulated])
+        return replace(none, how="closed form", why=_ALL)
+    if simulator.plan.entry.name == _TRIVIAL:
+        return replace(empty, error=1.0, low=1.0, high=1.0, how="closed form")
+    found = [simulator.simulate(SimulationSource(seed)) for seed in _seeds(simulator)]
+    banded = _banded(empty, [error for error, _ in found])
+    if situation.task == "covariance":
+        return banded
     assert banded.high is not None  # simulated
-    high = min(1.0, banded.high)  # no more than all can be lost
-    return replace(banded, high=high, distance=distance, shares=shares)
+    distance = float(np.mean([distance for _, distance in found]))
+    return replace(banded, high=min(1.0, banded.high), distance=distance)  # all is the most to lose
 
 
-def _of_matrix(release: Matrices, empty: Prediction) -> Prediction:
-    shares = tuple(release.shares.items())
-    if (known := release.closed_form(SimulationSource(0))) is not None:
-        error, spread = known
-        return replace(
-            empty,
-            error=error,
-            low=error * max(0.0, 1 - _TENTH * spread) / (_MARGIN if spread else 1),
-            high=error * (1 + _TENTH * spread) * (_MARGIN if spread else 1),
-            how="closed form",
-            shares=shares,
-        )
-    errors = [release.simulate(SimulationSource(seed)) for seed in _seeds(release)]
-    return replace(_banded(empty, errors), shares=shares)
-
-
-def _seeds(release: Components | Matrices) -> range:
-    if release.name in _SLOW:
+def _seeds(simulator: Simulator) -> range:
+    if simulator.plan.entry.slow:
         return range(_FEW)
     (fewest, most), work = _RELEASES, _WORK
-    if release.name in ONE_PASS:
+    if simulator.plan.entry.batches:
         (fewest, most), work = _BATCHED, _WORK // 2
-    return range(min(most, max(fewest, work // release.table.d)))
+    return range(min(most, max(fewest, work // simulator.table.d)))
 
 
 def _banded(empty: Prediction, errors: list[float]) -> Prediction:

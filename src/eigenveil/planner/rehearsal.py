@@ -1,10 +1,13 @@
-r"""One-pass methods as they run, on rows as assumed: a few in each batch, which stand for the rest.
+r"""Mechanisms as they run, on rows as assumed: a few hundred rows that stand for all.
 
-The mechanism's own steps see a sample of every batch. A sum over s rows that stand for m is taken
-m/s times, so that the noise on it is that of the whole batch, and the rows are moved until their
-second moment varies from sample to sample as that of m rows does. Where d columns are simulated by
-d' directions, noise reaches as far over fewer (`assumed`), a random start meets a direction that
-stands for itself as seldom as among d, and the level of the rest is that of d columns.
+A procedure sees a sample of s rows and draws through a stand-in of the gate. A sum over rows that
+stand for n is taken n/s times, so that the noise on it is that of the whole table, and the rows are
+moved until their second moment varies from sample to sample as that of n rows does. Where d columns
+are simulated by d' directions, noise reaches as far over fewer (`assumed`): its scale grows by
+:math:`\sqrt{d/d'}`. Rows are then lengthened by what the other directions would add to them, and
+what is summed of their products is shortened by as much. Batches of a one-pass method have a sample
+each; a random start meets a direction that stands for itself as seldom as among d, and the level of
+the rest is that of d columns.
 """
 
 import math
@@ -17,25 +20,181 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.source import Batch
+from eigenveil.data.clip import FRACTION_BITS, Clip
+from eigenveil.data.products import MomentProducts
+from eigenveil.data.sources import ArraySource, Batch, RowSource
 from eigenveil.mechanisms.additive import NoisyVector
 from eigenveil.mechanisms.base import Gate, Mechanism
+from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass
+from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.numerics.variates import normals
 from eigenveil.planner.assumed import AssumedTable, Rows
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["Rehearsal"]
+__all__ = ["BatchRehearsal", "rehearse", "settled"]
 
 # Rounds in which rows find their places, of few and of many directions: what is left falls by
 # about 2/d in each.
-_ROUNDS, _FEWER_ROUNDS, _MANY = 4, 2, 50
-_SOME = 1e-12  # of the variance of a row
+_ROUNDS, _FEWER_ROUNDS, _MANY_DIRECTIONS = 4, 2, 50
+_SMALLEST_VARIANCE = 1e-12  # of a direction, in units of that of a row
 
 Matrix = NDArray[np.float64]
 Result = TypeVar("Result")
+Statistic = TypeVar("Statistic", bound=Bounded)
+
+
+class _AssumedSource(ArraySource):
+    """Rows that stand for many.
+
+    Parameters
+    ----------
+    rows : array
+        The rows.
+    each : float
+        How many rows each of them stands for.
+    kept : float
+        Share of variance in the directions that are simulated, by which lengths are too long.
+
+    """
+
+    def __init__(self, rows: Matrix, each: float, kept: float) -> None:
+        super().__init__(rows)
+        self._each, self._kept = each, kept
+
+    def represented(self, statistic: Statistic) -> Statistic:
+        """Return a sum over all rows that these stand for."""
+        # Products of entries, not counts, rows or lengths.
+        products = statistic.value.units.size > 1 and statistic.value.exponent < -FRACTION_BITS
+        lazy = isinstance(statistic, MomentProducts)
+        each = self._each * (self._kept if products or lazy else 1.0)
+        units = np.rint(statistic.value.units * each).astype(np.int64)
+        whole = replace(statistic, value=FixedPoint(units, statistic.value.exponent))
+        if statistic.count is not None:
+            count = max(1, round(statistic.count * self._each))
+            whole = replace(whole, unit=statistic.unit * statistic.count / count, count=count)
+        if isinstance(whole, MomentProducts):
+            blocks, root = whole.blocks, math.sqrt(each)
+            return replace(whole, blocks=lambda: (root * rows for rows in blocks()))
+        return whole
+
+    def sample_of(self, share: float) -> RowSource:
+        """Return the same rows, which stand for fewer."""
+        return _AssumedSource(self.array, self._each * share, self._kept)
+
+
+class _StandInGate(Gate):
+    """Draws for which nothing is spent, with the noise of all columns."""
+
+    def __init__(
+        self, adjacency: Adjacency, noise: NoiseSource, *, stretch: float = 1.0, kept: float = 1.0
+    ) -> None:
+        super().__init__(
+            None,  # type: ignore[arg-type]
+            label="rehearsal",
+            adjacency=adjacency,
+            ledger=None,
+            noise=noise,
+        )
+        self._stretch = stretch  # directions that one stands for
+        self._kept = kept  # share of variance in the directions that are simulated
+
+    def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
+        """Add noise to sensitivities that give that of all columns."""
+        mean = isinstance(step, PrivateMean)
+        wide = mean or query.value.units.ndim > 1 or isinstance(query, MomentProducts)
+        if self._stretch > 1 and wide:
+            root = math.sqrt(self._stretch)
+            longer = 1 / math.sqrt(self._kept) if mean else 1.0
+            # An l1 norm of d' columns is sqrt(d/d') short of that of d, or d/d' if a matrix's.
+            factors = {
+                "frobenius": root,
+                "l2": root * longer,
+                "nuclear": self._stretch,
+                "l1": root * (root * longer if mean else self._stretch),
+            }
+            wider = {norm: bound * factors[norm] for norm, bound in query.sensitivities.items()}
+            query = replace(query, sensitivities=wider)
+        return super().draw(step, query)
+
+    def _pay(self, step: Mechanism[Any], records: range | None) -> None:
+        pass
+
+
+def rehearse(
+    plan: Plan,
+    table: AssumedTable,
+    *,
+    n: int,
+    length: float,
+    offset: float,
+    reach: float | None,
+    noise: NoiseSource,
+) -> tuple[Matrix, CentredResult[Any]]:
+    """Carry a plan out on assumed rows; return their second moment, and what was released.
+
+    Parameters
+    ----------
+    plan : Plan
+        As it would be carried out on all columns.
+    table : AssumedTable
+        The directions that are simulated.
+    n : int
+        Number of rows.
+    length, offset : float
+        Root mean square distance of rows from their centre, and that of the centre from the start.
+    reach : float, optional
+        Where rows are clipped, in units of ``length``; None where they are scaled to unit length.
+    noise : NoiseSource
+        Where random bits come from.
+
+    """
+    if plan.centring == "paired":  # differences vary by half as much, and there are half as many
+        n, length = n // 2, length / math.sqrt(2)
+    sample = table.sample(n / table.stretch, noise)
+    truth = sample.moment(np.diag(table.values)) * length**2
+    kept = 1 - table.rest
+    rows = settled(sample, table, reach) * (length / math.sqrt(kept))
+    if offset:
+        away = normals(noise, (table.d,))
+        rows = rows + offset * away / np.linalg.norm(away)
+    gate = _StandInGate(plan.request.adjacency, noise, stretch=table.stretch, kept=kept)
+    source = _AssumedSource(rows, n / len(rows), kept)
+    start = replace(plan.stated.start, box=None, centre=None)
+    few = replace(plan, n_components=min(plan.n_components, table.k)).build(plan.strength)
+    if isinstance(few, Paired):
+        inner = few.inner.run(source, start, gate)
+        return truth, CentredResult(np.zeros(table.d), 0.0, None, inner)
+    return truth, few.run(source, start, gate)
+
+
+def settled(sample: Rows, table: AssumedTable, reach: float | None) -> Matrix:
+    """Return rows moved until their second moment in the unit ball is that of the whole table."""
+    rows = sample.rows
+    if len(rows) < 2 * table.d:  # as many as the table has
+        return rows
+    if reach is None:
+        wanted = sample.moment(np.diag(table.unit), 1 / sample.squares)
+    else:
+        mean, weights = table.clipped(sample, reach)
+        wanted = sample.moment(np.diag(mean), weights) / reach**2
+    some = _SMALLEST_VARIANCE * np.eye(table.d)  # directions may have no variance at all
+    goal = np.linalg.cholesky(wanted + some)
+    for _ in range(_ROUNDS if table.d <= _MANY_DIRECTIONS else _FEWER_ROUNDS):
+        inside = rows * np.sqrt(_shares(rows, sample.rest, reach))[:, None]
+        seen = np.linalg.cholesky(inside.T @ inside / len(rows) + some)
+        rows = np.asarray(rows @ solve_triangular(seen, goal.T, trans="T", lower=True))
+    return rows
+
+
+def _shares(rows: Matrix, rest: float, reach: float | None) -> Matrix:
+    """Return, of the second moment of each row, what is left of it in the unit ball."""
+    shares = np.asarray(1 / (np.einsum("ij,ij->i", rows, rows) + rest))
+    return shares if reach is None else np.minimum(1 / reach**2, shares)
 
 
 class _Sample(Batch):
@@ -53,22 +212,16 @@ class _Sample(Batch):
         return _Sample(self.array[first:last], self.records[start:stop])
 
 
-class _Stage(Gate):
-    """Draws on simulated rows, for which nothing is spent."""
+class _BatchGate(_StandInGate):
+    """Draws on one batch; noise is larger in directions that stand for several."""
 
     def __init__(self, batch: _Sample, noise: NoiseSource, groups: Matrix) -> None:
-        super().__init__(
-            None,  # type: ignore[arg-type]
-            label="rehearsal",
-            adjacency=Adjacency.REPLACE_ONE,
-            ledger=None,
-            noise=noise,
-        )
+        super().__init__(Adjacency.REPLACE_ONE, noise)
         self._each = len(batch.records) / batch.n_rows
         self._groups = groups
 
     def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
-        """The sum is taken for the whole batch; noise is that of all columns."""
+        """Take the sum for the whole batch; noise is that of all columns."""
         assert query.records is not None  # of batches alone
         assert query.count is not None
         units = np.rint(query.value.units * self._each).astype(np.int64)
@@ -77,7 +230,7 @@ class _Stage(Gate):
             value=FixedPoint(units, query.value.exponent),
             unit=query.unit * query.count / len(query.records),
         )
-        released = super().draw(step, whole)
+        released = Gate.draw(self, step, whole)
         if not isinstance(released, NoisyVector) or released.values.ndim == 1:
             return released
         more = np.sqrt(self._groups - 1)[:, None] * self.normals(*released.values.shape)
@@ -87,11 +240,8 @@ class _Stage(Gate):
             deviation=released.deviation * math.sqrt(self._groups.mean()),
         )
 
-    def _pay(self, step: Mechanism[Any], records: range | None) -> None:
-        pass
 
-
-class Rehearsal:
+class BatchRehearsal:
     """A one-pass method on batches of an assumed table.
 
     Parameters
@@ -103,8 +253,8 @@ class Rehearsal:
     n, d : int
         Numbers of records and of columns.
     reach : float, optional
-        Where rows are clipped, in units of their root mean square distance; of rows scaled to
-        unit length there is none.
+        Where rows are clipped, in units of their root mean square distance; None where they are
+        scaled to unit length.
 
     """
 
@@ -119,72 +269,49 @@ class Rehearsal:
         others = (d - table.leading) / max(1, table.d - table.leading)
         self.groups = np.where(np.arange(table.d) < table.leading, 1.0, others)
 
-    def run(self, error: Matrix, source: NoiseSource) -> tuple[Matrix, Matrix]:
-        """Second moments of the rows, and components about a centre that is off by ``error``."""
+    def run(self, error: Matrix, noise: NoiseSource) -> tuple[Matrix, Matrix]:
+        """Return second moments of the rows, and components about a centre off by ``error``."""
         table, method = self.table, self.method
         clip = Clip(row_norm=1.0)  # rows come as they are clipped or normalised
         truth = np.zeros((table.d, table.d))
         iterate: Iterate | None = None
         trace = math.nan
-        for batch, moment, rest in self._batches(error, source):
+        for batch, moment, rest in self._batches(error, noise):
             truth += moment * len(batch.records) / sum(self.sizes)
-            stage = _Stage(batch, source, self.groups)
+            gate = _BatchGate(batch, noise, self.groups)
             if iterate is None:
-                iterate = self._start(replace(clip, normalise=self.reach is None), stage)
+                iterate = self._start(replace(clip, normalise=self.reach is None), gate)
                 trace = iterate.trace
             known = not math.isnan(trace)
             iterate = replace(iterate, trace=self._fewer(iterate, trace))
-            iterate = method.advance(iterate, batch, clip, stage)
+            iterate = method.advance(iterate, batch, clip, gate)
             if not known and not math.isnan(iterate.trace):  # it has been bought
                 trace = iterate.trace + rest
         assert iterate is not None  # there are batches
         return truth, iterate.components(table.k).components
 
     def _batches(
-        self, error: Matrix, source: NoiseSource
+        self, error: Matrix, noise: NoiseSource
     ) -> Iterator[tuple[_Sample, Matrix, float]]:
-        """Rows that stand for a batch, its second moment, and the trace that is left out."""
+        """Yield rows that stand for a batch, its second moment, and the trace that is left out."""
         table, first = self.table, 0
         for size in self.sizes:
-            sample = table.sample(size / table.stretch, source)
-            rows = self._settled(sample) + error
-            shares = self._shares(rows, sample.rest)
+            sample = table.sample(size / table.stretch, noise)
+            rows = settled(sample, table, self.reach) + error
+            shares = _shares(rows, sample.rest, self.reach)
             batch = _Sample(rows * np.sqrt(shares)[:, None], range(first, first + size))
             moment = sample.moment(np.diag(table.values))
             yield batch, moment, sample.rest * float(shares.mean())
             first += size
 
-    def _shares(self, rows: Matrix, rest: float) -> Matrix:
-        """Of the second moment of each row, what is left of it in the unit ball."""
-        shares = np.asarray(1 / (np.einsum("ij,ij->i", rows, rows) + rest))
-        return shares if self.reach is None else np.minimum(1 / self.reach**2, shares)
-
-    def _settled(self, sample: Rows) -> Matrix:
-        """The rows moved until their second moment in the unit ball is that of the batch."""
-        rows, table = sample.rows, self.table
-        if len(rows) < 2 * table.d:  # as many as the batch has
-            return rows
-        if self.reach is None:
-            wanted = sample.moment(np.diag(table.unit), 1 / sample.squares)
-        else:
-            mean, weights = table.clipped(sample, self.reach)
-            wanted = sample.moment(np.diag(mean), weights) / self.reach**2
-        some = _SOME * np.eye(table.d)  # directions may have no variance at all
-        goal = np.linalg.cholesky(wanted + some)
-        for _ in range(_ROUNDS if table.d <= _MANY else _FEWER_ROUNDS):
-            inside = rows * np.sqrt(self._shares(rows, sample.rest))[:, None]
-            seen = np.linalg.cholesky(inside.T @ inside / len(rows) + some)
-            rows = np.asarray(rows @ solve_triangular(seen, goal.T, trans="T", lower=True))
-        return rows
-
-    def _start(self, clip: Clip, stage: Gate) -> Iterate:
-        """A random basis of all columns, as far as it is seen."""
-        start = self.method.start(self.table.d, clip, stage)
+    def _start(self, clip: Clip, gate: Gate) -> Iterate:
+        """Return a random basis of all columns, as far as it is seen."""
+        start = self.method.start(self.table.d, clip, gate)
         wide = np.sqrt(self.groups)[:, None] * start.basis
         return replace(start, basis=np.linalg.qr(wide)[0])
 
     def _fewer(self, iterate: Iterate, trace: float) -> float:
-        """A trace that leaves as much to each direction outside the basis as among all columns."""
+        """Return a trace that leaves as much to a direction outside the basis as among all."""
         p = int(iterate.basis.shape[1])
         if self.d == self.table.d or p == self.table.d:
             return trace

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.mechanisms.bounds import RowNorm, reach_of
+from eigenveil.mechanisms.registry import Entry, Releases
+from eigenveil.mechanisms.request import Request
+from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
 from eigenveil.privacy.budget import Budget, as_float
 
 __all__ = ["MOST_ROWS", "Situation", "Spiked", "spiked"]
@@ -137,6 +140,69 @@ class Situation:
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, _positive(name, value))
         object.__setattr__(self, "spectrum", _spectrum(self.spectrum, self.d))
+
+    @classmethod
+    def of(cls, request: Request) -> "Situation":
+        """Return the public numbers of a request, with nothing assumed but the defaults."""
+        private = isinstance(request.row_norm, str)
+        norm = None if private else request.row_norm
+        common: dict[str, Any] = {
+            "n": request.n_rows,
+            "d": request.n_columns,
+            "budget": request.budget,
+            "adjacency": request.adjacency,
+            "row_norm": norm,
+            "private_radius": private,
+            "assume_centered": request.centred,
+            "one_pass": not request.rereadable,
+            "unit": request.unit.name,
+        }
+        if request.releases == "covariance":
+            reach = None
+            if norm is not None and request.box is not None:
+                reach = reach_of(request.box, request.column_scale, centred=request.centred)
+            return cls(
+                task="covariance",
+                bounded=request.box is not None,
+                per_column=request.box_by_column,
+                reach=reach,
+                **common,
+            )
+        # Directions are what these ways to a centre are for.
+        clips = request.box is not None and request.centring not in ("located", "paired")
+        return cls(
+            task="pca",
+            k=request.wanted_components(),
+            bounded=clips,
+            per_column=clips and request.box_by_column,
+            **common,
+        )
+
+    def request(self, entry: Entry) -> Request:
+        """Return what one mechanism is asked for, with the bound on rows as the unit of length."""
+        box = None
+        if self.bounded:
+            half = (self.start if self.row_norm is not None else 1.0) / math.sqrt(self.d)
+            box = (np.full(self.d, -half), np.full(self.d, half))
+        norm: RowNorm | None = None if self.row_norm is None else 1.0
+        return Request(
+            releases=self.releases,
+            budget=self.budget,
+            adjacency=self.adjacency,
+            unit=ROW if self.unit == "row" else GROUP,
+            n_columns=self.d,
+            n_rows=self.n if self.adjacency.count_is_public else None,
+            entry=entry,
+            n_components=self.k,
+            row_norm="private" if self.private_radius else norm,
+            box=box,
+            centring="none" if self.assume_centered else None,
+        )
+
+    @property
+    def releases(self) -> Releases:
+        """What is released."""
+        return "components" if self.task == "pca" else "covariance"
 
     @property
     def eigenvalues(self) -> NDArray[np.float64]:

@@ -42,7 +42,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest
 from eigenveil.privacy.cost import ZCDP, Cost, Gaussian
 
-__all__ = ["LEAK_SHARE", "Spent", "admit", "left", "used"]
+__all__ = ["LEAK_SHARE", "Spent", "admit", "leaks_too_much", "left", "used"]
 
 Currency = Literal["epsilon", "mu-squared", "rho"]
 
@@ -115,11 +115,16 @@ def admit(budget: Budget, spent: Spent, cost: Cost) -> Spent | None:
     after = spent.plus(cost, budget)
     if after is spent:
         return spent
-    most, leak = _limits(budget, after.currency)
-    if after.amount <= most and after.leak <= leak:
+    most, _ = _limits(budget, after.currency)
+    if after.amount <= most and not leaks_too_much(budget, after):
         return after
     # Chosen before anything was seen. Its sum is beyond the limit, so nothing follows it.
     return after if spent.charges == 0 and fits(cost, budget) else None
+
+
+def leaks_too_much(budget: Budget, spent: Spent) -> bool:
+    """Return whether parts that may fail altogether exceed their part of delta."""
+    return spent.leak > _limits(budget, spent.currency)[1]
 
 
 def used(budget: Budget, spent: Spent, only: Cost | None = None) -> tuple[str, float]:
@@ -180,7 +185,13 @@ def _amounts(cost: Cost, budget: Budget, currency: Currency) -> tuple[int, int]:
                 "delta, or with rho"
             )
         failing = parts.delta + Fraction(budget.delta) * _TAIL_SHARE
-        return _units(Fraction(epsilon_of(cost, _down(failing)))), _units(failing)
+        epsilon = epsilon_of(cost, _down(failing))
+        if math.isinf(epsilon):
+            raise BudgetExceededError(
+                "this ledger counts in epsilon since its first release, and this one has none at "
+                "its delta: choose a larger delta for it, or another ledger"
+            )
+        return _units(Fraction(epsilon)), _units(failing)
     if currency == "rho":
         if budget.rho is not None:
             rho_of(cost)  # refuses approximate costs

@@ -17,8 +17,10 @@ Proof: docs/proofs/ledger.md.
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import FileIO
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, StateError
 from eigenveil.privacy import ledger_file
@@ -26,9 +28,9 @@ from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import NOTHING, Cost
-from eigenveil.privacy.filters import Spent, admit, left, used
+from eigenveil.privacy.filters import Spent, admit, leaks_too_much, left, used
 from eigenveil.privacy.ledger_file import Ends, Entry, Terms
-from eigenveil.storage.places import resolved
+from eigenveil.storage.paths import real_path
 from eigenveil.text import printable
 
 __all__ = ["Balance", "Entry", "Ledger"]
@@ -58,7 +60,7 @@ class Ledger:
     __slots__ = ("path",)
 
     def __init__(self, path: str | Path) -> None:
-        self.path = resolved(path)
+        self.path = real_path(path)
         self._read()
 
     @classmethod
@@ -82,7 +84,7 @@ class Ledger:
         if unit not in ("row", "person"):
             raise InvalidParameterError("a ledger's unit must be 'row' or 'person'")
         terms = Terms(budget, neighbours, unit, secrets.token_hex(16))  # no two share a hash
-        ledger_file.create(resolved(path), terms)
+        ledger_file.create(real_path(path), terms)
         return cls(path)
 
     def charge(
@@ -100,7 +102,7 @@ class Ledger:
         """
         with ledger_file.opened(self.path, exclusive=True) as file:
             ends = ledger_file.ends(file)
-            spent = _require(ends, cost, adjacency, unit)
+            spent = _require(file, ends, cost, adjacency, unit)
             if once and any(entry.label == label for entry in ledger_file.entries(file)[1]):
                 raise BudgetExceededError(f"{label!r} was charged before and is charged once only")
             return _appended(file, ends, cost, spent, label, unit)
@@ -113,7 +115,7 @@ class Ledger:
         with ledger_file.opened(self.path, exclusive=True) as file:
             _require_unspent(file, stream, start)
             ends = ledger_file.ends(file)
-            _require(ends, NOTHING, ends.terms.adjacency, ROW)
+            _require(file, ends, NOTHING, ends.terms.adjacency, ROW)
             label = f"{_spent_to(stream)}{stop:,} records"
             return _appended(file, ends, NOTHING, ends.spent, label)
 
@@ -124,7 +126,8 @@ class Ledger:
 
     def check(self, cost: Cost, *, adjacency: Adjacency, unit: Unit = ROW) -> None:
         """Refuse what `charge` would refuse at present, before rows are read for it."""
-        _require(self._ends(), cost, adjacency, unit)
+        with ledger_file.opened(self.path, exclusive=False) as file:
+            _require(file, ledger_file.ends(file), cost, adjacency, unit)
 
     @property
     def id(self) -> str:
@@ -167,7 +170,8 @@ class Ledger:
     def balances(self) -> tuple[Balance, ...]:
         """Return the balance at every entry, in order."""
         terms, entries = self._read()
-        return tuple(_balance(terms.budget, entries[: e.number]) for e in entries)
+        spent = [_used(terms.budget, entries[:number]) for number in range(len(entries) + 1)]
+        return tuple(_balanced(terms.budget, before, after) for before, after in pairwise(spent))
 
     def left(self) -> tuple[str, float]:
         """Return the notion of the budget, and how much of it one more release may ask for.
@@ -176,6 +180,11 @@ class Ledger:
         """
         ends = self._ends()
         return left(ends.terms.budget, ends.spent)
+
+    @property
+    def currency(self) -> str | None:
+        """What the ledger counts in, which its first charge decides; None before that."""
+        return self._ends().spent.currency
 
     def summary(self) -> str:
         """Say what was spent of what, in one line."""
@@ -215,7 +224,7 @@ class Ledger:
 
 
 def _appended(
-    file: BinaryIO, ends: Ends, cost: Cost, spent: Spent, label: str, unit: Unit = ROW
+    file: FileIO, ends: Ends, cost: Cost, spent: Spent, label: str, unit: Unit = ROW
 ) -> Entry:
     """Write the next line; return its entry once the disk has it."""
     time = datetime.now(UTC).isoformat(timespec="seconds")
@@ -228,7 +237,7 @@ def _spent_to(stream: str) -> str:
     return f"stream {stream} spent to "
 
 
-def _require_unspent(file: BinaryIO, stream: str, start: int) -> None:
+def _require_unspent(file: FileIO, stream: str, start: int) -> None:
     """Look for the newest note about a stream, which is rarely far from the end."""
     words = _spent_to(stream)
     notes = (entry.label for entry in ledger_file.backwards(file) if entry.is_note)
@@ -240,7 +249,7 @@ def _require_unspent(file: BinaryIO, stream: str, start: int) -> None:
         )
 
 
-def _require(ends: Ends, cost: Cost, adjacency: Adjacency, unit: Unit) -> Spent:
+def _require(file: FileIO, ends: Ends, cost: Cost, adjacency: Adjacency, unit: Unit) -> Spent:
     """Require the same neighbours, the same unit, and enough left; return the new total."""
     terms, last = ends.terms, ends.last
     if adjacency is not terms.adjacency:
@@ -254,8 +263,15 @@ def _require(ends: Ends, cost: Cost, adjacency: Adjacency, unit: Unit) -> Spent:
         raise InvalidParameterError(_other_ids(last.unit))
     admitted = admit(terms.budget, ends.spent, cost)
     if admitted is None:
-        raise BudgetExceededError(_refusal(ends, cost))
+        raise BudgetExceededError(_refusal(ends, _only(file, ends), cost))
     return admitted
+
+
+def _only(file: FileIO, ends: Ends) -> Cost | None:
+    """Return the cost of a ledger's one charge; None where it has none, or several."""
+    if ends.spent.charges != 1:
+        return None
+    return next(entry.cost for entry in ledger_file.backwards(file) if not entry.is_note)
 
 
 def _other_unit(unit: str) -> str:
@@ -279,11 +295,13 @@ def _other_ids(unit: Unit) -> str:
 
 
 def _balance(budget: Budget, entries: tuple[Entry, ...]) -> Balance:
-    notion, before = _used(budget, entries[:-1])
-    _, spent = _used(budget, entries)
+    return _balanced(budget, _used(budget, entries[:-1]), _used(budget, entries))
+
+
+def _balanced(budget: Budget, before: tuple[str, float], after: tuple[str, float]) -> Balance:
     granted = budget.rho if budget.epsilon is None else budget.epsilon
     assert granted is not None  # a Budget has rho or epsilon
-    return Balance(notion, before, spent, granted, budget.delta)
+    return Balance(after[0], before[1], after[1], granted, budget.delta)
 
 
 def _used(budget: Budget, entries: tuple[Entry, ...]) -> tuple[str, float]:
@@ -294,16 +312,26 @@ def _used(budget: Budget, entries: tuple[Entry, ...]) -> tuple[str, float]:
     return used(budget, spent, only)
 
 
-def _refusal(ends: Ends, cost: Cost) -> str:
-    budget, spent, last = ends.terms.budget, ends.spent, ends.last
+def _refusal(ends: Ends, only: Cost | None, cost: Cost) -> str:
+    """Say what a ledger has, what it would have, and what to do; ``only`` is its one charge."""
+    budget, spent = ends.terms.budget, ends.spent
+    notion, before = used(budget, spent, only)
+    has = f"the ledger has {_spent_of(budget, notion, before)}"
     after = spent.plus(cost, budget)
-    known = None if last is None or last.is_note or spent.charges != 1 else last.cost
-    notion, before = used(budget, spent, known)
+    if leaks_too_much(budget, after):
+        return (
+            f"{has}; the part of its delta for releases that may fail is spent: choose a mechanism "
+            f"without such a part, or a smaller delta{_or_pure(after)}"
+        )
     _, total = used(budget, after, cost if after.charges == 1 else None)
     return (
-        f"the ledger has {_spent_of(budget, notion, before)}; with this release it would be "
-        f"{notion} = {total:.6g}: ask for less, or stop releasing from this table"
+        f"{has}; with this release it would be {notion} = {total:.6g}: ask for less, or stop "
+        "releasing from this table"
     )
+
+
+def _or_pure(after: Spent) -> str:
+    return ", or a pure epsilon" if after.currency == "epsilon" else ""
 
 
 def _spent_of(budget: Budget, notion: str, amount: float) -> str:

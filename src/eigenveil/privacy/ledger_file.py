@@ -1,11 +1,13 @@
 """The file of a ledger: lines that carry their hash and the hash of the line before.
 
-The first line holds the terms, every other one a charge or a note. A line is written in one piece
-and waited for until the disk has it. A last line without its end was being written when its
+The first line holds the terms, every other one a charge or a note. A line is written past all
+buffers and waited for until the disk has it. A last line without its end was being written when its
 process died: nothing was drawn for it, and the next line is written over it.
 
 All that is known is in this one file, and its lock belongs to it, whatever it is called. So a
-second name (a link, a bind mount) is harmless, and a copy of the file is a copy of the ledger.
+second name (a link, a bind mount) is harmless, and a copy of the file is a copy of the ledger. A
+file that was put in its place meanwhile is another ledger: that is looked at after locking, and
+again after writing, before anything is drawn.
 """
 
 import errno
@@ -15,8 +17,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from eigenveil.exceptions import EigenveilError, LedgerError
 from eigenveil.privacy.accounting import parts_of
@@ -169,7 +172,7 @@ def create(path: Path, terms: Terms) -> None:
         if not path.is_file():  # a pipe would keep us waiting
             raise OSError
         with path.open("r+b", buffering=0) as file, lock(file, seconds=_BUSY_SECONDS):
-            found = file.read(_BLOCK)
+            found = _read(file, _BLOCK, 0)
             whole = os.fstat(file.fileno()).st_size == len(found)
             begins = found[: len(_START)] == _START[: len(found)]
             if not (whole and begins and b"\n" not in found):
@@ -178,14 +181,18 @@ def create(path: Path, terms: Terms) -> None:
                 )
             append(file, 0, terms.as_line())
             sync(path.parent)
-    except (OSError, ValueError, LockTimeoutError):
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "the disk is full" if full else "is its folder there and writable?"
+        raise LedgerError(f"cannot create {printable(path.name)}: {remedy}") from None
+    except (ValueError, LockTimeoutError):
         raise LedgerError(
             f"cannot create {printable(path.name)}: is its folder there and writable?"
         ) from None
 
 
 @contextmanager
-def opened(path: Path, *, exclusive: bool) -> Iterator[BinaryIO]:
+def opened(path: Path, *, exclusive: bool) -> Iterator[FileIO]:
     """Open the file and hold its lock; whatever is wrong with it becomes a `LedgerError`."""
     name = printable(path.name)
     try:
@@ -195,12 +202,16 @@ def opened(path: Path, *, exclusive: bool) -> Iterator[BinaryIO]:
     if not regular:
         raise LedgerError(f"no ledger at {name}: create one with Ledger.create(path, ...)")
     try:
+        # No buffer: what is left in one would be written after the lock is gone.
         with (
-            path.open("r+b" if exclusive else "rb") as file,
+            path.open("r+b" if exclusive else "rb", buffering=0) as file,
             lock(file, seconds=_BUSY_SECONDS, shared=not exclusive),
         ):
+            _require_in_place(file, path)
             _require_ledger(file, name)
             yield file
+            if exclusive:
+                _require_in_place(file, path)
     except LockTimeoutError:
         raise LedgerError("the ledger is busy: another process holds it; try again") from None
     except OSError as error:
@@ -211,49 +222,66 @@ def opened(path: Path, *, exclusive: bool) -> Iterator[BinaryIO]:
         ) from None
 
 
-def _require_ledger(file: BinaryIO, name: str) -> None:
-    start = file.read(len(_START))
+def _require_in_place(file: FileIO, path: Path) -> None:
+    """Refuse a file that is no longer the one at its path."""
+    try:
+        same = os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except OSError:
+        same = False
+    if not same:
+        raise LedgerError(
+            "the ledger was moved or replaced while in use, and nothing was drawn: leave it in its "
+            "place, and try again"
+        )
+
+
+def _require_ledger(file: FileIO, name: str) -> None:
+    start = _read(file, len(_START), 0)
     if start.startswith(_EARLIER):
         raise LedgerError(
-            f"{name} is a ledger of eigenveil 0.1: read with that version what is left, and create "
-            "a new ledger with it"
+            f"{name} is a ledger of the first format (SQLite), which is no longer written: create "
+            "a new one with what that one has left"
         )
-    if start != _START:
-        raise LedgerError(f"{name} is not an intact ledger; nothing was charged")
+    if _START.startswith(start):  # all of it, or as much as there is
+        if start == _START and b"\n" in _first_line(file):
+            return
+        raise LedgerError(
+            f"{name} was not finished when it was created; nothing was charged: create it again"
+        )
+    raise LedgerError(f"{name} is not an intact ledger; nothing was charged")
 
 
-def append(file: BinaryIO, end: int, line: bytes) -> None:
+def append(file: FileIO, end: int, line: bytes) -> None:
     """Write a line and wait until the disk has it; a line that does not fit is taken back."""
     try:
-        os.ftruncate(file.fileno(), end)
+        file.truncate(end)
         file.seek(end)
-        file.write(line)
-        file.flush()
+        while line:
+            line = line[file.write(line) :]
         sync(file)
-    except OSError:
-        os.ftruncate(file.fileno(), end)
+    except BaseException:
+        file.truncate(end)
         raise
 
 
-def ends(file: BinaryIO) -> Ends:
+def ends(file: FileIO) -> Ends:
     """Read the first and the last line; the others are not looked at."""
     with _intact():
-        file.seek(0)
-        first = file.readline()
+        first = _first_line(file)
         terms, digest = _parsed(first)
-        end = _last_end(file)
+        end = _line_start(file, os.fstat(file.fileno()).st_size + 1)
         if end == len(first):
             return Ends(Terms.parse(terms), None, digest, end)
-        file.seek(_line_start(file, end))
-        document, digest = _parsed(file.readline())
+        start = _line_start(file, end)
+        document, digest = _parsed(_read(file, end - start, start))
         return Ends(Terms.parse(terms), Entry.parse(document, digest), digest, end)
 
 
-def entries(file: BinaryIO) -> tuple[Terms, tuple[Entry, ...]]:
+def entries(file: FileIO) -> tuple[Terms, tuple[Entry, ...]]:
     """Read all lines and follow the chain of hashes."""
     with _intact():
-        file.seek(0)
-        lines = [line for line in file if line.endswith(b"\n")]
+        whole = _read(file, os.fstat(file.fileno()).st_size, 0)
+        lines = [line for line in whole.splitlines(keepends=True) if line.endswith(b"\n")]
         terms, previous = _parsed(lines[0])
         found: list[Entry] = []
         for number, line in enumerate(lines[1:], start=1):
@@ -268,15 +296,14 @@ def entries(file: BinaryIO) -> tuple[Terms, tuple[Entry, ...]]:
         return Terms.parse(terms), tuple(found)
 
 
-def backwards(file: BinaryIO) -> Iterator[Entry]:
+def backwards(file: FileIO) -> Iterator[Entry]:
     """Yield the entries from the newest on, reading no more of the file than is asked for."""
     with _intact():
-        file.seek(0)
-        terms, stop = len(file.readline()), _last_end(file)
+        terms = len(_first_line(file))
+        stop = _line_start(file, os.fstat(file.fileno()).st_size + 1)
         while stop > terms:
             start = _line_start(file, stop)
-            file.seek(start)
-            yield Entry.parse(*_parsed(file.readline()))
+            yield Entry.parse(*_parsed(_read(file, stop - start, start)))
             stop = start
 
 
@@ -321,19 +348,32 @@ def _parsed(line: bytes) -> tuple[dict[str, Any], str]:
     return document, digest.decode()
 
 
-def _last_end(file: BinaryIO) -> int:
-    """Return where the last whole line ends."""
-    size = file.seek(0, os.SEEK_END)
-    return _line_start(file, size + 1)
+def _read(file: FileIO, size: int, place: int) -> bytes:
+    """Return so many bytes from a place on, fewer at the end of the file."""
+    file.seek(place)
+    found = b""
+    while len(found) < size and (piece := file.read(size - len(found))):
+        found += piece
+    return found
 
 
-def _line_start(file: BinaryIO, end: int) -> int:
+def _first_line(file: FileIO) -> bytes:
+    """Return the first line, with its end where it has one."""
+    found = b""
+    while b"\n" not in found:
+        piece = _read(file, _BLOCK, len(found))
+        if not piece:
+            return found
+        found += piece
+    return found[: found.index(b"\n") + 1]
+
+
+def _line_start(file: FileIO, end: int) -> int:
     """Return the place behind the last line end before the byte at ``end - 1``."""
     stop = end - 1
     while stop > 0:
         start = max(0, stop - _BLOCK)
-        file.seek(start)
-        place = file.read(stop - start).rfind(b"\n")
+        place = _read(file, stop - start, start).rfind(b"\n")
         if place >= 0:
             return start + place + 1
         stop = start

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.source import open_rows, tables
+from eigenveil.data.sources import open_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
@@ -236,13 +236,15 @@ class Release:
         """Raise `VerificationError` where the page says other things than the release.
 
         Every byte of a page of today's format is known, whatever version wrote it. Older ones have
-        the words of the promise in common with it; newer ones may have nothing. `examine` tells
-        which of them was checked, so that no word of ``release.json`` ends a check unnoticed.
+        the words of the promise in common with it; newer ones are refused, as newer schemas are.
+        `examine` tells which was checked, so that no word of ``release.json`` ends a check
+        unnoticed.
         """
-        agrees = True
+        if page_format > PAGE_FORMAT:
+            raise VerificationError("report.html is of a later version: update eigenveil")
         if page_format == PAGE_FORMAT:
             agrees = report == self.page().encode()
-        elif page_format < PAGE_FORMAT:
+        else:
             words = (promise(self.guarantee), promises(self.owners))
             agrees = all(part.encode() in report for part in words)
         if not agrees:
@@ -350,7 +352,7 @@ class Release:
         names = source.feature_names or _names(getattr(rows, "columns", ()))
         if known and names and names != known:
             raise InvalidDataError("the columns are not those of the fit, in the same order")
-        return tables(source)
+        return source.tables()
 
 
 def _names(columns: Iterable[Any]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00(?P<length>[\s\S]{2})\{'descr': '<f8', 'fortran_order': "
     rb"(?P<columns>True|False), 'shape': \((?P<shape>|\d{1,16},|\d{1,16}(?:, \d{1,16})+)\), \} *\n"
 )
-_UNREADABLE = "arrays.npz cannot be read: damaged or truncated"
+_UNREADABLE = "arrays.npz cannot be read, damaged or truncated: ask its sender for it again"
 Statement = tuple[dict[str, Any], Guarantee, tuple[Contribution, ...]]
 
 

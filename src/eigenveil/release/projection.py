@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.source import as_table
+from eigenveil.data.sources import as_table
 from eigenveil.exceptions import InvalidDataError
 
 __all__ = ["Projection"]

@@ -21,7 +21,7 @@ from eigenveil.exceptions import (
     VerificationError,
 )
 from eigenveil.release.storage import require_new
-from eigenveil.storage.places import read_regular
+from eigenveil.storage.paths import read_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (

@@ -53,6 +53,7 @@ LARGEST = {
 }
 
 _ALTERED = "the files do not match SHA256SUMS: damaged or altered"
+_INCOMPLETE = "is not a complete release folder: ask its sender for all of its files"
 _DIRECTORY_END = 22  # bytes of the record that ends a zip without a comment
 _LARGEST_DIRECTORY = 2**16  # bytes, of a zip
 _MOST_NAMED = 3  # files that do not belong to a release, in a message
@@ -88,7 +89,7 @@ def read(path: Path, largest_arrays: Callable[[bytes], int]) -> dict[str, bytes]
     except PermissionError:
         raise InvalidDataError(f"cannot read {path}: ask for permission to read it") from None
     except OSError:
-        raise VerificationError(f"{path} is not a complete release folder") from None
+        raise VerificationError(f"{path} {_INCOMPLETE}") from None
     if content[SUMS] != sums(content):
         raise VerificationError(_ALTERED)
     return {name: content[name] for name in (*FILES, SUMS, SIGNATURE) if name in content}
@@ -123,8 +124,9 @@ def _load(
 
 def _require_all(path: Path, names: Mapping[str, int]) -> None:
     if not {*FILES, SUMS} <= names.keys():
-        empty = ": its run was cut off, or is about to write" if is_empty(path) else ""
-        raise VerificationError(f"{path} is not a complete release folder{empty}")
+        if is_empty(path):
+            raise VerificationError(f"{path} is empty: its run was cut off, or is about to write")
+        raise VerificationError(f"{path} {_INCOMPLETE}")
 
 
 @contextmanager
@@ -174,12 +176,16 @@ def _archive(stream: IO[bytes], name: str) -> Iterator[zipfile.ZipFile]:
     """A zip of which nothing is compressed, hidden, there twice, or no plain file."""
     try:
         if not _is_plain_zip(stream):
-            raise VerificationError(f"{name} cannot be read: damaged, truncated, or no release")
+            raise VerificationError(
+                f"{name} cannot be read: damaged, truncated or no release: ask its sender again"
+            )
         with zipfile.ZipFile(stream) as archive:
             _check(archive, stream, name)
             yield archive
     except _UNREADABLE:
-        raise VerificationError(f"{name} cannot be read: damaged or truncated") from None
+        raise VerificationError(
+            f"{name} cannot be read, damaged or truncated: ask its sender for it again"
+        ) from None
 
 
 def _check(archive: zipfile.ZipFile, stream: IO[bytes], name: str) -> None:

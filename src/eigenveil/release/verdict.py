@@ -51,8 +51,8 @@ class Verdict:
         if self.page_checked:
             return "checked: report.html is what the other files make"
         return (
-            f"not checked: report.html has format {self.page_format}, which this version does not "
-            "write; make a new page with eigenveil report -o"
+            f"not checked: report.html has the older format {self.page_format}; make a new page "
+            "with eigenveil report -o"
         )
 
     @property

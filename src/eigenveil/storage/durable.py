@@ -59,6 +59,8 @@ def locked(path: Path, seconds: float = 0.0) -> Iterator[None]:
 
 
 def _lock(path: Path, seconds: float) -> _Lock:
+    if path.is_dir():
+        raise StateError(f"{path} is a folder: give the path of a file")
     file = path.with_name(f"{path.name}.lock")
     deadline = time.monotonic() + seconds
     try:
@@ -69,7 +71,7 @@ def _lock(path: Path, seconds: float) -> _Lock:
                     "done, then call again"
                 )
             time.sleep(_PAUSE_SECONDS)
-    except OSError:
+    except (OSError, ValueError):  # a name with a NUL is no value
         raise StateError(f"cannot write {path}: is its folder there and writable?") from None
     if os.fstat(descriptor).st_size:
         os.close(descriptor)

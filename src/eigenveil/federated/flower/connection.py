@@ -27,7 +27,7 @@ from eigenveil.exceptions import (
 from eigenveil.federated.flower.envelope import OVERHEAD
 from eigenveil.federated.flower.keys import host_and_port, is_loopback, node_key, require_loopback
 from eigenveil.federated.flower.wire import Client, limited
-from eigenveil.storage.places import read_regular
+from eigenveil.storage.paths import read_regular
 
 __all__ = ["Connection", "require_certified"]
 

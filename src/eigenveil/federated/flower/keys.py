@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.storage.places import read_regular
+from eigenveil.storage.paths import read_regular
 
 __all__ = [
     "host_and_port",

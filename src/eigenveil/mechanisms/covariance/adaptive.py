@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import moment_sensitivities, second_moment
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.data.spectrum import eigenvalues
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.covariance.laplace import LapCov
 from eigenveil.mechanisms.covariance.separate import on_basis
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.mechanisms.scalars.radius import PrivateRadius
 from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
 from eigenveil.mechanisms.scalars.threshold import ClippingThreshold, NoiseBound
@@ -46,8 +47,9 @@ from eigenveil.numerics.tails import GAUSSIAN_TAILS, LAPLACE_TAILS
 from eigenveil.privacy.accounting import compose, rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.guarantee import Numerics
 
-__all__ = ["AdaptiveCov"]
+__all__ = ["ENTRY", "Adaptive", "AdaptiveCov"]
 
 SHARES = (1 / 8, 1 / 8, 1 / 4, 1 / 2)  # of rho, or of a pure epsilon
 BETA = 0.1  # failure probability of the accuracy bounds behind the threshold
@@ -154,3 +156,25 @@ def _separate_error(noisy: NDArray[np.float64], law: NoiseLaw, trace_bound: floa
     high = max(0.0, float(np.sum((noisy[kept] ** 2 - cleaned[kept] ** 2) / 2)))
     free = min(d, 3 * d ** (1 / 3)) * law.deviation**2
     return (math.sqrt(low + free) + math.sqrt(high + free)) / 2
+
+
+class Adaptive(CovarianceEntry):
+    """`gauss` or `separate`, at a threshold found privately."""
+
+    name = "adaptive"
+    about = "gauss or separate, at a threshold found privately"
+    source = "Dong, Liang, Yi 2022, AdaptiveCov"
+    numerics = Numerics.IDEALISED  # in one branch
+    reads_once = False
+    may_coincide = True
+
+    def gaussian(self, mu: float, terms: Terms) -> AdaptiveCov:
+        """Build the mechanism at a strength mu."""
+        return AdaptiveCov.gaussian(mu, terms.n_columns)
+
+    def pure(self, epsilon: float, terms: Terms) -> AdaptiveCov:
+        """Build the mechanism at a strength epsilon."""
+        return AdaptiveCov.pure(epsilon, terms.n_columns)
+
+
+ENTRY = Adaptive()

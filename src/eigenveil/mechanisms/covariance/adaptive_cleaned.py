@@ -29,11 +29,12 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import SMALLEST_NORM, Clip
 from eigenveil.data.gram import count, moment_sensitivities
 from eigenveil.data.norms import norm_counts, rows_beyond
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.cleaned import CleanedCov
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.symmetric import GaussianLaw
@@ -41,7 +42,7 @@ from eigenveil.privacy.accounting import compose, rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["AdaptiveCleanedCov"]
+__all__ = ["ENTRY", "AdaptiveCleaned", "AdaptiveCleanedCov"]
 
 SHARES = (1 / 64, 7 / 64, 7 / 8)  # of rho: the number of rows where it is private, search, matrix
 KAPPA = 0.4  # `cleaned` has far less error than its noise, and clipped rows point everywhere
@@ -104,3 +105,21 @@ class AdaptiveCleanedCov:
         limit = math.ceil(max(worth, PATIENCE / self.search.epsilon))
         limit = min(limit, max(1, rows // 2))  # beyond it nothing but noise would end the search
         return replace(beyond, value=FixedPoint(beyond.value.units - limit, 0))
+
+
+class AdaptiveCleaned(CovarianceEntry):
+    """`cleaned`, at a row norm that is lowered privately."""
+
+    name = "adaptive-cleaned"
+    about = "cleaned, at a row norm lowered privately"
+    source = "`cleaned` at a privately lowered row norm"
+    auto = "as a rule"
+    reads_once = False
+    semidefinite = True
+
+    def gaussian(self, mu: float, terms: Terms) -> AdaptiveCleanedCov:
+        """Build the mechanism at a strength mu."""
+        return AdaptiveCleanedCov.gaussian(mu)
+
+
+ENTRY = AdaptiveCleaned()

@@ -22,10 +22,11 @@ from typing import ClassVar
 from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["CleanedCov"]
+__all__ = ["ENTRY", "Cleaned", "CleanedCov"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +45,20 @@ class CleanedCov(MomentMechanism[NoisyMatrix]):
         """The cleaned second moment in the caller's units."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
         return noisy.cleaned(trace_bound=query.trace_bound, spike=query.spike)
+
+
+class Cleaned(CovarianceEntry):
+    """A noisy second moment with cleaned eigenvalues."""
+
+    name = "cleaned"
+    about = "Gaussian noise, eigenvalues cleaned"
+    source = "GaussCov, then Bun, Allez, Bouchaud, Potters 2016"
+    auto = "where noise is faint or rows are read once"
+    semidefinite = True
+
+    def gaussian(self, mu: float, terms: Terms) -> CleanedCov:
+        """Build the mechanism at a strength mu."""
+        return CleanedCov(mu=mu)
+
+
+ENTRY = Cleaned()

@@ -25,17 +25,19 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import count
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.tails import GAUSSIAN_TAILS
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.guarantee import Numerics
 
-__all__ = ["CoinPressCov"]
+__all__ = ["ENTRY", "CoinPress", "CoinPressCov"]
 
 SHARES = (0.01, 0.12, 0.12, 0.75)  # of mu^2: the number of rows, two rough steps, the last one
 BETA = 0.01  # failure probability of the accuracy bounds
@@ -89,3 +91,20 @@ def _inverse_root(matrix: NDArray[np.float64], margin: float) -> NDArray[np.floa
 
 def _norm(matrix: NDArray[Any]) -> float:
     return float(np.linalg.norm(matrix, 2))
+
+
+class CoinPress(CovarianceEntry):
+    """Whitened steps, each with a tighter bound."""
+
+    name = "coinpress"
+    about = "bounds tightened step by step"
+    source = "Biswas, Dong, Kamath, Ullman 2020"
+    numerics = Numerics.IDEALISED
+    reads_once = False
+
+    def gaussian(self, mu: float, terms: Terms) -> CoinPressCov:
+        """Build the mechanism at a strength mu."""
+        return CoinPressCov.gaussian(mu)
+
+
+ENTRY = CoinPress()

@@ -31,17 +31,19 @@ from scipy.linalg import qr
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.data.spectrum import compressed, eigenvalues
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.covariance.separate import on_basis
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.bingham import draw_bingham
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import ZCDP, Composed, Cost, Pure
+from eigenveil.privacy.guarantee import Numerics
 
-__all__ = ["BinghamDirection", "ExponentialCov", "draw_directions"]
+__all__ = ["ENTRY", "BinghamDirection", "Exponential", "ExponentialCov", "draw_directions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,3 +127,26 @@ class ExponentialCov:
         count = min(self.n_columns, source.n_columns)  # some may have been left out
         directions = draw_directions(moment, self.direction, count, gate)
         return on_basis(directions[:, ::-1], values, moment.trace_bound)
+
+
+class Exponential(CovarianceEntry):
+    """Noisy eigenvalues on eigenvectors drawn from the sphere."""
+
+    name = "exponential"
+    about = "eigenvectors drawn from the sphere"
+    source = "Amin et al. 2019, EMCov"
+    numerics = Numerics.IDEALISED
+    may_coincide = True
+    slow = True
+    semidefinite = True
+
+    def gaussian(self, mu: float, terms: Terms) -> ExponentialCov:
+        """Build the mechanism at a strength mu."""
+        return ExponentialCov.concentrated(mu, terms.n_columns)
+
+    def pure(self, epsilon: float, terms: Terms) -> ExponentialCov:
+        """Build the mechanism at a strength epsilon."""
+        return ExponentialCov.pure(epsilon, terms.n_columns)
+
+
+ENTRY = Exponential()

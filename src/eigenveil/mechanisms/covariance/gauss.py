@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.cleaning import clean_eigenvalues
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.random import NoiseSource
@@ -35,7 +36,7 @@ from eigenveil.numerics.symmetric import GaussianLaw, add_symmetric_gaussian
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["GaussCov", "NoisyMatrix"]
+__all__ = ["ENTRY", "Gauss", "GaussCov", "NoisyMatrix"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,3 +99,18 @@ class GaussCov(MomentMechanism["NoisyMatrix"]):
         noisy = add_symmetric_gaussian(query.value, scale, noise)
         law = GaussianLaw(len(noisy.units), scale * query.unit)
         return NoisyMatrix(noisy.to_float() * query.unit, law.scale, law)
+
+
+class Gauss(CovarianceEntry):
+    """A second moment with Gaussian noise as it is."""
+
+    name = "gauss"
+    about = "Gaussian noise as it is; unbiased"
+    source = "Dong, Liang, Yi 2022, GaussCov"
+
+    def gaussian(self, mu: float, terms: Terms) -> GaussCov:
+        """Build the mechanism at a strength mu."""
+        return GaussCov(mu=mu)
+
+
+ENTRY = Gauss()

@@ -22,13 +22,14 @@ from typing import ClassVar
 from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.lattice import LAPLACE
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.symmetric import GaussianLaw, add_symmetric
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Pure
 
-__all__ = ["LapCov"]
+__all__ = ["ENTRY", "LapCov", "Laplace"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +52,18 @@ class LapCov(MomentMechanism[NoisyMatrix]):
         # Off the diagonal it is as large as on it: isotropic noise would be sqrt(2) smaller there.
         law = GaussianLaw(len(noisy.units), math.sqrt(2) * deviation)
         return NoisyMatrix(noisy.to_float() * query.unit, deviation, law)
+
+
+class Laplace(CovarianceEntry):
+    """A second moment with Laplace noise; a baseline."""
+
+    name = "laplace"
+    about = "a baseline with Laplace noise"
+    source = "Dong, Liang, Yi 2022, LapCov"
+
+    def pure(self, epsilon: float, terms: Terms) -> LapCov:
+        """Build the mechanism at a strength epsilon."""
+        return LapCov(epsilon=epsilon)
+
+
+ENTRY = Laplace()

@@ -19,11 +19,12 @@ from typing import ClassVar
 from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import project_to_simplex
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["ProjectedCov"]
+__all__ = ["ENTRY", "ProjectedCov", "Projection"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +43,19 @@ class ProjectedCov(MomentMechanism[NoisyMatrix]):
         """The projected second moment in the caller's units."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
         return noisy.with_eigenvalues(lambda values: project_to_simplex(values, query.trace_bound))
+
+
+class Projection(CovarianceEntry):
+    """A noisy second moment, projected to what rows within the bound allow."""
+
+    name = "projection"
+    about = "projected to what rows within the bound allow"
+    source = "Dong, Liang, Yi 2022, Appendix E"
+    semidefinite = True
+
+    def gaussian(self, mu: float, terms: Terms) -> ProjectedCov:
+        """Build the mechanism at a strength mu."""
+        return ProjectedCov(mu=mu)
+
+
+ENTRY = Projection()

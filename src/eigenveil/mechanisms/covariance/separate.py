@@ -25,7 +25,7 @@ from scipy.optimize import isotonic_regression
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.data.spectrum import eigenvalues
 from eigenveil.mechanisms.additive import (
     GaussianNoise,
@@ -36,12 +36,14 @@ from eigenveil.mechanisms.additive import (
 from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.covariance.laplace import LapCov
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.spectral import project_to_simplex
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.guarantee import Numerics
 
-__all__ = ["SeparateCov", "on_basis"]
+__all__ = ["ENTRY", "Separate", "SeparateCov", "on_basis"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +87,25 @@ def on_basis(basis: NDArray[np.float64], values: NoisyVector, trace_bound: float
     # Not the law of the noise, but one with the same floor: the largest of d noisy zeros.
     law = GaussianLaw(d, values.largest / GaussianLaw(d, 1.0).floor())
     return NoisyMatrix((matrix + matrix.T) / 2, values.deviation, law)
+
+
+class Separate(CovarianceEntry):
+    """Noisy eigenvalues on the eigenvectors of a noisy matrix."""
+
+    name = "separate"
+    about = "eigenvalues and eigenvectors apart"
+    source = "Dong, Liang, Yi 2022, SeparateCov"
+    numerics = Numerics.IDEALISED
+    may_coincide = True
+    semidefinite = True
+
+    def gaussian(self, mu: float, terms: Terms) -> SeparateCov:
+        """Build the mechanism at a strength mu."""
+        return SeparateCov.gaussian(mu)
+
+    def pure(self, epsilon: float, terms: Terms) -> SeparateCov:
+        """Build the mechanism at a strength epsilon."""
+        return SeparateCov.pure(epsilon)
+
+
+ENTRY = Separate()

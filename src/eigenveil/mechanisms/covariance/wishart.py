@@ -22,12 +22,14 @@ from typing import ClassVar
 from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.wishart import WishartLaw, two_sided_wishart
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Pure
+from eigenveil.privacy.guarantee import Numerics
 
-__all__ = ["WishartCov"]
+__all__ = ["ENTRY", "Wishart", "WishartCov"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,3 +55,26 @@ class WishartCov(MomentMechanism[NoisyMatrix]):
         if not self.clean:
             return noisy
         return noisy.cleaned(trace_bound=query.trace_bound, spike=query.spike)
+
+
+class Wishart(CovarianceEntry):
+    """Two-sided Wishart noise, cleaned, for a pure epsilon."""
+
+    name = "wishart"
+    about = "two-sided Wishart noise"
+    source = "two-sided Wishart noise, cleaned; new here"
+    auto = "for epsilon alone"
+    numerics = Numerics.IDEALISED
+    semidefinite = True
+    lifts = True
+
+    def lifted(self, epsilon: float) -> WishartCov:
+        """Build the version that is cleaned with the mean in it."""
+        return WishartCov(epsilon=epsilon, clean=False)
+
+    def pure(self, epsilon: float, terms: Terms) -> WishartCov:
+        """Build the mechanism at a strength epsilon."""
+        return WishartCov(epsilon=epsilon)
+
+
+ENTRY = Wishart()

@@ -14,10 +14,11 @@ import numpy as np
 from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Composed, Cost
 
-__all__ = ["ZeroCov"]
+__all__ = ["ENTRY", "Zero", "ZeroCov"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,3 +35,24 @@ class ZeroCov(MomentMechanism[NoisyMatrix]):
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
         """Zeros of the right shape."""
         return NoisyMatrix(np.zeros(query.value.units.shape), 0.0, None)
+
+
+class Zero(CovarianceEntry):
+    """The zero matrix, which any other must beat."""
+
+    name = "zero"
+    about = "the zero matrix: the baseline to beat"
+    source = "the baseline to beat"
+    may_coincide = True
+    semidefinite = True
+
+    def gaussian(self, mu: float, terms: Terms) -> ZeroCov:
+        """Build the mechanism at a strength mu."""
+        return ZeroCov()
+
+    def pure(self, epsilon: float, terms: Terms) -> ZeroCov:
+        """Build the mechanism at a strength epsilon."""
+        return ZeroCov()
+
+
+ENTRY = Zero()

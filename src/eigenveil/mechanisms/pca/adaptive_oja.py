@@ -1,4 +1,4 @@
-r"""AdaptiveOja: one-pass Oja whose noise follows how far the records are from what is expected.
+r"""AdaptiveOjaPCA: one-pass Oja whose noise follows how far the records are from what is expected.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 2 (AdaDPO), with PrivRange and TruncatedMean.
 
@@ -33,19 +33,20 @@ from eigenveil.data.updates import REACH, View, update_counts, update_sum
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, Schedule
+from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, OnePassEntry, Schedule
+from eigenveil.mechanisms.registry import Terms
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["AdaptiveOja"]
+__all__ = ["ENTRY", "AdaptiveOja", "AdaptiveOjaPCA"]
 
 _RANGE = 0.25  # epsilon of the quantile over mu: a sixteenth of mu^2
 _SCALES = 16.0  # of the search's noise: what a bracket beyond all records should miss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveOja(OnePass):
+class AdaptiveOjaPCA(OnePass):
     """A private radius about the image, then noisy means. Fields are public, never data."""
 
     name: ClassVar[str] = "adaptive-oja"
@@ -112,3 +113,21 @@ class AdaptiveOja(OnePass):
                 "mechanism='oja' where most are equal, or state a bound nearer to their size"
             )
         return float(counts.unit * 2.0 ** (-found / 2))
+
+
+class AdaptiveOja(OnePassEntry):
+    """Private Oja whose noise follows how far records lie from what is expected."""
+
+    name = "adaptive-oja"
+    about = "oja, at ranges found privately"
+    source = "Düngler, Sanyal, Algorithm 2 (AdaDPO), about the released image"
+    streams = True
+
+    def gaussian(self, mu: float, terms: Terms) -> AdaptiveOjaPCA:
+        """Build the mechanism at a strength mu."""
+        return AdaptiveOjaPCA.build(
+            mu, terms.n_components, batch_size=self.batch_size, schedule=self.schedule
+        )
+
+
+ENTRY = AdaptiveOja()

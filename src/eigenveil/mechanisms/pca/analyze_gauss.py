@@ -1,4 +1,4 @@
-r"""AnalyzeGauss: the leading eigenvectors of a noisy second-moment matrix.
+r"""AnalyzeGaussPCA: the leading eigenvectors of a noisy second-moment matrix.
 
 Source: Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 1 ("Analyze Gauss"); DP-Gauss-1 in
 Düngler, Sanyal [kPCA].
@@ -27,7 +27,7 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.products import MomentProducts, moment_products
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov
@@ -37,29 +37,19 @@ from eigenveil.mechanisms.pca.components import (
     negligible,
     reliability,
 )
+from eigenveil.mechanisms.registry import LazyEntry, Terms
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.numerics.spectral import block_krylov
+from eigenveil.numerics.spectral import block_krylov, max_krylov_columns
 from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
 from eigenveil.numerics.variates import normals
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["AnalyzeGauss", "wide"]
-
-_WIDE = 4096
-
-
-def wide(d: int, k: int) -> bool:
-    """Whether lazy noise suits ``k`` components of ``d`` columns better than a d x d matrix.
-
-    A matrix has exact noise and is affordable up to 4096 columns: 4.4 s and 0.6 GB there, growing
-    with d^2 and more. Lazily the same took 0.3 s; 20,000 columns 0.6 s, in much noise 4 s.
-    """
-    return d > _WIDE and _most_columns(k) <= d // 8
+__all__ = ["ENTRY", "AnalyzeGauss", "AnalyzeGaussPCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeGauss:
+class AnalyzeGaussPCA:
     """Top eigenvectors of GaussCov. Fields are public, never data."""
 
     name: ClassVar[str] = "analyze-gauss"
@@ -93,7 +83,7 @@ class AnalyzeGauss:
         d = query.value.units.size
         scale = noise_scale(query.sensitivity("frobenius"), self.mu)
         noise = noise.bound_to(query.fingerprint)  # the diagonal does not tell all tables apart
-        columns = min(_most_columns(self.n_components), d)
+        columns = min(max_krylov_columns(self.n_components), d)
         lazy = LazyGaussian(d, scale, noise, columns=columns)
         law = GaussianLaw(d, scale)
         asked: list[NDArray[np.float64]] = []
@@ -139,6 +129,18 @@ def _energy_beside(
     return float(np.sum(image**2)) * others / seen if others and seen else 0.0
 
 
-def _most_columns(k: int) -> int:
-    """Of a basis for ``k`` components: noise alone converges with about so many, more is vain."""
-    return 16 * (k + 4)
+class AnalyzeGauss(LazyEntry):
+    """Leading directions of a noisy second moment of clipped rows."""
+
+    name = "analyze-gauss"
+    about = "the noisy covariance"
+    source = "Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 1 (DP-Gauss-1)"
+    auto = "with `row_norm`, or with `bounds` and a generous budget"
+    typical_length = 0.7**2  # rows a little inside a length that is stated as such
+
+    def gaussian(self, mu: float, terms: Terms) -> AnalyzeGaussPCA:
+        """Build the mechanism at a strength mu."""
+        return AnalyzeGaussPCA(mu=mu, n_components=terms.n_components, lazy=self.lazily(terms))
+
+
+ENTRY = AnalyzeGauss()

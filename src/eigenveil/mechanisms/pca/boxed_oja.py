@@ -1,4 +1,4 @@
-r"""BoxedOja: one-pass Oja by means in a box, as AdaDPO is printed.
+r"""BoxedOjaPCA: one-pass Oja by means in a box, as AdaDPO is printed.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 2 (AdaDPO), with PrivRange and TruncatedMean.
 
@@ -37,17 +37,17 @@ from numpy.typing import NDArray
 
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import Clip
-from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.updates import View, update_sum
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise, NoisyVector
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, Schedule
+from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, OnePassEntry, Schedule
+from eigenveil.mechanisms.registry import Terms
 from eigenveil.mechanisms.truncated_mean import TruncatedMean, boxed_mean, halves, root_spread
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["Boxed", "BoxedOja", "Centre"]
+__all__ = ["ENTRY", "Boxed", "BoxedOja", "BoxedOjaPCA", "Centre"]
 
 Centre = Literal["mean", "histograms"]
 _ROUGH = 0.1  # of mu^2 for a centre that is a mean
@@ -103,7 +103,7 @@ class Boxed(OnePass):
         if iterate.steps and len(batch.records) < self.fewest(len(iterate.basis)):
             return iterate
         first, _ = halves(batch)
-        if math.isnan(iterate.trace) and not isinstance(first, MatrixBatch) and away is None:
+        if math.isnan(iterate.trace) and not first.holds_matrices and away is None:
             iterate = iterate.traced(self.mu, first, clip, gate)
         return self.step(iterate, batch, clip, gate, away)
 
@@ -130,7 +130,7 @@ class Boxed(OnePass):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoxedOja(Boxed):
+class BoxedOjaPCA(Boxed):
     """Several components by means in a box. Fields are public, never data."""
 
     name: ClassVar[str] = "boxed-oja"
@@ -181,3 +181,36 @@ class BoxedOja(Boxed):
         about = replace(view, centre=centre.values - away.T @ (away @ centre.values))
         zeta = self.mean.spread.zeta
         return boxed_mean(rest, second, clip, about, gate, width, zeta, away, margin=centre.largest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxedOja(OnePassEntry):
+    """AdaDPO as it is printed, or with a Gaussian centre.
+
+    Attributes
+    ----------
+    centre : {"mean", "histograms"}
+        How the middle of the box is found; the paper has histograms.
+
+    """
+
+    name = "boxed-oja"
+    about = "a paper's means in a box; many rows"
+    source = "Düngler, Sanyal, Algorithm 2 (AdaDPO), as printed or with a Gaussian centre"
+    needs_delta = True
+    unpredicted = "is not predicted: 'adaptive-oja' needs fewer rows"
+    centre: Centre = "mean"
+
+    def gaussian(self, mu: float, terms: Terms) -> BoxedOjaPCA:
+        """Build the mechanism; its strength is an epsilon."""
+        return BoxedOjaPCA.build(
+            mu,
+            terms.delta(self.name, "adaptive-oja"),
+            terms.n_components,
+            centre=self.centre,
+            batch_size=self.batch_size,
+            schedule=self.schedule,
+        )
+
+
+ENTRY = BoxedOja()

@@ -21,14 +21,15 @@ from eigenveil.data.clip import Clip
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.boxed_oja import Boxed
-from eigenveil.mechanisms.pca.one_pass import Schedule
-from eigenveil.mechanisms.truncated_mean import Composition, TruncatedMean
+from eigenveil.mechanisms.pca.one_pass import OnePassEntry, Schedule
+from eigenveil.mechanisms.registry import Terms
+from eigenveil.mechanisms.truncated_mean import ADVANCED_UP_TO, Composition, TruncatedMean
 
-__all__ = ["DPPCA"]
+__all__ = ["DPPCA", "ENTRY", "TruncatedMeanPCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DPPCA(Boxed):
+class TruncatedMeanPCA(Boxed):
     """One direction by truncated means. Fields are public, never data."""
 
     name: ClassVar[str] = "dp-pca"
@@ -87,3 +88,38 @@ def _outside(basis: NDArray[np.float64], away: NDArray[np.float64]) -> NDArray[n
     """A unit column orthogonal to the rows of ``away``, which rounding may have moved."""
     outside = basis - away.T @ (away @ basis)
     return np.asarray(outside / np.linalg.norm(outside))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPPCA(OnePassEntry):
+    """One component by truncated means of batches.
+
+    Attributes
+    ----------
+    composition : {"advanced", "basic"}, optional
+        Over coordinates; by default the advanced one as far as it holds.
+
+    """
+
+    name = "dp-pca"
+    about = "a paper's truncated means; one component, many rows"
+    source = "Liu, Kong, Jain, Oh 2022, Appendix E"
+    needs_delta = True
+    pays_per_component = True
+    unpredicted = "is not predicted: 'oja' needs fewer rows and lost a hundredth as much"
+    composition: Composition | None = None
+
+    def gaussian(self, mu: float, terms: Terms) -> TruncatedMeanPCA:
+        """Build the mechanism; its strength is an epsilon."""
+        composition: Composition = "advanced" if mu <= ADVANCED_UP_TO else "basic"
+        return TruncatedMeanPCA.build(
+            mu,
+            terms.delta(self.name, "oja"),
+            terms.n_components,
+            composition=self.composition or composition,
+            batch_size=self.batch_size,
+            schedule=self.schedule,
+        )
+
+
+ENTRY = DPPCA()

@@ -34,17 +34,19 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.data.spectrum import along_with_rest
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.exponential import BinghamDirection, draw_directions
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.scalars.leading import possible_eigenvalues
 from eigenveil.privacy.cost import Composed, Cost
+from eigenveil.privacy.guarantee import Numerics
 
-__all__ = ["VALUE_SHARE", "ExponentialPCA"]
+__all__ = ["ENTRY", "VALUE_SHARE", "Exponential", "ExponentialPCA"]
 
 VALUE_SHARE = 0.1  # of a pure epsilon, or of rho
 
@@ -112,3 +114,26 @@ class ExponentialPCA:
         strength = self.direction.epsilon / moment.sensitivity("nuclear")
         with np.errstate(divide="ignore"):
             return np.asarray(np.maximum(0.0, 1 - others / (2 * strength * gap)))
+
+
+class Exponential(ComponentEntry):
+    """Directions drawn one after the other from the sphere."""
+
+    name = "exponential"
+    about = "one direction after the other, on the sphere"
+    source = "Chaudhuri et al. 2013; Kapralov, Talwar 2013"
+    numerics = Numerics.IDEALISED
+    pays_per_component = True
+    may_coincide = True
+    slow = True
+
+    def gaussian(self, mu: float, terms: Terms) -> ExponentialPCA:
+        """Build the version for zCDP, rho = mu^2/2."""
+        return ExponentialPCA.concentrated(mu, terms.n_components)
+
+    def pure(self, epsilon: float, terms: Terms) -> ExponentialPCA:
+        """Build the mechanism at a strength epsilon."""
+        return ExponentialPCA.pure(epsilon, terms.n_components)
+
+
+ENTRY = Exponential()

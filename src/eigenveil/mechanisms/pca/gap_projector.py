@@ -1,4 +1,4 @@
-r"""GapProjector: noise on the spectral projector, as much as a private eigengap asks for.
+r"""GapProjectorPCA: noise on the spectral projector, as much as a private eigengap asks for.
 
 Source: Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 2; DP-Gauss-2 in Düngler, Sanyal [kPCA].
 By propose-test-release (Dwork, Lei 2009), on sums over rows in the unit ball:
@@ -29,7 +29,7 @@ Differences from the source
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.data.spectrum import (
     compressed_with_rest,
     eigengap,
@@ -50,6 +50,7 @@ from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import top_eigenpairs
@@ -57,8 +58,12 @@ from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Composed, Cost, Gaussian
+from eigenveil.privacy.guarantee import Numerics
 
-__all__ = ["GapProjector", "ProjectorStep"]
+if TYPE_CHECKING:
+    from eigenveil.mechanisms.request import Request
+
+__all__ = ["ENTRY", "GapProjector", "GapProjectorPCA", "ProjectorStep"]
 
 _SHARES = (0.1, 0.8, 0.1)  # of mu^2, for the gap, the projector and the order of directions
 _TEST_SHARE = 0.1  # of delta, for a gap below its bound
@@ -93,7 +98,7 @@ class ProjectorStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GapProjector:
+class GapProjectorPCA:
     """Propose a gap, test it, release the projector. Fields are public, never data."""
 
     name: ClassVar[str] = "gap-projector"
@@ -154,3 +159,34 @@ def _too_small() -> GapTooSmallError:
         "the private eigengap is too small for a noisy projector, and the budget is spent: try "
         "fewer components, more rows, a larger budget, or mechanism='analyze-gauss'"
     )
+
+
+class GapProjector(ComponentEntry):
+    """Noise on the spectral projector, as much as a private eigengap asks for."""
+
+    name = "gap-projector"
+    about = "noise on the projector if a gap is found"
+    source = "Dwork et al. 2014, Algorithm 2 (DP-Gauss-2), by propose-test-release"
+    numerics = Numerics.IDEALISED
+    needs_delta = True
+    pays_per_component = True
+    may_coincide = True
+
+    def gaussian(self, mu: float, terms: Terms) -> GapProjectorPCA:
+        """Build the mechanism at a strength mu."""
+        delta = terms.delta(self.name, "analyze-gauss")
+        return GapProjectorPCA.build(mu, delta, terms.n_components)
+
+    def check(self, request: "Request") -> None:
+        """Refuse as many components as columns, and columns that are not known beforehand."""
+        if request.private_scale:
+            raise InvalidParameterError(
+                "'gap-projector' needs to know its columns beforehand: give the scales"
+            )
+        if request.wanted_components() == request.n_columns:
+            raise InvalidParameterError(
+                "a gap needs fewer components than columns: state n_components"
+            )
+
+
+ENTRY = GapProjector()

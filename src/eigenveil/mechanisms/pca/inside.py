@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
-from eigenveil.data.projected import ProjectedSource
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import ProjectedSource, RowSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
@@ -55,8 +54,8 @@ class Inside:
         """The k x k matrix about the centre of ``clip``, whose bound is not used."""
         rows, about, n = source, directions(clip), None
         if self.paired:
-            pairs = drawn_pairs(source, clip, gate)
-            rows, about, n = pairs, replace(about, centre=None, box=None), pairs.unpaired
+            rows, n = drawn_pairs(source, clip, gate)
+            about = replace(about, centre=None, box=None)
         inside = ProjectedSource(rows, about, self.basis)
         ball = Clip(row_norm=1.0, on_invalid=clip.on_invalid)
         noisy = gate.draw(GaussCov(mu=self.mu), second_moment(inside, ball, gate.adjacency))

@@ -13,10 +13,11 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.laplace import LapCov
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading
+from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Pure
 
-__all__ = ["LaplacePCA"]
+__all__ = ["ENTRY", "Laplace", "LaplacePCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,3 +36,18 @@ class LaplacePCA(MomentMechanism[NoisyComponents]):
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyComponents:
         """Leading components of the noisy second moment."""
         return leading(LapCov(epsilon=self.epsilon).perturb(query, noise), self.n_components)
+
+
+class Laplace(ComponentEntry):
+    """Leading directions of a second moment with Laplace noise; a baseline."""
+
+    name = "laplace"
+    about = "a baseline with Laplace noise"
+    source = "top of LapCov"
+
+    def pure(self, epsilon: float, terms: Terms) -> LaplacePCA:
+        """Build the mechanism at a strength epsilon."""
+        return LaplacePCA(epsilon=epsilon, n_components=terms.n_components)
+
+
+ENTRY = Laplace()

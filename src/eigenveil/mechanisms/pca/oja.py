@@ -1,4 +1,4 @@
-r"""PrivateOja: one pass over the rows in batches, each of which corrects all components at once.
+r"""OjaPCA: one pass over the rows in batches, each of which corrects all components at once.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 1.
 
@@ -24,18 +24,18 @@ from typing import ClassVar
 
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import Clip
-from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, unscaled, update_sum
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass
+from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, OnePassEntry
+from eigenveil.mechanisms.registry import Terms
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["PrivateOja"]
+__all__ = ["ENTRY", "Oja", "OjaPCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateOja(OnePass):
+class OjaPCA(OnePass):
     """Noisy products with the current basis. Fields are public, never data."""
 
     name: ClassVar[str] = "oja"
@@ -47,11 +47,33 @@ class PrivateOja(OnePass):
     def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
         """Correct the estimate by one batch."""
         noise = GaussianNoise(mu=self.mu)
-        view = View(iterate.basis, weighted=isinstance(batch, MatrixBatch))
-        if isinstance(batch, MatrixBatch):
+        view = View(iterate.basis, weighted=batch.holds_matrices)
+        if batch.holds_matrices:
             noisy = gate.draw(noise, update_sum(batch, clip, view, gate.adjacency))
             image, deviation = view.restored(noisy.values), noisy.deviation
         else:
             noisy = gate.draw(noise, moment_columns(batch, clip, view, gate.adjacency))
             image, deviation = unscaled(view, noisy.values), noisy.deviation / OUTSIDE_SCALE
         return iterate.corrected(image - iterate.image, deviation, batch, self.schedule)
+
+
+class Oja(OnePassEntry):
+    """Private Oja: batches of rows, of which each corrects all components at once."""
+
+    name = "oja"
+    about = "one pass in batches, no matrix; single rows"
+    source = "Düngler, Sanyal, Algorithm 1"
+    auto = "for wide rows that can be read once only"
+    streams = True
+
+    def gaussian(self, mu: float, terms: Terms) -> OjaPCA:
+        """Build the mechanism at a strength mu."""
+        return OjaPCA(
+            mu=mu,
+            n_components=terms.n_components,
+            batch_size=self.batch_size,
+            schedule=self.schedule,
+        )
+
+
+ENTRY = Oja()

@@ -34,18 +34,19 @@ from numpy.typing import NDArray
 from eigenveil.data.batches import Batches, Records, check_batches, count_records
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
-from eigenveil.data.matrices import MatrixBatch, MatrixSource
-from eigenveil.data.source import Batch, RowSource, shuffled
+from eigenveil.data.matrices import MatrixSource
+from eigenveil.data.sources import Batch, RowSource, shuffled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
+from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["Iterate", "OnePass", "Schedule"]
+__all__ = ["Iterate", "OnePass", "OnePassEntry", "Schedule"]
 
 _GROWTH = 2  # of batches
 _EARLIER = 3  # of a table whose end is known, one record in so many comes before the last batch
@@ -246,13 +247,11 @@ class OnePass(ABC):
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``; the records are read once."""
-        check_batches(source, gate.adjacency)
+        check_batches(gate.protects, gate.adjacency)
         d = source.n_columns
         n = count_records(source) if source.rereadable else None
         self.check_records(d, n)
-        if not isinstance(source, MatrixSource):
-            source = shuffled(source, gate.order, clip.check)
-        reader = Batches(source, gate.adjacency)
+        reader = Batches(shuffled(source, gate.order, clip.check), gate.adjacency)
         iterate = self.start(d, clip, gate)
         sizes = None if n is None else iter(self.sizes(n, d))
         while True:
@@ -271,7 +270,7 @@ class OnePass(ABC):
     def advance(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
         """One batch, of which rows of unknown lengths also give the trace."""
         method = self
-        if not (clip.normalise or isinstance(batch, MatrixBatch)):
+        if not (clip.normalise or batch.holds_matrices):
             small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
             iterate = iterate.traced(small, batch, clip, gate)
             method = replace(self, mu=rest)
@@ -304,6 +303,26 @@ class OnePass(ABC):
                 f"{self.name!r} needs {needed * rows_each} records at least for {d} columns at "
                 "this budget: give more, a larger budget, or choose mechanism='spherical'"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnePassEntry(ComponentEntry):
+    """A method that uses each row once, in batches.
+
+    Attributes
+    ----------
+    batch_size : int, optional
+        Records in every batch; by default batches grow.
+    schedule : Schedule, optional
+        Learning rates of Oja's own update, which must not come from the data; by default a Newton
+        step, which needs no spectrum.
+
+    """
+
+    unit_rows = True
+    batches = True
+    batch_size: int | None = None
+    schedule: Schedule | None = None
 
 
 def _first(d: int, mu: float) -> int:

@@ -1,4 +1,4 @@
-r"""NoisyPower: passes over the whole table, each a noisy product with the current basis.
+r"""PowerPCA: passes over the whole table, each a noisy product with the current basis.
 
 Source: Hardt, Price 2014, *The Noisy Power Method*; record-level noise as in Nicolas et al. 2024.
 
@@ -31,19 +31,20 @@ import numpy as np
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
-from eigenveil.data.source import RowSource, unit_tables
+from eigenveil.data.sources import RowSource
 from eigenveil.data.updates import View, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
 from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["NoisyPower"]
+__all__ = ["ENTRY", "Power", "PowerPCA"]
 
 _GROWTH = 1.25  # of mu^2 from pass to pass
 _WARM = 2  # passes that only turn the basis
@@ -51,7 +52,7 @@ _TRACE_SHARE = 0.02  # of mu^2, where the trace is not public
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyPower:
+class PowerPCA:
     """Noisy products with a basis that follows them. Fields are public, never data."""
 
     name: ClassVar[str] = "power"
@@ -74,7 +75,7 @@ class NoisyPower:
                 "'power' reads the rows several times, and these can be read once only: pass an "
                 "array or a file, or choose mechanism='oja'"
             )
-        for chunk, _ in unit_tables(source):
+        for chunk, _ in source.unit_tables():
             clip.check(chunk)  # before anything is charged
         d = clip.width(source.n_columns)
         width = self.width(d)
@@ -113,3 +114,29 @@ class NoisyPower:
             reliability=image_reliability(values, self.n_components, whole, d, variance / 2),
             floor=image_noise(variance / 2, d, width),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power(ComponentEntry):
+    """Noisy products with a basis, pass after pass.
+
+    Attributes
+    ----------
+    passes : int
+        How often the rows are read.
+
+    """
+
+    name = "power"
+    about = "noisy products with a basis, pass after pass"
+    source = "noisy power method at record level: Hardt, Price 2014; Nicolas et al. 2024"
+    reads_once = False
+    unit_rows = True
+    passes: int = 10
+
+    def gaussian(self, mu: float, terms: Terms) -> PowerPCA:
+        """Build the mechanism at a strength mu."""
+        return PowerPCA(mu=mu, n_components=terms.n_components, passes=self.passes)
+
+
+ENTRY = Power()

@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.registry import LazyEntry, Terms
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["SphericalPCA", "directions"]
+__all__ = ["ENTRY", "Spherical", "SphericalPCA", "directions"]
 
 
 def directions(clip: Clip) -> Clip:
@@ -46,5 +47,24 @@ class SphericalPCA:
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``, whose bound is not used."""
-        inner = AnalyzeGauss(mu=self.mu, n_components=self.n_components, lazy=self.lazy)
+        inner = AnalyzeGaussPCA(mu=self.mu, n_components=self.n_components, lazy=self.lazy)
         return inner.run(source, directions(clip), gate)
+
+
+class Spherical(LazyEntry):
+    """Leading directions of a noisy second moment of unit rows."""
+
+    name = "spherical"
+    about = "the noisy second moment of unit rows"
+    source = "`analyze-gauss` on unit rows; Kim, Jung 2025 have unit pairs of rows"
+    auto = "for wide tables"
+    unit_rows = True
+    uses_lengths = False
+    typical_length = 1.0
+
+    def gaussian(self, mu: float, terms: Terms) -> SphericalPCA:
+        """Build the mechanism at a strength mu."""
+        return SphericalPCA(mu=mu, n_components=terms.n_components, lazy=self.lazily(terms))
+
+
+ENTRY = Spherical()

@@ -30,7 +30,7 @@ Differences from the source
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,19 +38,23 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import public_rows, second_moment
-from eigenveil.data.source import RowSource, protected
+from eigenveil.data.sources import RowSource
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.privacy.guarantee import Kind
+from eigenveil.privacy.guarantee import Kind, Numerics
 
-__all__ = ["Spiked", "SpikedProjector", "SpikedValues"]
+if TYPE_CHECKING:
+    from eigenveil.mechanisms.request import Request
+
+__all__ = ["ENTRY", "Spiked", "SpikedPCA", "SpikedProjector", "SpikedValues"]
 
 _MARGIN = 1 + 2.0**-10  # rows are clipped a little inside their ball; none of the model's may be
 
@@ -79,6 +83,7 @@ class SpikedProjector:
 
     def of(self, moment: Bounded, gate: Gate) -> NoisyMatrix:
         """From the second moment of rows of the model."""
+        _require_proven(self.model, gate)
         assert moment.count is not None  # `_moment` has checked
         sensitivity = self.model.projector_sensitivity(moment.count, len(moment.value.units))
         return gate.draw(GaussCov(mu=self.mu), projector(moment, self.model.rank, sensitivity))
@@ -118,6 +123,7 @@ class SpikedValues:
 
     def of(self, moment: Bounded, gate: Gate) -> NoisyMatrix:
         """From the second moment of rows of the model."""
+        _require_proven(self.model, gate)
         assert moment.count is not None  # `_moment` has checked
         inside = compressed(moment, self.basis)
         largest = self.model.moment_sensitivity(moment.count, len(moment.value.units))
@@ -128,7 +134,7 @@ class SpikedValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spiked:
+class SpikedPCA:
     """The projector, then the eigenvalues inside it. Fields are public, never data.
 
     ``share`` of mu^2 buys the projector.
@@ -184,15 +190,20 @@ class Spiked:
         return split(self.mu, (self.share, 1 - self.share))
 
 
+def _require_proven(model: SpikedModel, gate: Gate) -> None:
+    """Refuse a form without a proof, but in simulations."""
+    if not model.proven:
+        gate.require_comparison(SpikedPCA.name)
+
+
 def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bounded:
     """The second moment of rows in the model's ball."""
-    if not model.proven:
-        gate.require_comparison(Spiked.name)
+    _require_proven(model, gate)
     if not gate.adjacency.count_is_public:
         raise UnsupportedNotionError(
             "'spiked' needs a public number of rows: use adjacency='replace-one'"
         )
-    if protected(source).owns_many:
+    if source.protects.owns_many:
         raise UnsupportedNotionError(
             "'spiked' assumes rows that are independent, not several of one person: leave groups "
             "and unit out, or choose another mechanism"
@@ -206,3 +217,84 @@ def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bo
         raise InvalidParameterError(f"a spiked model of rank {k} needs at least {k} columns")
     reach = _MARGIN * model.row_norm(n, d)
     return second_moment(source, replace(clip, row_norm=reach), gate.adjacency)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spiked(ComponentEntry):
+    """Components of tables that follow a stated spiked model, and promise nothing to others.
+
+    Attributes
+    ----------
+    model : SpikedModel
+        The law that rows are assumed to follow; it has the number of components.
+    share : float
+        Of mu^2, that buys the projector.
+
+    """
+
+    name = "spiked"
+    about = "model-based: for tables of a stated law; Python only"
+    source = "Cai, Xia, Zha 2024, Algorithm 1"
+    numerics = Numerics.IDEALISED
+    kind = Kind.MODEL_BASED
+    reads_once = False
+    pays_per_component = True
+    unpredicted = "is not predicted: its promise is about tables of a model"
+    model: SpikedModel | None = None
+    share: float = 0.5
+
+    @property
+    def assumption(self) -> str | None:
+        """The law of rows in words."""
+        return None if self.model is None else self.model.assumption
+
+    @property
+    def n_components(self) -> int | None:
+        """One for each spike."""
+        return None if self.model is None else self.model.rank
+
+    def gaussian(self, mu: float, terms: Terms) -> SpikedPCA:
+        """Build the mechanism at a strength mu."""
+        assert self.model is not None  # `check` has looked
+        return SpikedPCA(mu=mu, model=self.model, share=self.share)
+
+    def check(self, request: "Request") -> None:
+        """Refuse what the model says nothing about."""
+        if self.model is None:
+            raise InvalidParameterError(
+                "'spiked' protects tables of a stated model only: pass "
+                "mechanism=Spiked(model=SpikedModel(...)), or leave the mechanism out for a "
+                "promise that holds for every table"
+            )
+        if not self.model.proven:
+            raise InvalidParameterError(
+                f"form={self.model.form!r} is not private and serves comparisons alone: leave form "
+                "out of the model"
+            )
+        if request.unit.owns_many:
+            raise UnsupportedNotionError(
+                "'spiked' assumes rows that are independent, not several of one person: leave "
+                "groups and unit out, or choose another mechanism"
+            )
+        if request.centring != "none":
+            raise InvalidParameterError("'spiked' assumes rows of mean zero: pass centring='none'")
+        if not (request.row_norm is None and request.box is None and request.scale is None):
+            raise InvalidParameterError(
+                "the model of 'spiked' bounds rows as they are: leave row_norm, bounds and scale "
+                "out"
+            )
+        if request.on_missing == "centre":
+            raise InvalidParameterError(
+                "the model of 'spiked' is one of complete rows: leave on_missing out"
+            )
+        if not request.adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "'spiked' needs a public number of rows: use adjacency='replace-one'"
+            )
+        if request.n_components not in (None, self.model.rank):
+            raise InvalidParameterError(
+                "the model has the number of components: leave n_components out"
+            )
+
+
+ENTRY = Spiked()

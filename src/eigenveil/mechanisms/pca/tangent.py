@@ -29,13 +29,14 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import moment_sensitivities, second_moment
 from eigenveil.data.products import MomentProducts, moment_products
-from eigenveil.data.source import RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGaussPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents, energy_beside, leading
 from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms.registry import LazyEntry, Terms
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import signed
 from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
@@ -44,7 +45,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["NoisyProduct", "ProductNoise", "TangentPCA", "turn"]
+__all__ = ["ENTRY", "NoisyProduct", "ProductNoise", "Tangent", "TangentPCA", "turn"]
 
 ROUGH_SHARE = 0.15  # of mu^2
 
@@ -129,7 +130,7 @@ class TangentPCA:
         self, source: RowSource, clip: Clip, gate: Gate, first: float, second: float
     ) -> NoisyComponents:
         """The same, but for the average: matrices that were not formed have none."""
-        step = AnalyzeGauss(mu=first, n_components=self.n_components, lazy=True)
+        step = AnalyzeGaussPCA(mu=first, n_components=self.n_components, lazy=True)
         rough = step.run(source, clip, gate)
         factor = self.stretching(rough, first, gate.adjacency)
         if factor is None:
@@ -216,3 +217,23 @@ def _without_noise(rough: NoisyComponents) -> NDArray[np.float64]:
     assert rough.law is not None  # both ways to the rough components state it
     level = rough.law.level(rough.eigenvalues, rough.trace)
     return np.array([rough.law.signal(value - level)[0] + level for value in rough.eigenvalues])
+
+
+class Tangent(LazyEntry):
+    """Rough components of unit rows, then a step that turns them."""
+
+    name = "tangent"
+    about = "unit rows, then a tangent step"
+    source = "unit rows, then a tangent step; new here"
+    auto = "as a rule"
+    reads_once = False
+    unit_rows = True
+    uses_lengths = False
+    typical_length = 1.0
+
+    def gaussian(self, mu: float, terms: Terms) -> TangentPCA:
+        """Build the mechanism at a strength mu."""
+        return TangentPCA(mu=mu, n_components=terms.n_components, lazy=self.lazily(terms))
+
+
+ENTRY = Tangent()

@@ -1,4 +1,4 @@
-r"""TangentOja: `adaptive-oja` until the components settle, then only what turns them.
+r"""TangentOjaPCA: `adaptive-oja` until the components settle, then only what turns them.
 
 Source: Düngler, Sanyal [kPCA], Algorithm 3 (TAdaDPO), warm-started by Algorithm 2 on disjoint
 records.
@@ -19,14 +19,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from eigenveil.data.updates import View
-from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOja
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
+from eigenveil.mechanisms.pca.one_pass import Iterate, OnePassEntry
+from eigenveil.mechanisms.registry import Terms
 
-__all__ = ["TangentOja"]
+__all__ = ["ENTRY", "TangentOja", "TangentOjaPCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TangentOja(AdaptiveOja):
+class TangentOjaPCA(AdaptiveOjaPCA):
     """Tangent updates after a warm start. Fields are public, never data."""
 
     name: ClassVar[str] = "tangent-oja"
@@ -39,4 +40,22 @@ class TangentOja(AdaptiveOja):
         settled = columns == self.n_components < self.width(d)
         if settled:
             return View(iterate.basis, tangent=True)
-        return AdaptiveOja.view(self, iterate)
+        return AdaptiveOjaPCA.view(self, iterate)
+
+
+class TangentOja(OnePassEntry):
+    """`adaptive-oja` until components settle, then only what turns them."""
+
+    name = "tangent-oja"
+    about = "adaptive-oja, then tangent steps"
+    source = "Düngler, Sanyal, Algorithm 3 (TAdaDPO)"
+    streams = True
+
+    def gaussian(self, mu: float, terms: Terms) -> TangentOjaPCA:
+        """Build the mechanism at a strength mu."""
+        return TangentOjaPCA.build(
+            mu, terms.n_components, batch_size=self.batch_size, schedule=self.schedule
+        )
+
+
+ENTRY = TangentOja()

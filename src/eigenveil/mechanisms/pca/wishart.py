@@ -16,10 +16,12 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.mechanisms.base import MomentMechanism
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading
+from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Pure
+from eigenveil.privacy.guarantee import Numerics
 
-__all__ = ["WishartPCA"]
+__all__ = ["ENTRY", "Wishart", "WishartPCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +41,21 @@ class WishartPCA(MomentMechanism[NoisyComponents]):
         """Leading components of the noisy second moment."""
         noisy = WishartCov(epsilon=self.epsilon, clean=False).perturb(query, noise)
         return leading(noisy, self.n_components)
+
+
+class Wishart(ComponentEntry):
+    """Leading directions under two-sided Wishart noise, for a pure epsilon."""
+
+    name = "wishart"
+    about = "two-sided Wishart noise"
+    source = "two-sided Wishart noise on unit or clipped rows; new here"
+    auto = "for epsilon alone"
+    numerics = Numerics.IDEALISED
+    unit_rows = True
+
+    def pure(self, epsilon: float, terms: Terms) -> WishartPCA:
+        """Build the mechanism at a strength epsilon."""
+        return WishartPCA(epsilon=epsilon, n_components=terms.n_components)
+
+
+ENTRY = Wishart()

@@ -1,0 +1,186 @@
+"""What every source of rows answers.
+
+A source yields two-dimensional chunks and keeps no more than one of them in memory. It also answers
+what is known about its rows: how many they are, whose, and at which positions of a stream. A source
+that is made of another one passes the question on, so that nobody has to look inside.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.data.sources.tables import as_table
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.privacy.adjacency import ROW, Unit
+
+__all__ = ["RowSource", "RowsInMemory", "chunk_rows"]
+
+_CHUNK_BYTES = 1 << 24
+
+Statistic = TypeVar("Statistic", bound=Bounded)
+
+
+def chunk_rows(n_columns: int) -> int:
+    """Return the number of rows in a chunk of so many columns."""
+    return max(1, _CHUNK_BYTES // (8 * n_columns))
+
+
+class RowsInMemory(Protocol):
+    """Rows that lie in memory, of which any part is a batch without a further copy."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def batch(self, start: int, stop: int) -> Any:
+        """Return rows ``start`` up to ``stop`` as a `Batch` at these positions."""
+        ...
+
+
+class RowSource(ABC):
+    """A table that can be read chunk by chunk.
+
+    Subclasses set the three attributes and define `chunks`; they override the answers they know.
+
+    Attributes
+    ----------
+    n_columns : int
+        Number of columns; public.
+    feature_names : tuple of str, optional
+        Names of the columns, where the source has them; public.
+    rereadable : bool
+        Whether `chunks` may be called more than once.
+    holds_matrices : bool
+        Whether records are symmetric matrices, which only one-pass methods read.
+
+    """
+
+    n_columns: int
+    feature_names: tuple[str, ...] | None = None
+    rereadable: bool = True
+    holds_matrices: ClassVar[bool] = False
+
+    @abstractmethod
+    def chunks(self) -> Iterator[Any]:
+        """Yield two-dimensional arrays of rows."""
+
+    # What is known without reading.
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where it takes reading, or is as private as the rows."""
+        return None
+
+    @property
+    def protects(self) -> Unit:
+        """What neighbouring tables of this source differ in."""
+        return ROW
+
+    @property
+    def records(self) -> range | None:
+        """Positions of the records of a batch; None for a whole table."""
+        return None
+
+    @property
+    def hides_count(self) -> bool:
+        """Whether nothing shows how many rows there are, or that there are any."""
+        return True
+
+    @property
+    def in_memory(self) -> RowsInMemory | None:
+        """The rows where they lie in memory; None where they are read chunk by chunk."""
+        return None
+
+    @property
+    def plain(self) -> "RowSource":
+        """The rows alone, whosever they are, for what is done to single rows: scores."""
+        return self
+
+    # What takes reading.
+
+    @property
+    def unit_sizes(self) -> NDArray[np.int64] | None:
+        """Number of rows of each unit; None where each row is one. Private."""
+        return None
+
+    def count_rows(self) -> int:
+        """Return the number of rows, which are read only where it is not known."""
+        known = self.n_rows
+        return sum(len(chunk) for chunk in self.tables()) if known is None else known
+
+    def count_units(self) -> int:
+        """Return the number of rows, or of persons where they may own several."""
+        sizes = self.unit_sizes
+        return self.count_rows() if sizes is None else len(sizes)
+
+    def tables(self) -> Iterator[NDArray[Any]]:
+        """Yield the chunks, each checked to be numbers of the right width."""
+        for chunk in self.chunks():
+            yield self._checked(chunk)
+
+    def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
+        """Yield checked chunks, and for each row the number of its unit; None where it is one."""
+        for chunk in self.tables():
+            yield chunk, None
+
+    def whole(self) -> NDArray[Any]:
+        """Return all rows as one array."""
+        # Whoever makes chunks may fill the same memory again.
+        chunks = [np.array(chunk) for chunk in self.tables()]
+        return np.concatenate([np.empty((0, self.n_columns)), *chunks])
+
+    def whole_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return all rows as one array, and for each the number of its unit."""
+        chunks, owners = [np.empty((0, self.n_columns))], [np.empty(0, dtype=np.intp)]
+        for chunk, units in self.unit_tables():
+            assert units is not None  # of a source of units
+            chunks.append(np.array(chunk))
+            owners.append(units)
+        return np.concatenate(chunks), np.concatenate(owners)
+
+    def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the rows at increasing places, in one pass."""
+        found, seen = [np.empty((0, self.n_columns))], 0
+        for chunk in self.tables():
+            start, stop = np.searchsorted(places, (seen, seen + len(chunk)))
+            if stop > start:
+                found.append(chunk[places[start:stop] - seen])
+            seen += len(chunk)
+        return np.concatenate(found)
+
+    # What rows that stand for others answer; the planner has such ones.
+
+    def represented(self, statistic: Statistic) -> Statistic:
+        """Return a statistic of these rows as it is of the table that they stand for: itself."""
+        return statistic
+
+    def sample_of(self, share: float) -> "RowSource | None":
+        """Return a sample where none need be drawn; None where it is."""
+        return None
+
+    # What becomes of the rows.
+
+    def in_random_order(self) -> "RowSource | None":
+        """Return the rows in an order that needs no drawing; None where one has to be drawn.
+
+        Rows that can be read once only stay as they come.
+        """
+        return None if self.rereadable else self
+
+    def before_scaling(self, change: "Callable[[RowSource], RowSource]") -> "RowSource":
+        """Return what ``change`` makes of the rows as they are before columns are divided.
+
+        Columns are divided afterwards, which makes no copy of the table.
+        """
+        return change(self)
+
+    def _checked(self, chunk: Any) -> NDArray[Any]:
+        table = as_table(chunk)
+        if table.shape[1] != self.n_columns:
+            raise InvalidDataError("every chunk must have the same number of columns")
+        return table

@@ -1,0 +1,146 @@
+"""Rows of parquet files, a batch at a time, and the column that says whose they are."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.sources.headers import are_positions, check_names, select_columns
+from eigenveil.data.sources.stored import StoredFile
+from eigenveil.data.sources.units import LabelledRows
+from eigenveil.exceptions import InvalidDataError, MissingExtraError
+
+__all__ = ["ParquetSchema", "ParquetSource", "holds_numbers", "parquet_schema"]
+
+_BATCH_BYTES = 1 << 22  # of numbers, besides pages of every column
+_DAMAGED = "is damaged or truncated: copy or write it again"
+
+
+class ParquetSource(LabelledRows):
+    """Row groups of a parquet file, through pyarrow."""
+
+    feature_names: tuple[str, ...]
+
+    def __init__(
+        self, path: Path, columns: Sequence[str] | None = None, unit: str | None = None
+    ) -> None:
+        self._file = StoredFile(path)
+        schema = parquet_schema(self._file)
+        self._n_rows = schema.n_rows
+        self._label = unit
+        self.feature_names = select_columns(
+            [
+                name
+                for name in schema.fields.names
+                if name not in schema.index_names or name in (*(columns or ()), unit)
+            ],
+            columns,
+            unit,
+        )
+        self.n_columns = len(self.feature_names)
+        if not self.feature_names:
+            raise InvalidDataError(f"{self._file.name} has no columns")
+        for name in self.feature_names:
+            if not holds_numbers(schema.fields.field(name).type):
+                raise InvalidDataError(
+                    f"column {name!r} does not hold numbers: choose others with "
+                    "open_rows(path, columns=[...])"
+                )
+        if unit is not None and not _tells_apart(schema.fields.field(unit).type):
+            raise InvalidDataError(
+                f"column {unit!r} cannot tell persons apart: store it as text or whole numbers"
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that the file states."""
+        return self._n_rows
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Yield batches inside each row group; a missing value becomes NaN."""
+        return map(self._rows, self._batches(self.feature_names))
+
+    def labels(self) -> Iterator[list[Hashable]]:
+        """Yield whose rows they are, without the rows; None where a record does not say."""
+        return map(self._labels, self._batches((self._label,)))
+
+    def labelled_chunks(self) -> Iterator[tuple[NDArray[Any], list[Hashable]]]:
+        """Yield rows, and whose they are."""
+        batches = self._batches((*self.feature_names, self._label))
+        return ((self._rows(batch), self._labels(batch)) for batch in batches)
+
+    def _rows(self, batch: Any) -> NDArray[np.float64]:
+        # Columns lie apart: copy them into rows so that products are contiguous.
+        rows = np.empty((batch.num_rows, self.n_columns))
+        for j, name in enumerate(self.feature_names):
+            rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+        return rows
+
+    def _labels(self, batch: Any) -> list[Hashable]:
+        return list(batch.column(self._label).to_pylist())
+
+    def _batches(self, columns: Sequence[str | None]) -> Iterator[Any]:
+        import pyarrow.parquet
+
+        size = max(1, _BATCH_BYTES // (8 * self.n_columns))
+        read = 0
+        # A small read buffer, one for each column: a file of one row group would otherwise be
+        # held as a whole.
+        with (
+            self._file.one_pass(_DAMAGED),
+            pyarrow.parquet.ParquetFile(
+                self._file.path, buffer_size=1 << 16, pre_buffer=False
+            ) as file,
+        ):
+            for batch in file.iter_batches(size, columns=list(columns)):
+                read += batch.num_rows
+                yield batch
+        if read != self.n_rows:
+            raise InvalidDataError(f"{self._file.name} {_DAMAGED}")
+
+
+class ParquetSchema(NamedTuple):
+    """What a parquet file says of itself."""
+
+    fields: Any  # a pyarrow.Schema
+    index_names: list[Any]  # columns in which pandas stored an index: they are no features
+    n_rows: int
+
+
+def parquet_schema(file: StoredFile) -> ParquetSchema:
+    """Read names, types and number of rows; refuse names that may be a first record."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError(
+            "reading parquet needs pyarrow: pip install 'eigenveil[parquet]'"
+        ) from None
+    with file.one_pass("is not a readable parquet file"):
+        stored = pyarrow.parquet.read_metadata(file.path)
+        groups = [stored.row_group(i).num_rows for i in range(stored.num_row_groups)]
+        fields = stored.schema.to_arrow_schema()
+        noted = fields.pandas_metadata or {}
+        index = list(noted.get("index_columns") or [])
+        names = (name for name in fields.names if name not in index)
+        check_names(names, file.name, numbered=are_positions(noted))
+    if sum(groups) != stored.num_rows or min(groups, default=0) < 0:
+        raise InvalidDataError(f"{file.name} {_DAMAGED}")
+    return ParquetSchema(fields, index, stored.num_rows)
+
+
+def holds_numbers(kind: Any) -> bool:
+    """Return whether a column of this type of pyarrow may be a feature."""
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _tells_apart(kind: Any) -> bool:
+    """Return whether values of this type of pyarrow may be ids."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    known = (types.is_integer, types.is_string, types.is_large_string, types.is_floating)
+    return any(is_kind(kind) for is_kind in known)

@@ -1,0 +1,153 @@
+r"""Rows that are each changed by what is public or was released, and by themselves.
+
+Neighbouring tables then differ in what they differed in before, and rows keep their owners.
+
+`ScaledSource` divides columns. `ProjectedSource` has rows in the coordinates of a few directions,
+
+.. math:: y = U'(x - c)
+
+with orthonormal U and a centre c that are public or were released; an empty cell lies at c. Each
+y depends on its own x alone, to the last bit, so that neighbouring tables stay neighbours: products
+of rounded unit vectors are exact in any order (`Clip.coordinates`). No finite row has a y that is
+not, so that whoever chooses U learns nothing from a run that stops.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import Clip
+from eigenveil.data.sources.base import RowSource
+from eigenveil.privacy.adjacency import Unit
+
+__all__ = ["OutsideSource", "ProjectedSource", "RowwiseSource", "ScaledSource"]
+
+_MAX_SCALED_ENTRY = 1e300
+
+
+class RowwiseSource(RowSource):
+    """Rows of another source, ``base``, each changed by itself; what is asked is asked of them."""
+
+    def __init__(
+        self, base: RowSource, n_columns: int, feature_names: tuple[str, ...] | None = None
+    ) -> None:
+        self.base = base
+        self.n_columns = n_columns
+        self.feature_names = feature_names
+        self.rereadable = base.rereadable
+
+    @abstractmethod
+    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+        """Return what becomes of rows of ``base``."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows of ``base``."""
+        return self.base.n_rows
+
+    @property
+    def protects(self) -> Unit:
+        """What neighbouring tables of ``base`` differ in."""
+        return self.base.protects
+
+    @property
+    def records(self) -> range | None:
+        """Positions of the records of ``base``."""
+        return self.base.records
+
+    @property
+    def hides_count(self) -> bool:
+        """Whether ``base`` hides how many rows there are."""
+        return self.base.hides_count
+
+    @property
+    def unit_sizes(self) -> NDArray[np.int64] | None:
+        """Number of rows of each unit of ``base``. Private."""
+        return self.base.unit_sizes
+
+    def count_rows(self) -> int:
+        """Return the number of rows of ``base``, none of which is changed for it."""
+        return self.base.count_rows()
+
+    def chunks(self) -> Iterator[NDArray[np.float64]]:
+        """Yield changed chunks."""
+        return map(self.of_rows, self.base.tables())
+
+    def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
+        """Yield changed chunks, and whose their rows are."""
+        for chunk, owners in self.base.unit_tables():
+            yield self.of_rows(chunk), owners
+
+
+class ScaledSource(RowwiseSource):
+    """Columns divided by public or released scales; a column of infinite scale is left out."""
+
+    def __init__(self, source: RowSource, scale: NDArray[np.float64]) -> None:
+        self._kept = np.flatnonzero(np.isfinite(scale))
+        self._scale = scale[self._kept]
+        names = source.feature_names
+        kept_names = None if names is None else tuple(names[j] for j in self._kept)
+        super().__init__(source, self._kept.size, kept_names)
+
+    def before_scaling(self, change: Callable[[RowSource], RowSource]) -> "ScaledSource":
+        """Return what ``change`` makes of the rows of ``base``, its columns divided."""
+        other = copy(self)
+        other.base = self.base.before_scaling(change)
+        other.rereadable = other.base.rereadable
+        return other
+
+    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+        """Return rows of ``base``, with the columns that are kept divided by their scales."""
+        kept = chunk if self.n_columns == chunk.shape[1] else chunk[:, self._kept]
+        with np.errstate(all="ignore"):  # a warning would depend on the records
+            rows = kept.astype(np.float64)
+            scaled = rows / self._scale
+        # Only what was not finite before may be so now: a row of numbers stops no run.
+        limit = _MAX_SCALED_ENTRY
+        np.clip(scaled, -limit, limit, out=scaled, where=np.isfinite(rows))
+        return np.asarray(scaled)
+
+
+class ProjectedSource(RowwiseSource):
+    """Coordinates of rows along directions; those of an invalid row are NaN.
+
+    Parameters
+    ----------
+    source : RowSource
+        The rows.
+    clip : Clip
+        The centre, the box that entries are clamped to, what makes a row invalid, and whether rows
+        are scaled to unit length first.
+    basis : array of shape (n_columns, k)
+        Orthonormal directions, as columns.
+
+    """
+
+    def __init__(self, source: RowSource, clip: Clip, basis: NDArray[np.float64]) -> None:
+        super().__init__(source, int(basis.shape[1]))
+        self._clip = clip
+        self._directions = np.ascontiguousarray(basis.T)
+
+    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the coordinates of rows of ``base``."""
+        return self._clip.coordinates(chunk, self._directions)
+
+
+class OutsideSource(RowwiseSource):
+    """One column: how long rows are outside the directions; NaN for an invalid row.
+
+    Parameters are those of `ProjectedSource`.
+    """
+
+    def __init__(self, source: RowSource, clip: Clip, basis: NDArray[np.float64]) -> None:
+        super().__init__(source, 1)
+        self._clip = clip
+        self._directions = np.ascontiguousarray(basis.T)
+
+    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the lengths of rows of ``base``, as one column."""
+        return self._clip.beside(chunk, self._directions)[:, None]

@@ -1,0 +1,77 @@
+"""A file that is read several times: every pass must see the same one.
+
+Noise is calibrated to one table. Were a file written to meanwhile, the number of rows, a centre and
+a sum could each be of another. What keeps size, time and identity of a file is not noticed, unless
+it changes the number of rows.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from eigenveil.exceptions import EigenveilError, InvalidDataError
+from eigenveil.text import printable
+
+__all__ = ["StoredFile", "changed"]
+
+
+class StoredFile:
+    """A regular file as it was when it was opened first.
+
+    Attributes
+    ----------
+    path : Path
+        Where it lies.
+    name : str
+        What messages call it.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, printable(path.name)
+        self._version = _version(path)
+        if self._version is None:
+            raise InvalidDataError(f"no file at {printable(str(path))}: check the path")
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        assert self._version is not None  # it was there
+        return self._version[0]
+
+    @contextmanager
+    def one_pass(self, failure: str) -> Iterator[None]:
+        """Refuse a pass that a changed file had a part in, or that fails.
+
+        ``failure`` then says how; what a reader raises itself may quote an entry.
+        """
+        self._check()
+        try:
+            yield
+        except EigenveilError:
+            raise
+        except Exception:  # of odd files there is no end of ways to fail
+            raise InvalidDataError(f"{self.name} {failure}") from None
+        self._check()
+
+    def _check(self) -> None:
+        if _version(self.path) != self._version:
+            raise changed()
+
+
+def changed() -> InvalidDataError:
+    """Return the error about a file whose passes would differ."""
+    return InvalidDataError("the file changed while it was read: read it again")
+
+
+def _version(path: Path) -> tuple[int, int, int, int] | None:
+    """Return size, time of the last change and identity; None where no regular file is."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):  # a name with a NUL is no value
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev

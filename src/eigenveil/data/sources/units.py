@@ -1,0 +1,194 @@
+r"""Rows of one person, protected together.
+
+A person with m rows :math:`x_1, \dots, x_m` contributes their mean: :math:`\frac1m\sum x_i` to a
+sum of rows, :math:`\frac1m\sum x_i x_i'` to a second moment, and one to every count of persons.
+Each is a convex combination of what single rows contribute, so that all rows of a person move a
+statistic no further than one row of a person who has one. Proof: docs/proofs/groups.md.
+
+Persons are numbered in the order in which they first appear; no statistic depends on it. How many
+rows a person has is as private as the rows.
+"""
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.ids import PersonNumbers, numbered
+from eigenveil.data.sources.stored import changed
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.privacy.adjacency import GROUP, Unit
+
+__all__ = ["GroupedSource", "LabelledRows", "LabelledSource", "UnitSource"]
+
+
+class UnitSource(RowSource):
+    """Rows of which several may belong to one protected unit: a person, whose id they share.
+
+    What sums such rows reads them with `unit_tables` and weighs them; reading them as rows that
+    are units of their own, by `chunks`, is refused.
+
+    Parameters
+    ----------
+    rows : RowSource
+        The rows alone, for what is done to single rows: scores.
+    unit : Unit
+        What the id stands for.
+
+    """
+
+    def __init__(self, rows: RowSource, unit: Unit) -> None:
+        self.rows = rows
+        self.n_columns = rows.n_columns
+        self.feature_names = rows.feature_names
+        self.rereadable = rows.rereadable
+        self._unit = unit
+
+    @property
+    def protects(self) -> Unit:
+        """What the id stands for."""
+        return self._unit
+
+    @property
+    def hides_count(self) -> bool:
+        """Whether the rows hide how many they are."""
+        return self.rows.hides_count
+
+    @property
+    def plain(self) -> RowSource:
+        """The rows alone."""
+        return self.rows
+
+    @property
+    @abstractmethod
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each unit, in the order in which units first appear. Private."""
+
+    @abstractmethod
+    def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Yield chunks of rows, and for each row the number of its unit."""
+
+    def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
+        """Yield checked chunks, and for each row the number of its unit."""
+        for chunk, units in self.unit_chunks():
+            yield self._checked(chunk), units
+
+    def chunks(self) -> Iterator[Any]:
+        """Refuse to read rows one by one: a person with many would count as many."""
+        raise InvalidParameterError(
+            "rows of one person are protected together here and cannot be read one by one: leave "
+            "groups and unit out, or choose a mechanism that weighs them"
+        )
+
+
+class GroupedSource(UnitSource):
+    """Rows of any source, and an id for each in memory.
+
+    Parameters
+    ----------
+    source : RowSource
+        The rows.
+    ids : array-like
+        One for each row, in their order: numbers or text. Rows of one id are protected together.
+
+    """
+
+    def __init__(self, source: RowSource, ids: Any) -> None:
+        if source.protects.owns_many:
+            raise InvalidParameterError(
+                "these rows say already whose they are: leave one of groups and unit out"
+            )
+        super().__init__(source, GROUP)
+        self._units = numbered(ids)
+        if source.n_rows not in (None, len(self._units)):
+            raise _wrong_length()
+
+    @cached_property
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each group. Private."""
+        return np.bincount(self._units).astype(np.int64)
+
+    def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Yield chunks of rows, and for each row the number of its group."""
+        start = 0
+        for chunk in self.rows.tables():
+            units = self._units[start : start + len(chunk)]
+            start += len(chunk)
+            if start > len(self._units):
+                raise _wrong_length()
+            yield chunk, units
+        if start < len(self._units):
+            raise _wrong_length()
+
+    def whole_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return all rows, without a copy of an array, and for each the number of its group."""
+        rows = self.rows.whole()
+        if len(rows) != len(self._units):
+            raise _wrong_length()
+        return rows, self._units
+
+
+class LabelledRows(RowSource):
+    """A file that says in one of its columns whose each row is."""
+
+    @abstractmethod
+    def labels(self) -> Iterator[list[Hashable]]:
+        """Yield the labels alone."""
+
+    @abstractmethod
+    def labelled_chunks(self) -> Iterator[tuple[Any, list[Hashable]]]:
+        """Yield rows and their labels."""
+
+
+class LabelledSource(UnitSource):
+    """Rows of a file, one column of which says whose they are.
+
+    The labels are read once more than the rows, and only persons are held in memory.
+
+    Parameters
+    ----------
+    source : LabelledRows
+        The rows, without the column.
+    column : str
+        Its name.
+
+    """
+
+    def __init__(self, source: LabelledRows, column: str) -> None:
+        super().__init__(source, Unit("person", column))
+        self._source = source
+        self._numbers = PersonNumbers()
+
+    @cached_property
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each person. Private."""
+        sizes = np.zeros(0, dtype=np.int64)
+        for labels in self._source.labels():
+            more = np.bincount(self._numbers.of(labels), minlength=len(sizes))
+            more[: len(sizes)] += sizes
+            sizes = more.astype(np.int64)
+        return sizes
+
+    def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Yield chunks of rows, and for each row the number of its person.
+
+        Sums rest on the sizes: more rows than were counted are refused, and so are fewer.
+        """
+        left = self.unit_sizes.copy()
+        for chunk, labels in self._source.labelled_chunks():
+            units = self._numbers.of(labels)
+            known = units < len(left)
+            np.subtract.at(left, units[known], 1)
+            if not known.all() or (left < 0).any():
+                raise changed()
+            yield chunk, units
+        if left.any():
+            raise changed()
+
+
+def _wrong_length() -> InvalidDataError:
+    return InvalidDataError("groups must hold one id for each row, in their order")

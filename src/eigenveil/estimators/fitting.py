@@ -1,0 +1,109 @@
+"""From the arguments of an estimator and a table to one charged release."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+
+from eigenveil.data.gram import public_rows
+from eigenveil.data.sources import RowSource
+from eigenveil.estimators.tables import open_table
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.execute import FitResult, execute
+from eigenveil.mechanisms.registry import Releases, entry
+from eigenveil.mechanisms.request import Request, public_scale
+from eigenveil.mechanisms.stages import plan
+from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
+from eigenveil.planner.choice import chosen
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.ledger import Ledger
+
+__all__ = ["fit_release", "noise_and_ledger", "renewed", "with_tags"]
+
+
+def fit_release(
+    estimator: BaseEstimator, X: Any, groups: Any, releases: Releases, **asked: Any
+) -> FitResult[Any]:
+    """Choose, plan, charge, read the rows, add noise; attributes of an earlier fit are dropped."""
+    with renewed(estimator):
+        noise, ledger = noise_and_ledger(estimator)
+        budget = Budget(epsilon=estimator.epsilon, delta=estimator.delta, rho=estimator.rho)
+        automatic = isinstance(estimator.mechanism, str) and estimator.mechanism == "auto"
+        wanted = None if automatic else entry(releases, estimator.mechanism)
+        adjacency = Adjacency.parse(estimator.adjacency)
+        source = open_table(estimator, X, adjacency, groups)
+        del X, groups
+        asked |= {"budget": budget, "adjacency": adjacency, "entry": wanted}
+        request = _request(estimator, source, releases, **asked)
+        return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
+
+
+def _request(
+    estimator: BaseEstimator,
+    source: RowSource,
+    releases: Releases,
+    *,
+    adjacency: Adjacency,
+    **asked: Any,
+) -> Request:
+    """Return what the arguments of an estimator ask for."""
+    names = getattr(estimator, "feature_names_in_", None)
+    box, box_by_column = Request.ranges(estimator.bounds, names, source.n_columns)
+    return Request(
+        releases=releases,
+        adjacency=adjacency,
+        unit=source.protects,
+        n_columns=source.n_columns,
+        n_rows=public_rows(source) if adjacency.count_is_public and source.rereadable else None,
+        rereadable=source.rereadable,
+        row_norm=estimator.row_norm,
+        box=box,
+        box_by_column=box_by_column,
+        scale=public_scale(estimator.scale, source.n_columns),
+        private_scale=isinstance(estimator.scale, str),
+        centring=estimator.centring,
+        on_invalid=estimator.on_invalid,
+        on_missing=estimator.on_missing,
+        **asked,
+    )
+
+
+def noise_and_ledger(estimator: BaseEstimator) -> tuple[NoiseSource, Ledger | None]:
+    """Return where noise comes from, and what is charged: a seeded run is charged to nothing."""
+    ledger, seed = estimator.ledger, estimator.random_state
+    ledger = Ledger(ledger) if isinstance(ledger, (str, Path)) else ledger
+    if not (ledger is None or isinstance(ledger, Ledger)):
+        raise InvalidParameterError("ledger must be a Ledger or the path of one")
+    if seed is None:
+        return SystemSource(), ledger
+    if ledger is not None:
+        raise InvalidParameterError(
+            "a seeded run is a simulation and protects nobody: drop random_state to release, or "
+            "drop the ledger to simulate"
+        )
+    return SimulationSource(seed), None
+
+
+@contextmanager
+def renewed(estimator: BaseEstimator) -> Iterator[None]:
+    """Drop the attributes of an earlier fit, unless this one fails: what was paid for is kept."""
+    earlier = dict(vars(estimator))
+    for name in earlier:
+        if name.endswith("_"):
+            delattr(estimator, name)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__ = earlier
+        raise
+
+
+def with_tags(estimator: BaseEstimator, tags: Tags) -> Tags:
+    """Return tags that say whether rows with missing cells are taken."""
+    invalid, missing = estimator.on_invalid == "zero", estimator.on_missing == "centre"
+    tags.input_tags.allow_nan = invalid or missing
+    return tags

@@ -1,0 +1,212 @@
+"""What a fit makes of what was released: attributes, settings and arrays. Post-processing."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from eigenveil.mechanisms.bounds import StatedBounds
+from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.privacy.guarantee import Guarantee
+from eigenveil.privacy.ledger import Balance
+from eigenveil.release.artefact import Release
+
+__all__ = [
+    "ComponentResult",
+    "component_result",
+    "distinguishable_components",
+    "floor_without_law",
+    "public_settings",
+]
+
+_RARELY = 0.99  # quantile of noise that a floor stands for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ComponentResult:
+    """Released components for all columns, in the units of the data.
+
+    Attributes
+    ----------
+    components, explained_variance, explained_variance_ratio, eigenvalues, reliability, \
+distinguishable, mean, scale : arrays
+        As `PrivatePCA` describes them; ``eigenvalues`` as the mechanism gave them.
+    noise_scale, matrix_floor, noise_floor : float
+        Public facts about the noise.
+
+    """
+
+    components: NDArray[np.float64]
+    explained_variance: NDArray[np.float64]
+    explained_variance_ratio: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
+    reliability: NDArray[np.float64]
+    distinguishable: NDArray[np.bool_]
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    noise_scale: float
+    matrix_floor: float
+    noise_floor: float
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes of an estimator, which end in an underscore."""
+        fields = {f"{name}_": getattr(self, name) for name in self.__slots__}
+        del fields["eigenvalues_"]
+        return {**fields, "n_components_": len(self.components)}
+
+    def release(self, mechanism: str, guarantee: Guarantee, settings: Mapping[str, Any]) -> Release:
+        """Return the artefact."""
+        floors = {"noise_floor": self.noise_floor, "matrix_floor": self.matrix_floor}
+        return Release(
+            kind="pca",
+            mechanism=mechanism,
+            guarantee=guarantee,
+            settings={**settings, **floors},
+            arrays={
+                "components": self.components,
+                "explained_variance": self.explained_variance,
+                "explained_variance_ratio": self.explained_variance_ratio,
+                "eigenvalues": self.eigenvalues,
+                "reliability": self.reliability,
+                "distinguishable": self.distinguishable.astype(np.float64),
+                "mean": self.mean,
+                "scale": self.scale,
+            },
+        )
+
+
+def component_result(
+    noisy: NoisyComponents,
+    *,
+    centre: NDArray[np.float64],
+    centre_error: float,
+    scale: NDArray[np.float64],
+    shares: bool,
+    per_row: float = 1.0,
+    variance: float | None = None,
+) -> ComponentResult:
+    """Return what follows from noisy components about a released centre.
+
+    Parameters
+    ----------
+    noisy : NoisyComponents
+        Of the columns that have a finite scale.
+    centre, centre_error
+        In scaled units; the expected squared error of the centre, in the units of eigenvalues.
+    scale : array of shape (n_features,)
+        What columns were divided by; infinite for one left out.
+    shares : bool
+        Whether only shares of variance mean anything, as of rows scaled to unit length.
+    per_row : float
+        Turns a released sum into a mean.
+    variance : float, optional
+        That inside all components, in the units of the data, where it was bought.
+
+    """
+    positive = np.maximum(noisy.eigenvalues, 0.0)
+    whole = max(noisy.trace, float(positive.sum())) or 1.0
+    unit = 1 / whole if shares else per_row
+    explained = positive * unit
+    if variance is not None:
+        explained = positive / (float(positive.sum()) or 1.0) * variance
+    matrix_floor, noise_floor = _floors(noisy, unit, centre_error)
+    if shares:  # which end at 1
+        noise_floor = max(matrix_floor, min(1.0, noise_floor))
+    kept = np.flatnonzero(np.isfinite(scale))
+    components, mean = np.zeros((len(noisy.components), scale.size)), np.zeros(scale.size)
+    components[:, kept] = noisy.components
+    mean[kept] = centre * scale[kept]
+    return ComponentResult(
+        components=components,
+        explained_variance=explained,
+        explained_variance_ratio=positive / whole,
+        eigenvalues=positive * unit,
+        reliability=noisy.reliability,
+        distinguishable=distinguishable_components(
+            positive * unit, noisy.reliability, (matrix_floor, noise_floor), centre_error
+        ),
+        mean=mean,
+        scale=scale,
+        noise_scale=noisy.noise_scale * unit,
+        matrix_floor=matrix_floor,
+        noise_floor=noise_floor,
+    )
+
+
+def _floors(noisy: NoisyComponents, unit: float, centre_error: float) -> tuple[float, float]:
+    """Return what noise of the matrix alone, and of matrix and centre, rarely exceeds."""
+    if noisy.law is not None:
+        law = noisy.law.scaled(unit)
+        return law.floor(), law.floor(centre_error)
+    matrix = noisy.floor * unit
+    if not noisy.floor:
+        return matrix, 0.0
+    return matrix, floor_without_law(matrix, centre_error, noisy.components.shape[1])
+
+
+def floor_without_law(floor: float, error: float, d: int) -> float:
+    """Return the eigenvalue that noise and the error of a centre rarely exceed.
+
+    For noise whose law is not known. ``error`` is the expected squared length of the centre's
+    error, which adds a direction of its own.
+    """
+    return floor + error * float(chi2.ppf(_RARELY, d)) / d
+
+
+def distinguishable_components(
+    values: NDArray[np.float64],
+    reliability: NDArray[np.float64],
+    floors: tuple[float, float],
+    error: float,
+) -> NDArray[np.bool_]:
+    """Return which components stand out from the noise of the matrix, but for one.
+
+    ``floors``: of the matrix, and of matrix and centre. The error of the centre shows as one
+    component between the two: most likely the one of its own size.
+    """
+    matrix, whole = floors
+    clear = np.asarray((values > matrix) & (reliability > 0))
+    suspects = np.flatnonzero(clear & (values <= whole))
+    if whole > matrix and suspects.size:
+        clear[suspects[np.argmin(np.abs(values[suspects] - error))]] = False
+    return clear
+
+
+def public_settings(
+    *,
+    n_features: int,
+    n_rows: int | None,
+    stated: StatedBounds,
+    centred: bool,
+    on_invalid: str,
+    on_missing: str,
+    noise_scale: float,
+    noise_floor: float,
+    reason: str,
+    feature_names: Sequence[Any] | NDArray[Any] | None,
+    balance: Balance | None,
+) -> dict[str, Any]:
+    """Return the settings that every release has."""
+    names = None if feature_names is None else [str(name) for name in feature_names]
+    return {
+        "n_features": int(n_features),
+        "n_rows": n_rows,
+        **stated.as_dict(),
+        "assume_centered": centred,
+        "on_invalid": on_invalid,
+        "on_missing": on_missing,
+        "noise_scale": noise_scale,
+        "noise_floor": noise_floor,
+        "choice": reason or None,
+        "feature_names": names,
+        **({} if balance is None else {"ledger": asdict(balance)}),
+    }
+
+
+def singular_values(variance: NDArray[np.float64], rows: float | None) -> NDArray[np.float64]:
+    """Return the root of variance times rows; NaN where their number is private."""
+    return np.sqrt(variance * (math.nan if rows is None else rows))

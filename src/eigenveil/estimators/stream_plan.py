@@ -1,0 +1,141 @@
+"""How a stream of records goes: the centre first, then batches of a one-pass method."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from eigenveil.data.clip import Clip
+from eigenveil.data.sources import Batch, RowSource
+from eigenveil.estimators.stream_state import Stream
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, StatedBounds
+from eigenveil.mechanisms.located import Located
+from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
+from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import strength
+from eigenveil.privacy.cost import NOTHING, Cost
+
+__all__ = ["StreamPlan", "streaming_entry"]
+
+# Records of the batch that buys the centre: searches for a distance at 64/n (`located`), and an
+# error of about a twentieth of the spread.
+_CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
+
+
+def streaming_entry(mechanism: Any, batch_size: int | None) -> OnePassEntry:
+    """Return the method for a stream, by name or as it is configured."""
+    known = [one.name for one in entries("components") if _streams(one)]
+    found = None
+    if not isinstance(mechanism, str) or mechanism in known:
+        found = entry("components", mechanism)
+    if not (isinstance(found, OnePassEntry) and _streams(found)):
+        raise InvalidParameterError(f"mechanism must be one of: {', '.join(map(repr, known))}")
+    return found if batch_size is None else replace(found, batch_size=batch_size)
+
+
+def _streams(one: Any) -> bool:
+    return isinstance(one, ComponentEntry) and one.streams
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """What is released about the centre on its own records: later ones are for that."""
+
+    name: ClassVar[str] = "nothing"
+
+    def cost(self) -> Cost:
+        return NOTHING
+
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPlan:
+    """How a stream goes; public numbers."""
+
+    d: int
+    method: OnePass
+    centre: Located[None] | None
+    stated: StatedBounds
+
+    @classmethod
+    def of(
+        cls,
+        entry: OnePassEntry,
+        budget: Budget,
+        *,
+        n_columns: int,
+        n_components: int,
+        row_norm: float | None,
+        centred: bool,
+        on_invalid: OnInvalid,
+        on_missing: OnMissing,
+    ) -> "StreamPlan":
+        """Calibrate the method, and the search for a centre that its first batch pays for."""
+        terms = Terms(budget=budget, n_columns=n_columns, n_components=n_components)
+
+        def build(mu: float) -> OnePass:
+            method = entry.gaussian(mu, terms)
+            assert isinstance(method, OnePass)  # of such an entry
+            return method
+
+        method = build(strength(budget, lambda mu: build(mu).cost(), entry.name))
+        centre = None
+        if not centred:
+            centre = replace(Located.whole(method.mu, _Nothing()), directions=row_norm is None)
+        if row_norm is None:
+            stated = StatedBounds.unit_rows(on_invalid, on_missing)
+            unit = replace(stated.clip, normalise=True)
+            stated = replace(stated, start=unit, clip=unit)
+        else:
+            stated = StatedBounds.resolve(
+                row_norm,
+                None,
+                scale=None,
+                centred=centred,
+                on_invalid=on_invalid,
+                on_missing=on_missing,
+                subject="clipping",
+                shrink=1.0,
+            )
+        return cls(d=n_columns, method=method, centre=centre, stated=stated)
+
+    @property
+    def total(self) -> Cost:
+        """Of any batch: that of the centre fits into it (docs/proofs/streaming.md)."""
+        return self.method.cost()
+
+    @property
+    def centre_records(self) -> int:
+        """Records of the batch that buys the centre."""
+        if self.centre is None:
+            return 0
+        noise = max(_CENTRE_SEARCH, _CENTRE_NOISE * math.sqrt(self.d))
+        return max(_CENTRE_FEWEST, math.ceil(noise / self.method.mu))
+
+    @property
+    def needed(self) -> int:
+        """Fewest records of a stream that can be finished."""
+        method = self.method
+        return self.centre_records + (method.batch_size or method.stream_records(self.d))
+
+    def next_size(self, stream: Stream) -> int:
+        """Records of the next batch."""
+        if self.centre is not None and stream.centre is None:
+            return self.centre_records
+        if stream.iterate is None:
+            return self.method.first_batch(self.d)
+        return self.method.next_batch(stream.iterate)
+
+    def step(self, stream: Stream, batch: Batch, gate: Gate) -> None:
+        """Spend one batch: on the centre, or on a correction of the components."""
+        if self.centre is not None and stream.centre is None:
+            found = self.centre.run(batch, self.stated.start, gate)
+            stream.centre, stream.centre_error = found.centre, found.centre_error
+            return
+        clip = replace(self.stated.clip, centre=stream.centre)
+        iterate = stream.iterate or self.method.start(self.d, clip, gate)
+        stream.iterate = self.method.advance(iterate, batch, clip, gate)

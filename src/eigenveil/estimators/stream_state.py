@@ -1,0 +1,399 @@
+"""Where a stream of records stands, in memory and on disk.
+
+The state is private. It is one uncompressed zip of ``state.json``, ``arrays.npz`` (no pickle) and
+``SHA256SUMS``, with labels and digests of what came; beside it lie the records that wait for the
+next batch, in a file that the state names and knows the sum of. Both are readable by their owner
+only and replaced as a whole, so that a crash leaves the old or the new ones; other rows that it
+leaves are removed by the next call.
+
+Write-ahead: records are noted as spent before noise is drawn on them. A crash in between loses that
+batch; no record is used twice. A state is replaced only if it is the one that was loaded. An older
+copy would use records again: the ledger, where there is one, knows how far the stream had come.
+Proof: docs/proofs/streaming.md.
+"""
+
+import glob
+import hashlib
+import io
+import json
+import math
+import re
+import secrets
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from eigenveil.data.sources import Batch
+from eigenveil.exceptions import DuplicateBatchError, StateError
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.release import storage
+from eigenveil.storage.durable import TOKEN, replace_file, token, unchanged
+from eigenveil.storage.paths import read_regular
+
+__all__ = [
+    "ADJACENCY",
+    "FEWEST_COMPARED",
+    "Stream",
+    "digest",
+    "sweep",
+]
+
+ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
+FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
+_FORMAT = "eigenveil-stream/3"  # another one where Iterate has other fields
+_NOTICE = (
+    "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
+    "what release_ saves."
+)
+_NOTED = (
+    "name",
+    "settings",
+    "ledger",
+    "entry",
+    "spent",
+    "used",
+    "exact",
+    "finished",
+    "arrival",
+    "centre_error",
+    "rows",
+    "labels",
+    "digests",
+)
+_KINDS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "settings": (dict,),
+    "ledger": (str, type(None)),
+    "entry": (str, type(None)),
+    "spent": (int,),
+    "used": (int,),
+    "exact": (bool,),
+    "finished": (bool,),
+    "arrival": (bool,),
+    "centre_error": (float, int),
+}
+_ROWS = re.compile(r"[^/\\]+\.[0-9a-f]{8}\.rows")  # the name of a file of records
+
+
+class _OtherVersionError(StateError):
+    """A whole state, which this version cannot read."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Stream:
+    """Records that came, what was learnt from them and what waits. Private.
+
+    Attributes
+    ----------
+    settings : dict
+        What the stream was begun with; public.
+    ledger : str or None
+        The name of the ledger that pays.
+    name : str
+        A random one, by which the ledger knows the stream.
+    entry : str or None
+        Hash of the entry that paid, once it is known.
+    spent, used : int
+        Records that were handed to batches, and those of them that something was learnt from.
+    arrival : bool
+        Whether records were used as they came, not in a secret random order.
+    centre, iterate : array, Iterate or None
+        What was released so far.
+    centre_error : float
+        Expected squared error of the centre: of unit rows, as a share; public.
+    rows : dict or None
+        The file of records beside the state: its name, its sum, and the number of its first record.
+    labels, digests : lists of str
+        Of what arrived.
+    waiting : list of arrays
+        Rows that no batch has had yet.
+    gate : Gate or None
+        The allotment; not part of the file.
+    path : Path or None
+        Where links led to the state when the call began; not part of the file.
+    found : str or None
+        Digest of the state on disk as it was loaded or saved last; None where there is none yet.
+    account : Ledger or None
+        The ledger that notes how far the stream has come; not part of the file.
+
+    """
+
+    settings: dict[str, Any]
+    ledger: str | None
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+    entry: str | None = None
+    spent: int = 0
+    used: int = 0
+    exact: bool = True
+    finished: bool = False
+    arrival: bool = True
+    centre: NDArray[np.float64] | None = None
+    centre_error: float = 0.0
+    iterate: Iterate | None = None
+    rows: dict[str, Any] | None = None
+    labels: list[str] = field(default_factory=list)
+    digests: list[str] = field(default_factory=list)
+    waiting: list[NDArray[np.float64]] = field(default_factory=list)
+    gate: Gate | None = None
+    path: Path | None = None
+    found: str | None = None
+    account: Ledger | None = None
+
+    @property
+    def buffered(self) -> int:
+        """How many rows wait."""
+        return sum(map(len, self.waiting))
+
+    def require_new(self, label: str | None, digests: list[str]) -> None:
+        """Refuse what arrived before."""
+        if label is not None and label in self.labels:
+            raise DuplicateBatchError(
+                "a batch of this label arrived before, and each record is used once: give a new "
+                "label to new records"
+            )
+        if label is None and not set(digests).isdisjoint(self.digests):
+            raise DuplicateBatchError(
+                "these rows arrived before, and each record is used once: pass batch='...' if they "
+                "are other records with the same values"
+            )
+
+    def arrive(self, chunk: NDArray[Any], label: str | None) -> None:
+        """Take rows in."""
+        if len(chunk) >= FEWEST_COMPARED:
+            self.digests.append(digest(chunk))
+        if label is not None and label not in self.labels:
+            self.labels.append(label)
+        with np.errstate(all="ignore"):  # a warning would depend on the records
+            rows = np.array(chunk, dtype=np.float64, order="C")
+        if len(rows):
+            self.waiting.append(rows)
+
+    def take(self, size: int) -> Batch:
+        """The next records; from now on they are spent."""
+        first = self.spent
+        rows = self.waiting[0] if len(self.waiting) == 1 else np.concatenate(self.waiting)
+        batch = Batch(rows[:size], first)
+        self.waiting = [rows[size:].copy()] if len(rows) > size else []
+        self.spent += size
+        return batch
+
+    def save(self, *, records: bool) -> None:
+        """Replace the state durably; and the file of ``records``, where some came or went.
+
+        Without, those that were spent meanwhile stay in it, and are known to be. A state that is
+        not the one this stream was loaded from is left alone.
+        """
+        assert self.path is not None  # who else has a state
+        former = self.rows
+        with unchanged(self.path, self.found):
+            if records:
+                self._save_records(self.path)
+            data = self._packed()
+            replace_file(self.path, data)
+        self.found = hashlib.sha256(data).hexdigest()
+        if former is not None and former != self.rows:
+            _remove(self.path.with_name(former["file"]))
+
+    def _packed(self) -> bytes:
+        arrays: dict[str, Any] = {}
+        if self.centre is not None:
+            arrays["centre"] = self.centre
+        if self.iterate is not None:
+            for each in fields(self.iterate):
+                arrays[f"iterate_{each.name}"] = np.asarray(getattr(self.iterate, each.name))
+        packed = io.BytesIO()
+        np.savez(packed, allow_pickle=False, **arrays)
+        document = {
+            "format": _FORMAT,
+            "notice": _NOTICE,
+            **{name: getattr(self, name) for name in _NOTED},
+        }
+        content = {
+            "state.json": (json.dumps(document, indent=2, allow_nan=False) + "\n").encode(),
+            "arrays.npz": packed.getvalue(),
+        }
+        content[storage.SUMS] = _sums(content)
+        return storage.zipped(content)
+
+    def _save_records(self, path: Path) -> None:
+        if not self.waiting:
+            self.rows = None
+            return
+        self.waiting = [np.concatenate(self.waiting)]
+        packed = io.BytesIO()
+        np.save(packed, self.waiting[0], allow_pickle=False)
+        data = packed.getvalue()
+        name = f"{path.name}.{token()}.rows"
+        replace_file(path.with_name(name), data)
+        self.rows = {
+            "file": name,
+            "first": self.spent,
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+
+    @classmethod
+    def load(cls, path: Path) -> "Stream":
+        """Read the file, or refuse one that is not whole."""
+        try:
+            data = read_regular(path)
+            content = storage.unzip(data, path.name)
+            if set(content) != {"state.json", "arrays.npz", storage.SUMS}:
+                raise ValueError
+            if content[storage.SUMS] != _sums(content):
+                raise ValueError
+            document = json.loads(content["state.json"], parse_constant=_refuse)
+            if document["format"] != _FORMAT:
+                raise _OtherVersionError(
+                    "the state is of another version of eigenveil: go on with that one"
+                )
+            stored = storage.unzip(content["arrays.npz"], "arrays.npz")
+            arrays = {name.removesuffix(".npy"): _array(each) for name, each in stored.items()}
+            stream = cls(
+                **{name: document[name] for name in _NOTED},
+                centre=arrays.get("centre"),
+                iterate=_iterate(arrays),
+                waiting=_waiting(path, document["rows"], document["spent"]),
+                path=path,
+                found=hashlib.sha256(data).hexdigest(),
+            )
+            _require_possible(stream)
+        except (MemoryError, _OtherVersionError):
+            raise
+        except Exception:  # of odd files there is no end of ways to fail
+            raise StateError(
+                f"{path.name} is not a whole state of a stream: restore no older copy, which would "
+                "use records twice; start a new stream with records that were not in this one"
+            ) from None
+        return stream
+
+
+def digest(chunk: NDArray[Any]) -> str:
+    """Of the bytes of the rows; as private as they are."""
+    with np.errstate(all="ignore"):  # a warning would depend on the records
+        rows = np.ascontiguousarray(chunk, dtype=np.float64)
+    return hashlib.sha256(f"{rows.shape} ".encode() + rows.tobytes()).hexdigest()
+
+
+def sweep(stream: Stream) -> None:
+    """Remove rows and drafts that killed calls left beside a state; under its lock only."""
+    assert stream.path is not None  # who else has a state
+    kept = None if stream.rows is None else stream.rows["file"]
+    beside, name = stream.path.parent, glob.escape(stream.path.name)
+    endings = (f"{TOKEN}.rows", f"{TOKEN}.new", f"{TOKEN}.rows.{TOKEN}.new")
+    found = [path for ending in endings for path in beside.glob(f"{name}.{ending}")]
+    left = [path for path in found if path.name != kept]
+    if left:
+        with unchanged(stream.path, stream.found):  # they are not of a save that is going on
+            for path in left:
+                _remove(path)
+
+
+def _remove(rows: Path) -> None:
+    try:
+        rows.unlink(missing_ok=True)
+    except OSError:
+        raise StateError(
+            f"cannot remove {rows.name}, which holds private rows and is needed no more: remove it "
+            "by hand"
+        ) from None
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    """Read a stored array; what its header claims is compared before anything is made of it."""
+    stream = io.BytesIO(data)
+    if npy.read_magic(stream) != (1, 0):
+        raise ValueError
+    shape, by_columns, dtype = npy.read_array_header_1_0(stream)
+    if dtype.kind not in "fi" or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+        raise ValueError
+    numbers = np.frombuffer(data, dtype, offset=stream.tell())
+    return numbers.reshape(shape, order="F" if by_columns else "C").copy()
+
+
+def _require_possible(stream: Stream) -> None:
+    """Raise `ValueError` for what no stream can have noted; all that follows relies on it."""
+    for name, kinds in _KINDS.items():
+        if type(getattr(stream, name)) not in kinds:
+            raise ValueError
+    settings, iterate = stream.settings, stream.iterate
+    d, names = settings.get("n_features"), settings.get("feature_names")
+    possible = (
+        0 <= stream.used <= stream.spent
+        and 0 <= stream.centre_error < math.inf
+        and _are_words(stream.labels)
+        and _are_words(stream.digests)
+        and ("feature_names" in settings) == (d is not None)
+        and (d is None or (type(d) is int and d >= 1))
+        and (names is None or (_are_words(names) and len(names) == d))
+        and (stream.centre is None or _is_table(stream.centre, (d,)))
+        and (iterate is None or _is_possible(iterate, settings))
+        and all(_is_table(rows, (len(rows), d), finite=False) for rows in stream.waiting)
+    )
+    if not possible:
+        raise ValueError
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(word)
+
+
+def _are_words(words: Any) -> bool:
+    return isinstance(words, list) and all(isinstance(word, str) for word in words)
+
+
+def _is_table(array: Any, shape: tuple[Any, ...], *, finite: bool = True) -> bool:
+    typed = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == shape
+    return typed and not (finite and not np.isfinite(array).all())
+
+
+def _is_possible(iterate: Iterate, settings: dict[str, Any]) -> bool:
+    """Whether a method can stand there, after at least as many directions as it is asked for."""
+    d, k = settings["n_features"], settings["n_components"]
+    numbers = (iterate.noise_variance, iterate.doubt, iterate.trace_weight)
+    counts = (iterate.records, iterate.steps)
+    return (
+        iterate.basis.ndim == 2
+        and k <= iterate.basis.shape[1] <= d
+        and all(
+            _is_table(each, (d, iterate.basis.shape[1])) for each in (iterate.basis, iterate.image)
+        )
+        and all(type(number) is float and number >= 0 for number in numbers)
+        and type(iterate.trace) is float
+        and all(type(count) is int and count >= 0 for count in counts)
+    )
+
+
+def _iterate(arrays: dict[str, NDArray[Any]]) -> Iterate | None:
+    if "iterate_basis" not in arrays:
+        return None
+    stored = {each.name: arrays[f"iterate_{each.name}"] for each in fields(Iterate)}
+    values: dict[str, Any] = {name: a if a.ndim else a.item() for name, a in stored.items()}
+    return Iterate(**values)
+
+
+def _waiting(path: Path, rows: dict[str, Any] | None, spent: int) -> list[NDArray[np.float64]]:
+    """The records that were not spent since their file was written."""
+    if rows is None:
+        return []
+    if not (_ROWS.fullmatch(rows["file"]) and 0 <= rows["first"] <= spent):
+        raise ValueError
+    data = read_regular(path.with_name(rows["file"]))
+    if hashlib.sha256(data).hexdigest() != rows["sha256"]:
+        raise ValueError
+    left = _array(data)[spent - rows["first"] :]
+    return [left] if len(left) else []
+
+
+def _sums(content: dict[str, bytes]) -> bytes:
+    lines = (
+        f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n"
+        for name in ("state.json", "arrays.npz")
+    )
+    return "".join(lines).encode()

@@ -1,0 +1,239 @@
+"""What a release is asked for: public numbers, checked once, before anything is read or charged."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
+from eigenveil.mechanisms.bounds import (
+    Box,
+    OnInvalid,
+    OnMissing,
+    RowNorm,
+    box_of,
+    by_column,
+    ranges_by_name,
+)
+from eigenveil.mechanisms.registry import ComponentEntry, Entry, Releases
+from eigenveil.privacy.adjacency import Adjacency, Unit
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import Cost
+
+__all__ = ["Centring", "Request", "half_ranges", "public_scale"]
+
+Centring = Literal["none", "mean", "located", "paired"]
+
+MAX_PRIVATE_RANK = 50
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """What one release is asked for; all of it public.
+
+    Attributes
+    ----------
+    releases : {"components", "covariance"}
+        What is wanted.
+    budget, adjacency, unit
+        How it is protected.
+    n_columns : int
+        Number of columns.
+    n_rows : int or None
+        Number of rows, or of persons, where it is public; None where it is not, or where rows can
+        be read once only.
+    rereadable : bool
+        Whether rows can be read more than once.
+    entry : Entry, optional
+        The mechanism; None before one is chosen.
+    reason : str
+        Why it was chosen; empty where the caller did.
+    n_components : int or "private", optional
+        How many components; by default all.
+    row_norm : float or "private", optional
+        Where rows are clipped.
+    box : pair of arrays, optional
+        Ranges of the columns as they are.
+    box_by_column : bool
+        Whether they were stated one by one.
+    scale : array, optional
+        What columns are divided by, stated.
+    private_scale : bool
+        Whether scales are to be found.
+    centring : Centring, optional
+        How the centre is found; by default it follows from public numbers.
+    variances : bool
+        Whether variances in the units of the data are bought.
+    on_invalid, on_missing
+        What happens to rows and cells that hold no numbers.
+    spent : Cost, optional
+        Of the budget, by an earlier release of the same rows.
+    every_direction : bool
+        Whether more components than rows may be asked for: with noise there are as many directions
+        as columns.
+
+    """
+
+    releases: Releases
+    budget: Budget
+    adjacency: Adjacency
+    unit: Unit
+    n_columns: int
+    n_rows: int | None
+    rereadable: bool = True
+    entry: Entry | None = None
+    reason: str = ""
+    n_components: int | Literal["private"] | None = None
+    row_norm: RowNorm | None = None
+    box: Box | None = None
+    box_by_column: bool = False
+    scale: NDArray[np.float64] | None = None
+    private_scale: bool = False
+    centring: Centring | None = None
+    variances: bool = False
+    on_invalid: OnInvalid = "raise"
+    on_missing: OnMissing = "invalid"
+    spent: Cost | None = None
+    every_direction: bool = False
+
+    def __post_init__(self) -> None:
+        if self.centring not in (None, "none", "mean", "located", "paired"):
+            raise InvalidParameterError("centring must be 'none', 'mean', 'located' or 'paired'")
+        if self.private_scale:
+            self._check_private_scale()
+
+    @classmethod
+    def ranges(
+        cls, bounds: Any, names: Sequence[str] | NDArray[Any] | None, n_columns: int
+    ) -> tuple[Box | None, bool]:
+        """Return the stated ranges in the order of columns, and whether they are one for each."""
+        if isinstance(bounds, Mapping):
+            bounds = ranges_by_name(bounds, names)
+        if bounds is None:
+            return None, False
+        return box_of(bounds, n_columns), by_column(bounds)
+
+    @property
+    def mechanism(self) -> Entry:
+        """The mechanism, once one is chosen."""
+        assert self.entry is not None  # `choose` comes first
+        return self.entry
+
+    @property
+    def centred(self) -> bool:
+        """Whether the origin is the centre."""
+        return self.centring == "none"
+
+    @property
+    def private_rank(self) -> bool:
+        """Whether the number of components is to be found."""
+        return isinstance(self.n_components, str)
+
+    @property
+    def normalises(self) -> bool:
+        """Whether rows are scaled to unit length."""
+        if self.releases == "covariance" or self.row_norm is not None:
+            return False
+        if self.mechanism.assumption is not None:
+            return False
+        return self.mechanism.unit_rows or self.box is None
+
+    @property
+    def divides_by_ranges(self) -> bool:
+        """Whether columns are divided by half their ranges, so that a wide one drowns no other.
+
+        A stated length or trace is one of columns as they are.
+        """
+        trace_bound = getattr(self.entry, "trace_bound", None)
+        as_they_are = trace_bound is not None or isinstance(self.row_norm, Real)
+        free = self.scale is None and not self.private_scale and not as_they_are
+        return self.releases == "covariance" and free and self.box_by_column
+
+    @property
+    def column_scale(self) -> NDArray[np.float64] | None:
+        """What columns are divided by, where that is public."""
+        return half_ranges(self.box) if self.divides_by_ranges else self.scale
+
+    def wanted_components(self) -> int:
+        """Return the number of components, the largest where it is to be found privately."""
+        d = self.n_columns
+        if self.private_rank:
+            return self._largest_rank()
+        # One person's rows may have as many directions as there are columns.
+        n = None if self.unit.owns_many or self.every_direction else self.n_rows
+        wanted: Any = self.n_components
+        if wanted is None and isinstance(self.entry, ComponentEntry):
+            wanted = self.entry.n_components
+        if wanted is None:
+            wanted = min(d, d if n is None else n)
+        if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)):
+            raise InvalidParameterError("n_components must be a positive integer or 'private'")
+        if not 1 <= wanted <= d:
+            raise InvalidParameterError(
+                f"n_components must be between 1 and the number of columns, {d}"
+            )
+        if n is not None and wanted > n:
+            raise InvalidParameterError(
+                "n_components exceeds the number of rows: ask for fewer components"
+            )
+        return int(wanted)
+
+    def _largest_rank(self) -> int:
+        if self.n_components != "private":
+            raise InvalidParameterError("n_components must be a positive integer or 'private'")
+        if self.n_columns < 2:
+            raise InvalidParameterError("a private rank needs at least two columns")
+        if not self.adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "a private rank needs a public number of rows: state n_components, or choose "
+                "adjacency='replace-one'"
+            )
+        return min(MAX_PRIVATE_RANK, self.n_columns - 1)
+
+    def _check_private_scale(self) -> None:
+        if self.box is not None:
+            raise InvalidParameterError("private scales need no bounds: leave one of them out")
+        if not self.adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "private scales need a public number of rows: give the scales, or choose "
+                "adjacency='replace-one'"
+            )
+
+    def read_once(self, otherwise: str) -> InvalidDataError:
+        """Return the error about rows that would have to be read again."""
+        words = (
+            "this release reads the rows several times, and these can be read once only: pass "
+            f"a file or an array, or mechanism={otherwise!r} with centring='none' and "
+            "adjacency='replace-one'"
+        )
+        if self.releases == "components":
+            words += "; StreamingPCA needs one pass only"
+        return InvalidDataError(words)
+
+
+def half_ranges(box: Box | None) -> NDArray[np.float64]:
+    """Return half the range of every column; that of the narrowest for one that has none."""
+    assert box is not None  # ranges were stated
+    half = (box[1] - box[0]) / 2
+    return np.asarray(np.maximum(half, half[half > 0].min()))
+
+
+def public_scale(scale: Any, n_columns: int) -> NDArray[np.float64] | None:
+    """Return one positive number per column, where the caller stated any."""
+    if scale is None or (isinstance(scale, str) and scale == "private"):
+        return None
+    wrong = InvalidParameterError(
+        "scale must be 'private' or one positive number per column (between 1e-50 and 1e50); "
+        "never take it from the data"
+    )
+    try:
+        numbers = np.array(np.broadcast_to(scale, (n_columns,)), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise wrong from None
+    if not ((numbers >= SMALLEST_NORM) & (numbers <= LARGEST_NORM)).all():
+        raise wrong
+    return numbers

@@ -1,0 +1,20 @@
+"""Files and sizes that the tests of several sources share."""
+
+import pytest
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("age,name,height\n31,ann,1.7\n,bob,1.8\n\n45,eve,1.6\n")
+    return path
+
+
+@pytest.fixture
+def out_of_core(monkeypatch):
+    """Every file counts as large, and chunks are of seven rows of three numbers."""
+    monkeypatch.setattr("eigenveil.data.sources.npy._MAX_HELD_BYTES", 100)
+    monkeypatch.setattr("eigenveil.data.sources.base._CHUNK_BYTES", 7 * 24)
+    monkeypatch.setattr("eigenveil.data.sources.csv._MAX_LINES", 7)
+    monkeypatch.setattr("eigenveil.data.sources.csv._MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr("eigenveil.data.sources.parquet._BATCH_BYTES", 7 * 24)

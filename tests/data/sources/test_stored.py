@@ -1,0 +1,171 @@
+"""Files that change while they are read, or cannot be read at all."""
+
+import os
+
+import numpy as np
+import pytest
+
+from eigenveil import PrivatePCA
+from eigenveil.data.sources import open_rows
+from eigenveil.exceptions import InvalidDataError
+from tests.data.sources.tables import NEIGHBOURS, TABLE, covariance, refused, rows_of, stored
+
+CHANGED = r"^the file changed while it was read: read it again$"
+KINDS = pytest.mark.parametrize("kind", ["csv", "parquet", "npy"])
+
+
+def grow(path):
+    with path.open("ab") as stream:
+        stream.write(path.read_bytes()[-100:])
+
+
+def shrink(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def exchange(path):
+    """Another file of the same size and time."""
+    before = path.stat()
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes())
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+
+
+def touch(path):
+    os.utime(path, ns=(0, 0))
+
+
+@KINDS
+@pytest.mark.parametrize("change", [grow, shrink, exchange, touch, os.unlink])
+def test_a_file_that_changes_between_passes_is_refused(change, kind, tmp_path, out_of_core):
+    path = stored(tmp_path, kind, TABLE)
+    source = open_rows(path)
+    assert np.array_equal(rows_of(source), TABLE)
+    change(path)
+    with pytest.raises(InvalidDataError, match=CHANGED):
+        next(source.tables())
+
+
+@KINDS
+@pytest.mark.parametrize("change", [grow, exchange, touch, os.unlink])
+def test_a_file_that_changes_during_a_pass_is_refused(change, kind, tmp_path, out_of_core):
+    path = stored(tmp_path, kind, TABLE)
+    chunks = open_rows(path).tables()
+    next(chunks)
+    change(path)
+    with pytest.raises(InvalidDataError, match=CHANGED):
+        list(chunks)
+
+
+@KINDS
+def test_a_file_that_is_cut_short_during_a_pass_is_refused(kind, tmp_path, out_of_core):
+    """Of a memory map, pages would vanish and end the process."""
+    path = stored(tmp_path, kind, np.resize(TABLE, (50_000, 3)))
+    chunks = open_rows(path).tables()
+    next(chunks)
+    shrink(path)
+    message = refused(lambda: list(chunks))
+    assert "changed while it was read" in message or "damaged or truncated" in message
+
+
+def test_as_many_rows_in_every_pass(tmp_path, out_of_core):
+    """Where size and time do not tell."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n3,4\n")
+    source = open_rows(path)
+    assert source.count_rows() == 2
+    before = path.stat()
+    path.write_text("a,b\n1,22222\n")
+    assert path.stat().st_size == before.st_size
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(InvalidDataError, match=CHANGED):
+        rows_of(source)
+
+
+@KINDS
+@NEIGHBOURS
+@pytest.mark.parametrize("during", [False, True])
+def test_a_changed_file_charges_nothing(kind, adjacency, during, tmp_path, out_of_core):
+    path = stored(tmp_path, kind, TABLE)
+    source = open_rows(path)
+    read = source.chunks
+
+    def chunks():
+        for number, chunk in enumerate(read()):
+            if during and number == 1:
+                touch(path)
+            yield chunk
+
+    source.chunks = chunks
+    if not during:
+        grow(path)
+    private = covariance(tmp_path, adjacency)
+    assert "changed while" in refused(lambda: private.fit(source))
+    assert private.ledger.entries == ()
+
+
+def test_a_pass_that_is_given_up_refuses_nothing(tmp_path, out_of_core):
+    for kind in ("csv", "parquet", "npy"):
+        chunks = open_rows(stored(tmp_path, kind, TABLE)).tables()
+        next(chunks)
+        chunks.close()
+
+
+def test_damaged_files(tmp_path):
+    pytest.importorskip("pyarrow")
+    for name in ("t.parquet", "t.npy"):
+        path = tmp_path / name
+        path.write_bytes(b"PAR1 truncated")
+        with pytest.raises(InvalidDataError, match="not a readable"):
+            open_rows(path)
+
+
+def test_an_impossible_path_is_no_file():
+    with pytest.raises(InvalidDataError, match="no file"):
+        open_rows("x" * 5000 + ".csv")
+
+
+def odd_paths(folder):
+    """Names at which no table lies."""
+    (folder / "loop.csv").symlink_to(folder / "loop.csv")
+    (folder / "gone.npy").symlink_to(folder / "nowhere")
+    for kind in ("csv", "npy", "parquet"):
+        (folder / f"folder.{kind}").mkdir()
+        os.mkfifo(folder / f"fifo.{kind}")
+        yield folder / f"folder.{kind}"
+        yield folder / f"fifo.{kind}"
+        yield folder / f"{'x' * 300}.{kind}"
+        yield folder / f"a\nb.{kind}"
+        yield folder / f"nul\0.{kind}"
+    yield folder / "loop.csv"
+    yield folder / "gone.npy"
+    yield folder / "loop.csv" / "t.csv"
+
+
+def test_odd_paths(tmp_path):
+    for path in odd_paths(tmp_path):
+        assert refused(lambda path=path: open_rows(path)).startswith("no file at ")
+        assert refused(lambda path=path: PrivatePCA(1, rho=1.0).fit(str(path)))
+
+
+@pytest.mark.parametrize("kind", ["csv", "npy", "parquet"])
+def test_files_that_may_not_be_read(kind, tmp_path, monkeypatch):
+    path = stored(tmp_path, kind, TABLE)
+    if os.geteuid():
+        path.chmod(0)
+    else:  # root may read everything
+
+        def forbidden(*_, **__):
+            raise PermissionError(13, "Permission denied", str(path))
+
+        monkeypatch.setattr("pathlib.Path.open", forbidden)
+        monkeypatch.setattr("pyarrow.parquet.read_metadata", forbidden)
+    assert "not a readable" in refused(lambda: open_rows(path))
+
+
+@pytest.mark.parametrize("kind", ["csv", "npy", "parquet"])
+def test_odd_names_are_spelled_out(kind, tmp_path):
+    path = tmp_path / f"a\n\x1b[2K.{kind}"
+    path.write_bytes(b"")
+    assert "a\\n\\x1b[2K" in refused(lambda: open_rows(path))
