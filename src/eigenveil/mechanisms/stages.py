@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from eigenveil.data.batches import check_batches
+from eigenveil.data.sources.pairs import check_pairs
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidParameterError,
@@ -287,6 +288,8 @@ def plan(request: Request) -> Plan:
     )
     if not (request.rereadable or found.reads_once):
         raise request.read_once(_ONE_PASS[request.releases])
+    if found.centring == "paired" and found.n_rows is not None:
+        check_pairs(found.n_rows, persons=request.unit.owns_many)
     _check_searches(found)
     if entry.batches:
         method: Any = found.inner(found.strength)

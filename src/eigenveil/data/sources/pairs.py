@@ -16,7 +16,7 @@ from eigenveil.data.sources.units import UnitSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["PairedSource", "PairedUnits", "half_differences", "paired"]
+__all__ = ["PairedSource", "PairedUnits", "check_pairs", "half_differences", "paired"]
 
 Order = Callable[[int], NDArray[np.intp]]
 
@@ -29,6 +29,15 @@ def paired(source: RowSource, adjacency: Adjacency, order: Order) -> RowSource:
     kind = PairedUnits if source.protects.owns_many else PairedSource
     # Dividing differences is dividing rows.
     return source.before_scaling(lambda rows: kind(rows, adjacency, order))
+
+
+def check_pairs(n: int, *, persons: bool) -> None:
+    """Refuse so many rows, or persons, if no two can be paired; how many they are is public."""
+    if n >= 2:
+        return
+    if persons:
+        raise InvalidDataError("pairs need two persons at least, not one: give more of them")
+    raise InvalidDataError("pairs of rows need two rows at least, not one sample: give more rows")
 
 
 class PairedSource(RowSource):
@@ -50,10 +59,7 @@ class PairedSource(RowSource):
         self.feature_names = source.feature_names
         self._rows = source.whole()
         n = len(self._rows)
-        if n < 2:
-            raise InvalidDataError(
-                "pairs of rows need two rows at least, not one sample: give more rows"
-            )
+        check_pairs(n, persons=False)
         half = n // 2
         self._drawn = order(n)[: 2 * half].reshape(2, half).T
         self._pairs = self._drawn[np.argsort(self._drawn[:, 0])]  # read in the order of memory
@@ -98,8 +104,7 @@ class PairedUnits(UnitSource):
         super().__init__(source, source.protects)
         self.rereadable = True  # the table is held
         self._table, units = source.whole_units()
-        if len(sizes) < 2:
-            raise InvalidDataError("pairs need two persons at least, not one: give more of them")
+        check_pairs(len(sizes), persons=True)
         mixed = order(len(units))
         # Rows person by person, each one's in an order that nobody knows.
         self._owned = mixed[np.argsort(units[mixed], kind="stable")]
