@@ -5,13 +5,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench check clean
+.PHONY: demo test fuzz kill bench check clean
 
 demo: .venv/installed
 	$(BIN)/eigenveil demo
 
 test: .venv/installed-dev
 	$(BIN)/python -m pytest
+
+# Bad inputs to every reader and command, and processes killed at every change of a file: long forms
+# of what `make test` does in little. CASES and KILLS say how many, SEED which.
+CASES ?= 100000
+KILLS ?= 10000
+SEED ?= 1
+
+fuzz: .venv/installed-dev
+	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED)
+
+kill: .venv/installed-dev
+	$(BIN)/python -m tests.kill --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.kill --faults --seed $(SEED)
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .

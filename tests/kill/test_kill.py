@@ -11,7 +11,7 @@ import pytest
 from tests.kill.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
-KILLS = 60
+KILLS = 24
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 
