@@ -1,15 +1,16 @@
 """Which kind of input a case is: its number says so."""
 
-from tests.fuzz import artefacts, books, commands, federations, tables
+from tests.fuzz import arguments, artefacts, books, commands, federations, tables
 from tests.fuzz.case import Make
 
 __all__ = ["KINDS", "kind_of"]
 
 KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hundred
-    "csv": (tables.csv_case, 16),
+    "csv": (tables.csv_case, 13),
     "npy": (tables.npy_case, 6),
     "parquet": (tables.parquet_case, 8),
-    "object": (tables.object_case, 4),
+    "object": (tables.object_case, 3),
+    "argument": (arguments.argument_case, 4),
     "statement": (artefacts.statement_case, 11),
     "array": (artefacts.array_case, 6),
     "container": (artefacts.container_case, 6),

@@ -449,20 +449,13 @@ def object_case(rng: Random, place: Path) -> Case:
     if rng.random() < 0.3:
         return Case([_scored(rng, given)])
     options: dict[str, Any] = {"on_invalid": "zero"} if rng.random() < 0.5 else {}
-    odd = ("row_norm", "bounds", "scale", "n_components", "random_state", "mechanism")
-    for name in rng.sample(odd, rng.choice((0, 1, 1))):
-        ragged = ([[1], [2, 3]], [[[1], [2, 3]], 1], [1, 2, 3], (0, [1, 2]), np.array(3.0), [])
-        options[name] = rng.choice(
-            (any_json(rng), None, "private", odd_text(rng), rng.choice(ragged))
-        )
-    components = options.pop("n_components", 1)
     groups = None if rng.random() < 0.8 else [text_cell(rng) for _ in range(rng.randrange(4))]
 
     def fit() -> Any:
-        return PrivatePCA(components, rho=1.0, **options).fit(given, groups=groups)
+        return PrivatePCA(1, rho=1.0, **options).fit(given, groups=groups)
 
     def fit_covariance() -> Any:
-        return PrivateCovariance(rho=1.0, **{"row_norm": 1.0, **options}).fit(given, groups=groups)
+        return PrivateCovariance(rho=1.0, row_norm=1.0, **options).fit(given, groups=groups)
 
-    name = f"({components}, {options}, {groups}).fit({given!r:.200})"
+    name = f"({options}, {groups}).fit({given!r:.200})"
     return Case([rng.choice((Call(f"PCA{name}", fit), Call(f"Covariance{name}", fit_covariance)))])
