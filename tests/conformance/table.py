@@ -94,7 +94,6 @@ from eigenveil.mechanisms import (
     WishartPCA,
     ZeroCov,
 )
-from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
 from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
@@ -107,7 +106,7 @@ from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import epsilon_of, rho_of, split
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Cost
+from eigenveil.privacy.cost import Cost, Gaussian, Pure
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
@@ -735,15 +734,15 @@ def _centred(mu, d, k):
 
 
 def _located(mu, d, k):
-    spent = rho_of(Located.build(Allowance(mu, pure=False), ROWS, ZeroCov()).cost())
+    spent = rho_of(Located.build(Gaussian(mu), ROWS, ZeroCov()).cost())
     return Located.build(
-        Allowance(mu, pure=False), ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent))
+        Gaussian(mu), ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent))
     )
 
 
 def _located_pure(epsilon, d, k):
-    spent = pure_of(Located.build(Allowance(epsilon, pure=True), ROWS, ZeroCov()).cost())
-    return Located.build(Allowance(epsilon, pure=True), ROWS, LapCov(epsilon=epsilon - spent))
+    spent = pure_of(Located.build(Pure(epsilon), ROWS, ZeroCov()).cost())
+    return Located.build(Pure(epsilon), ROWS, LapCov(epsilon=epsilon - spent))
 
 
 def _located_whole(mu, d, k):
@@ -753,7 +752,7 @@ def _located_whole(mu, d, k):
 
 def _ranged_about_a_centre(mu, d, k):
     """A centre, a radius and a matrix, as they are built for rows without any bound."""
-    whole = Allowance(mu, pure=False)
+    whole = Gaussian(mu)
 
     def build(rest):
         inner = Ranged.build(whole, 400, GaussCov(mu=rest) if rest else ZeroCov(), columns=d)
@@ -1426,7 +1425,7 @@ TABLE = [
     _case(
         "located of a sample",
         "located",
-        lambda mu, d, k: replace(_located(mu, d, k), share=0.75),
+        lambda mu, d, k: replace(_located(mu, d, k), sample=0.75),
         **(LOCATED | {"adjacencies": (REPLACE,)}),
     ),
     _case(

@@ -20,8 +20,8 @@ import pytest
 import eigenveil.data
 from eigenveil.data.sources import IterableSource
 from eigenveil.mechanisms import Gate, Located, ZeroCov
-from eigenveil.mechanisms.additive import Allowance
 from eigenveil.numerics.random import SimulationSource
+from eigenveil.privacy.cost import Gaussian
 from tests.conformance.table import (
     CLIP,
     DIRECTIONS,
@@ -162,8 +162,7 @@ def test_a_sample_by_a_public_rule_of_places_would_be_seen():
         def sample(self, n, size):
             return np.arange(n)[::3][:size]
 
-    allowance = Allowance(3.0, pure=False)
-    mechanism = Located.build(allowance, 300, ZeroCov(), share=1 / 3)
+    mechanism = Located.build(Gaussian(3.0), 300, ZeroCov(), sample=1 / 3)
     rows = np.sort(table(300, D, 5), axis=0)
     moved = rows.copy()
     moved[0] = 5.0  # from the smallest to the largest
