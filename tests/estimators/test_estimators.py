@@ -25,6 +25,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms.covariance.cleaned import Cleaned
 from eigenveil.mechanisms.covariance.projection import Projection
+from eigenveil.mechanisms.pca.spherical import Spherical
 from eigenveil.mechanisms.registry import entries, entry
 from eigenveil.numerics.metrics import captured_variance, relative_error
 from eigenveil.privacy.accounting import delta_of, fits, rho_of
@@ -208,7 +209,7 @@ def test_every_kind_of_table_gives_the_same_release(estimator, rows, tmp_path):
     frame = pd.DataFrame(rows, columns=list("abcde"))
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = {**BUDGET, "row_norm": 5.0, "centring": "none", "random_state": 3}
-    options["mechanism"] = estimator.one_pass if estimator is PrivateCovariance else "analyze-gauss"
+    options["mechanism"] = "cleaned" if estimator is PrivateCovariance else "analyze-gauss"
     expected = estimator(**options).fit(rows).release_.arrays
     tables = [
         rows.tolist(),
@@ -835,8 +836,7 @@ def test_too_many_wide_rows_are_refused_only_where_their_number_is_public(monkey
     options = {
         "epsilon": 1.0,
         "delta": 1e-6,
-        "mechanism": "spherical",
-        "lazy": True,
+        "mechanism": Spherical(lazy=True),
         "centring": "none",
     }
     for n in (3, 300):  # fewer than are kept, and more

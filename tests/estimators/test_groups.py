@@ -15,6 +15,7 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     UnsupportedNotionError,
 )
+from eigenveil.mechanisms.pca.spherical import Spherical
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.registry import entries
 from eigenveil.numerics.metrics import captured_variance
@@ -52,7 +53,7 @@ PCA = [
     {"centring": "none"},
     {"variances": True, "epsilon": 10.0},
     {"n_components": "private", "epsilon": 10.0},
-    {"lazy": True},
+    {"mechanism": Spherical(lazy=True)},
     {"delta": None},
     {"mechanism": "gap-projector", "row_norm": 12.0, "epsilon": 20.0},
     {"adjacency": "add-remove"},

@@ -10,6 +10,7 @@ from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, Located, PrivateMean
+from eigenveil.mechanisms.pca.spherical import Spherical
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.tangent import Tangent
 from eigenveil.mechanisms.registry import entries
@@ -177,6 +178,7 @@ ROADS = [
     (PrivatePCA, {"scale": "private", "row_norm": "private"}),
     (PrivatePCA, {"scale": np.arange(1.0, 5), "bounds": (-30, 30)}),
     (PrivatePCA, {"n_components": "private"}),
+    (PrivatePCA, {"mechanism": Spherical(lazy=True)}),
     (PrivatePCA, {"mechanism": Tangent(lazy=True)}),
     (PrivatePCA, {"bounds": (-30, 30), "centring": "located"}),
 ]

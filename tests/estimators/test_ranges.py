@@ -26,6 +26,7 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 CENSUS = Path(__file__).parents[3] / "shared" / "data" / "adult_train.parquet"
 SPREAD = np.array([3.0, 2.0, 1.0, 0.5])
 UNITS = np.array([1e-3, 1.0, 50.0, 1e4])
+NAMES = [one.name for one in entries("covariance")]
 
 
 def table(n=20_000, seed=0):
