@@ -6,7 +6,6 @@ import pytest
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner import Situation, spiked
 from eigenveil.planner.assumed import AssumedTable, isotropic, unit_shares
-from eigenveil.planner.noise import symmetric_laplace
 from eigenveil.privacy.budget import Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
