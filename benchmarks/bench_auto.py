@@ -27,6 +27,7 @@ from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.data import open_rows
 from eigenveil.datasets import zipf_norms
 from eigenveil.exceptions import EigenveilError
+from eigenveil.mechanisms.registry import entries
 from eigenveil.numerics.metrics import captured_variance, relative_error
 from side_by_side import report
 from tables import present, tick
@@ -81,9 +82,9 @@ class Cell:
     def mechanisms(self):
         """Those that the arguments allow, fit or refused."""
         d = self.rows.shape[1]
-        family = (PrivatePCA if self.task == "pca" else PrivateCovariance).mechanisms
-        for name, form in family.items():
-            if name == "spiked" or (self.pure and form.pure is None):
+        for form in entries("components" if self.task == "pca" else "covariance"):
+            name = form.name
+            if form.assumption is not None or (self.pure and not form.has_pure):
                 continue
             if name in ("tangent", "spherical") and "row_norm" in self.stated:
                 continue
@@ -242,8 +243,7 @@ def result(cell):
         "least": means[best],
         "ratio": means[choice] / means[best],
         "noise": float(np.std(spread, ddof=1) / len(spread) ** 0.5),
-        **{name: means.get(name, "") for name in PrivatePCA.mechanisms if name != "spiked"},
-        **{name: means.get(name, "") for name in PrivateCovariance.mechanisms},
+        **{one.name: means.get(one.name, "") for one in entries() if one.assumption is None},
     }
 
 

@@ -196,9 +196,16 @@ def test_a_budget_of_a_file_gives_way(tmp_path):
     "words", [["--k", 5000], ["--of", "covariance", "--row-norm", 1]], ids=["components", "matrix"]
 )
 def test_where_nothing_serves_there_is_no_next_command(words):
-    size = ["--rows", 1000, "--columns-count", 100_000]
+    size = ["--rows", 10_000, "--columns-count", 100_000]
     said = fails(2, "plan", *size, *BUDGET, *words)
     assert "fewer columns" in said
+    assert ("or components" in said) == ("--k" in words)
+    assert "next " not in said
+
+
+def test_more_components_than_rows_are_refused_as_a_fit_does():
+    said = fails(2, "plan", "--rows", 10, "--columns-count", 50, *BUDGET, "--k", 20)
+    assert "exceeds the number of rows: ask for fewer components" in said
     assert "next " not in said
 
 

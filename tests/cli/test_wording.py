@@ -11,7 +11,7 @@ from eigenveil.cli.wording import in_options
             "give --bounds LOW,HIGH for the entries, or --row-norm R for the length",
         ),
         (
-            "or mechanism='spherical' with centring="none"",
+            "or mechanism='spherical' with centring='none'",
             "or --mechanism spherical with --centring none",
         ),
         (
@@ -27,7 +27,11 @@ from eigenveil.cli.wording import in_options
             "--unit person",
             "create one with eigenveil ledger init FILE --unit person --epsilon E --delta D",
         ),
-        ("pass model=SpikedModel(...)", "pass model=SpikedModel(...)"),
+        (
+            "pass mechanism=Spiked(model=SpikedModel(...))",
+            "pass mechanism=Spiked(model=SpikedModel(...))",
+        ),
+        ("or pass mechanism=Tangent(lazy=False)", "or pass --set lazy=false"),
     ],
 )
 def test_arguments_become_options(library, command_line):

@@ -27,6 +27,7 @@ import eigenveil
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.data.sources import ArraySource
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
+from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.numerics.spiked_model import SpikedModel
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -474,7 +475,7 @@ SPIKED = SpikedModel(rank=2, smallest_spike=3, largest_spike=10, noise_variance=
     "options",
     [
         {"n_components": 2, "row_norm": 20.0},
-        {"model": SPIKED, "mechanism": "spiked", "centring": "none"},
+        {"mechanism": Spiked(model=SPIKED), "centring": "none"},
         {"n_components": 1, "row_norm": 20.0, "scale": "private"},  # leaves a column out
     ],
     ids=["clipped", "model", "column left out"],

@@ -2,6 +2,7 @@
 
 import copy
 import traceback
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,10 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     UnsupportedNotionError,
 )
+from eigenveil.mechanisms.covariance.cleaned import Cleaned
+from eigenveil.mechanisms.covariance.projection import Projection
+from eigenveil.mechanisms.pca.spherical import Spherical
+from eigenveil.mechanisms.registry import entries, entry
 from eigenveil.numerics.metrics import captured_variance, relative_error
 from eigenveil.privacy.accounting import delta_of, fits, rho_of
 from eigenveil.privacy.budget import Budget
@@ -57,23 +62,23 @@ def test_digits_components_capture_the_variance(digits):
 
 
 @ADJACENCIES
-@pytest.mark.parametrize("assume_centered", [False, True])
-def test_a_generous_budget_recovers_the_truth(adjacency, assume_centered):
+@pytest.mark.parametrize("centring", [None, "none"])
+def test_a_generous_budget_recovers_the_truth(adjacency, centring):
     """With next to no noise, PCA and covariance are those of the data."""
     rng = np.random.default_rng(1)
     x = rng.standard_normal((4000, 4)) * [3.0, 2.0, 1.0, 0.5]
-    x += 0.0 if assume_centered else [5.0, -4.0, 3.0, 0.0]
+    x += 0.0 if centring == "none" else [5.0, -4.0, 3.0, 0.0]
     options = {
         "rho": 1e6,
         "row_norm": 40.0,
-        "centring": "none" if assume_centered else None,
+        "centring": centring,
         "adjacency": adjacency,
     }
     truth = np.cov(x.T, bias=True)
     covariance = PrivateCovariance(**options).fit(x)
     assert covariance.covariance_ == pytest.approx(truth, abs=0.02)
     assert covariance.location_ == pytest.approx(
-        np.zeros(4) if assume_centered else x.mean(axis=0), abs=0.01
+        np.zeros(4) if centring == "none" else x.mean(axis=0), abs=0.01
     )
     pca = PrivatePCA(2, **options).fit(x)
     assert captured_variance(pca.components_, truth) == pytest.approx(1.0, abs=1e-3)
@@ -124,10 +129,10 @@ def test_clones_share_the_ledger_and_never_the_noise(estimator, rows, tmp_path):
 
 @BOTH
 @ADJACENCIES
-@pytest.mark.parametrize("assume_centered", [False, True])
-def test_every_road_charges_the_ledger_once(estimator, adjacency, assume_centered, rows, tmp_path):
+@pytest.mark.parametrize("centring", [None, "none"])
+def test_every_road_charges_the_ledger_once(estimator, adjacency, centring, rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", **BUDGET, adjacency=adjacency)
-    options = {"row_norm": 5.0, "adjacency": adjacency, "centring": "none" if assume_centered else None}
+    options = {"row_norm": 5.0, "adjacency": adjacency, "centring": centring}
     fitted = estimator(**BUDGET, **options, ledger=ledger).fit(rows)
     (entry,) = ledger.entries
     assert entry.cost == fitted.privacy_.cost
@@ -136,10 +141,10 @@ def test_every_road_charges_the_ledger_once(estimator, adjacency, assume_centere
         estimator(**BUDGET, **options, ledger=ledger).fit(rows)
 
 
-@pytest.mark.parametrize("assume_centered", [False, True])
-def test_the_count_is_noisy_under_add_remove(assume_centered, rows):
+@pytest.mark.parametrize("centring", [None, "none"])
+def test_the_count_is_noisy_under_add_remove(centring, rows):
     """The exact count must not be readable off the noise scale, which is divided by it."""
-    options = {"adjacency": "add-remove", "row_norm": 5.0, "centring": "none" if assume_centered else None}
+    options = {"adjacency": "add-remove", "row_norm": 5.0, "centring": centring}
     scales = {PrivateCovariance(rho=0.5, **options).fit(rows).noise_scale_ for _ in range(5)}
     assert len(scales) == 5
 
@@ -204,7 +209,7 @@ def test_every_kind_of_table_gives_the_same_release(estimator, rows, tmp_path):
     frame = pd.DataFrame(rows, columns=list("abcde"))
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = {**BUDGET, "row_norm": 5.0, "centring": "none", "random_state": 3}
-    options["mechanism"] = estimator.one_pass if estimator is PrivateCovariance else "analyze-gauss"
+    options["mechanism"] = "cleaned" if estimator is PrivateCovariance else "analyze-gauss"
     expected = estimator(**options).fit(rows).release_.arrays
     tables = [
         rows.tolist(),
@@ -357,7 +362,9 @@ def test_a_pure_budget_needs_a_pure_mechanism(rows):
 def test_an_impossible_trace_costs_nothing(trace_bound, advice, rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-5)
     with pytest.raises(InvalidParameterError, match=advice):
-        PrivateCovariance(**BUDGET, row_norm=5.0, trace_bound=trace_bound, ledger=ledger).fit(rows)
+        PrivateCovariance(
+            **BUDGET, row_norm=5.0, mechanism=Cleaned(trace_bound=trace_bound), ledger=ledger
+        ).fit(rows)
     assert ledger.entries == ()
 
 
@@ -440,7 +447,7 @@ def test_no_warning_depends_on_the_records(estimator, rows):
 @BOTH
 def test_rows_that_can_be_read_once_cannot_be_centred(estimator, rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-5)
-    with pytest.raises(InvalidDataError, match="centring="none""):
+    with pytest.raises(InvalidDataError, match="centring='none'"):
         estimator(**BUDGET, row_norm=5.0, ledger=ledger).fit(iter([rows]))
     assert ledger.entries == ()
 
@@ -494,7 +501,7 @@ def test_extreme_units_work(estimator, size):
 
 
 def test_the_public_rule_about_the_origin():
-    """assume_centered with a box: the rule measures from the origin, not the middle."""
+    """A known centre with a box: the rule measures from the origin, not the middle."""
     options = {"rho": 1.0, "bounds": (0, 3), "centring": "none"}
     for estimator, mechanism, norm in (
         (PrivateCovariance, "cleaned", 6.0),
@@ -536,10 +543,10 @@ def test_a_broken_blas_is_declared(rows, monkeypatch):
 PURE = {"epsilon": 2.0}
 ZCDP = {"rho": 0.2}
 EVERY = [
-    (name, budget)
-    for name, family in PrivateCovariance.mechanisms.items()
+    (one.name, budget)
+    for one in entries("covariance")
     for budget in (BUDGET, ZCDP, PURE)
-    if budget is not PURE or family.pure
+    if budget is not PURE or one.has_pure
 ]
 SEMI_DEFINITE = {"cleaned", "projection", "separate", "wishart", "adaptive-cleaned", "exponential"}
 
@@ -603,9 +610,10 @@ def test_a_pure_release_where_only_the_mean_shows(n, digits):
 @ADJACENCIES
 @pytest.mark.parametrize(("mechanism", "budget"), EVERY, ids=str)
 def test_a_stated_trace_is_kept(mechanism, budget, adjacency, rows):
-    fitted = PrivateCovariance(
-        **budget, mechanism=mechanism, row_norm=5.0, trace_bound=2.0, adjacency=adjacency
-    ).fit(rows)
+    stated = replace(entry("covariance", mechanism), trace_bound=2.0)
+    fitted = PrivateCovariance(**budget, mechanism=stated, row_norm=5.0, adjacency=adjacency).fit(
+        rows
+    )
     assert np.trace(fitted.covariance_) <= 2.0 + 1e-9
     assert "total variance held at 2 after the noise" in fitted.privacy_.sentence()
 
@@ -642,8 +650,8 @@ def test_a_lifted_trace_is_that_of_rows_too(rows):
         ("gauss", BUDGET),
     ],
 )
-@pytest.mark.parametrize("assume_centered", [False, True])
-def test_noise_alone_rarely_exceeds_the_floor(mechanism, budget, assume_centered):
+@pytest.mark.parametrize("centring", [None, "none"])
+def test_noise_alone_rarely_exceeds_the_floor(mechanism, budget, centring):
     """About 1 %: of 100 fits to constant rows more than 6 with probability 1e-4."""
     rows = np.zeros((200, 8))
     above = 0
@@ -652,7 +660,7 @@ def test_noise_alone_rarely_exceeds_the_floor(mechanism, budget, assume_centered
             **budget,
             mechanism=mechanism,
             row_norm=1.0,
-            centring="none" if assume_centered else None,
+            centring=centring,
             random_state=seed,
         ).fit(rows)
         values = getattr(fitted, "noisy_eigenvalues_", None)
@@ -663,18 +671,16 @@ def test_noise_alone_rarely_exceeds_the_floor(mechanism, budget, assume_centered
 
 
 @ADJACENCIES
-@pytest.mark.parametrize("assume_centered", [False, True])
+@pytest.mark.parametrize("centring", [None, "none"])
 @pytest.mark.parametrize(("mechanism", "budget"), EVERY, ids=str)
-def test_every_mechanism_under_every_budget(
-    mechanism, budget, assume_centered, adjacency, rows, tmp_path
-):
+def test_every_mechanism_under_every_budget(mechanism, budget, centring, adjacency, rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", **budget, adjacency=adjacency)
     fitted = PrivateCovariance(
         **budget,
         mechanism=mechanism,
         row_norm=5.0,
         adjacency=adjacency,
-        centring="none" if assume_centered else None,
+        centring=centring,
         ledger=ledger,
     ).fit(rows)
     (entry,) = ledger.entries
@@ -683,7 +689,7 @@ def test_every_mechanism_under_every_budget(
     assert fitted.covariance_.shape == (5, 5)
     assert np.isfinite(fitted.covariance_).all()
     assert np.array_equal(fitted.covariance_, fitted.covariance_.T)
-    assert not (assume_centered and fitted.location_.any())
+    assert not (centring == "none" and fitted.location_.any())
     assert (fitted.n_samples_ is None) == (adjacency == "add-remove")
     assert Release.load(fitted.release_.save(tmp_path / "release")).mechanism == mechanism
     if mechanism in SEMI_DEFINITE:
@@ -784,14 +790,13 @@ def test_a_stated_trace_helps(digits):
     truth = np.cov(digits.T, bias=True)
     stated = 1.05 * np.trace(truth)  # public here, for the test
 
-    def error(seed, **options):
-        fitted = PrivateCovariance(
-            **BUDGET, mechanism="projection", bounds=(0, 16), random_state=seed, **options
-        )
+    def error(seed, mechanism):
+        fitted = PrivateCovariance(**BUDGET, mechanism=mechanism, bounds=(0, 16), random_state=seed)
         return relative_error(fitted.fit(digits).covariance_, truth)
 
-    plain = np.mean([error(seed) for seed in range(10)])
-    assert np.mean([error(seed, trace_bound=stated) for seed in range(10)]) < 0.9 * plain
+    plain = np.mean([error(seed, Projection()) for seed in range(10)])
+    told = np.mean([error(seed, Projection(trace_bound=stated)) for seed in range(10)])
+    assert told < 0.9 * plain
 
 
 @ADJACENCIES
@@ -827,8 +832,7 @@ def test_too_many_wide_rows_are_refused_only_where_their_number_is_public(monkey
     options = {
         "epsilon": 1.0,
         "delta": 1e-6,
-        "mechanism": "spherical",
-        "lazy": True,
+        "mechanism": Spherical(lazy=True),
         "centring": "none",
     }
     for n in (3, 300):  # fewer than are kept, and more

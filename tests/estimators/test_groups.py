@@ -15,6 +15,9 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     UnsupportedNotionError,
 )
+from eigenveil.mechanisms.pca.spherical import Spherical
+from eigenveil.mechanisms.pca.spiked import Spiked
+from eigenveil.mechanisms.registry import entries
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.privacy.adjacency import GROUP, Unit
 
@@ -50,7 +53,7 @@ PCA = [
     {"centring": "none"},
     {"variances": True, "epsilon": 10.0},
     {"n_components": "private", "epsilon": 10.0},
-    {"lazy": True},
+    {"mechanism": Spherical(lazy=True)},
     {"delta": None},
     {"mechanism": "gap-projector", "row_norm": 12.0, "epsilon": 20.0},
     {"adjacency": "add-remove"},
@@ -70,11 +73,10 @@ def test_persons_of_one_row_change_the_words_alone_components(options, rows):
 
 
 @ADJACENCIES
-@pytest.mark.parametrize("mechanism", PrivateCovariance.mechanisms)
-def test_persons_of_one_row_change_the_words_alone_covariance(mechanism, adjacency, rows):
-    pure = PrivateCovariance.mechanisms[mechanism].gaussian is None
-    options = {"mechanism": mechanism, "row_norm": 10.0, "adjacency": adjacency, "random_state": 2}
-    options |= {"epsilon": 3.0} if pure else BUDGET
+@pytest.mark.parametrize("entry", entries("covariance"), ids=lambda entry: entry.name)
+def test_persons_of_one_row_change_the_words_alone_covariance(entry, adjacency, rows):
+    options = {"mechanism": entry.name, "row_norm": 10.0, "adjacency": adjacency, "random_state": 2}
+    options |= BUDGET if entry.has_gaussian else {"epsilon": 3.0}
     ids = np.random.default_rng(1).permutation(len(rows))
     assert same(*(PrivateCovariance(**options).fit(rows, groups=g) for g in (None, ids)))
 

@@ -10,11 +10,15 @@ from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, Located, PrivateMean
-from eigenveil.mechanisms.additive import Allowance
+from eigenveil.mechanisms.pca.spherical import Spherical
+from eigenveil.mechanisms.pca.spiked import Spiked
+from eigenveil.mechanisms.pca.tangent import Tangent
+from eigenveil.mechanisms.registry import entries
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Gaussian
 from eigenveil.release.artefact import Release
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -126,7 +130,7 @@ def test_about_a_released_centre_it_is_filling_with_that(located):
     rows, mu = holes(), 3.0
     start = Clip(row_norm=20.0, centre=np.full(4, 1.0), on_missing="centre")
     if located:
-        mechanism = Located.build(Allowance(mu, pure=False), 600, GaussCov(mu=1.0))
+        mechanism = Located.build(Gaussian(mu), 600, GaussCov(mu=1.0))
     else:
         mean = PrivateMean(noise=GaussianNoise(mu=mu))
         mechanism = Centred(mean=mean, inner=GaussCov(mu=1.0), row_norm=20.0)
@@ -154,13 +158,17 @@ def test_about_a_released_centre_it_is_filling_with_that(located):
 
 ROADS = [
     *(
-        (PrivateCovariance, {"mechanism": name, "row_norm": 12.0})
-        for name in PrivateCovariance.mechanisms
+        (PrivateCovariance, {"mechanism": one.name, "row_norm": 12.0})
+        for one in entries("covariance")
     ),
     *((PrivateCovariance, {"row_norm": "private", "scale": s}) for s in (None, 2.0, "private")),
     (PrivateCovariance, {"row_norm": "private", "adjacency": "add-remove"}),
     (PrivateCovariance, {"row_norm": 12.0, "adjacency": "add-remove"}),
-    *((PrivatePCA, {"mechanism": name}) for name in PrivatePCA.mechanisms if name != "spiked"),
+    *(
+        (PrivatePCA, {"mechanism": one.name})
+        for one in entries("components")
+        if one.name != "spiked"
+    ),
     *(
         (PrivatePCA, {"mechanism": name, "row_norm": "private"})
         for name in ("analyze-gauss", "gap-projector", "wishart", "exponential", "laplace")
@@ -170,7 +178,8 @@ ROADS = [
     (PrivatePCA, {"scale": "private", "row_norm": "private"}),
     (PrivatePCA, {"scale": np.arange(1.0, 5), "bounds": (-30, 30)}),
     (PrivatePCA, {"n_components": "private"}),
-    (PrivatePCA, {"lazy": True}),
+    (PrivatePCA, {"mechanism": Spherical(lazy=True)}),
+    (PrivatePCA, {"mechanism": Tangent(lazy=True)}),
     (PrivatePCA, {"bounds": (-30, 30), "centring": "located"}),
 ]
 
@@ -181,7 +190,8 @@ def test_every_road_fills(estimator, options):
     budget = {"epsilon": 20.0} if pure else {"epsilon": 20.0, "delta": 1e-6}
     if estimator is PrivatePCA:
         options = {"n_components": 1} | options
-    many = options.get("mechanism") in ("deflation", "dp-pca")  # what histograms need
+    hungry = ("boxed-oja", "deflation", "dp-pca")  # what histograms need
+    many = options.get("mechanism") in hungry
     fitted = estimator(**budget, **FILLS, **options).fit(holes(40_000 if many else 2000))
     assert fitted.release_.settings["on_missing"] == "centre"
     assert "; empty cells taken as the centre's." in fitted.privacy_.sentence()

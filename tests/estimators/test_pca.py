@@ -18,6 +18,11 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
+from eigenveil.mechanisms.covariance.cleaned import Cleaned
+from eigenveil.mechanisms.pca.analyze_gauss import AnalyzeGauss
+from eigenveil.mechanisms.pca.spherical import Spherical
+from eigenveil.mechanisms.pca.spiked import Spiked
+from eigenveil.mechanisms.pca.tangent import Tangent
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.privacy.accounting import fits
 from eigenveil.privacy.budget import Budget
@@ -92,17 +97,13 @@ def test_data_away_from_the_origin(shifted_cancer, epsilon, wanted):
 
 
 @ADJACENCIES
-@pytest.mark.parametrize("assume_centered", [False, True])
+@pytest.mark.parametrize("centring", [None, "none"])
 @pytest.mark.parametrize(("mechanism", "budget"), EVERY, ids=str)
-def test_every_mechanism_without_bounds(mechanism, budget, assume_centered, adjacency, tmp_path):
+def test_every_mechanism_without_bounds(mechanism, budget, centring, adjacency, tmp_path):
     """10 to 1 in 2 of 12 columns: everything finds them, at a cost within the budget."""
     ledger = Ledger.create(tmp_path / "l", **budget, adjacency=adjacency)
-    options = {
-        "mechanism": mechanism,
-        "adjacency": adjacency,
-        "centring": "none" if assume_centered else None,
-    }
-    rows = spikes(20_000, shift=0.0 if assume_centered else 40.0)
+    options = {"mechanism": mechanism, "adjacency": adjacency, "centring": centring}
+    rows = spikes(20_000, shift=0.0 if centring == "none" else 40.0)
     fitted = PrivatePCA(2, **budget, **options, ledger=ledger).fit(rows)
     (entry,) = ledger.entries
     assert entry.cost == fitted.privacy_.cost
@@ -403,12 +404,12 @@ def test_wide_tables_never_become_square():
     assert inside(fitted, 1) > 0.5
 
 
-@pytest.mark.parametrize("mechanism", ["tangent", "spherical", "analyze-gauss"])
+@pytest.mark.parametrize("mechanism", [Tangent, Spherical, AnalyzeGauss])
 def test_the_form_of_the_noise_can_be_forced(mechanism):
     rows = spikes(3000, 20, 2)
     for lazy, numerics in ((False, Numerics.EXACT), (True, Numerics.IDEALISED)):
         fitted = PrivatePCA(
-            2, **BUDGET, mechanism=mechanism, centring="none", lazy=lazy, random_state=0
+            2, **BUDGET, mechanism=mechanism(lazy=lazy), centring="none", random_state=0
         ).fit(rows)
         assert fitted.privacy_.numerics is numerics
         assert inside(fitted, 2) > 0.99
@@ -436,11 +437,8 @@ def test_the_covariance_of_a_release():
     assert fitted.get_covariance() == pytest.approx(np.diag([9, 9, 1, 1, 1, 1]), abs=0.3)
 
 
-SPIKED = {
-    "mechanism": "spiked",
-    "model": SpikedModel(rank=1, smallest_spike=9, largest_spike=9, noise_variance=1.0),
-    "centring": "none",
-}
+MODEL = SpikedModel(rank=1, smallest_spike=9, largest_spike=9, noise_variance=1.0)
+SPIKED = {"mechanism": Spiked(model=MODEL), "centring": "none"}
 MISTAKES = [
     ({"n_components": 0}, InvalidParameterError, "between 1 and the number of columns, 4"),
     ({"n_components": 5}, InvalidParameterError, "between 1 and the number of columns, 4"),
@@ -450,9 +448,9 @@ MISTAKES = [
     ({"rows": 0}, InvalidDataError, "no rows"),
     ({"row_norm": 1.0, "mechanism": "tangent"}, InvalidParameterError, "leave row_norm out"),
     ({"centring": "mean"}, BoundsRequiredError, "needs bounds"),
-    ({"centring": "median"}, InvalidParameterError, "must be 'mean', 'located' or 'paired'"),
+    ({"centring": "median"}, InvalidParameterError, "'none', 'mean', 'located' or 'paired'"),
     ({"centring": "paired", "row_norm": 1.0}, InvalidParameterError, "leave centring out"),
-    ({"centring": "paired", "centring": "none"}, InvalidParameterError, "centring out"),
+    ({"centring": True}, InvalidParameterError, "'none', 'mean', 'located' or 'paired'"),
     (
         {"centring": "paired", "adjacency": "add-remove"},
         UnsupportedNotionError,
@@ -464,8 +462,11 @@ MISTAKES = [
     ({"scale": "private", "bounds": (0, 1)}, InvalidParameterError, "leave one of them out"),
     ({"scale": "private", "adjacency": "add-remove"}, UnsupportedNotionError, "number of rows"),
     ({"variances": True, "row_norm": 1.0}, InvalidParameterError, "leave variances out"),
-    ({"lazy": True, "mechanism": "gap-projector"}, InvalidParameterError, "leave lazy out"),
-    ({"n_components": "private", "lazy": True}, InvalidParameterError, "state n_components"),
+    (
+        {"n_components": "private", "mechanism": Tangent(lazy=True)},
+        InvalidParameterError,
+        "state n_components, or pass mechanism=Tangent",
+    ),
     (
         {"n_components": "private", "adjacency": "add-remove"},
         UnsupportedNotionError,
@@ -476,8 +477,11 @@ MISTAKES = [
         InvalidParameterError,
         "depends on the number of components",
     ),
-    ({"mechanism": "spiked"}, InvalidParameterError, "pass model=SpikedModel"),
-    ({"model": "spiked"}, InvalidParameterError, "leave it out"),
+    ({"mechanism": "spiked"}, InvalidParameterError, "pass mechanism=Spiked.model=SpikedModel"),
+    ({"mechanism": "spike"}, InvalidParameterError, "must be one of: 'auto'"),
+    ({"mechanism": Spiked}, InvalidParameterError, "must be one of: 'auto'"),
+    ({"mechanism": Cleaned()}, InvalidParameterError, "must be one of: 'auto'"),
+    ({**SPIKED, "centring": None}, InvalidParameterError, "pass centring='none'"),
     (
         {"mechanism": "gap-projector", "epsilon": None, "delta": None, "rho": 0.1},
         UnsupportedNotionError,

@@ -16,6 +16,7 @@ from eigenveil.exceptions import (
     NothingFoundError,
     UnsupportedNotionError,
 )
+from eigenveil.mechanisms.registry import entries
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.privacy.accounting import fits
 from eigenveil.privacy.ledger import Ledger
@@ -25,6 +26,7 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 CENSUS = Path(__file__).parents[3] / "shared" / "data" / "adult_train.parquet"
 SPREAD = np.array([3.0, 2.0, 1.0, 0.5])
 UNITS = np.array([1e-3, 1.0, 50.0, 1e4])
+NAMES = [one.name for one in entries("covariance")]
 
 
 def table(n=20_000, seed=0):
@@ -195,7 +197,7 @@ def test_private_scales_of_a_covariance(tmp_path):
     assert loaded.settings["row_norm"] == fitted.row_norm_
 
 
-@pytest.mark.parametrize("mechanism", list(PrivateCovariance.mechanisms))
+@pytest.mark.parametrize("mechanism", NAMES)
 def test_a_column_without_a_scale_has_no_variance(mechanism):
     rows = np.insert(table(), 2, 7.0, axis=1)
     pure = mechanism in ("wishart", "laplace")
@@ -295,7 +297,7 @@ def test_census_columns_without_any_bound():
 # Correlations.
 
 
-@pytest.mark.parametrize("mechanism", list(PrivateCovariance.mechanisms))
+@pytest.mark.parametrize("mechanism", NAMES)
 def test_correlations_are_a_correlation_matrix(mechanism):
     """Also of the indefinite matrices of few rows; units do not matter."""
     rows = table(300)

@@ -27,7 +27,7 @@ from eigenveil import Ledger, PrivatePCA, Release, StreamingPCA
 from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.data.sources import Batch, IterableSource
-from eigenveil.estimators import streaming
+from eigenveil.estimators import stream_plan, stream_state, streaming
 from eigenveil.estimators.stream_state import Stream, digest
 from eigenveil.exceptions import (
     BudgetExceededError,
@@ -42,8 +42,9 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms import GaussCov, GaussianNoise, PrivateMean
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.oja import OjaPCA
+from eigenveil.mechanisms.pca.oja import Oja, OjaPCA
 from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.registry import entries
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.privacy.accounting import (
@@ -63,7 +64,9 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 STRONG = {"rho": 200.0}  # mu = 20: batches of 32 records and a centre of as many
 REPLACE = Adjacency.REPLACE_ONE
 UNIT = Clip(row_norm=1.0, normalise=True)
-METHODS = pytest.mark.parametrize("mechanism", list(StreamingPCA.methods))
+METHODS = pytest.mark.parametrize(
+    "mechanism", [one.name for one in entries("components") if one.streams]
+)
 
 
 def table(n=2000, d=5, shift=4.0, seed=0):
@@ -579,6 +582,7 @@ def test_states_beside_each_other_do_not_touch(tmp_path):
         ("n_components", 2),
         ("rho", 201.0),
         ("mechanism", "adaptive-oja"),
+        ("mechanism", Oja(batch_size=40)),
         ("row_norm", 3.0),
         ("centring", "none"),
         ("batch_size", 40),
@@ -594,6 +598,28 @@ def test_another_configuration_is_refused_by_name(name, value, tmp_path):
         with pytest.raises(StateError, match=f"began with another {name}: ") as caught:
             other.set_params(**{name: value}).partial_fit(table(10))
         assert str(value) not in str(caught.value)
+
+
+def test_a_configured_mechanism_goes_on_from_its_state(tmp_path):
+    options = {**BUDGET, "centring": "none", "random_state": 0}
+    whole = StreamingPCA(1, **options, batch_size=100).partial_fit(table(300, 4))
+    for part in np.array_split(table(300, 4), 3):
+        configured = Oja(batch_size=100)
+        pca = StreamingPCA(1, **options, mechanism=configured, state=tmp_path / "state")
+        pca.partial_fit(part)
+    assert (pca.n_samples_, whole.n_samples_) == (300, 300)
+    assert pca.privacy_.cost == whole.privacy_.cost
+    with pytest.raises(StateError, match="another mechanism"):
+        StreamingPCA(1, **options, state=tmp_path / "state").partial_fit(table(10, 4))
+
+
+def test_a_state_of_another_version_is_refused(tmp_path, monkeypatch):
+    """Settings that this version does not know would be passed over, or missed."""
+    with monkeypatch.context() as patched:
+        patched.setattr(stream_state, "_FORMAT", "eigenveil-stream/3")
+        StreamingPCA(1, **STRONG, state=tmp_path / "state").partial_fit(table(300))
+    with pytest.raises(StateError, match="another version"):
+        StreamingPCA(1, **STRONG, state=tmp_path / "state").partial_fit(table(10))
 
 
 def test_another_ledger_is_refused(tmp_path, ledger):
@@ -851,7 +877,7 @@ def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
         raise OSError("cut off")
 
     with monkeypatch.context() as patched:
-        patched.setattr(streaming._Plan, "step", dies)
+        patched.setattr(stream_plan.StreamPlan, "step", dies)
         with pytest.raises(OSError, match="cut off"):
             pca.partial_fit(rows)
     again = StreamingPCA(1, state=tmp_path / "s", **options).restore()

@@ -163,7 +163,7 @@ MISTAKES = [
     (read_server, '"age", "height"', "1, 2", "columns in [federation]: give names"),
     (read_server, "scale = [10.0, 20, 15]", 'scale = "private"', "scale in [federation]"),
     (read_server, 'folder = "journal"', "folder = 3", "folder in [server]: give the path"),
-    (read_client, "centring = "none"", "assume_centered = 1", "give true or false"),
+    (read_client, 'centring = "none"', "centring = 1", "centring in [owner]"),
     (read_client, 'row_norm = "private"', 'row_norm = "auto"', 'a number or "private"'),
     (read_client, "age = [0, 120]", "age = [0]", "bounds in [owner]: give [low, high]"),
     # Values that are impossible.

@@ -47,6 +47,7 @@ from eigenveil.federated.owner import Owner
 from eigenveil.federated.records import _REST_SHARE, Records
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.registry import entries
 from eigenveil.privacy.accounting import covers, delta_of, epsilon_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
@@ -348,7 +349,9 @@ def outcome(owner: Owner, question: Message, *kinds: type[Message]) -> Code | No
     return None
 
 
-@pytest.mark.parametrize("mechanism", [name for name in PrivatePCA.mechanisms if name != "spiked"])
+@pytest.mark.parametrize(
+    "mechanism", [entry.name for entry in entries("components") if entry.assumption is None]
+)
 @pytest.mark.parametrize("persons", [False, True])
 def test_who_declares_itself_answers_both_questions(mechanism, persons):
     """Whatever public numbers tell is said before anybody counts on an owner.

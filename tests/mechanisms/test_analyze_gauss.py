@@ -12,7 +12,7 @@ from eigenveil.data.products import moment_products
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import AnalyzeGaussPCA, release
 from eigenveil.mechanisms.pca import analyze_gauss
-from eigenveil.mechanisms.pca.analyze_gauss import wide
+from eigenveil.mechanisms.registry import wide
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
 from tests.numerics.test_lazy import Forgetful, Loud

@@ -9,11 +9,11 @@ from eigenveil.data import Clip, open_rows
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
 from eigenveil.mechanisms import CoinPressCov, Gate, GaussCov, PrivateQuantile, Ranged, ZeroCov
-from eigenveil.mechanisms.additive import Allowance
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.accounting import rho_of
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -97,7 +97,7 @@ def test_no_second_search_from_one_allotment():
 
 
 def built(strength, rows, columns=None, *, pure=False):
-    return Ranged.build(Allowance(strength, pure), rows, ZeroCov(), columns=columns)
+    return Ranged.build((Pure if pure else Gaussian)(strength), rows, ZeroCov(), columns=columns)
 
 
 @pytest.mark.parametrize("pure", [False, True])

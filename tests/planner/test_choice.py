@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from eigenveil import PrivateCovariance, PrivatePCA
+from eigenveil.mechanisms.registry import entry
 from eigenveil.planner import Situation, choose
 from eigenveil.planner.choice import _losses
 from eigenveil.privacy.budget import Budget
@@ -57,11 +57,11 @@ def test_choices(asked, wanted):
 
 
 def test_a_choice_is_among_the_mechanisms_of_its_estimator():
-    for task, estimator in (("pca", PrivatePCA), ("covariance", PrivateCovariance)):
+    for task, releases in (("pca", "components"), ("covariance", "covariance")):
         for delta in (1e-6, None):
             asked = situation(task, delta=delta, row_norm=1.0)
-            family = estimator.mechanisms[choose(asked).mechanism]
-            assert (family.pure if delta is None else family.gaussian) is not None
+            found = entry(releases, choose(asked).mechanism)
+            assert found.has_pure if delta is None else found.has_gaussian
 
 
 def test_choices_are_remembered():

@@ -10,12 +10,12 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
+from eigenveil.mechanisms.registry import entries
 from eigenveil.numerics.metrics import captured_variance, relative_error
 from eigenveil.planner import (
     Choice,
     Situation,
     choose,
-    matrices,
     needed_epsilon,
     needed_rows,
     predict,
@@ -52,7 +52,7 @@ def measured(situation, mechanism, repeats):
         options = situation.budget.as_dict() | {
             "mechanism": mechanism,
             "row_norm": situation.row_norm,
-            "assume_centered": situation.assume_centered,
+            "centring": "none" if situation.assume_centered else None,
             "adjacency": situation.adjacency.value,
             "random_state": seed,
         }
@@ -132,9 +132,9 @@ def test_the_same_question_has_the_same_answer():
 
 @pytest.mark.parametrize("situation", [components(), matrix()], ids=["pca", "covariance"])
 def test_every_mechanism_but_the_model_based_one_is_listed(situation):
-    table = (PrivatePCA if situation.task == "pca" else PrivateCovariance).mechanisms
     found = predictions(situation)
-    assert {one.mechanism for one in found} == set(table) - {"spiked"}
+    names = {one.name for one in entries(situation.releases)}
+    assert {one.mechanism for one in found} == names - {"spiked"}
     errors = [math.inf if one.error is None else one.error for one in found]
     assert errors == sorted(errors)
     assert all((one.error is None) == bool(one.why) for one in found)
@@ -196,9 +196,9 @@ def test_methods_of_the_papers_are_refused_where_the_estimator_refuses_them(name
     assert predict(replace(few, n=enough), name).serves
     assert not predict(replace(few, n=enough - 1), name).serves
     with pytest.raises(EigenveilError, match="records"):
-        PrivatePCA(
-            1, mechanism=name, assume_centered=True, random_state=0, **few.budget.as_dict()
-        ).fit(np.ones((enough - 1, 10)))
+        PrivatePCA(1, mechanism=name, centring="none", random_state=0, **few.budget.as_dict()).fit(
+            np.ones((enough - 1, 10))
+        )
 
 
 def test_the_sample_of_a_batch_stands_for_all_of_it():
@@ -337,7 +337,8 @@ def test_what_is_recommended_serves(monkeypatch):
         assert found.prediction.serves
         assert found.mechanism == found.prediction.mechanism
         assert repr(chosen) in found.reason
-    monkeypatch.setattr(matrices, "MECHANISMS", ("cleaned", "zero"))
+    few = [one for one in entries("covariance") if one.name in ("cleaned", "zero")]
+    monkeypatch.setattr(sys.modules[recommend.__module__], "entries", lambda releases: few)
     with pytest.raises(InvalidParameterError, match="no mechanism"):
         recommend(matrix(budget=PURE))
 

@@ -201,10 +201,7 @@ def configured(releases: Any, mechanism: str, options: Sequence[tuple[str, str]]
                 else f"{mechanism!r} has no options: leave --set out"
             )
         given[name] = _literal(text)
-    try:
-        return type(plain)(**given)
-    except (TypeError, ValueError):
-        raise InvalidParameterError(f"--set: {mechanism!r} takes no such value") from None
+    return type(plain)(**given)
 
 
 def _literal(text: str) -> Any:

@@ -22,7 +22,8 @@ _WORDS = (
     (r"pass batch='\.\.\.'", "name them, --batch NAME,"),
     (r"\bbounds=\(low, high\)", "--bounds LOW,HIGH"),
     (r"\bvariances=True\b", "--variances"),
-    (rf"\b({_OPTIONS})='?([A-Za-z][\w-]*)'?", r"--\1 \2"),
+    (r"\bmechanism=\w+\(lazy=False\)", "--set lazy=false"),
+    (rf"\b({_OPTIONS})='?([A-Za-z][\w-]*+)'?(?!\()", r"--\1 \2"),
     (r"(?<!-)\b(row_norm|on_invalid|on_missing)\b", r"--\1"),
     (r"(?:--)?\bn_components\b", "--k"),
 )

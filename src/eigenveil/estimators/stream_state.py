@@ -47,7 +47,7 @@ __all__ = [
 
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
 FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
-_FORMAT = "eigenveil-stream/3"  # another one where Iterate has other fields
+_FORMAT = "eigenveil-stream/4"  # another one where Iterate or the settings have other fields
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."

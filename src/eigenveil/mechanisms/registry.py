@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms.base import Procedure
+from eigenveil.mechanisms.options import check_options
 from eigenveil.numerics.spectral import max_krylov_columns
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Kind, Numerics
@@ -133,6 +134,9 @@ class Entry:
     may_coincide: ClassVar[bool] = False
     unpredicted: ClassVar[str] = ""
     slow: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def gaussian(self, mu: float, terms: Terms) -> Procedure[Any]:
         """Build the version for (epsilon, delta) and rho, at a strength mu."""

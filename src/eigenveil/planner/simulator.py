@@ -16,7 +16,7 @@ from eigenveil.mechanisms.additive import Allotment, part
 from eigenveil.mechanisms.located import SHARES
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.pca.power import PowerPCA
-from eigenveil.mechanisms.registry import Entry
+from eigenveil.mechanisms.registry import Entry, LazyEntry
 from eigenveil.mechanisms.stages import SHRINK, Plan, plan
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.random import NoiseSource
@@ -205,4 +205,5 @@ def _check_size(planned: Plan) -> None:
                 f"needs matrices of {d:,} x {width:,} entries: ask for fewer columns or components"
             )
     elif d > MAX_COLUMNS and not (planned.lazy or entry.batches):
-        raise Refused(f"needs a matrix of {d:,} x {d:,} entries: ask for fewer columns")
+        fewer = "columns or components" if isinstance(entry, LazyEntry) else "columns"
+        raise Refused(f"needs a matrix of {d:,} x {d:,} entries: ask for fewer {fewer}")

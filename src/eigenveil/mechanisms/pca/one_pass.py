@@ -26,7 +26,7 @@ Proof: docs/proofs/batches.md.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,7 @@ _FEWEST = 32  # records of a first batch
 _STEPS = 3  # batches at least, or there is nothing to correct
 
 
+@runtime_checkable
 class Schedule(Protocol):
     """Learning rates, from public numbers."""
 

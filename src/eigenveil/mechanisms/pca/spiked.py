@@ -278,7 +278,8 @@ class Spiked(ComponentEntry):
             )
         if request.centring != "none":
             raise InvalidParameterError("'spiked' assumes rows of mean zero: pass centring='none'")
-        if not (request.row_norm is None and request.box is None and request.scale is None):
+        scaled = request.scale is not None or request.private_scale
+        if request.row_norm is not None or request.box is not None or scaled:
             raise InvalidParameterError(
                 "the model of 'spiked' bounds rows as they are: leave row_norm, bounds and scale "
                 "out"
