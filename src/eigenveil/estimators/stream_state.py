@@ -371,7 +371,7 @@ def _is_possible(iterate: Iterate, settings: dict[str, Any]) -> bool:
 
 
 def _iterate(arrays: dict[str, NDArray[Any]]) -> Iterate | None:
-    if "iterate_basis" not in arrays:
+    if not any(name.startswith("iterate_") for name in arrays):
         return None
     stored = {each.name: arrays[f"iterate_{each.name}"] for each in fields(Iterate)}
     values: dict[str, Any] = {name: a if a.ndim else a.item() for name, a in stored.items()}
