@@ -118,3 +118,7 @@ def test_counts_in_the_file_are_whole(configured):
 
 def test_options_of_another_command_are_unknown(files, configured):
     assert "unknown option 'k'" in fails(2, "covariance", files.npy, *configured("k = 2"))
+
+
+def test_a_path_of_too_many_folders_is_refused(files, asked):
+    assert "at most 200 folders" in fails(2, "fit", files.npy, *asked, "-o", "x/" * 2000 + "out")
