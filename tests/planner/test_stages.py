@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
+from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.stages import free_centring
 from eigenveil.numerics.metrics import captured_variance
+from eigenveil.planner import Situation, recommend
 from eigenveil.privacy.budget import Budget
 
 
@@ -32,3 +34,12 @@ def test_a_pure_centre_is_not_sought_too_early(d, k):
         assert chosen == better
         other = {"located": "paired", "paired": "located"}[better]
         assert lost(n, better) < 1.1 * lost(n, other)
+
+
+@pytest.mark.parametrize("budget", [Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=1.0)])
+def test_one_row_is_refused_by_planning_as_by_fitting(budget):
+    """There is nothing to pair it with, which public numbers tell."""
+    with pytest.raises(EigenveilError, match="two rows at least"):
+        recommend(Situation(task="pca", n=1, d=3, k=1, budget=budget))
+    with pytest.raises(EigenveilError, match="two rows at least"):
+        PrivatePCA(1, **budget.as_dict()).fit(np.ones((1, 3)))
