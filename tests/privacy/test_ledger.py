@@ -531,3 +531,33 @@ def test_a_ledger_of_a_later_version_is_refused(ledger):
 def test_a_receipt_can_be_read_whatever_the_file_is_called(tmp_path):
     ledger = Ledger.create(tmp_path / "a\u202eb\nc", rho=1.0)
     assert str(ledger) == "ledger a\\u202eb\\nc"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"charges":2', b'"charges":7'),
+        (b'"charges":2', b'"charges":true'),
+        (b'"charges":2', b'"charges":-1'),
+        (b'"currency":"rho"', b'"currency":"gold"'),
+        (b'"currency":"rho"', b'"currency":"epsilon"'),
+        (b'"amount":"', b'"amount":"-'),
+        (b'"amount":"', b'"amount":"' + b"9" * 400),
+    ],
+)
+def test_totals_that_cannot_follow_are_refused(ledger, old, new):
+    """Whoever rewrites the last line alone leaves the chain whole."""
+    charge(ledger)
+    charge(ledger)
+    terms, first, second = lines_of(ledger)
+    ledger.path.write_bytes(terms + first + rewritten(second, old, new))
+    with pytest.raises(LedgerError, match="altered"):
+        _ = ledger.entries
+
+
+def test_a_file_with_a_long_first_line_is_not_written_over(tmp_path):
+    path, whole = tmp_path / "other", ledger_file._START + b" " * (1 << 20) + b"\n"
+    path.write_bytes(whole)
+    with pytest.raises(LedgerError, match="exists already"):
+        Ledger.create(path, rho=1.0)
+    assert path.read_bytes() == whole

@@ -161,3 +161,14 @@ def test_no_room_is_said_in_one_line(tmp_path, monkeypatch):
     with told, reserved(tmp_path / "r") as place:
         place.make_room(5000)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_next_save_removes_what_a_killed_one_left(name, tmp_path):
+    with storage.draft_of(tmp_path / name) as complete:
+        left = complete.parent
+    left.mkdir()
+    (left / "complete").write_bytes(b"half of a release")
+    (tmp_path / ".release-of-somebody-else").mkdir()
+    RELEASE.save(tmp_path / name)
+    assert {path.name for path in tmp_path.iterdir()} == {name, ".release-of-somebody-else"}

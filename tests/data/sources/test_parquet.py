@@ -150,3 +150,12 @@ def test_positions_are_no_record_in_a_parquet_file(tmp_path):
     assert open_rows(path).feature_names == ("0", "1", "2")
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
     assert "header=None" in refused(lambda: open_rows(path))
+
+
+def test_only_positions_are_numbers_that_pandas_gave(tmp_path):
+    path = tmp_path / "t.parquet"
+    pd.DataFrame(TABLE).to_parquet(path)
+    table = pq.read_table(path)
+    renamed = table.rename_columns(["0", "5.1", "2"])
+    pq.write_table(renamed.replace_schema_metadata(table.schema.metadata), path)
+    assert "header=None" in refused(lambda: open_rows(path))
