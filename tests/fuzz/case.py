@@ -27,7 +27,7 @@ from tests.fuzz.secrets import quoted_in, shown_in
 
 __all__ = ["Call", "Case", "Command", "Make", "Outcome", "examine"]
 
-SECONDS = 30.0  # of one call, on a busy machine; ordinary ones take milliseconds
+SECONDS = 120.0  # of one call, on a busy machine; ordinary ones take milliseconds
 CODES = (0, 2, 3, 4, 5, 6, 130)
 _TALK = re.compile(  # on standard error, beside an error
     "error: |beware: |hint: |note: |insecure: |interrupted: |stream  |listening on |going on after|"

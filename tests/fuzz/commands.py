@@ -105,7 +105,8 @@ def _words(rng: Random, odd: float) -> tuple[str, ...]:
                     arguments[-1] = odd_text(rng)
             continue
         needed = each.required or each.name in ("epsilon", "delta", "output")
-        if rng.random() > (0.9 if needed else 0.2):
+        chance = 0.9 if needed else 0.2
+        if rng.random() > chance and each.name != "trials":  # of which there are many by default
             continue
         if each.name in ("figure", "help") and rng.random() < 0.9:  # slow, or of click
             continue
