@@ -4,10 +4,10 @@ d = 50, Sigma = 10 UU' + I with a random U, epsilon = 1, delta = 0.1; mean of 40
 same tables. The error is the Frobenius distance of projectors from UU'.
 
 - AnalyzeGaussPCA, worst-case, on rows clipped at the model's 90 % quantile of norms, against
-  DP-Gauss as published, also with the smaller sensitivity of Dwork et al. (neighbours without the row), and
-  against DP-Gauss*, which reads the largest norm and is not private.
-- SpikedPCA, model-based, against Algorithm 1 as published, each with the same Delta_1: the published
-  formula with its constant 4, and the quantile at failure probability 1e-6.
+  DP-Gauss as published, also with the smaller sensitivity of Dwork et al. (neighbours without the
+  row), and against DP-Gauss*, which reads the largest norm and is not private.
+- SpikedPCA, model-based, against Algorithm 1 as published, each with the same Delta_1: the
+  published formula with its constant 4, and the quantile at failure probability 1e-6.
 """
 
 import math

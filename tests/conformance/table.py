@@ -34,7 +34,7 @@ from eigenveil.data.shuffled import shuffled_records
 from eigenveil.data.sources import Batch, GroupedSource, PairedSource, ProjectedSource
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.data.spreads import spread_counts
-from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, update_counts
+from eigenveil.data.updates import OUTSIDE_SCALE, BasisProduct, moment_columns, update_counts
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
@@ -46,6 +46,7 @@ from eigenveil.mechanisms import (
     ClippingThreshold,
     CoinPressCov,
     ColumnScale,
+    ComponentStages,
     DeflationPCA,
     ExponentialCov,
     ExponentialPCA,
@@ -53,12 +54,11 @@ from eigenveil.mechanisms import (
     Gate,
     GaussCov,
     GaussianNoise,
-    Inside,
+    HomogeneousRows,
     LapCov,
     LaplaceNoise,
     LaplacePCA,
-    Lifted,
-    Located,
+    LocatedCentre,
     OjaPCA,
     Paired,
     PowerPCA,
@@ -68,13 +68,14 @@ from eigenveil.mechanisms import (
     PrivateNoiseVariance,
     PrivateQuantile,
     PrivateRadius,
+    PrivateRadiusClip,
     PrivateRank,
     PrivateSpread,
     PrivateTrace,
     PrivateVariances,
     ProductNoise,
     ProjectedCov,
-    Ranged,
+    ProjectedMoment,
     Scaled,
     SeparateCov,
     ShuffledOjaPCA,
@@ -84,7 +85,6 @@ from eigenveil.mechanisms import (
     SpikedProjector,
     SpikedValues,
     StabilityHistogram,
-    Staged,
     TangentPCA,
     TruncatedMean,
     TruncatedMeanPCA,
@@ -97,7 +97,7 @@ from eigenveil.mechanisms import (
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
 from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
@@ -338,7 +338,7 @@ def _products(rows, adjacency):
 
 def _moment_columns(rows, adjacency):
     """Products with two columns between the axes, or with the only one."""
-    view = View(np.ascontiguousarray(_turned(rows.shape[1])[:2].T))
+    view = BasisProduct(np.ascontiguousarray(_turned(rows.shape[1])[:2].T))
     return moment_columns(open_rows(rows), directions(CLIP), view, adjacency)
 
 
@@ -354,7 +354,9 @@ def _columns(d):
 
 def _updates(clip):
     def query(rows, adjacency):
-        return moment_columns(Batch(rows, 0), clip, View(_columns(rows.shape[1])), adjacency)
+        return moment_columns(
+            Batch(rows, 0), clip, BasisProduct(_columns(rows.shape[1])), adjacency
+        )
 
     return query
 
@@ -384,15 +386,17 @@ def _tangent_step(mechanism, rows, adjacency, gate):
     """One batch after the warm start."""
     basis = _columns(rows.shape[1])[:, : mechanism.n_components]
     batch = Batch(_batched(mechanism, rows, 0), 0)
-    return mechanism.step(Iterate(basis, basis / 2, trace=1.0), batch, DIRECTIONS, gate)
+    return mechanism.step(OnePassState(basis, basis / 2, trace=1.0), batch, DIRECTIONS, gate)
 
 
 def _update_counts(rows, adjacency):
-    return update_counts(Batch(rows, 0), DIRECTIONS, View(_columns(rows.shape[1])), adjacency)
+    return update_counts(
+        Batch(rows, 0), DIRECTIONS, BasisProduct(_columns(rows.shape[1])), adjacency
+    )
 
 
 def _tangent_counts(rows, adjacency):
-    view = View(_columns(rows.shape[1])[:, :1], tangent=True)
+    view = BasisProduct(_columns(rows.shape[1])[:, :1], tangent=True)
     return update_counts(Batch(rows, 0), DIRECTIONS, view, adjacency)
 
 
@@ -422,7 +426,7 @@ def _found(run):
 def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
     """The estimate that one batch gives: all that it releases."""
     basis = _columns(rows.shape[1])
-    batch, start = Batch(rows, 0), Iterate(basis, np.zeros_like(basis))
+    batch, start = Batch(rows, 0), OnePassState(basis, np.zeros_like(basis))
     return mechanism.step(start, batch, DIRECTIONS, gate)
 
 
@@ -451,7 +455,7 @@ def _tangent_estimate(released):
 def _stages(mu, d, k):
     """A rank, components, a distance, and a variance."""
     rank, inner, distance, values = split(mu, (0.2, 0.5, 0.1, 0.2))
-    return Staged(
+    return ComponentStages(
         inner=TangentPCA(mu=inner, n_components=k),
         normalise=True,
         rank=PrivateRank(noise=GaussianNoise(mu=rank), max_rank=1, rows=ROWS),
@@ -537,7 +541,7 @@ def _spreads(rows, adjacency):
     """Pairs of rows, each a block; one at the origin for each, so that no row is left over."""
     d = rows.shape[1]
     batch = Batch(np.vstack([rows, np.zeros(rows.shape)]), 0)
-    view = View(np.full((d, 1), 1 / math.sqrt(d)))
+    view = BasisProduct(np.full((d, 1), 1 / math.sqrt(d)))
     return spread_counts(batch, CLIP, view, adjacency, len(rows), np.empty((0, d)))
 
 
@@ -551,7 +555,7 @@ def dense_counts(query, filled):
 def _coordinates(rows, adjacency):
     """Entries of Aq in bins of width 0.01, empty ones included."""
     d = rows.shape[1]
-    view, away = View(np.full((d, 1), 1 / math.sqrt(d))), np.empty((0, d))
+    view, away = BasisProduct(np.full((d, 1), 1 / math.sqrt(d))), np.empty((0, d))
     query = coordinate_counts(Batch(rows, 0), CLIP, view, adjacency, 0.01, away)
     numbers = np.arange(-102, 102) + (1 << 31)
     filled = ((np.arange(d)[:, None] << 32) + numbers).ravel()
@@ -581,7 +585,7 @@ def _truncated_mean(mechanism, rows, adjacency, gate):
     """The rows are in the half that the mean is of."""
     d = rows.shape[1]
     batch = Batch(_among(rows, mechanism.needed_records(d), first=False), 0)
-    view = View(np.full((d, 1), 1 / math.sqrt(d)))
+    view = BasisProduct(np.full((d, 1), 1 / math.sqrt(d)))
     return mechanism.estimate(batch, CLIP, view, gate, np.empty((0, d)))
 
 
@@ -749,18 +753,18 @@ def _centred(mu, d, k):
 
 
 def _located(mu, d, k):
-    spent = rho_of(Located.build(Gaussian(mu), ROWS, ZeroCov()).cost())
-    return Located.build(Gaussian(mu), ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent)))
+    spent = rho_of(LocatedCentre.build(Gaussian(mu), ROWS, ZeroCov()).cost())
+    return LocatedCentre.build(Gaussian(mu), ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent)))
 
 
 def _located_pure(epsilon, d, k):
-    spent = pure_of(Located.build(Pure(epsilon), ROWS, ZeroCov()).cost())
-    return Located.build(Pure(epsilon), ROWS, LapCov(epsilon=epsilon - spent))
+    spent = pure_of(LocatedCentre.build(Pure(epsilon), ROWS, ZeroCov()).cost())
+    return LocatedCentre.build(Pure(epsilon), ROWS, LapCov(epsilon=epsilon - spent))
 
 
 def _located_whole(mu, d, k):
     """Nine tenths of mu^2 for the centre, searches among them, the rest for a matrix."""
-    return Located.whole(math.sqrt(0.9) * mu * (1 - 2**-40), GaussCov(mu=math.sqrt(0.1) * mu))
+    return LocatedCentre.whole(math.sqrt(0.9) * mu * (1 - 2**-40), GaussCov(mu=math.sqrt(0.1) * mu))
 
 
 def _ranged_about_a_centre(mu, d, k):
@@ -768,8 +772,10 @@ def _ranged_about_a_centre(mu, d, k):
     whole = Gaussian(mu)
 
     def build(rest):
-        inner = Ranged.build(whole, 400, GaussCov(mu=rest) if rest else ZeroCov(), columns=d)
-        return Located.build(whole, 400, inner, directions=False)
+        inner = PrivateRadiusClip.build(
+            whole, 400, GaussCov(mu=rest) if rest else ZeroCov(), columns=d
+        )
+        return LocatedCentre.build(whole, 400, inner, directions=False)
 
     return build(math.sqrt(mu * mu - 2 * rho_of(build(0.0).cost())))
 
@@ -1144,7 +1150,7 @@ TABLE = [
     _case(
         "inside",
         "pca.inside",
-        lambda mu, d, k: Inside(mu=mu, basis=_turned(d)[:, :2]),
+        lambda mu, d, k: ProjectedMoment(mu=mu, basis=_turned(d)[:, :2]),
         query=_inside_directions,
         worst_pair=_in_the_basis,
     ),
@@ -1422,7 +1428,9 @@ TABLE = [
     _case(
         "lifted",
         "lifted",
-        lambda epsilon, d, k: Lifted(inner=WishartCov(epsilon=epsilon, clean=False), row_norm=1.0),
+        lambda epsilon, d, k: HomogeneousRows(
+            inner=WishartCov(epsilon=epsilon, clean=False), row_norm=1.0
+        ),
         query=_lifted_moment,
         worst_pair=_oblique,
         may_coincide=True,
@@ -1457,7 +1465,7 @@ TABLE = [
     _case(
         "ranged",
         "ranged",
-        lambda mu, d, k: Ranged(
+        lambda mu, d, k: PrivateRadiusClip(
             distance=PrivateQuantile(epsilon=math.sqrt(0.2) * mu, level=0.5),
             inner=GaussCov(mu=math.sqrt(0.8) * mu * (1 - 2**-40)),
             factor=2.0,
@@ -1468,7 +1476,7 @@ TABLE = [
     _case(
         "ranged pure",
         "ranged",
-        lambda epsilon, d, k: Ranged(
+        lambda epsilon, d, k: PrivateRadiusClip(
             distance=PrivateQuantile(epsilon=0.4 * epsilon, level=0.5),
             inner=LapCov(epsilon=0.6 * epsilon),
         ),

@@ -20,7 +20,7 @@ import pytest
 import eigenveil.data
 from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.mechanisms import Gate, Located, ZeroCov
+from eigenveil.mechanisms import Gate, LocatedCentre, ZeroCov
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import GROUP
 from eigenveil.privacy.cost import Gaussian
@@ -202,7 +202,7 @@ def test_a_sample_by_a_public_rule_of_places_would_be_seen():
             return np.arange(n)[::3][:size]
 
     allowance = Gaussian(3.0)
-    mechanism = Located.build(allowance, 300, ZeroCov(), sample=1 / 3)
+    mechanism = LocatedCentre.build(allowance, 300, ZeroCov(), sample=1 / 3)
     rows = np.sort(table(300, D, 5), axis=0)
     moved = rows.copy()
     moved[0] = 5.0  # from the smallest to the largest

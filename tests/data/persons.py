@@ -8,7 +8,7 @@ import numpy as np
 from eigenveil.data import Clip, count, norm_counts, second_moment, total, trace
 from eigenveil.data.norms import column_counts, rows_beyond
 from eigenveil.data.sources import ArraySource, GroupedSource
-from eigenveil.data.updates import View, moment_columns
+from eigenveil.data.updates import BasisProduct, moment_columns
 
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
 
@@ -74,6 +74,6 @@ STATISTICS = {
     "columns": lambda source, clip, adjacency: column_counts(source, clip, adjacency),
     "count": lambda source, clip, adjacency: count(source, clip),
     "products": lambda source, clip, adjacency: moment_columns(
-        source, clip, View(between(clip.width(3))), adjacency
+        source, clip, BasisProduct(between(clip.width(3))), adjacency
     ),
 }

@@ -6,7 +6,7 @@ import pytest
 from eigenveil.data.batches import Batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.matrices import MatrixChunk, MatrixSource
-from eigenveil.data.updates import View, update_counts, update_sum
+from eigenveil.data.updates import BasisProduct, update_counts, update_sum
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -61,7 +61,7 @@ def test_parts_keep_their_positions():
 
 
 def test_sums_do_not_depend_on_chunks_or_order():
-    clip, view = Clip(row_norm=2.0), View(COLUMNS, 0.2 * COLUMNS)
+    clip, view = Clip(row_norm=2.0), BasisProduct(COLUMNS, 0.2 * COLUMNS)
     order = np.random.default_rng(3).permutation(30)
     seen = set()
     for chunks in ([MATRICES], list(MATRICES[:, None]), [MATRICES[order]]):

@@ -11,7 +11,7 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import Adjacency
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
-CLIP = Clip(row_norm=4.0, centre=np.full(23, 0.25), spike=0.5)
+CLIP = Clip(row_norm=4.0, centre=np.full(23, 0.25), centre_error=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def limit(request, monkeypatch):
 @pytest.mark.parametrize("adjacency", [REPLACE, ADD])
 @pytest.mark.parametrize("lift", [0.0, 0.5])
 def test_it_stands_for_the_second_moment(rows, limit, adjacency, lift):
-    clip = Clip(row_norm=4.0, centre=np.full(23, 0.25), spike=0.5, lift=lift)
+    clip = Clip(row_norm=4.0, centre=np.full(23, 0.25), centre_error=0.5, lift=lift)
     dense = second_moment(open_rows(rows), clip, adjacency)
     lazy = moment_products(open_rows(rows), clip, adjacency)
     matrix = dense.value.to_float()
@@ -37,7 +37,7 @@ def test_it_stands_for_the_second_moment(rows, limit, adjacency, lift):
         assert lazy.times(block) == pytest.approx(matrix @ block, rel=1e-12)
     assert np.array_equal(lazy.value.units, np.diagonal(dense.value.units))
     assert lazy.trace == float(np.trace(dense.value.units)) * 2.0**dense.value.exponent
-    for name in ("sensitivities", "adjacency", "unit", "count", "spike", "trace_bound"):
+    for name in ("sensitivities", "adjacency", "unit", "count", "centre_error", "trace_bound"):
         assert getattr(lazy, name) == getattr(dense, name)
     assert lazy.value.exponent == dense.value.exponent
     assert not lazy.exact

@@ -17,7 +17,7 @@ from eigenveil.data.batches import Batches
 from eigenveil.data.clip import NO_EXPONENT, Clip
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
 from eigenveil.data.sources import Batch, IterableSource
-from eigenveil.data.updates import View, update_blocks, update_counts, update_sum
+from eigenveil.data.updates import BasisProduct, update_blocks, update_counts, update_sum
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -97,7 +97,7 @@ VIEWS = [
 def test_no_pair_of_rows_exceeds_the_sensitivity(d, k, kind, radius, form):
     rng = np.random.default_rng(1)
     basis, beside = frame(d, k)
-    view = View(basis, centre_of(kind, basis, beside), **form)
+    view = BasisProduct(basis, centre_of(kind, basis, beside), **form)
     company = 0.4 * rng.standard_normal((3, d))
     rows = adversarial(basis, beside, rng)
     sums = [
@@ -113,7 +113,7 @@ def test_the_bound_is_in_units_of_the_ball(row_norm):
     basis, beside = frame(5, 2)
     rows = row_norm * np.array([0.6 * basis[:, 0] + 0.8 * beside, basis[:, 1], beside])
     scaled = Clip(row_norm=row_norm)
-    view, unit = View(basis, row_norm**2 * 0.1 * basis), View(basis, 0.1 * basis)
+    view, unit = BasisProduct(basis, row_norm**2 * 0.1 * basis), BasisProduct(basis, 0.1 * basis)
     found = update_sum(Batch(rows, 0), scaled, view, REPLACE, 0.3 * row_norm**2)
     expected = update_sum(Batch(rows / row_norm, 0), Clip(row_norm=1.0), unit, REPLACE, 0.3)
     assert found.sensitivity("l2") == pytest.approx(expected.sensitivity("l2"))
@@ -143,7 +143,11 @@ def test_the_sensitivity_is_attained(d, k, tangent, radius):
     company = np.zeros((2, d))
     one, two = (
         update_sum(
-            Batch(np.vstack([company, x]), 0), CLIP, View(basis, tangent=tangent), REPLACE, radius
+            Batch(np.vstack([company, x]), 0),
+            CLIP,
+            BasisProduct(basis, tangent=tangent),
+            REPLACE,
+            radius,
         )
         for x in (row, other)
     )
@@ -157,7 +161,7 @@ def test_the_sensitivity_is_attained(d, k, tangent, radius):
 def test_the_weighted_sensitivity_is_attained(d, k):
     """By parts outside alone, and by parts inside alone; a larger weight would exceed it."""
     basis, beside = frame(d, k)
-    half, view = math.sqrt(0.5), View(basis, weighted=True)
+    half, view = math.sqrt(0.5), BasisProduct(basis, weighted=True)
     for pair in (
         (half * (basis[:, 0] + beside), half * (basis[:, 0] - beside)),
         (basis[:, 0], basis[:, 1]),
@@ -173,9 +177,9 @@ def test_rounding_is_what_the_slack_is_for():
     basis, _ = frame(30, 8)
     centre = 0.5 * orthonormal(30, 8, 7)
     beyond, radius = 0.0, 1e-4
-    view = View(basis, centre)
+    view = BasisProduct(basis, centre)
     rows = rng.standard_normal((400, 30))
-    bare = View(basis, np.rint(centre * 2.0**18) * 2.0**-18)
+    bare = BasisProduct(basis, np.rint(centre * 2.0**18) * 2.0**-18)
     for row in rows:
         single = update_sum(Batch(row[None], 0), CLIP, view, REPLACE, radius)
         assert math.sqrt((single.value.to_float() ** 2).sum()) <= single.sensitivity("l2") / 2
@@ -195,14 +199,14 @@ def test_planted_faults_are_seen(monkeypatch, fault):
         true = updates._parts
 
         def parts(records, clip, view):
-            return true(records, clip, View(view.basis))
+            return true(records, clip, BasisProduct(view.basis))
 
         monkeypatch.setattr(updates, "_parts", parts)
     elif fault == "not pulled in":
         monkeypatch.setattr(updates, "_distances", lambda rows, *rest: np.full(len(rows), 1e-9))
     else:
-        monkeypatch.setattr(View, "slack", lambda self, centre: 0.0)
-    view = View(basis, tangent=True)
+        monkeypatch.setattr(BasisProduct, "slack", lambda self, centre: 0.0)
+    view = BasisProduct(basis, tangent=True)
     rows = adversarial(basis, beside, np.random.default_rng(3))
     sums = [update_sum(Batch(row[None], 0), CLIP, view, REPLACE, radius) for row in rows]
     assert any(
@@ -223,22 +227,24 @@ def test_sums_are_those_of_the_products(form, inside):
     blocks = np.einsum("ij,ik->ijk", pulled, pulled @ basis)
     weigh = np.eye(d) - (1 - inside) * basis @ basis.T
     plain, blocks = blocks, weigh @ blocks
-    query = update_sum(Batch(rows, 0), CLIP, View(basis, **form), REPLACE)
+    query = update_sum(Batch(rows, 0), CLIP, BasisProduct(basis, **form), REPLACE)
     assert query.value.to_float() * query.unit == pytest.approx(blocks.mean(axis=0), abs=1e-5)
     if inside:
-        restored = View(basis, **form).restored(query.value.to_float() * query.unit)
+        restored = BasisProduct(basis, **form).restored(query.value.to_float() * query.unit)
         assert restored == pytest.approx(plain.mean(axis=0), abs=1e-5)
     moved = blocks - weigh @ centre
     lengths = np.linalg.norm(moved, axis=(1, 2))
     radius = float(np.median(lengths))
     expected = (moved * np.minimum(1, radius / lengths)[:, None, None]).mean(axis=0)
-    view = View(basis, centre, **form)
+    view = BasisProduct(basis, centre, **form)
     query = update_sum(Batch(rows, 0), CLIP, view, REPLACE, radius)
     assert query.value.to_float() * query.unit == pytest.approx(expected, abs=1e-5)
     counts = update_counts(Batch(rows, 0), CLIP, view, REPLACE)
     bins = np.floor(-2 * np.log2(lengths / updates.REACH)).astype(int)
     assert np.abs(counts.value.units - np.bincount(bins, minlength=NO_EXPONENT + 1)).sum() <= 2
-    seen = np.concatenate(list(update_blocks(Batch(rows, 0), CLIP, View(basis, None, **form))))
+    seen = np.concatenate(
+        list(update_blocks(Batch(rows, 0), CLIP, BasisProduct(basis, None, **form)))
+    )
     assert seen == pytest.approx(blocks, abs=1e-4)
 
 
@@ -249,7 +255,9 @@ def test_sums_are_the_same_to_the_last_bit(tangent, centred, monkeypatch):
     rng = np.random.default_rng(5)
     d, k, n = 70, 9, 3000
     rows = rng.standard_normal((n, d)) * 0.2
-    view = View(orthonormal(d, k), 0.03 * orthonormal(d, k, 9) if centred else None, tangent)
+    view = BasisProduct(
+        orthonormal(d, k), 0.03 * orthonormal(d, k, 9) if centred else None, tangent
+    )
     radius = 0.2 if centred else None
 
     def both(table):
@@ -280,11 +288,15 @@ def test_every_partial_sum_of_the_largest_rows_is_exact():
     """More rows on the sphere than one float sum holds, in integers of any size."""
     n, basis = (1 << 17) + 5, np.eye(2)
     rows = np.tile([1.0, 0.0], (n, 1))
-    found = update_sum(Batch(rows, 0), Clip(row_norm=1.0, normalise=True), View(basis), REPLACE)
-    one = update_sum(Batch(rows[:1], 0), Clip(row_norm=1.0, normalise=True), View(basis), REPLACE)
+    found = update_sum(
+        Batch(rows, 0), Clip(row_norm=1.0, normalise=True), BasisProduct(basis), REPLACE
+    )
+    one = update_sum(
+        Batch(rows[:1], 0), Clip(row_norm=1.0, normalise=True), BasisProduct(basis), REPLACE
+    )
     assert found.value.units.tolist() == (one.value.units * n).tolist()
-    wide = update_sum(Batch(rows[:, :1], 0), CLIP, View(np.eye(1)), REPLACE)
-    single = update_sum(Batch(rows[:1, :1], 0), CLIP, View(np.eye(1)), REPLACE)
+    wide = update_sum(Batch(rows[:, :1], 0), CLIP, BasisProduct(np.eye(1)), REPLACE)
+    single = update_sum(Batch(rows[:1, :1], 0), CLIP, BasisProduct(np.eye(1)), REPLACE)
     assert wide.value.units.tolist() == (single.value.units * n).tolist()
 
 
@@ -292,7 +304,11 @@ def test_counts_move_by_one_record():
     rng = np.random.default_rng(6)
     basis, beside = frame(5, 2)
     rows = adversarial(basis, beside, rng)
-    for view in (View(basis), View(basis, 0.3 * basis), View(basis, None, tangent=True)):
+    for view in (
+        BasisProduct(basis),
+        BasisProduct(basis, 0.3 * basis),
+        BasisProduct(basis, None, tangent=True),
+    ):
         counts = [update_counts(Batch(row[None], 0), CLIP, view, REPLACE) for row in rows]
         for query in counts:
             assert query.value.units.sum() == 1
@@ -302,7 +318,7 @@ def test_counts_move_by_one_record():
 
 def test_a_basis_of_many_columns_is_orthonormal_enough():
     """Rounding to 2^-26 turns 210 columns by less than 1e-6 in operator norm, not in row sums."""
-    view = View(orthonormal(300, 210))
+    view = BasisProduct(orthonormal(300, 210))
     assert view.skew < 1e-6
     assert view.natural() == pytest.approx(math.sqrt(2), rel=1e-3)
 
@@ -312,22 +328,22 @@ def test_a_basis_of_many_columns_is_orthonormal_enough():
 )
 def test_other_columns_are_refused(basis):
     with pytest.raises(InvalidParameterError, match="orthonormal"):
-        View(basis)
+        BasisProduct(basis)
 
 
 def test_what_cannot_be_summed_is_refused(monkeypatch):
     batch, basis = Batch(np.ones((3, 4)), 0), orthonormal(4, 2)
     with pytest.raises(InvalidParameterError, match="needs a radius"):
-        update_sum(batch, CLIP, View(basis, basis), REPLACE)
+        update_sum(batch, CLIP, BasisProduct(basis, basis), REPLACE)
     for centre in (1e6 * basis, np.full(basis.shape, np.nan)):
         with pytest.raises(InvalidParameterError, match="far outside"):
-            update_sum(batch, CLIP, View(basis, centre), REPLACE, 1.0)
+            update_sum(batch, CLIP, BasisProduct(basis, centre), REPLACE, 1.0)
     for radius in (math.nan, 0.0, -1.0, math.inf):
         with pytest.raises(InvalidParameterError, match="positive and finite"):
-            update_sum(batch, CLIP, View(basis), REPLACE, radius)
+            update_sum(batch, CLIP, BasisProduct(basis), REPLACE, radius)
     monkeypatch.setattr("eigenveil.data.gram._MAX_ROWS", 4)
     with pytest.raises(InvalidDataError, match="at most 4 rows"):
-        update_sum(batch, CLIP, View(basis), REPLACE)
+        update_sum(batch, CLIP, BasisProduct(basis), REPLACE)
 
 
 # Matrices
@@ -364,7 +380,7 @@ def adversarial_matrices(basis, rng):
 def test_no_pair_of_matrices_exceeds_the_sensitivity(d, k, form, radius, kind):
     rng = np.random.default_rng(7)
     basis, beside = frame(d, k)
-    view = View(basis, centre_of(kind, basis, beside), **form)
+    view = BasisProduct(basis, centre_of(kind, basis, beside), **form)
     company = rng.standard_normal((2, d, d))
     sums = []
     for matrix in adversarial_matrices(basis, rng):
@@ -385,9 +401,9 @@ def test_matrices_of_rows_are_rows():
     matrices = MatrixBatch(list(MatrixSource([np.einsum("ij,ik->ijk", rows, rows)], 6).chunks()), 0)
     basis, centre = orthonormal(6, 2), 0.02 * orthonormal(6, 2, 3)
     for view, radius in (
-        (View(basis), None),
-        (View(basis, centre), 0.1),
-        (View(basis, centre, tangent=True), 0.05),
+        (BasisProduct(basis), None),
+        (BasisProduct(basis, centre), 0.1),
+        (BasisProduct(basis, centre, tangent=True), 0.05),
     ):
         one, other = (
             update_sum(records, Clip(row_norm=9.0), view, REPLACE, radius)
@@ -402,7 +418,7 @@ def test_matrices_of_rows_are_rows():
 def test_invalid_matrices_stop_a_run_or_count_nothing():
     bad = np.full((1, 3, 3), np.nan)
     batch = Batches(MatrixSource([np.zeros((2, 3, 3)), bad], 3), REPLACE).take(3)
-    view = View(np.eye(3)[:, :1])
+    view = BasisProduct(np.eye(3)[:, :1])
     assert not update_sum(batch, CLIP, view, REPLACE).value.units.any()
     with pytest.raises(InvalidDataError, match="missing, infinite"):
         update_sum(batch, Clip(row_norm=1.0), view, REPLACE)

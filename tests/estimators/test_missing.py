@@ -9,7 +9,7 @@ import pytest
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, Located, PrivateMean
+from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, LocatedCentre, PrivateMean
 from eigenveil.mechanisms.pca.spherical import Spherical
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.tangent import Tangent
@@ -130,7 +130,7 @@ def test_about_a_released_centre_it_is_filling_with_that(located):
     rows, mu = holes(), 3.0
     start = Clip(row_norm=20.0, centre=np.full(4, 1.0), on_missing="centre")
     if located:
-        mechanism = Located.build(Gaussian(mu), 600, GaussCov(mu=1.0))
+        mechanism = LocatedCentre.build(Gaussian(mu), 600, GaussCov(mu=1.0))
     else:
         mean = PrivateMean(noise=GaussianNoise(mu=mu))
         mechanism = Centred(mean=mean, inner=GaussCov(mu=1.0), row_norm=20.0)

@@ -43,7 +43,7 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms import GaussCov, GaussianNoise, PrivateMean
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.oja import Oja, OjaPCA
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.registry import entries
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.numerics.random import SimulationSource, SystemSource
@@ -302,7 +302,7 @@ def batches_of_one_record(batches):
     mu, source = 1.5, SimulationSource(0)
     method = OjaPCA(mu=mu, n_components=1)
     company = np.tile([1.0, 0.0], (4, 1))
-    start = Iterate(np.eye(2), np.zeros((2, 2)), 1.0)
+    start = OnePassState(np.eye(2), np.zeros((2, 2)), 1.0)
 
     def run(record):
         gate = Gate(Gaussian(mu), label="x", adjacency=REPLACE, ledger=None, noise=source)

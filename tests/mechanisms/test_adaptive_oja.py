@@ -11,11 +11,11 @@ from eigenveil.data import Clip, open_rows
 from eigenveil.data.batches import Batches
 from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import REACH, View, update_counts
+from eigenveil.data.updates import REACH, BasisProduct, update_counts
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
 from eigenveil.mechanisms import AdaptiveOjaPCA, Gate, OjaPCA
 from eigenveil.mechanisms.pca import adaptive_oja
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import Adjacency
@@ -59,7 +59,7 @@ def products(rows, image=IMAGE):
 
 
 def start(image=IMAGE, trace=4.0):
-    return Iterate(BASIS, image, trace=trace)
+    return OnePassState(BASIS, image, trace=trace)
 
 
 def stepped(mechanism, rows, iterate=None, clip=CLIP, **options):
@@ -151,7 +151,7 @@ def test_a_batch_too_small_for_the_search_has_the_stated_bound():
     assert [name for name, _, _ in draws] == ["quantile", "gaussian"]
     _, draws = stepped(mechanism, rows[1:])
     assert [name for name, _, _ in draws] == ["gaussian"]
-    natural = View(BASIS, weighted=True).natural() * CLIP.radius**2
+    natural = BasisProduct(BASIS, weighted=True).natural() * CLIP.radius**2
     assert draws[0][2].deviation == pytest.approx(natural / 255, rel=1e-4)
     assert mechanism.first_batch(D) >= 256
 
@@ -228,7 +228,7 @@ def accused():
 
     def release(rows):
         opened = Gate(mechanism.cost(), label="x", adjacency=REPLACE, ledger=None, noise=source)
-        begun = Iterate(basis, np.zeros((2, 2)))
+        begun = OnePassState(basis, np.zeros((2, 2)))
         after = mechanism.step(begun, Batch(rows, 0), UNIT, opened)
         return (after.image @ after.basis.T)[np.triu_indices(2)]
 

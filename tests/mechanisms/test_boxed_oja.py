@@ -8,11 +8,11 @@ import pytest
 from eigenveil.data import open_rows
 from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import View, update_sum
+from eigenveil.data.updates import BasisProduct, update_sum
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import BoxedOjaPCA, GaussianNoise
 from eigenveil.mechanisms.pca import boxed_oja
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.truncated_mean import halves, printed_cost
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
@@ -72,7 +72,7 @@ def test_the_noise_is_that_of_the_box(monkeypatch):
     mechanism = BoxedOjaPCA.build(1.0, 0.01, 2)
     batch = Batch(spiked(mechanism.fewest(D)), 0)
     noisy = mechanism.estimate(
-        batch, CLIP, View(np.eye(D)[:, :2]), gate(mechanism), np.empty((0, D))
+        batch, CLIP, BasisProduct(np.eye(D)[:, :2]), gate(mechanism), np.empty((0, D))
     )
     ((mu, m, width, zeta, margin),) = seen
     assert mu == pytest.approx(mechanism.mu * math.sqrt(0.9), rel=1e-6)
@@ -88,10 +88,10 @@ def test_a_batch_is_paid_once(centre):
     mechanism = BoxedOjaPCA.build(1.0, 0.01, 1, centre=centre)
     opened = gate(mechanism)
     batch = Batch(spiked(mechanism.fewest(D)), 0)
-    start = Iterate(np.eye(D)[:, :1], np.zeros((D, 1)))
+    start = OnePassState(np.eye(D)[:, :1], np.zeros((D, 1)))
     mechanism.advance(start, batch, CLIP, opened)
     _, second = halves(batch)
-    again = update_sum(second, CLIP, View(start.basis), Adjacency.REPLACE_ONE)
+    again = update_sum(second, CLIP, BasisProduct(start.basis), Adjacency.REPLACE_ONE)
     with pytest.raises(BudgetExceededError, match="more than its share"):
         opened.draw(GaussianNoise(mu=mechanism.mu), again)
 
@@ -101,7 +101,7 @@ def test_a_centre_that_is_not_paid_for_is_refused(monkeypatch):
     monkeypatch.setattr(boxed_oja, "split", lambda mu, shares: (mu, mu))
     mechanism = BoxedOjaPCA.build(1.0, 0.01, 1)
     batch = Batch(spiked(mechanism.fewest(D)), 0)
-    start = Iterate(np.eye(D)[:, :1], np.zeros((D, 1)))
+    start = OnePassState(np.eye(D)[:, :1], np.zeros((D, 1)))
     with pytest.raises(BudgetExceededError, match="more than its share"):
         mechanism.step(start, batch, CLIP, gate(mechanism))
 

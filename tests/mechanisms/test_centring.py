@@ -17,7 +17,7 @@ from eigenveil.mechanisms import (
     GaussianNoise,
     LapCov,
     LaplaceNoise,
-    Located,
+    LocatedCentre,
     Paired,
     PrivateQuantile,
     ZeroCov,
@@ -42,7 +42,7 @@ def gate(mechanism, adjacency=REPLACE, seed=0):
 
 def located(rows, *, mu=1.0, adjacency=REPLACE, seed=0, start=DIRECTIONS, inner=None):
     public = len(rows) if adjacency is REPLACE else None
-    mechanism = Located.build(Gaussian(mu), public, inner or ZeroCov())
+    mechanism = LocatedCentre.build(Gaussian(mu), public, inner or ZeroCov())
     return mechanism.run(open_rows(rows), start, gate(mechanism, adjacency, seed))
 
 
@@ -92,7 +92,7 @@ def test_a_centre_far_away_is_found(adjacency):
     ]
     assert sum(error > 1.0 for error in errors) <= 2
     # One step alone is hundreds of spreads off.
-    once = Located.build(Gaussian(1.0), len(rows), ZeroCov())
+    once = LocatedCentre.build(Gaussian(1.0), len(rows), ZeroCov())
     once = replace(once, means=once.means[:1])
     rough = once.run(open_rows(rows), DIRECTIONS, gate(once)).centre
     assert np.linalg.norm(rough - rows.mean(axis=0)) > 20
@@ -179,7 +179,7 @@ def test_every_step_is_drawn_and_paid(adjacency):
 
     rows = normal(2000, 3)
     public = 2000 if adjacency is REPLACE else None
-    mechanism = Located.build(Gaussian(1.2), public, GaussCov(mu=0.5))
+    mechanism = LocatedCentre.build(Gaussian(1.2), public, GaussCov(mu=0.5))
     watching = Watching(
         mechanism.cost(), label="x", adjacency=adjacency, ledger=None, noise=SimulationSource(0)
     )
@@ -201,7 +201,7 @@ def test_bounded_rows_need_no_first_search():
 
     rows = normal(2000, 3) + 5.0
     box = (np.full(3, 5.2), np.full(3, 10.0))
-    mechanism = Located.build(Gaussian(1.2), 2000, ZeroCov(), bounded=True)
+    mechanism = LocatedCentre.build(Gaussian(1.2), 2000, ZeroCov(), bounded=True)
     watching = Watching(
         mechanism.cost(), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(0)
     )
@@ -215,24 +215,26 @@ def test_bounded_rows_need_no_first_search():
 
 def test_costs_of_few_and_of_many_rows():
     for mu in (0.1, 1.0):
-        few = Located.build(Gaussian(mu), 10, ZeroCov()).cost()
-        many = Located.build(Gaussian(mu), 10**6, ZeroCov()).cost()
+        few = LocatedCentre.build(Gaussian(mu), 10, ZeroCov()).cost()
+        many = LocatedCentre.build(Gaussian(mu), 10**6, ZeroCov()).cost()
         assert rho_of(few) <= (0.15 + 3 / 9) * mu**2 / 2 * (1 + 1e-9)
         expected = 0.15 * mu**2 / 2 + 1.5 * DISTANCE_ROWS**2 / 10**12
         assert rho_of(many) == pytest.approx(expected, rel=1e-9)
-    assert epsilon_of(Located.build(Pure(1.0), 10, ZeroCov()).cost(), 0.0) == pytest.approx(0.55)
-    many = Located.build(Pure(1.0), 10**6, LapCov(epsilon=0.7)).cost()
+    assert epsilon_of(LocatedCentre.build(Pure(1.0), 10, ZeroCov()).cost(), 0.0) == pytest.approx(
+        0.55
+    )
+    many = LocatedCentre.build(Pure(1.0), 10**6, LapCov(epsilon=0.7)).cost()
     assert epsilon_of(many, 0.0) == pytest.approx(0.95 + 3 * DISTANCE_ROWS / 10**6)
 
 
 def test_a_median_that_is_not_charged_is_refused():
     """The planted fault: a total without the medians."""
 
-    class Forgetful(Located):
+    class Forgetful(LocatedCentre):
         def cost(self):
             return compose(*(mean.cost() for mean in self.means), self.inner.cost())
 
-    honest = Located.build(Gaussian(1.0), 500, GaussCov(mu=0.5))
+    honest = LocatedCentre.build(Gaussian(1.0), 500, GaussCov(mu=0.5))
     faulty = Forgetful(distance=honest.distance, means=honest.means, inner=honest.inner)
     rows = open_rows(normal(500, 3))
     honest.run(rows, DIRECTIONS, gate(honest))
@@ -360,7 +362,7 @@ def test_large_tables_find_their_centre_from_some_rows():
     assert share == 2**15 / 200_000
     wide = enough_rows(Gaussian(0.3), 10**7, 9)
     assert wide == pytest.approx(math.sqrt(40 * 10**7 * 3 / 0.3) / 10**7)
-    mechanism = Located.build(whole, 200_000, GaussCov(mu=0.2), sample=share)
+    mechanism = LocatedCentre.build(whole, 200_000, GaussCov(mu=0.2), sample=share)
     # A search pays for the rows it sees.
     assert mechanism.distance.epsilon == pytest.approx(64 / (share * 200_000), rel=1e-4)
     rows = normal(200_000, 4) + 50.0
@@ -389,7 +391,7 @@ def test_an_invalid_row_beside_the_sample_stops_before_the_charge(tmp_path):
     rows = normal(100_000, 2)
     rows[1, 0] = np.nan  # whether it is in the sample or not
     ledger = Ledger.create(tmp_path / "x.ledger", rho=5.0)
-    mechanism = Located.build(Gaussian(1.0), len(rows), ZeroCov(), sample=0.5)
+    mechanism = LocatedCentre.build(Gaussian(1.0), len(rows), ZeroCov(), sample=0.5)
     paid = Gate(
         mechanism.cost(), label="x", adjacency=REPLACE, ledger=ledger, noise=SimulationSource(0)
     )

@@ -18,8 +18,8 @@ from eigenveil.mechanisms import (
     ExponentialCov,
     Gate,
     GaussCov,
+    HomogeneousRows,
     LapCov,
-    Lifted,
     SeparateCov,
     WishartCov,
     release,
@@ -194,7 +194,7 @@ def test_adaptive_cleaned_does_not_collapse(rho, adjacency):
 @BOTH
 def test_a_lifted_release_with_little_noise_is_the_covariance(adjacency):
     rows = np.random.default_rng(0).standard_normal((3000, 4)) * 0.1 + [0.1, 0.0, -0.2, 0.3]
-    lifted = Lifted(inner=WishartCov(epsilon=1e6, clean=False), row_norm=1.0)
+    lifted = HomogeneousRows(inner=WishartCov(epsilon=1e6, clean=False), row_norm=1.0)
     found = run(lifted, rows, 0, adjacency)
     rows_found = 1.0 if found.noisy_count is None else found.noisy_count
     assert found.centre == pytest.approx(rows.mean(axis=0), abs=1e-3)
@@ -205,14 +205,14 @@ def test_a_lifted_release_with_little_noise_is_the_covariance(adjacency):
     if adjacency is ADD:
         assert found.noisy_count == pytest.approx(3000, rel=1e-3)
     with pytest.raises(InvalidParameterError, match="clean=False"):
-        Lifted(inner=WishartCov(epsilon=1.0), row_norm=1.0)
+        HomogeneousRows(inner=WishartCov(epsilon=1.0), row_norm=1.0)
 
 
 def test_a_lifted_release_of_pure_noise_stays_within_bounds():
     rows = np.zeros((5, 3))
     for seed in range(20):
         for adjacency in (REPLACE, ADD):
-            lifted = Lifted(inner=WishartCov(epsilon=0.1, clean=False), row_norm=1.0)
+            lifted = HomogeneousRows(inner=WishartCov(epsilon=0.1, clean=False), row_norm=1.0)
             found = run(lifted, rows, seed, adjacency)
             assert np.linalg.norm(found.centre) <= 1 + 1e-12
             assert np.isfinite(found.inner.matrix).all()

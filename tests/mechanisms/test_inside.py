@@ -10,7 +10,7 @@ from eigenveil.data.gram import second_moment
 from eigenveil.data.sources import ArraySource, ProjectedSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.inside import Inside
+from eigenveil.mechanisms.pca.inside import ProjectedMoment
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
@@ -24,7 +24,7 @@ ROWS = CENTRE + RNG.standard_normal((N, D)) * np.arange(1, D + 1)
 
 
 def run(mu: float, rows: np.ndarray = ROWS, *, seed: int = 1, **fields: object):
-    step = Inside(mu=mu, **{"basis": BASIS, **fields})
+    step = ProjectedMoment(mu=mu, **{"basis": BASIS, **fields})
     gate = Gate(
         step.cost(), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(seed)
     )
@@ -70,12 +70,12 @@ def test_a_basis_that_is_none_moves_no_bound(basis):
 def test_columns_are_orthonormal(basis):
     """Of longer ones no product of integers would be sure to be exact."""
     with np.errstate(all="ignore"), pytest.raises(InvalidParameterError, match="orthonormal"):
-        Inside(mu=1.0, basis=basis)
-    Inside(mu=1.0, basis=(1 + 1e-7) * BASIS)
+        ProjectedMoment(mu=1.0, basis=basis)
+    ProjectedMoment(mu=1.0, basis=(1 + 1e-7) * BASIS)
 
 
 def test_a_box_is_one_of_rows_and_not_of_their_differences():
-    step = Inside(mu=1e4, basis=BASIS, paired=True)
+    step = ProjectedMoment(mu=1e4, basis=BASIS, paired=True)
     box = (CENTRE - 1e3, CENTRE + 1e3)
     released = []
     for clip in (Clip(row_norm=9.0), Clip(row_norm=9.0, box=box)):

@@ -10,7 +10,7 @@ from eigenveil.data import Clip, open_rows, updates
 from eigenveil.data.sources import Batch
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
@@ -30,7 +30,7 @@ def test_noise_has_the_scale_the_proof_states(k, apart):
     d, mu, m = 20, 0.7, 50
     basis = np.linalg.qr(np.random.default_rng(0).standard_normal((d, k)))[0]
     rows = np.random.default_rng(1).standard_normal((m, d))
-    query = updates.update_sum(Batch(rows, 0), UNIT, updates.View(basis), REPLACE)
+    query = updates.update_sum(Batch(rows, 0), UNIT, updates.BasisProduct(basis), REPLACE)
     exact = query.value.to_float() * query.unit
     source = SimulationSource(2)
     noise = np.array(
@@ -71,7 +71,7 @@ def accused(step_on, seed=4):
         opened = gate(mechanism.cost(), source)
         seen = []
         for position in range(2):
-            start = Iterate(basis, np.zeros((4, 4)))
+            start = OnePassState(basis, np.zeros((4, 4)))
             iterate = mechanism.step(start, step_on(table, position), UNIT, opened)
             seen.append((iterate.image @ iterate.basis.T)[np.triu_indices(4)])
         return np.concatenate(seen)

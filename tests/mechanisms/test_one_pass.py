@@ -10,7 +10,7 @@ from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.sources import Batch, IterableSource
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate, OjaPCA
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
@@ -47,7 +47,7 @@ def spectrum(d, values, seed=0):
 
 def random_start(d, p, matrix, seed=1):
     basis = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, p)))[0]
-    return Iterate(basis, np.zeros((d, p)), trace=float(np.trace(matrix)))
+    return OnePassState(basis, np.zeros((d, p)), trace=float(np.trace(matrix)))
 
 
 @pytest.mark.parametrize(("d", "p"), [(1, 1), (2, 1), (2, 2), (5, 3), (5, 5), (6, 4), (40, 3)])
@@ -83,7 +83,7 @@ def test_one_step_is_a_newton_step():
     matrix, vectors = spectrum(30, [1.0])
     for angle in (0.3, 0.1):
         column = math.cos(angle) * vectors[:, :1] + math.sin(angle) * vectors[:, 1:2]
-        start = Iterate(column, np.zeros((30, 1)), trace=float(np.trace(matrix)))
+        start = OnePassState(column, np.zeros((30, 1)), trace=float(np.trace(matrix)))
         # The level comes from the values of the step before.
         known = start.corrected(0.99 * column, 1.0, SOME)
         moved = known.corrected(matrix @ known.basis - known.image, 1e-9, SOME)
@@ -94,7 +94,7 @@ def test_one_step_is_a_newton_step():
 def test_weights_are_those_of_least_noise():
     """Deviations 2 and 1: variances 4 times 3, of one step before, and 1; shares 1/13 and 12/13."""
     basis = np.eye(3)[:, :1]
-    first = Iterate(basis, np.zeros((3, 1))).corrected(basis, 2.0, SOME)
+    first = OnePassState(basis, np.zeros((3, 1))).corrected(basis, 2.0, SOME)
     assert first.image == pytest.approx(basis)  # the first one counts in full
     assert first.noise_variance == 4.0
     second = first.corrected(5 * basis, 1.0, SOME)
@@ -106,8 +106,8 @@ def test_only_the_symmetric_part_counts_inside():
     skew = np.array([[0.0, 1.0], [-1.0, 0.0]])
     basis = np.eye(2)
     symmetric = np.diag([2.0, 1.0])
-    one = Iterate(basis, np.zeros((2, 2))).corrected(symmetric + skew, 1.0, SOME)
-    other = Iterate(basis, np.zeros((2, 2))).corrected(symmetric, 1.0, SOME)
+    one = OnePassState(basis, np.zeros((2, 2))).corrected(symmetric + skew, 1.0, SOME)
+    other = OnePassState(basis, np.zeros((2, 2))).corrected(symmetric, 1.0, SOME)
     assert one.image == pytest.approx(other.image)
 
 

@@ -9,7 +9,7 @@ import pytest
 from eigenveil.audit import audit_mechanism
 from eigenveil.data import Clip, GroupedSource, open_rows, second_moment, updates
 from eigenveil.data.sources import ArraySource, IterableSource
-from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, unscaled
+from eigenveil.data.updates import OUTSIDE_SCALE, BasisProduct, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA
 from eigenveil.mechanisms.pca import power
@@ -78,7 +78,7 @@ def exact_columns(units, view):
 @pytest.mark.parametrize("size", [2**61, 2**40, 3, 0])
 def test_the_outer_part_is_scaled_to_the_last_bits(size):
     """Integers of up to 62 bits, which floats do not hold."""
-    view = View(columns(9, 3))
+    view = BasisProduct(columns(9, 3))
     units = np.random.default_rng(1).integers(-size, size + 1, (9, 3))
     outside = units - updates._projected(units, view)
     folded = units + (outside >> 7) * 53 + ((outside & 127) * 53 >> 7)
@@ -91,7 +91,7 @@ def test_the_outer_part_is_scaled_to_the_last_bits(size):
 def test_products_are_those_of_the_second_moment(adjacency):
     """To the rounding of x'Q, and the same integers in any order and in chunks of any size."""
     rng = np.random.default_rng(2)
-    rows, view = rng.standard_normal((700, 12)), View(columns(12, 4))
+    rows, view = rng.standard_normal((700, 12)), BasisProduct(columns(12, 4))
     query = moment_columns(open_rows(rows), CLIP, view, adjacency)
     moment = second_moment(open_rows(rows), CLIP, adjacency)
     image = moment.value.to_float() @ view.basis
@@ -108,7 +108,7 @@ def test_products_are_those_of_the_second_moment(adjacency):
 
 def test_the_rounding_of_a_person_s_many_rows_does_not_add_up():
     """50,000 equal rows: rounding coordinates of each would be off by up to 2^-12."""
-    view = View(columns(5, 2))
+    view = BasisProduct(columns(5, 2))
     rows = np.tile(np.random.default_rng(0).standard_normal(5), (50_000, 1))
     person = GroupedSource(ArraySource(rows), np.zeros(50_000, dtype=int))
     found = moment_columns(person, UNIT, view, REPLACE).value.to_float()
@@ -132,7 +132,7 @@ def across(view):
 
 @pytest.mark.parametrize(("d", "k"), [(2, 1), (16, 12), (300, 3)])
 def test_rows_across_the_columns_attain_the_bound_and_do_not_exceed_it(d, k, monkeypatch):
-    view, company = View(columns(d, k)), np.full((3, d), 0.1)
+    view, company = BasisProduct(columns(d, k)), np.full((3, d), 0.1)
     tables = [np.vstack([company, row]) for row in across(view)]
     queries = [moment_columns(open_rows(rows), CLIP, view, REPLACE) for rows in tables]
     bound = queries[0].sensitivity("l2")
@@ -146,7 +146,7 @@ def test_rows_across_the_columns_attain_the_bound_and_do_not_exceed_it(d, k, mon
 def test_no_row_moves_products_further_than_stated(adjacency):
     rng = np.random.default_rng(3)
     for seed, (d, k) in enumerate([(3, 1), (16, 12), (16, 16), (40, 5)]):
-        view = View(columns(d, k, seed))
+        view = BasisProduct(columns(d, k, seed))
         company = rng.standard_normal((4, d))
         rows = [*across(view), *rng.standard_normal((6, d))] if k < d else [*np.eye(d)[:4]]
         rows += [np.zeros(d), np.full(d, 1e300), np.full(d, np.nan), view.basis[:, -1]]
@@ -164,7 +164,7 @@ def test_no_row_moves_products_further_than_stated(adjacency):
 def test_an_outer_part_scaled_too_far_trips_the_audit(outside, violated, monkeypatch):
     """Threefold where sqrt(2) is allowed. Accuses the right factor with probability 1e-3."""
     monkeypatch.setattr(updates, "_OUTSIDE", outside)
-    view = View(columns(4, 2))
+    view = BasisProduct(columns(4, 2))
     left, right = (
         moment_columns(open_rows(np.vstack([np.full((3, 4), 0.1), row])), CLIP, view, REPLACE)
         for row in across(view)
@@ -185,7 +185,7 @@ def test_an_outer_part_scaled_too_far_trips_the_audit(outside, violated, monkeyp
 def test_noise_outside_has_half_the_variance(adjacency):
     """False alarm 1e-6 for each part; a scale 10 % off is rejected."""
     d, k, mu = 12, 3, 0.8
-    view = View(columns(d, k))
+    view = BasisProduct(columns(d, k))
     rest = np.linalg.svd(view.basis)[0][:, k:]
     query = moment_columns(open_rows(spiked(40, d, 1, 3)), UNIT, view, adjacency)
     exact = unscaled(view, query.value.to_float())

@@ -8,7 +8,14 @@ import pytest
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
-from eigenveil.mechanisms import CoinPressCov, Gate, GaussCov, PrivateQuantile, Ranged, ZeroCov
+from eigenveil.mechanisms import (
+    CoinPressCov,
+    Gate,
+    GaussCov,
+    PrivateQuantile,
+    PrivateRadiusClip,
+    ZeroCov,
+)
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.accounting import rho_of
@@ -24,7 +31,7 @@ REACH = np.linalg.norm(ROWS, axis=1)
 
 def ranged(inner=None, *, level=0.5, factor=1.0, epsilon=0.5):
     distance = PrivateQuantile(epsilon=epsilon, level=level)
-    return Ranged(distance=distance, inner=inner or GaussCov(mu=1.0), factor=factor)
+    return PrivateRadiusClip(distance=distance, inner=inner or GaussCov(mu=1.0), factor=factor)
 
 
 def run(mechanism, rows=ROWS, clip=ANY, adjacency=REPLACE, ledger=None, seed=0):
@@ -97,7 +104,9 @@ def test_no_second_search_from_one_allotment():
 
 
 def built(strength, rows, columns=None, *, pure=False):
-    return Ranged.build((Pure if pure else Gaussian)(strength), rows, ZeroCov(), columns=columns)
+    return PrivateRadiusClip.build(
+        (Pure if pure else Gaussian)(strength), rows, ZeroCov(), columns=columns
+    )
 
 
 @pytest.mark.parametrize("pure", [False, True])

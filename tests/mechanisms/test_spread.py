@@ -10,7 +10,7 @@ from eigenveil.data import Clip
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
 from eigenveil.data.sources import Batch
 from eigenveil.data.spreads import ZERO_SPREAD, quarter_octave, spread_counts
-from eigenveil.data.updates import View
+from eigenveil.data.updates import BasisProduct
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms import Gate, PrivateSpread, release
 from eigenveil.numerics.random import SimulationSource
@@ -22,7 +22,7 @@ from eigenveil.privacy.ledger import Ledger
 REPLACE = Adjacency.REPLACE_ONE
 CLIP = Clip(row_norm=8.0)
 NOTHING = np.empty((0, 3))
-VIEW = View(np.eye(3)[:, :2])
+VIEW = BasisProduct(np.eye(3)[:, :2])
 
 
 def gate(mechanism, seed=0, ledger=None):

@@ -9,6 +9,7 @@ from eigenveil.data import Clip, inside, open_rows, second_moment
 from eigenveil.data.products import moment_products
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
+    ComponentStages,
     Gate,
     GaussCov,
     GaussianNoise,
@@ -17,7 +18,6 @@ from eigenveil.mechanisms import (
     PrivateVariances,
     Scaled,
     SphericalPCA,
-    Staged,
     Uncentred,
     Variances,
 )
@@ -52,8 +52,8 @@ def run(procedure, rows, adjacency=REPLACE, seed=0):
 
 
 def test_stages_that_were_not_asked_for_cost_nothing():
-    assert Staged(inner=INNER, normalise=True).cost() == INNER.cost()
-    whole = Staged(inner=INNER, normalise=True, rank=RANK, variances=VARIANCES)
+    assert ComponentStages(inner=INNER, normalise=True).cost() == INNER.cost()
+    whole = ComponentStages(inner=INNER, normalise=True, rank=RANK, variances=VARIANCES)
     assert whole.cost() == compose(
         Gaussian(0.3), Gaussian(0.5), VARIANCES.distance.cost(), Gaussian(0.4)
     )
@@ -65,7 +65,7 @@ def test_stages_that_were_not_asked_for_cost_nothing():
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_rank_components_and_their_variance(adjacency, lazy):
     """Rows clipped at two to three times their median distance lose little of the variance."""
-    staged = Staged(inner=INNER, normalise=True, rank=RANK, variances=VARIANCES, lazy=lazy)
+    staged = ComponentStages(inner=INNER, normalise=True, rank=RANK, variances=VARIANCES, lazy=lazy)
     found, _ = run(staged, ROWS, adjacency)
     assert len(found.components.components) == 3
     assert np.sum(found.components.components[:, :3] ** 2) > 2.95
@@ -94,14 +94,14 @@ def test_one_row_moves_the_variance_inside_by_one(adjacency):
 
 def test_without_a_rank_there_is_nothing_to_go_on_with():
     rows = np.random.default_rng(0).standard_normal((4000, 12))
-    staged = Staged(inner=INNER, normalise=True, rank=RANK)
+    staged = ComponentStages(inner=INNER, normalise=True, rank=RANK)
     with pytest.raises(NothingFoundError, match="state n_components"):
         run(staged, rows)
 
 
 def test_rows_at_the_centre_have_no_variance():
     with pytest.raises(NothingFoundError, match="leave variances out"):
-        run(Staged(inner=INNER, normalise=True, variances=VARIANCES), np.zeros((500, 3)))
+        run(ComponentStages(inner=INNER, normalise=True, variances=VARIANCES), np.zeros((500, 3)))
 
 
 def scaled(mu=1.0):

@@ -9,9 +9,9 @@ import pytest
 
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import View
+from eigenveil.data.updates import BasisProduct
 from eigenveil.mechanisms import AdaptiveOjaPCA, TangentOjaPCA
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.one_pass import OnePassState
 from tests.mechanisms.test_adaptive_oja import tape
 
 CLIP = Clip(row_norm=1.0)
@@ -31,7 +31,7 @@ def spiked(n, seed=0):
 class Watched(TangentOjaPCA):
     """Remembers what its steps look at."""
 
-    seen: ClassVar[list[View]] = []
+    seen: ClassVar[list[BasisProduct]] = []
 
     def view(self, iterate):
         view = TangentOjaPCA.view(self, iterate)
@@ -56,11 +56,11 @@ def test_tangent_steps_begin_when_the_basis_is_narrowed_and_never_end():
 def test_a_basis_that_was_never_wider_is_not_narrowed():
     """All columns are components: there is nothing across."""
     mechanism = TangentOjaPCA.build(1.0, 3)
-    assert not mechanism.view(Iterate(np.eye(3), np.eye(3))).tangent
+    assert not mechanism.view(OnePassState(np.eye(3), np.eye(3))).tangent
     mechanism = TangentOjaPCA.build(1.0, K)
-    assert mechanism.view(Iterate(BASIS, BASIS)).tangent
+    assert mechanism.view(OnePassState(BASIS, BASIS)).tangent
     wide = np.eye(D)[:, : mechanism.width(D)]
-    assert not mechanism.view(Iterate(wide, wide)).tangent
+    assert not mechanism.view(OnePassState(wide, wide)).tangent
 
 
 def inside_and_across(n, across):
@@ -77,7 +77,7 @@ def test_values_are_left_alone():
     """
     mechanism = TangentOjaPCA.build(20.0, K)
     values = np.array([0.9, 0.3])
-    begun = Iterate(BASIS, BASIS * values, trace=1.3, steps=1)
+    begun = OnePassState(BASIS, BASIS * values, trace=1.3, steps=1)
     batch = Batch(inside_and_across(500, 1e-3), 0)
     opened = tape(mechanism)
     after = mechanism.step(begun, batch, CLIP, opened)
@@ -91,14 +91,14 @@ def test_values_are_left_alone():
 
 def test_what_noise_puts_inside_is_taken_out():
     noise = np.random.default_rng(2).standard_normal((D, K))
-    left = View(BASIS, tangent=True).restored(noise)
+    left = BasisProduct(BASIS, tangent=True).restored(noise)
     assert np.abs(left[:K]).max() < 1e-12
     assert np.array_equal(left[K:], noise[K:])
 
 
 def test_what_varies_inside_adds_no_noise():
     """A hundredth across: whole steps have the noise of what varies inside."""
-    begun = Iterate(BASIS, BASIS * 0.4, trace=1.0, steps=1)
+    begun = OnePassState(BASIS, BASIS * 0.4, trace=1.0, steps=1)
     batch = Batch(inside_and_across(2000, 0.01), 0)
     tangent, whole = (
         kind.build(1.0, K).step(begun, batch, CLIP, tape(kind.build(1.0, K))).noise_variance
@@ -121,7 +121,9 @@ def turned(angle):
 def considered(angle=0.1, grown=1.0, variance=1e-8):
     """Ten columns for two components after a step that turned and stretched them."""
     values = np.array([0.5, 0.3, *np.full(8, 1e-3)])
-    before = Iterate(turned(0.0), turned(0.0) * values, trace=1.0, steps=2, noise_variance=1e-8)
+    before = OnePassState(
+        turned(0.0), turned(0.0) * values, trace=1.0, steps=2, noise_variance=1e-8
+    )
     values[1] *= grown
     after = replace(
         before, basis=turned(angle), image=turned(angle) * values, steps=3, noise_variance=variance
@@ -145,6 +147,6 @@ def test_what_was_seen_along_other_directions_is_forgotten():
 
 def test_a_first_step_has_nothing_to_stand_still_beside():
     wide = turned(0.0)
-    before = Iterate(wide, np.zeros_like(wide), trace=1.0)
-    after = Iterate(wide, wide * 0.1, trace=1.0, steps=1, noise_variance=1e-9, doubt=1e-9)
+    before = OnePassState(wide, np.zeros_like(wide), trace=1.0)
+    after = OnePassState(wide, wide * 0.1, trace=1.0, steps=1, noise_variance=1e-9, doubt=1e-9)
     assert TangentOjaPCA.build(1.0, K)._considered(before, after) is after

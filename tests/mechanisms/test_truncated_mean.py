@@ -10,7 +10,7 @@ from eigenveil.audit import audit
 from eigenveil.data import Clip
 from eigenveil.data.boxes import box_sum, coordinate_counts, split_bins
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import View
+from eigenveil.data.updates import BasisProduct
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms import Gate, GaussianNoise, PrivateSpread, TruncatedMean, release
 from eigenveil.mechanisms.truncated_mean import CoordinateCentre, boxed_mean, halves, printed_cost
@@ -24,7 +24,7 @@ from tests.statistics import variance_p_value
 
 REPLACE = Adjacency.REPLACE_ONE
 CLIP = Clip(row_norm=8.0)
-VIEW = View(np.eye(3)[:, :2])
+VIEW = BasisProduct(np.eye(3)[:, :2])
 
 
 def normal_rows(n, seed=0):
@@ -74,7 +74,7 @@ def test_noise_of_one_coordinate():
     query = coordinate_counts(
         Batch(np.eye(4)[:1], 0),
         Clip(row_norm=1.0),
-        View(np.eye(4)[:, :1]),
+        BasisProduct(np.eye(4)[:, :1]),
         REPLACE,
         0.1,
         np.empty((0, 4)),
@@ -195,7 +195,7 @@ def test_a_drifting_mean_has_no_centre(tmp_path):
         mechanism.estimate(
             Batch(rows, 0),
             Clip(row_norm=2.0),
-            View(np.eye(2)[:, :1]),
+            BasisProduct(np.eye(2)[:, :1]),
             gate(mechanism, ledger=ledger),
             np.empty((0, 2)),
         )

@@ -17,13 +17,13 @@ __all__ = ["command"]
 @JSON
 def command(folder: Path, key: Path | None, as_json: bool) -> None:
     """Show what a release FOLDER holds and promises, after checking that it is intact."""
-    from eigenveil.cli.summary import headline, owners, standing_out
+    from eigenveil.cli.summary import distinguishable_components, headline, owners
     from eigenveil.release import Release
 
     verdict = Release.examine(folder, key=key)
     release, facts = verdict.release, verdict.as_dict()
     if as_json:
-        say_json({**facts, "stand_out": standing_out(release)})
+        say_json({**facts, "stand_out": distinguishable_components(release)})
         return
     say(f"released     {headline(release)}")
     say(f"created      {facts['created']} by eigenveil {facts['library']}")

@@ -14,7 +14,7 @@ from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
 from eigenveil.cli.saving import expected_size, keep, place_for
-from eigenveil.cli.summary import headed, headline, standing_out
+from eigenveil.cli.summary import distinguishable_components, headed, headline
 from eigenveil.cli.values import configured, per_column
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
@@ -127,7 +127,7 @@ def tell(
         document: Mapping[str, Any] = {
             "folder": str(folder),
             "next": following,
-            "stand_out": standing_out(released),
+            "stand_out": distinguishable_components(released),
             "balance": None if account is None else balance(account),
             **facts,
         }

@@ -7,13 +7,13 @@ import numpy as np
 from eigenveil.release import Release
 from eigenveil.release.views import eigenvalues
 
-__all__ = ["headed", "headline", "owners", "standing_out"]
+__all__ = ["distinguishable_components", "headed", "headline", "owners"]
 
 _MOST_OWNERS = 20
 _MARGIN = 13  # columns of what a line is about
 
 
-def standing_out(release: Release) -> int | None:
+def distinguishable_components(release: Release) -> int | None:
     """How many components, or eigenvalues, stand out from the noise; None without a noise law."""
     if "distinguishable" in release.arrays:
         return int(np.sum(release.arrays["distinguishable"] > 0))
@@ -28,7 +28,7 @@ def standing_out(release: Release) -> int | None:
 def headline(release: Release) -> str:
     """What was released."""
     wide = _counted(release.settings["n_features"], "column")
-    clear = standing_out(release)
+    clear = distinguishable_components(release)
     if release.kind == "pca":
         what = f"{_counted(len(release.arrays['components']), 'principal component')} of {wide}"
         trust = _standing(clear, "them")

@@ -38,7 +38,7 @@ class Bounded:
         Number of rows, or of persons who may own several, where it is public.
     exact : bool
         Whether the sum is free of rounding error.
-    spike : float
+    centre_error : float
         Size of the rank-one term that the error of a released centre is expected to add, in the
         units of what the caller asked for. Public.
     trace_bound : float
@@ -57,7 +57,7 @@ class Bounded:
     unit: float
     count: int | None
     exact: bool
-    spike: float = 0.0
+    centre_error: float = 0.0
     trace_bound: float = math.inf
     protects: Unit = ROW
     records: range | None = None

@@ -18,7 +18,7 @@ from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.spreads import FINEST, outside_blocks
-from eigenveil.data.updates import View
+from eigenveil.data.updates import BasisProduct
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -32,7 +32,7 @@ _ENTRY_BITS = 30  # of an entry, relative to the half-width of the box
 def coordinate_counts(
     records: Records,
     clip: Clip,
-    view: View,
+    view: BasisProduct,
     adjacency: Adjacency,
     width: float,
     away: NDArray[np.float64],
@@ -70,7 +70,7 @@ def split_bins(bins: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.i
 def box_sum(
     records: Records,
     clip: Clip,
-    view: View,
+    view: BasisProduct,
     adjacency: Adjacency,
     half_width: float,
     away: NDArray[np.float64],

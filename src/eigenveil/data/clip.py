@@ -67,7 +67,7 @@ class Clip:
         one is invalid in either case.
     lift : float
         The constant coordinate of every valid row as a share of ``row_norm``; none if zero.
-    spike : float
+    centre_error : float
         What the error of a released centre is expected to add to the second moment, as a term of
         rank one in the caller's units.
     transform : array, optional
@@ -86,7 +86,7 @@ class Clip:
     on_invalid: Literal["raise", "zero"] = "raise"
     on_missing: Literal["invalid", "centre"] = "invalid"
     lift: float = 0.0
-    spike: float = 0.0
+    centre_error: float = 0.0
     transform: NDArray[np.float64] | None = None
     stretch: tuple[NDArray[np.float64], float] | None = None
     normalise: bool = False

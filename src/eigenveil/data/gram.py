@@ -162,7 +162,7 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         count=tally.units if replace else None,
         # The rounding of a product with a transform depends on the rows around it.
         exact=clip.transform is None and sums_are_exact(),
-        spike=clip.spike,
+        centre_error=clip.centre_error,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
     return source.represented(statistic)

@@ -113,7 +113,7 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
         count=tally.units if replace else None,
         exact=False,
-        spike=clip.spike,
+        centre_error=clip.centre_error,
         trace_bound=clip.radius**2 if replace else math.inf,
         fingerprint=fingerprint,
         blocks=_reading(source, clip) if kept is None else _keeping(kept),

@@ -20,7 +20,7 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
 from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import View, update_blocks, update_sum
+from eigenveil.data.updates import BasisProduct, update_blocks, update_sum
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["Product", "ShuffledRecords", "beside", "shuffled_records"]
@@ -65,7 +65,7 @@ def shuffled_records(
     adjacency: Adjacency,
 ) -> ShuffledRecords:
     """The records in a random order, which must be secret and have nothing to do with them."""
-    view = View(start[:, None])
+    view = BasisProduct(start[:, None])
     first = update_sum(records, clip, view, adjacency)
     sensitivity = first.sensitivity("l2")  # of products of matrices, which are pulled in
     if records.holds_matrices:
@@ -109,7 +109,7 @@ def _matrices(
     batch: MatrixBatch, clip: Clip, away: NDArray[np.float64], order: NDArray[np.intp]
 ) -> Iterator[Product]:
     def product(i: int, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        (block,) = update_blocks(batch.slice(i, i + 1), clip, View(w[:, None]))
+        (block,) = update_blocks(batch.slice(i, i + 1), clip, BasisProduct(w[:, None]))
         return beside(away, block[0, :, 0]) / clip.radius**2
 
     for i in order.tolist():

@@ -202,7 +202,7 @@ def projector(moment: Bounded, k: int, sensitivity: float) -> Bounded:
         sensitivities={"frobenius": sensitivity},
         unit=1.0,
         exact=False,
-        spike=0.0,
+        centre_error=0.0,
         trace_bound=float(k),
     )
 

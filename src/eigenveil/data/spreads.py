@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
-from eigenveil.data.updates import View, update_blocks
+from eigenveil.data.updates import BasisProduct, update_blocks
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -33,7 +33,7 @@ ZERO_SPREAD = 4 * 61  # the bin of zero, after all quarter octaves down to FINES
 
 
 def outside_blocks(
-    records: Records, clip: Clip, view: View, away: NDArray[np.float64]
+    records: Records, clip: Clip, view: BasisProduct, away: NDArray[np.float64]
 ) -> Iterator[NDArray[np.float64]]:
     """AQ of some records at a time, without its part along the orthonormal rows of ``away``.
 
@@ -49,7 +49,7 @@ def outside_blocks(
 def spread_counts(
     records: Records,
     clip: Clip,
-    view: View,
+    view: BasisProduct,
     adjacency: Adjacency,
     blocks: int,
     away: NDArray[np.float64],

@@ -46,7 +46,7 @@ from eigenveil.privacy.adjacency import Adjacency
 __all__ = [
     "OUTSIDE_SCALE",
     "REACH",
-    "View",
+    "BasisProduct",
     "moment_columns",
     "unscaled",
     "update_blocks",
@@ -67,7 +67,7 @@ REACH = 2.0  # distances are counted from here down, in units of the squared row
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class BasisProduct:
     """What is looked at of a record A. Released or public, never data.
 
     Attributes
@@ -161,7 +161,11 @@ class View:
 
 
 def update_sum(
-    records: Records, clip: Clip, view: View, adjacency: Adjacency, radius: float | None = None
+    records: Records,
+    clip: Clip,
+    view: BasisProduct,
+    adjacency: Adjacency,
+    radius: float | None = None,
 ) -> Bounded:
     """Sum over the batch of W(AQ - C) pulled in to ``radius``; its `unit` makes it the mean.
 
@@ -202,7 +206,9 @@ def update_sum(
     )
 
 
-def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacency) -> Bounded:
+def moment_columns(
+    source: RowSource, clip: Clip, view: BasisProduct, adjacency: Adjacency
+) -> Bounded:
     """The second moment times Q, its part outside the span of Q scaled up by `OUTSIDE_SCALE`.
 
     Of a table, of persons or of a batch; a mean where the number of rows is public, else a sum.
@@ -240,13 +246,13 @@ def moment_columns(source: RowSource, clip: Clip, view: View, adjacency: Adjacen
     return source.represented(statistic)
 
 
-def unscaled(view: View, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
+def unscaled(view: BasisProduct, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
     """What noise made of `moment_columns`, with the part outside at its own size again."""
     inside = view.basis @ (view.basis.T @ noisy)
     return np.asarray(inside + (noisy - inside) / OUTSIDE_SCALE)
 
 
-def _columns_sensitivity(view: View, adjacency: Adjacency) -> float:
+def _columns_sensitivity(view: BasisProduct, adjacency: Adjacency) -> float:
     natural, ends = (math.sqrt(2), 2) if adjacency is Adjacency.REPLACE_ONE else (1.0, 1)
     rounding = OUTSIDE_SCALE * ends * math.sqrt(view.k) * 2.0 ** -(FRACTION_BITS + 1)  # of x'Q
     entries = 6 * math.sqrt(view.basis.size) * 4.0**-FRACTION_BITS  # of the whole sum
@@ -256,7 +262,7 @@ def _columns_sensitivity(view: View, adjacency: Adjacency) -> float:
 class _OuterSums:
     """Sums of outer products of integers: as floats while they are exact, then as int64."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BasisProduct) -> None:
         self._group = np.zeros(view.basis.shape[::-1])
         self._product = np.empty_like(self._group)
         self._sums = np.zeros(self._group.shape, dtype=np.int64)
@@ -279,7 +285,7 @@ class _OuterSums:
         self._group[:], self._pending = 0.0, 0
 
 
-def _projected(units: NDArray[np.int64], view: View) -> NDArray[np.int64]:
+def _projected(units: NDArray[np.int64], view: BasisProduct) -> NDArray[np.int64]:
     """QQ' times integers of 63 bits: within one of each, but for k/2 in all by rounding Q'units.
 
     Sixteen bits at a time, so that sums of floats are exact for up to 2^22 columns.
@@ -302,7 +308,9 @@ def _limbs(units: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float64]]
     yield 48, (units >> 48).astype(np.float64)
 
 
-def update_counts(records: Records, clip: Clip, view: View, adjacency: Adjacency) -> Bounded:
+def update_counts(
+    records: Records, clip: Clip, view: BasisProduct, adjacency: Adjacency
+) -> Bounded:
     """Records by the half octave of |W(AQ - C)|, from twice the squared row norm down."""
     bound = clip.radius**2
     counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
@@ -319,7 +327,9 @@ def update_counts(records: Records, clip: Clip, view: View, adjacency: Adjacency
     )
 
 
-def update_blocks(records: Records, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
+def update_blocks(
+    records: Records, clip: Clip, view: BasisProduct
+) -> Iterator[NDArray[np.float64]]:
     """WAQ of some records at a time: (m, d, k) in the caller's units.
 
     Without the centre. No entry depends on other records. At most the squared row norm long, and
@@ -337,7 +347,7 @@ def update_blocks(records: Records, clip: Clip, view: View) -> Iterator[NDArray[
 
 
 def _parts(
-    records: Records, clip: Clip, view: View
+    records: Records, clip: Clip, view: BasisProduct
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Integer rows times W, and their coordinates inside."""
     assert not records.holds_matrices
@@ -351,7 +361,7 @@ def _parts(
         yield rows, inside
 
 
-def _centre(view: View, bound: float) -> NDArray[np.float64]:
+def _centre(view: BasisProduct, bound: float) -> NDArray[np.float64]:
     """WC in units of the ball, rounded to 2^-b: products with rows are then exact."""
     if view.centre is None:
         return np.zeros(view.basis.shape)
@@ -373,7 +383,9 @@ def _distances(
     return np.asarray(np.sqrt(np.maximum(squares, _DISTANCE_ERROR**2)))
 
 
-def _all_distances(records: Records, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
+def _all_distances(
+    records: Records, clip: Clip, view: BasisProduct
+) -> Iterator[NDArray[np.float64]]:
     bound = clip.radius**2
     if records.holds_matrices:
         centre = np.zeros(view.basis.shape) if view.centre is None else view.weigh(view.centre)
@@ -385,7 +397,9 @@ def _all_distances(records: Records, clip: Clip, view: View) -> Iterator[NDArray
         yield _distances(rows, inside, centre)
 
 
-def _products(records: MatrixBatch, clip: Clip, view: View) -> Iterator[NDArray[np.float64]]:
+def _products(
+    records: MatrixBatch, clip: Clip, view: BasisProduct
+) -> Iterator[NDArray[np.float64]]:
     """Of matrix records, each at most the squared row norm long in Frobenius norm."""
     bound = clip.radius**2
     with np.errstate(all="ignore"):  # a warning would depend on the records
@@ -403,7 +417,7 @@ def _products(records: MatrixBatch, clip: Clip, view: View) -> Iterator[NDArray[
 
 
 def _matrix_sum(
-    records: MatrixBatch, clip: Clip, view: View, adjacency: Adjacency, radius: float | None
+    records: MatrixBatch, clip: Clip, view: BasisProduct, adjacency: Adjacency, radius: float | None
 ) -> Bounded:
     bound = clip.radius**2
     radius = bound if radius is None else max(radius, _SMALLEST_RADIUS * bound)

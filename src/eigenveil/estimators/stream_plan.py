@@ -10,7 +10,7 @@ from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, StatedBounds
-from eigenveil.mechanisms.located import Located
+from eigenveil.mechanisms.located import LocatedCentre
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry
 from eigenveil.privacy.budget import Budget
@@ -58,7 +58,7 @@ class StreamPlan:
 
     d: int
     method: OnePass
-    centre: Located[None] | None
+    centre: LocatedCentre[None] | None
     stated: StatedBounds
 
     @classmethod
@@ -85,7 +85,9 @@ class StreamPlan:
         method = build(strength(budget, lambda mu: build(mu).cost(), entry.name))
         centre = None
         if not centred:
-            centre = replace(Located.whole(method.mu, _Nothing()), directions=row_norm is None)
+            centre = replace(
+                LocatedCentre.whole(method.mu, _Nothing()), directions=row_norm is None
+            )
         if row_norm is None:
             stated = StatedBounds.unit_rows(on_invalid, on_missing)
             unit = replace(stated.clip, normalise=True)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from eigenveil.data.sources import Batch
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import storage
@@ -47,7 +47,7 @@ __all__ = [
 
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
 FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
-_FORMAT = "eigenveil-stream/4"  # another one where Iterate or the settings have other fields
+_FORMAT = "eigenveil-stream/4"  # another one where OnePassState or the settings have other fields
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
@@ -104,7 +104,7 @@ class Stream:
         Records that were handed to batches, and those of them that something was learnt from.
     arrival : bool
         Whether records were used as they came, not in a secret random order.
-    centre, iterate : array, Iterate or None
+    centre, iterate : array, OnePassState or None
         What was released so far.
     centre_error : float
         Expected squared error of the centre: of unit rows, as a share; public.
@@ -136,7 +136,7 @@ class Stream:
     arrival: bool = True
     centre: NDArray[np.float64] | None = None
     centre_error: float = 0.0
-    iterate: Iterate | None = None
+    iterate: OnePassState | None = None
     rows: dict[str, Any] | None = None
     labels: list[str] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
@@ -353,7 +353,7 @@ def _is_table(array: Any, shape: tuple[Any, ...], *, finite: bool = True) -> boo
     return typed and not (finite and not np.isfinite(array).all())
 
 
-def _is_possible(iterate: Iterate, settings: dict[str, Any]) -> bool:
+def _is_possible(iterate: OnePassState, settings: dict[str, Any]) -> bool:
     """Whether a method can stand there, after at least as many directions as it is asked for."""
     d, k = settings["n_features"], settings["n_components"]
     numbers = (iterate.noise_variance, iterate.doubt, iterate.trace_weight)
@@ -370,12 +370,12 @@ def _is_possible(iterate: Iterate, settings: dict[str, Any]) -> bool:
     )
 
 
-def _iterate(arrays: dict[str, NDArray[Any]]) -> Iterate | None:
+def _iterate(arrays: dict[str, NDArray[Any]]) -> OnePassState | None:
     if not any(name.startswith("iterate_") for name in arrays):
         return None
-    stored = {each.name: arrays[f"iterate_{each.name}"] for each in fields(Iterate)}
+    stored = {each.name: arrays[f"iterate_{each.name}"] for each in fields(OnePassState)}
     values: dict[str, Any] = {name: a if a.ndim else a.item() for name, a in stored.items()}
-    return Iterate(**values)
+    return OnePassState(**values)
 
 
 def _waiting(path: Path, rows: dict[str, Any] | None, spent: int) -> list[NDArray[np.float64]]:

@@ -59,7 +59,7 @@ from eigenveil.mechanisms.additive import part
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import RowNorm
 from eigenveil.mechanisms.execute import FitResult, execute
-from eigenveil.mechanisms.pca.inside import Inside
+from eigenveil.mechanisms.pca.inside import ProjectedMoment
 from eigenveil.mechanisms.registry import entry
 from eigenveil.mechanisms.request import Centring, Request, public_scale
 from eigenveil.mechanisms.stages import Plan, plan, too_few
@@ -293,10 +293,10 @@ class Records:
 
     def _shares(
         self, basis: NDArray[np.float64], mu: float, before: Guarantee, notes: Mapping[str, Any]
-    ) -> tuple["_Inside", Guarantee]:
+    ) -> tuple["_InsideProcedure", Guarantee]:
         """Of rows scaled to unit length about the first centre, or of differences of pairs."""
         centre, known = np.array(notes["centre"]), bool(notes["centred"])
-        step = Inside(mu=mu, basis=basis, paired=not known)
+        step = ProjectedMoment(mu=mu, basis=basis, paired=not known)
         self._require_paid(compose(before.cost, step.cost()))
         gate = Gate(
             step.cost(),
@@ -309,7 +309,7 @@ class Records:
             charge=NOTHING,  # the first answer was charged for both
         )
         noisy = step.run(*self._about(centre), gate)
-        found = _Inside(
+        found = _InsideProcedure(
             matrix=noisy.matrix,
             rest=1 - float(np.trace(noisy.matrix)),
             centre=basis.T @ centre if known else np.zeros(basis.shape[1]),
@@ -394,7 +394,7 @@ class Records:
 
     def _variances(
         self, basis: NDArray[np.float64], left: float, before: Guarantee, notes: Mapping[str, Any]
-    ) -> tuple["_Inside", Guarantee]:
+    ) -> tuple["_InsideProcedure", Guarantee]:
         """Return variances in the units of the data, about a centre that is found anew."""
         centre = np.array(notes["centre"])
         rows, clip = self._about(centre)
@@ -403,7 +403,7 @@ class Records:
         self._require_paid(compose(before.cost, planned.cost))
         fitted = self._executed(planned, inside, "values")
         noisy = fitted.result.inner
-        found = _Inside(
+        found = _InsideProcedure(
             matrix=noisy.matrix,
             rest=0.0,
             centre=fitted.result.centre + basis.T @ centre,
@@ -428,7 +428,7 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Inside:
+class _InsideProcedure:
     """What was released inside a basis."""
 
     matrix: NDArray[np.float64]
@@ -460,7 +460,7 @@ def _first_budget(whole: Budget, share: float) -> Budget:
 @lru_cache(maxsize=64)
 def _left(whole: Budget, first: Cost) -> float:
     """The mu that a budget buys beside a first release."""
-    return strength(whole, lambda mu: compose(first, Gaussian(mu)), Inside.name)
+    return strength(whole, lambda mu: compose(first, Gaussian(mu)), ProjectedMoment.name)
 
 
 def _part(mu: float, share: float, delta: float) -> Budget:

@@ -14,8 +14,8 @@ from eigenveil.mechanisms.covariance.projection import ProjectedCov
 from eigenveil.mechanisms.covariance.separate import SeparateCov
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.covariance.zero import ZeroCov
-from eigenveil.mechanisms.lifted import Lifted
-from eigenveil.mechanisms.located import Located
+from eigenveil.mechanisms.lifted import HomogeneousRows
+from eigenveil.mechanisms.located import LocatedCentre
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
@@ -25,18 +25,18 @@ from eigenveil.mechanisms.pca.deflation import DeflationPCA
 from eigenveil.mechanisms.pca.dp_pca import TruncatedMeanPCA
 from eigenveil.mechanisms.pca.exponential import ExponentialPCA
 from eigenveil.mechanisms.pca.gap_projector import GapProjectorPCA
-from eigenveil.mechanisms.pca.inside import Inside
+from eigenveil.mechanisms.pca.inside import ProjectedMoment
 from eigenveil.mechanisms.pca.laplace import LaplacePCA
 from eigenveil.mechanisms.pca.oja import OjaPCA
 from eigenveil.mechanisms.pca.power import PowerPCA
 from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
 from eigenveil.mechanisms.pca.spherical import SphericalPCA
 from eigenveil.mechanisms.pca.spiked import SpikedPCA, SpikedProjector, SpikedValues
-from eigenveil.mechanisms.pca.staged import Staged, Variances
+from eigenveil.mechanisms.pca.staged import ComponentStages, Variances
 from eigenveil.mechanisms.pca.tangent import ProductNoise, TangentPCA
 from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
-from eigenveil.mechanisms.ranged import Ranged
+from eigenveil.mechanisms.ranged import PrivateRadiusClip
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
@@ -65,6 +65,7 @@ __all__ = [
     "ClippingThreshold",
     "CoinPressCov",
     "ColumnScale",
+    "ComponentStages",
     "DeflationPCA",
     "ExponentialCov",
     "ExponentialPCA",
@@ -72,12 +73,11 @@ __all__ = [
     "Gate",
     "GaussCov",
     "GaussianNoise",
-    "Inside",
+    "HomogeneousRows",
     "LapCov",
     "LaplaceNoise",
     "LaplacePCA",
-    "Lifted",
-    "Located",
+    "LocatedCentre",
     "Mechanism",
     "OjaPCA",
     "Paired",
@@ -88,6 +88,7 @@ __all__ = [
     "PrivateNoiseVariance",
     "PrivateQuantile",
     "PrivateRadius",
+    "PrivateRadiusClip",
     "PrivateRank",
     "PrivateSpread",
     "PrivateTrace",
@@ -95,7 +96,7 @@ __all__ = [
     "Procedure",
     "ProductNoise",
     "ProjectedCov",
-    "Ranged",
+    "ProjectedMoment",
     "Scaled",
     "SeparateCov",
     "ShuffledOjaPCA",
@@ -105,7 +106,6 @@ __all__ = [
     "SpikedProjector",
     "SpikedValues",
     "StabilityHistogram",
-    "Staged",
     "TangentOjaPCA",
     "TangentPCA",
     "TruncatedMean",

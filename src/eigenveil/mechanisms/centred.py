@@ -25,7 +25,14 @@ from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["CENTRE_SHARE", "Centred", "CentredResult", "Uncentred", "near", "within"]
+__all__ = [
+    "CENTRE_SHARE",
+    "Centred",
+    "CentredResult",
+    "Uncentred",
+    "clip_at_private_quantile",
+    "project_to_bounds",
+]
 
 CENTRE_SHARE = 0.1  # of mu^2, or of a pure epsilon
 
@@ -71,9 +78,9 @@ class Centred(Generic[Result]):
         else:
             some = sampled(source, self.sample, gate.adjacency, gate.sample, start.check)
             rough = gate.draw(self.mean, total(some, start, gate.adjacency))
-            centre = within(centre + rough.offset, start)
-        spike = rough.squared_error * (rough.count or 1.0)
-        about = replace(start, row_norm=self.row_norm, centre=centre, spike=spike)
+            centre = project_to_bounds(centre + rough.offset, start)
+        added = rough.squared_error * (rough.count or 1.0)
+        about = replace(start, row_norm=self.row_norm, centre=centre, centre_error=added)
         inner = self.inner.run(source, about, gate)
         return CentredResult(centre, rough.squared_error, rough.count, inner)
 
@@ -96,7 +103,9 @@ class Uncentred(Generic[Result]):
         return CentredResult(np.zeros(source.n_columns), 0.0, None, inner)
 
 
-def near(source: RowSource, about: Clip, step: PrivateQuantile, gate: Gate) -> Clip:
+def clip_at_private_quantile(
+    source: RowSource, about: Clip, step: PrivateQuantile, gate: Gate
+) -> Clip:
     """Rows as they are, clipped at a private quantile of their distance from the centre."""
     raw = Clip(
         row_norm=LARGEST_NORM,
@@ -109,7 +118,7 @@ def near(source: RowSource, about: Clip, step: PrivateQuantile, gate: Gate) -> C
     return replace(raw, row_norm=max(SMALLEST_NORM, LARGEST_NORM * 2.0 ** (-j / 2)))
 
 
-def within(point: NDArray[np.float64], start: Clip) -> NDArray[np.float64]:
+def project_to_bounds(point: NDArray[np.float64], start: Clip) -> NDArray[np.float64]:
     """The point of the public box, or else of the public ball, nearest to ``point``."""
     if start.box is not None:
         return np.clip(point, *start.box)

@@ -21,20 +21,20 @@ from eigenveil.data.clip import Clip
 from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.centred import CentredResult, within
+from eigenveil.mechanisms.centred import CentredResult, project_to_bounds
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["LIFT", "Lifted"]
+__all__ = ["LIFT", "HomogeneousRows"]
 
 LIFT = 0.5  # gamma
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lifted:
+class HomogeneousRows:
     """``inner`` on lifted rows, cleaned, then the Schur complement. Fields are public."""
 
     name: ClassVar[str] = "lifted"
@@ -74,7 +74,7 @@ class Lifted:
         # Rounding must not leave a negative variance.
         np.fill_diagonal(complement, np.maximum(complement.diagonal(), 0.0))
         released = NoisyMatrix(complement, noisy.noise_scale, law, values)
-        return CentredResult(within(centre + mean, start), 0.0, count, released)
+        return CentredResult(project_to_bounds(centre + mean, start), 0.0, count, released)
 
 
 def _complement(lifted: NDArray[np.float64], corner: float) -> NDArray[np.float64]:

@@ -21,13 +21,13 @@ from eigenveil.data.gram import total
 from eigenveil.data.sources import RowSource, sampled
 from eigenveil.mechanisms.additive import Allotment, GaussianNoise, part, vector_noise
 from eigenveil.mechanisms.base import Gate, Procedure
-from eigenveil.mechanisms.centred import CentredResult, near
+from eigenveil.mechanisms.centred import CentredResult, clip_at_private_quantile
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose, gaussian_epsilon, split
 from eigenveil.privacy.cost import Cost, Pure
 
-__all__ = ["DISTANCE_ROWS", "SHARES", "Located", "distance_epsilon", "enough_rows"]
+__all__ = ["DISTANCE_ROWS", "SHARES", "LocatedCentre", "distance_epsilon", "enough_rows"]
 
 SHARES = {False: (0.05, 0.1), True: (0.05, 0.2)}  # of mu^2 for two means; of a pure epsilon
 
@@ -64,7 +64,7 @@ def enough_rows(whole: Allotment, rows: int | None, columns: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Located(Generic[Result]):
+class LocatedCentre(Generic[Result]):
     """First the centre, then ``inner`` about it. Fields are public, never data.
 
     ``bounded``: the row norm of the start is a bound on rows about it, so that the first step need
@@ -134,14 +134,16 @@ class Located(Generic[Result]):
             on_missing=start.on_missing,
         )
         if not self.bounded:
-            about = near(some, about, self.distance, gate)
+            about = clip_at_private_quantile(some, about, self.distance, gate)
         rough = None
         for mean in self.means:
             rough = gate.draw(mean, total(some, about, gate.adjacency))
             centre = centre + rough.offset
             if start.box is not None:
                 centre = np.clip(centre, *start.box)
-            about = near(some, replace(about, centre=centre), self.distance, gate)
+            about = clip_at_private_quantile(
+                some, replace(about, centre=centre), self.distance, gate
+            )
         assert rough is not None  # there are two steps
         # What the centre is off by, as a share of the squared distance from it: only this tells
         # data that lie too far away for two steps from data that have one direction. The median
@@ -151,6 +153,6 @@ class Located(Generic[Result]):
             error = 1.0
         if not self.directions:
             error = rough.squared_error
-        spike = error * (rough.count or 1.0)
-        inner = self.inner.run(source, replace(start, centre=centre, spike=spike), gate)
+        added = error * (rough.count or 1.0)
+        inner = self.inner.run(source, replace(start, centre=centre, centre_error=added), gate)
         return CentredResult(centre, error, rough.count, inner)

@@ -17,12 +17,12 @@ from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import Allotment, part
 from eigenveil.mechanisms.base import Gate, Procedure
-from eigenveil.mechanisms.centred import near
+from eigenveil.mechanisms.centred import clip_at_private_quantile
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost, Pure
 
-__all__ = ["RADIUS_SHARE", "Ranged"]
+__all__ = ["RADIUS_SHARE", "PrivateRadiusClip"]
 
 RADIUS_SHARE = 0.1  # of mu^2, or of a pure epsilon
 _LEVEL = 0.75  # of the quantile; lower where rows are few
@@ -32,7 +32,7 @@ _MOST = 8.0  # times the quantile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranged:
+class PrivateRadiusClip:
     """First a bound, then ``inner`` on rows clipped at it. Fields are public, never data.
 
     ``inner`` releases something with a field ``row_norm``, which is set where it is None.
@@ -79,7 +79,7 @@ class Ranged:
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> Any:
         """Read the rows about the centre of ``clip``, once more than ``inner`` does."""
-        found = near(source, clip, self.distance, gate).row_norm
+        found = clip_at_private_quantile(source, clip, self.distance, gate).row_norm
         if found in (SMALLEST_NORM, LARGEST_NORM):
             raise NothingFoundError(
                 "no distance of rows from their centre was found, and the budget is spent: state "

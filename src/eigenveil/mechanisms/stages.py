@@ -25,12 +25,12 @@ from eigenveil.mechanisms.additive import Allotment, part, vector_noise
 from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
-from eigenveil.mechanisms.lifted import Lifted
-from eigenveil.mechanisms.located import SHARES, Located, distance_epsilon, enough_rows
+from eigenveil.mechanisms.lifted import HomogeneousRows
+from eigenveil.mechanisms.located import SHARES, LocatedCentre, distance_epsilon, enough_rows
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
-from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, Staged, Variances
-from eigenveil.mechanisms.ranged import RADIUS_SHARE, Ranged
+from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, ComponentStages, Variances
+from eigenveil.mechanisms.ranged import RADIUS_SHARE, PrivateRadiusClip
 from eigenveil.mechanisms.registry import ComponentEntry, CovarianceEntry, Entry, Terms, entries
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
@@ -193,13 +193,15 @@ class Plan:
         whole: Allotment = Pure(parameter) if self.pure else Gaussian(parameter)
         if self.lifts:
             assert isinstance(self.entry, CovarianceEntry)  # only those lift
-            return Lifted(inner=self.entry.lifted(parameter), row_norm=self.stated.clip.row_norm)
+            return HomogeneousRows(
+                inner=self.entry.lifted(parameter), row_norm=self.stated.clip.row_norm
+            )
         inner = self.inner(parameter)
         if self.components:
             inner = self._staged(whole, inner)
         if self.stated.private:
             columns = None if self.components else self.request.n_columns
-            inner = Ranged.build(whole, self.n_rows, inner, columns=columns)
+            inner = PrivateRadiusClip.build(whole, self.n_rows, inner, columns=columns)
         centred = self._centred(whole, inner)
         if not self.request.private_scale:
             return centred
@@ -221,7 +223,7 @@ class Plan:
             return self.entry.pure(left.epsilon, terms)
         return self.entry.gaussian(left.mu, terms)
 
-    def _staged(self, whole: Allotment, inner: Any) -> Staged:
+    def _staged(self, whole: Allotment, inner: Any) -> ComponentStages:
         rank = variances = None
         if self.request.private_rank:
             noise = vector_noise(part(whole, self.shares["rank"]))
@@ -232,7 +234,7 @@ class Plan:
                 distance=PrivateQuantile(epsilon=epsilon, level=0.5),
                 values=PrivateVariances(noise=vector_noise(part(whole, self.shares["variances"]))),
             )
-        return Staged(
+        return ComponentStages(
             inner=inner,
             normalise=self.normalise,
             rank=rank,
@@ -249,7 +251,7 @@ class Plan:
         if not request.unit.owns_many:
             sample = enough_rows(whole, self.n_rows, request.n_columns)
         if self.centring == "located":
-            return Located.build(
+            return LocatedCentre.build(
                 whole,
                 self.n_rows,
                 inner,

@@ -43,7 +43,7 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.boxes import box_sum, coordinate_counts, split_bins
 from eigenveil.data.clip import Clip
 from eigenveil.data.spreads import FINEST
-from eigenveil.data.updates import View
+from eigenveil.data.updates import BasisProduct
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms.additive import GaussianNoise, NoisyVector
 from eigenveil.mechanisms.base import Gate
@@ -95,7 +95,7 @@ def boxed_mean(
     noise: GaussianNoise,
     records: Records,
     clip: Clip,
-    view: View,
+    view: BasisProduct,
     gate: Gate,
     width: float,
     zeta: float,
@@ -208,7 +208,7 @@ class TruncatedMean:
         return 2 * max(self.spread.needed_records, needed)
 
     def estimate(
-        self, batch: Records, clip: Clip, view: View, gate: Gate, away: NDArray[np.float64]
+        self, batch: Records, clip: Clip, view: BasisProduct, gate: Gate, away: NDArray[np.float64]
     ) -> NoisyVector:
         """Mean of AQ over the batch, without what lies along the rows of ``away``."""
         needed = self.needed_records(view.basis.size)

@@ -28,7 +28,7 @@ from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
-from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass
+from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.random import NoiseSource
@@ -274,7 +274,7 @@ class BatchRehearsal:
         table, method = self.table, self.method
         clip = Clip(row_norm=1.0)  # rows come as they are clipped or normalised
         truth = np.zeros((table.d, table.d))
-        iterate: Iterate | None = None
+        iterate: OnePassState | None = None
         trace = math.nan
         for batch, moment, rest in self._batches(error, noise):
             truth += moment * len(batch.records) / sum(self.sizes)
@@ -304,13 +304,13 @@ class BatchRehearsal:
             yield batch, moment, sample.rest * float(shares.mean())
             first += size
 
-    def _start(self, clip: Clip, gate: Gate) -> Iterate:
+    def _start(self, clip: Clip, gate: Gate) -> OnePassState:
         """Return a random basis of all columns, as far as it is seen."""
         start = self.method.start(self.table.d, clip, gate)
         wide = np.sqrt(self.groups)[:, None] * start.basis
         return replace(start, basis=np.linalg.qr(wide)[0])
 
-    def _fewer(self, iterate: Iterate, trace: float) -> float:
+    def _fewer(self, iterate: OnePassState, trace: float) -> float:
         """Return a trace that leaves as much to a direction outside the basis as among all."""
         p = int(iterate.basis.shape[1])
         if self.d == self.table.d or p == self.table.d:

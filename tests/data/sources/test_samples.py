@@ -16,7 +16,7 @@ from eigenveil.data.sources import (
     shuffled,
 )
 from eigenveil.data.sources.samples import ShuffledBatch
-from eigenveil.data.updates import View, moment_columns
+from eigenveil.data.updates import BasisProduct, moment_columns
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -95,7 +95,7 @@ def test_shuffled_rows_are_gathered_a_few_at_a_time(kind, monkeypatch):
     assert reader.take(1) is None
     parts = [found[0], found[1], found[2].slice(3, 30), found[2].slice(30, 99)]
     clip = Clip(row_norm=2.0, normalise=True)
-    view = View(np.linalg.qr(ROWS[:3, :2])[0])
+    view = BasisProduct(np.linalg.qr(ROWS[:3, :2])[0])
     for part in parts:
         assert isinstance(part, ShuffledBatch)
         start, stop = part.records.start, part.records.stop

@@ -94,7 +94,7 @@ class AdaptiveCleanedCov:
 
     def _lowest(self, clip: Clip, rows: int, d: int, adjacency: Adjacency) -> float:
         """Below it the error of the centre would stand out from the noise."""
-        in_sum = clip.spike * (rows if adjacency.count_is_public else 1)
+        in_sum = clip.centre_error * (rows if adjacency.count_is_public else 1)
         return min(clip.row_norm, math.sqrt(in_sum / self._law(d, adjacency).edge))
 
     def _too_many(self, norms: Bounded, rows: int, d: int) -> Bounded:

@@ -44,7 +44,7 @@ class CleanedCov(MomentMechanism[NoisyMatrix]):
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
         """The cleaned second moment in the caller's units."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
-        return noisy.cleaned(trace_bound=query.trace_bound, spike=query.spike)
+        return noisy.cleaned(trace_bound=query.trace_bound, spike=query.centre_error)
 
 
 class Cleaned(CovarianceEntry):

@@ -54,7 +54,7 @@ class WishartCov(MomentMechanism[NoisyMatrix]):
         noisy = NoisyMatrix(matrix * query.unit, law.deviation, law)
         if not self.clean:
             return noisy
-        return noisy.cleaned(trace_bound=query.trace_bound, spike=query.spike)
+        return noisy.cleaned(trace_bound=query.trace_bound, spike=query.centre_error)
 
 
 class Wishart(CovarianceEntry):

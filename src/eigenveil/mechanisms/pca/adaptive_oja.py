@@ -29,11 +29,11 @@ from typing import ClassVar, Self
 
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import NO_EXPONENT, Clip
-from eigenveil.data.updates import REACH, View, update_counts, update_sum
+from eigenveil.data.updates import REACH, BasisProduct, update_counts, update_sum
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, OnePassEntry, Schedule
+from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry, OnePassState, Schedule
 from eigenveil.mechanisms.registry import Terms
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
@@ -88,11 +88,11 @@ class AdaptiveOjaPCA(OnePass):
         level = min(self.level, max(0.5, 1 - 2 * _SCALES / (records * self.epsilon)))
         return PrivateQuantile(epsilon=self.epsilon, level=level)
 
-    def view(self, iterate: Iterate) -> View:
+    def view(self, iterate: OnePassState) -> BasisProduct:
         """What a step looks at."""
-        return View(iterate.basis, iterate.image, weighted=True)
+        return BasisProduct(iterate.basis, iterate.image, weighted=True)
 
-    def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
+    def step(self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate) -> OnePassState:
         """Correct the estimate by one batch."""
         view = self.view(iterate)
         radius = self._radius(batch, clip, view, gate)
@@ -101,7 +101,7 @@ class AdaptiveOjaPCA(OnePass):
         values = view.restored(noisy.values)
         return iterate.corrected(values, noisy.deviation, batch, self.schedule)
 
-    def _radius(self, batch: Records, clip: Clip, view: View, gate: Gate) -> float:
+    def _radius(self, batch: Records, clip: Clip, view: BasisProduct, gate: Gate) -> float:
         size = len(batch.records)
         if size < self._enough:
             return REACH * clip.radius**2

@@ -37,11 +37,11 @@ from numpy.typing import NDArray
 
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import Clip
-from eigenveil.data.updates import View, update_sum
+from eigenveil.data.updates import BasisProduct, update_sum
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise, NoisyVector
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, OnePassEntry, Schedule
+from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry, OnePassState, Schedule
 from eigenveil.mechanisms.registry import Terms
 from eigenveil.mechanisms.truncated_mean import TruncatedMean, boxed_mean, halves, root_spread
 from eigenveil.privacy.accounting import split
@@ -93,12 +93,12 @@ class Boxed(OnePass):
 
     def advance(
         self,
-        iterate: Iterate,
+        iterate: OnePassState,
         batch: Records,
         clip: Clip,
         gate: Gate,
         away: NDArray[np.float64] | None = None,
-    ) -> Iterate:
+    ) -> OnePassState:
         """One batch, the trace on the way; what is left at the end of a stream is left out."""
         if iterate.steps and len(batch.records) < self.fewest(len(iterate.basis)):
             return iterate
@@ -109,21 +109,21 @@ class Boxed(OnePass):
 
     def step(
         self,
-        iterate: Iterate,
+        iterate: OnePassState,
         batch: Records,
         clip: Clip,
         gate: Gate,
         away: NDArray[np.float64] | None = None,
-    ) -> Iterate:
+    ) -> OnePassState:
         """Correct the estimate by one batch."""
         if away is None:
             away = np.empty((0, len(iterate.basis)))
-        noisy = self.estimate(batch, clip, View(iterate.basis), gate, away)
+        noisy = self.estimate(batch, clip, BasisProduct(iterate.basis), gate, away)
         correction = noisy.values - iterate.image
         return iterate.corrected(correction, noisy.deviation, batch, self.schedule)
 
     def estimate(
-        self, batch: Records, clip: Clip, view: View, gate: Gate, away: NDArray[np.float64]
+        self, batch: Records, clip: Clip, view: BasisProduct, gate: Gate, away: NDArray[np.float64]
     ) -> NoisyVector:
         """Noisy mean of AQ over a batch."""
         return self.mean.estimate(batch, clip, view, gate, away)
@@ -169,7 +169,7 @@ class BoxedOjaPCA(Boxed):
         return Boxed.fewest(self, d)
 
     def estimate(
-        self, batch: Records, clip: Clip, view: View, gate: Gate, away: NDArray[np.float64]
+        self, batch: Records, clip: Clip, view: BasisProduct, gate: Gate, away: NDArray[np.float64]
     ) -> NoisyVector:
         """Noisy mean of AQ over a batch."""
         if self.centre == "histograms":

@@ -25,13 +25,13 @@ from eigenveil.mechanisms.paired import drawn_pairs
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["Inside"]
+__all__ = ["ProjectedMoment"]
 
 _SKEW = 1e-6  # of the columns: how far U'U may be from the identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Inside:
+class ProjectedMoment:
     """`gauss` on unit rows in the coordinates of ``basis``. Fields are public, never data."""
 
     name: ClassVar[str] = "inside"

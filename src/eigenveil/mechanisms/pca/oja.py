@@ -24,10 +24,10 @@ from typing import ClassVar
 
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import Clip
-from eigenveil.data.updates import OUTSIDE_SCALE, View, moment_columns, unscaled, update_sum
+from eigenveil.data.updates import OUTSIDE_SCALE, BasisProduct, moment_columns, unscaled, update_sum
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.pca.one_pass import Iterate, OnePass, OnePassEntry
+from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry, OnePassState
 from eigenveil.mechanisms.registry import Terms
 from eigenveil.privacy.cost import Cost, Gaussian
 
@@ -44,10 +44,10 @@ class OjaPCA(OnePass):
         """Of one batch, and so of all."""
         return Gaussian(self.mu)
 
-    def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
+    def step(self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate) -> OnePassState:
         """Correct the estimate by one batch."""
         noise = GaussianNoise(mu=self.mu)
-        view = View(iterate.basis, weighted=batch.holds_matrices)
+        view = BasisProduct(iterate.basis, weighted=batch.holds_matrices)
         if batch.holds_matrices:
             noisy = gate.draw(noise, update_sum(batch, clip, view, gate.adjacency))
             image, deviation = view.restored(noisy.values), noisy.deviation

@@ -46,7 +46,7 @@ from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["Iterate", "OnePass", "OnePassEntry", "Schedule"]
+__all__ = ["OnePass", "OnePassEntry", "OnePassState", "Schedule"]
 
 _GROWTH = 2  # of batches
 _EARLIER = 3  # of a table whose end is known, one record in so many comes before the last batch
@@ -70,7 +70,7 @@ class Schedule(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Iterate:
+class OnePassState:
     """Where a one-pass method stands: all of it released or public.
 
     Attributes
@@ -117,7 +117,7 @@ class Iterate:
         deviation: float,
         batch: Records,
         schedule: "Schedule | None" = None,
-    ) -> "Iterate":
+    ) -> "OnePassState":
         """The image moved by its share of ``correction``, and the basis of the estimate.
 
         ``deviation`` is that of the noise on an entry. With a ``schedule`` the basis is that of
@@ -151,7 +151,7 @@ class Iterate:
             doubt=rate * deviation**2,
         )
 
-    def traced(self, mu: float, batch: Batch, clip: Clip, gate: Gate) -> "Iterate":
+    def traced(self, mu: float, batch: Batch, clip: Clip, gate: Gate) -> "OnePassState":
         """With the trace of one more batch, bought at ``mu``."""
         noise = PrivateTrace(noise=GaussianNoise(mu=mu))
         released = gate.draw(noise, trace(batch, clip, gate.adjacency)).value
@@ -160,7 +160,7 @@ class Iterate:
         mean = before + (released - before) * size / (self.trace_weight + size)
         return replace(self, trace=mean, trace_weight=self.trace_weight + size)
 
-    def narrowed(self, k: int) -> "Iterate":
+    def narrowed(self, k: int) -> "OnePassState":
         """With the leading ``k`` columns alone."""
         basis, image = self.basis[:, :k], self.image[:, :k]
         return replace(self, basis=np.ascontiguousarray(basis), image=np.ascontiguousarray(image))
@@ -201,7 +201,7 @@ class OnePass(ABC):
         """Of one batch, and so of all."""
 
     @abstractmethod
-    def step(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
+    def step(self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate) -> OnePassState:
         """Correct the estimate by one batch."""
 
     def width(self, d: int) -> int:
@@ -213,7 +213,7 @@ class OnePass(ABC):
         """Records in the first batch: as many as noise on unit rows asks for."""
         return self.batch_size or _first(d, self.mu)
 
-    def next_batch(self, iterate: Iterate) -> int:
+    def next_batch(self, iterate: OnePassState) -> int:
         """Records in the next batch of a stream whose end is not known."""
         first = self.first_batch(len(iterate.basis))
         return first if self.batch_size is not None else first * _GROWTH**iterate.steps
@@ -240,11 +240,11 @@ class OnePass(ABC):
         """Records of a table of which no batch is smaller than the first should be."""
         return _EARLIER * _grown(self.first_batch(d), _STEPS - 1)
 
-    def start(self, d: int, clip: Clip, gate: Gate) -> Iterate:
+    def start(self, d: int, clip: Clip, gate: Gate) -> OnePassState:
         """A random basis."""
         basis = np.linalg.qr(gate.normals(d, self.width(d)))[0]
         trace = clip.row_norm**2 if clip.normalise else math.nan
-        return Iterate(basis, np.zeros_like(basis), trace)
+        return OnePassState(basis, np.zeros_like(basis), trace)
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``; the records are read once."""
@@ -268,7 +268,9 @@ class OnePass(ABC):
             return replace(found, reliability=np.zeros(self.n_components))
         return found
 
-    def advance(self, iterate: Iterate, batch: Records, clip: Clip, gate: Gate) -> Iterate:
+    def advance(
+        self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate
+    ) -> OnePassState:
         """One batch, of which rows of unknown lengths also give the trace."""
         method = self
         if not (clip.normalise or batch.holds_matrices):
@@ -278,7 +280,7 @@ class OnePass(ABC):
         after = method.step(iterate, batch, clip, gate)
         return after if self.schedule is not None else self._considered(iterate, after)
 
-    def _considered(self, before: Iterate, after: Iterate) -> Iterate:
+    def _considered(self, before: OnePassState, after: OnePassState) -> OnePassState:
         """What earlier steps are worth, and how many columns the next one needs.
 
         While the leading directions turn, an image of others says little about theirs. Once they

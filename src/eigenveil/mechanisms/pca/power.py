@@ -32,12 +32,12 @@ import numpy as np
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
 from eigenveil.data.sources import RowSource
-from eigenveil.data.updates import View, moment_columns, unscaled
+from eigenveil.data.updates import BasisProduct, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents, image_noise, image_reliability
-from eigenveil.mechanisms.pca.one_pass import Iterate
+from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
@@ -92,7 +92,7 @@ class PowerPCA:
         image, values = np.zeros_like(basis), np.zeros(width)
         weight = variance = 0.0
         for number, mu in enumerate(split(self.mu, shares.tolist())):
-            view = View(basis)
+            view = BasisProduct(basis)
             query = moment_columns(source, clip, view, gate.adjacency)
             noisy = gate.draw(GaussianNoise(mu=mu), query)
             fresh = unscaled(view, noisy.values)
@@ -102,7 +102,7 @@ class PowerPCA:
             weight += mu**2
             image += mu**2 / weight * (fresh - image)
             variance = (noisy.deviation * mu) ** 2 / weight
-            level = Iterate(basis, image, whole).level
+            level = OnePassState(basis, image, whole).level
             basis, values = eigenpairs_of_image(basis, image, level, width)
             image = basis * values
         return NoisyComponents(

@@ -23,7 +23,7 @@ from eigenveil.data.sources import RowSource
 from eigenveil.data.spectrum import eigenvalues, inside
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.centred import near
+from eigenveil.mechanisms.centred import clip_at_private_quantile
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
@@ -32,7 +32,7 @@ from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["RANK_SHARE", "VARIANCE_SHARE", "Staged", "StagedComponents", "Variances"]
+__all__ = ["RANK_SHARE", "VARIANCE_SHARE", "ComponentStages", "StagedComponents", "Variances"]
 
 RANK_SHARE = 0.1  # of mu^2, or of a pure epsilon
 VARIANCE_SHARE = 0.05
@@ -57,7 +57,7 @@ class Variances:
 
         A sum over rows where their number is private.
         """
-        median = near(source, clip, self.distance, gate)
+        median = clip_at_private_quantile(source, clip, self.distance, gate)
         if median.row_norm in (SMALLEST_NORM, LARGEST_NORM):
             raise NothingFoundError(
                 "no distance of rows from their centre was found, and the budget is spent: leave "
@@ -79,7 +79,7 @@ class StagedComponents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
+class ComponentStages:
     """A rank, components of that rank, variances along them. Fields are public, never data.
 
     ``inner`` has a field ``n_components``, on which its cost does not depend if there is a rank.

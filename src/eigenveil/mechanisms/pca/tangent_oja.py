@@ -18,9 +18,9 @@ directions stay where they are, not after a number of records that the spectrum 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from eigenveil.data.updates import View
+from eigenveil.data.updates import BasisProduct
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
-from eigenveil.mechanisms.pca.one_pass import Iterate, OnePassEntry
+from eigenveil.mechanisms.pca.one_pass import OnePassEntry, OnePassState
 from eigenveil.mechanisms.registry import Terms
 
 __all__ = ["ENTRY", "TangentOja", "TangentOjaPCA"]
@@ -34,12 +34,12 @@ class TangentOjaPCA(AdaptiveOjaPCA):
     # Values of the warm start decide how long later steps are: records are pulled in less.
     level: ClassVar[float] = 0.9
 
-    def view(self, iterate: Iterate) -> View:
+    def view(self, iterate: OnePassState) -> BasisProduct:
         """Tangent once the basis has been narrowed."""
         d, columns = iterate.basis.shape
         settled = columns == self.n_components < self.width(d)
         if settled:
-            return View(iterate.basis, tangent=True)
+            return BasisProduct(iterate.basis, tangent=True)
         return AdaptiveOjaPCA.view(self, iterate)
 
 

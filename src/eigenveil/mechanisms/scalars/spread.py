@@ -33,7 +33,7 @@ from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.spreads import ZERO_SPREAD, spread_counts
-from eigenveil.data.updates import View
+from eigenveil.data.updates import BasisProduct
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
@@ -88,7 +88,12 @@ class PrivateSpread:
         return 0.0 if fullest == ZERO_SPREAD else 2 * query.unit * 2.0 ** (-(fullest + 1) / 4)
 
     def estimate(
-        self, records: Records, clip: Clip, view: View, gate: Gate, away: NDArray[np.float64]
+        self,
+        records: Records,
+        clip: Clip,
+        view: BasisProduct,
+        gate: Gate,
+        away: NDArray[np.float64],
     ) -> float:
         """Spread of A Q over the records, without what lies along the rows of ``away``."""
         if len(records.records) < self.needed_records:
