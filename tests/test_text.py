@@ -1,6 +1,14 @@
+from dataclasses import replace
+
 import pytest
 
-from eigenveil.text import is_formula, printable
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.mechanisms.pca.oja import Oja
+from eigenveil.mechanisms.registry import Terms
+from eigenveil.numerics.spiked_model import SpikedModel
+from eigenveil.planner import Situation, choose
+from eigenveil.privacy.budget import Budget
+from eigenveil.text import is_formula, plural, printable
 
 
 @pytest.mark.parametrize(
@@ -20,3 +28,16 @@ def test_what_a_terminal_would_obey_is_spelled_out(text, shown):
 def test_formulas():
     assert all(map(is_formula, ("=A1", "+1", "-x", "@x", "\t=1")))
     assert not any(map(is_formula, ("", "a=1", "x-y")))
+
+
+def test_nouns_agree_with_their_numbers():
+    assert [plural("row", n) for n in (0, 1, 2, 1.0, 0.5)] == ["rows", "row", "rows", "row", "rows"]
+    budget = Budget(epsilon=1, delta=1e-6)
+    one = Situation(task="pca", n=1, d=1, k=1, budget=budget)
+    assert str(one).startswith("1 row, 1 column, 1 component wanted, ")
+    model = SpikedModel(rank=1, smallest_spike=5.0, largest_spike=10.0, noise_variance=1.0)
+    assert "along 1 unknown direction and" in model.assumption
+    with pytest.raises(InvalidDataError, match="at least for 1 column at this budget"):
+        Oja().gaussian(1.0, Terms(budget=budget, n_columns=1, n_components=1)).check_records(1, 1)
+    unsure = replace(one, n=10**6, d=2, row_norm=None, bounded=True)
+    assert "2 columns, 1 component and" in choose(unsure).reason

@@ -1,9 +1,11 @@
 """One tree of errors. No message carries a value derived from records.
 
 A message may name what others chose, a path or a column: `str` of an error is one printable line.
+What to type differs between Python, the command line and files: `said` has the words of each.
 """
 
 from eigenveil.text import printable
+from eigenveil.wording import Face, Part, said
 
 __all__ = [
     "BoundsRequiredError",
@@ -28,12 +30,26 @@ __all__ = [
 
 
 class EigenveilError(Exception):
-    """Everything this library raises on purpose; ``exit_code`` is for the command line."""
+    """Everything this library raises on purpose; ``exit_code`` is for the command line.
+
+    Parameters
+    ----------
+    *parts : str or Phrase
+        The message, with a phrase for whatever faces write in different ways.
+
+    """
 
     exit_code = 1
 
+    def __init__(self, *parts: Part) -> None:
+        super().__init__(*parts)
+
+    def said(self, face: Face) -> str:
+        """Return the message in the words of a face, as one printable line."""
+        return printable(said(self.args, face))
+
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return self.said("python")
 
 
 class InvalidParameterError(EigenveilError, ValueError):

@@ -5,7 +5,7 @@ so themselves, the command line prints by `eigenveil.cli.printing` alone, pictur
 names from `eigenveil.release.views`.
 """
 
-__all__ = ["is_formula", "printable"]
+__all__ = ["is_formula", "plural", "printable"]
 
 
 def printable(text: str) -> str:
@@ -15,6 +15,11 @@ def printable(text: str) -> str:
     UTF-8, which Python keeps as half characters, are too.
     """
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def plural(noun: str, number: float) -> str:
+    """Return a noun as it follows a number."""
+    return noun if number == 1 else f"{noun}s"
 
 
 def is_formula(cell: str) -> bool:

@@ -55,7 +55,10 @@ def test_verify_speaks_and_sets_the_exit_code(tmp_path):
     (folder / "report.html").write_text("changed")
     bad = call("verify", str(folder))
     assert bad.exit_code == 5
-    assert bad.output == "error: the files do not match SHA256SUMS: damaged or altered\n"
+    assert bad.output == (
+        "error: the files do not match SHA256SUMS, damaged or altered: ask their sender for them "
+        "again\n"
+    )
 
 
 def test_an_impossible_output_is_one_line(tmp_path):

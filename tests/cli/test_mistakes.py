@@ -109,7 +109,7 @@ def test_parquet_damaged_inside_charges_nothing(tmp_path):
 
 
 def test_text_is_judged_by_whole_columns(tmp_path):
-    """One stray word among numbers is the affair of its row; an empty column is no text."""
+    """One stray word among numbers makes its row invalid; an empty column is no text."""
     lines = ["a,b,c", *(f"{i},{'unknown' if i == 3 else i},{''}" for i in range(150))]
     (tmp_path / "stray.csv").write_text("\n".join(lines) + "\n")
     words = ["--epsilon", 1, "--on-invalid", "zero", "-o", tmp_path / "released"]

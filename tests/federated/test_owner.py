@@ -385,6 +385,9 @@ def test_one_record_has_no_pair(ledger, folder):
     join = encode(Invitation(**{**ASKED, "unit": "shares"}))
     assert code_of(owner.answer(join)) is Code.SETTINGS
     assert "state centring='located'" in said[0]
+    owner = Owner(settings, ROWS[:1], ledger, folder, log=said.append, face="file")
+    assert code_of(owner.answer(join)) is Code.SETTINGS
+    assert 'state centring = "located"' in said[1]
     assert code_of(owner.answer(SHARES)) is Code.SETTINGS  # who asks all the same
     assert ledger.entries == ()
     located = Owner(replace(SIMULATED, centring="located"), ROWS[:1])

@@ -137,8 +137,8 @@ def test_the_bars_of_the_scree_plot_are_the_eigenvalues():
     ("values", "clear", "words"),
     [
         ([3, 2, 1], [1, 1, 1], "Every one released lies above that."),
-        ([3, 0.05, 0.01], [1, 0, 0], "1 of the 3 released do"),
-        ([0.05, 0.04, 0.01], [0, 0, 0], "None of the 3 released does"),
+        ([3, 0.05, 0.01], [1, 0, 0], "1 of the 3 released does; the others"),
+        ([0.05, 0.04, 0.01], [0, 0, 0], "None released does"),
         ([3, 0.15, 0.01], [1, 0, 0], "up to 0.2: number 2 is taken for it."),
     ],
 )

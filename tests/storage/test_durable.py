@@ -108,7 +108,7 @@ def test_nothing_is_written_by_the_holder_of_a_lock_that_is_gone(tmp_path, monke
 
 
 @POSIX
-def test_a_lock_is_the_affair_of_its_folder_and_its_thread(tmp_path):
+def test_a_lock_belongs_to_its_folder_and_its_thread(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with locked(tmp_path / "file"):

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import click
 
 from eigenveil.cli.printing import say
-from eigenveil.cli.wording import in_options
 from eigenveil.exceptions import EigenveilError
 
 __all__ = ["main"]
@@ -79,7 +78,7 @@ class _Lazy(click.Group):
             say("interrupted: nothing was charged", err=True)
             sys.exit(130)
         except EigenveilError as error:
-            _stop(error, in_options(str(error)), error.exit_code)
+            _stop(error, error.said("shell"), error.exit_code)
         except OSError as error:
             if error.strerror is None:
                 _stop(error, _internal(error), 1)

@@ -8,7 +8,6 @@ import click
 
 from eigenveil.cli.options import JSON, PATH
 from eigenveil.cli.printing import say
-from eigenveil.cli.wording import in_keys
 from eigenveil.exceptions import EigenveilError
 
 __all__ = ["command"]
@@ -37,7 +36,7 @@ def _configured() -> Iterator[None]:
     try:
         yield
     except EigenveilError as error:
-        raise _Mistake(in_keys(str(error)), error.exit_code) from None
+        raise _Mistake(error.said("file"), error.exit_code) from None
 
 
 @click.group("federate")

@@ -32,6 +32,7 @@ from eigenveil.federated.owner import Owner
 from eigenveil.privacy.accounting import compose, epsilon_of
 from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
 from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.text import plural
 
 __all__ = ["run"]
 
@@ -92,7 +93,10 @@ def _asked(question: bytes) -> str:
 
 def _outcome(sent: Message, paid: bool) -> str:
     if isinstance(sent, Declaration):
-        return f"declared {sent.n_records:,} records, epsilon = {sent.epsilon:g}"
+        return (
+            f"declared {sent.n_records:,} {plural('record', sent.n_records)}, "
+            f"epsilon = {sent.epsilon:g}"
+        )
     return "answered" if paid else "sent the stored answer again"
 
 
@@ -112,6 +116,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
             ledger,
             chosen.folder,
             log=_say,
+            face="file",
         )
         beware(settings.budget.as_dict())
         if insecure:
@@ -135,7 +140,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
         except FederationConnectionError as error:
             if told.refused is None:
                 raise
-            _say(f"error: {error}")  # what was refused comes first
+            _say(f"error: {error.said('file')}")  # what was refused comes first
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"the ledger has {ledger.summary()}; started again, nothing that was answered is "

@@ -89,7 +89,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
                 try:
                     coordinator.save(release, chosen.output)
                 except InvalidParameterError as error:
-                    raise InvalidParameterError(f"{error}; {again}") from None
+                    raise InvalidParameterError(*error.args, f"; {again}") from None
                 details = _details(release, standing(journal.events))
                 tell(release, chosen.output, None, None, as_json=as_json, details=details)
             # Who waits for a server that was stopped then needs a moment to find this one.

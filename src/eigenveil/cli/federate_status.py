@@ -11,7 +11,7 @@ from eigenveil.federated.agreement import Agreement, Limits
 from eigenveil.federated.configuration import JOURNAL, read_server
 from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Declaration, decode
-from eigenveil.text import printable
+from eigenveil.text import plural, printable
 
 __all__ = ["line", "standing", "tell"]
 
@@ -31,10 +31,11 @@ def line(event: Event, agreed: Agreement) -> str:
         case Happening.JOINED:
             said = decode(event.data, Declaration)
             limits = agreed.owners[event.owner]
-            doubts = limits.doubts(said)
+            doubts, records = limits.doubts(said), limits.counted(said)
             return (
-                f"{owner} joined: {limits.counted(said):,} records, epsilon = {said.epsilon:g}, "
-                f"delta = {said.delta:g}, by {said.mechanism}{f' ({doubts})' if doubts else ''}"
+                f"{owner} joined: {records:,} {plural('record', records)}, "
+                f"epsilon = {said.epsilon:g}, delta = {said.delta:g}, by {said.mechanism}"
+                f"{f' ({doubts})' if doubts else ''}"
             )
         case Happening.ASKED:
             return f"round {event.round}: asking {_ROUNDS[event.round]}"

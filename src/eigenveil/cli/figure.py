@@ -13,6 +13,7 @@ from eigenveil.planner import Prediction, Rate, Recommendation, Situation, predi
 from eigenveil.privacy.budget import Budget
 from eigenveil.report import PlanDisplay
 from eigenveil.report.canvas import GREY, matplotlib
+from eigenveil.text import plural
 
 __all__ = ["draw"]
 
@@ -106,9 +107,10 @@ def _privacy(rate: Rate, situation: Situation) -> float:
 
 
 def _title(situation: Situation) -> str:
-    parts = [f"{situation.n:,} rows", f"{situation.d:,} columns"]
-    if situation.task == "pca":
-        parts.append(f"{situation.k:,} components")
+    counts = {"row": situation.n, "column": situation.d, "component": situation.k}
+    parts = [
+        f"{count:,} {plural(noun, count)}" for noun, count in counts.items() if count is not None
+    ]
     if situation.budget.delta is not None:
         parts.append(f"delta = {situation.budget.delta:g}")
     return ", ".join(parts)

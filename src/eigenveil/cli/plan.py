@@ -26,11 +26,10 @@ from eigenveil.cli.options import (
 )
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.values import joined, per_column
-from eigenveil.cli.wording import in_options
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
 
 if TYPE_CHECKING:
-    from eigenveil.planner import Needed, Recommendation, Situation
+    from eigenveil.planner import Needed, Prediction, Recommendation, Situation
 
 __all__ = ["command"]
 
@@ -112,7 +111,10 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     if options["as_json"]:
         document = {
             "situation": str(situation),
-            **asdict(advice),
+            "mechanism": advice.mechanism,
+            "reason": advice.reason,
+            "prediction": _as_dict(advice.prediction),
+            "predictions": [_as_dict(one) for one in advice.predictions],
             **{name: asdict(answer) for name, answer in answers.items()},
             "rates": [asdict(rate) for rate in reference(situation)],
             "figure": None if figure is None else str(figure),
@@ -242,7 +244,7 @@ def _tell(
     say(f"{'mechanism':<18}{'error':>8}  {'8 of 10 releases':<24}how")
     for one in advice.predictions:
         if one.error is None:
-            say(f"{one.mechanism:<18}{'-':>8}  {'':<24}{in_options(one.why)}")
+            say(f"{one.mechanism:<18}{'-':>8}  {'':<24}{_why(one)}")
             continue
         band = f"{one.low:.3g} to {one.high:.3g}"
         say(f"{one.mechanism:<18}{one.error:>8.3g}  {band:<24}{one.how}")
@@ -261,6 +263,16 @@ def _tell(
     if advice.prediction.shares:
         parts = ", ".join(f"{name} {share:.3g}" for name, share in advice.prediction.shares)
         say(f"budget       {parts}")
+
+
+def _why(one: "Prediction") -> str:
+    return one.why if one.refusal is None else one.refusal.said("shell")
+
+
+def _as_dict(one: "Prediction") -> dict[str, Any]:
+    """Return a prediction as JSON has it."""
+    known = {name: value for name, value in asdict(one).items() if name != "refusal"}
+    return {**known, "why": _why(one), "serves": one.serves}
 
 
 def _exact(situation: "Situation") -> bool:

@@ -6,6 +6,7 @@ No cell is ever shown.
 """
 
 import io
+import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from eigenveil.data.sources.headers import check_header
 from eigenveil.data.sources.parquet import holds_numbers, parquet_schema
 from eigenveil.data.sources.stored import StoredFile
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.wording import Phrase, option
 
 __all__ = ["open_table"]
 
@@ -61,7 +63,7 @@ def open_table(
     path = Path(data)
     if unit is not None and (data == "-" or path.suffix.lower() == ".npy"):
         raise InvalidParameterError(
-            "--unit names a column of a file: save the table as CSV or parquet first"
+            option("unit"), " names a column of a file: save the table as CSV or parquet first"
         )
     if data == "-":
         read = _standard_input()
@@ -97,9 +99,12 @@ def _choose(
     rest = [name for name in schema.names if name and name not in schema.text and name != unit]
     if not rest:
         raise InvalidDataError(f"{which} text and no other is there: encode them as numbers first")
-    raise InvalidDataError(
-        f"{which} text: choose from the others, --columns {shlex.quote(joined(rest))}"
+    chosen = Phrase(
+        python=f"columns={rest!r}",
+        shell=f"--columns {shlex.quote(joined(rest))}",
+        file=f"columns = {json.dumps(rest, ensure_ascii=False)}",
     )
+    raise InvalidDataError(f"{which} text: choose from the others, ", chosen)
 
 
 def _csv_schema(lines: TextIO, file: str) -> _Schema:

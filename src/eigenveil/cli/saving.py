@@ -14,13 +14,19 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.release import Release
 from eigenveil.release.reservation import Reservation, reserved
 from eigenveil.release.storage import require_new
+from eigenveil.wording import Phrase
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 __all__ = ["expected_size", "keep", "place_for"]
 
-_ADVICE = "choose a new folder with -o"
+_ADVICE = Phrase(
+    python="choose a new folder",
+    shell="choose a new folder with -o",
+    file="choose a new folder as output",
+)
+_PLACE = Phrase(python="another place", shell="another place with -o", file="another output")
 _PAGE = 2**20  # bytes of everything that does not grow with the table
 _OWNER = 2**14  # of one owner's statement, twice
 _COLUMN = 64  # of a column in release.json, bounds included
@@ -33,7 +39,7 @@ def place_for(folder: Path) -> Iterator[Reservation]:
     require_new(folder, _ADVICE)
     if not folder.parent.is_dir():
         raise InvalidParameterError(
-            f"no folder {folder.parent}: create it first, or choose another place with -o"
+            f"no folder {folder.parent}: create it first, or choose ", _PLACE
         )
     with reserved(folder, _ADVICE) as place:
         yield place
@@ -58,7 +64,7 @@ def keep(
         where = _elsewhere(lambda folder: released.save(folder / place.path.name, key=key))
         if where is None:
             raise
-        raise InvalidParameterError(f"{error}; the release is whole, in {where}") from None
+        raise InvalidParameterError(*error.args, f"; the release is whole, in {where}") from None
 
 
 def _elsewhere(save: Callable[[Path], Path]) -> Path | None:

@@ -19,6 +19,7 @@ from eigenveil.cli.options import (
 )
 from eigenveil.cli.printing import say
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.text import plural
 
 __all__ = ["command"]
 
@@ -103,7 +104,9 @@ def command(
             if finish:
                 pca.finish()
             lost = f", {pca.n_lost_} lost with a call that was cut off" if pca.n_lost_ else ""
-            standing = f"{pca.n_samples_} rows used, {pca.n_buffered_} wait{lost}"
+            used = f"{pca.n_samples_} {plural('row', pca.n_samples_)} used"
+            waits = "waits" if pca.n_buffered_ == 1 else "wait"
+            standing = f"{used}, {pca.n_buffered_} {waits}{lost}"
             if place is not None:
                 if not hasattr(pca, "release_"):
                     raise InvalidParameterError(

@@ -6,6 +6,7 @@ import numpy as np
 
 from eigenveil.release import Release
 from eigenveil.release.views import eigenvalues
+from eigenveil.text import plural
 
 __all__ = ["distinguishable_components", "headed", "headline", "owners"]
 
@@ -67,4 +68,4 @@ def _standing(clear: int | None, those: str) -> str:
 
 
 def _counted(number: int, name: str) -> str:
-    return f"{number:,} {name}{'s' * (number != 1)}"
+    return f"{number:,} {plural(name, number)}"

@@ -11,6 +11,7 @@ from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.sources import Batch, RowSource
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency, Unit
+from eigenveil.wording import REPLACE_ONE, SINGLE_ROWS
 
 __all__ = ["Batches", "Records", "check_batches", "count_records"]
 
@@ -27,13 +28,13 @@ def check_batches(unit: Unit, adjacency: Adjacency) -> None:
     """Refuse neighbours that differ in more than one batch."""
     if not adjacency.count_is_public:  # a further record would move all others
         raise UnsupportedNotionError(
-            "batches are taken by position, which a further row would change: use "
-            "adjacency='replace-one'"
+            "batches are taken by position, which a further row would change: use ", REPLACE_ONE
         )
     if unit.owns_many:
         raise UnsupportedNotionError(
-            "the rows of one person may fall into several batches: leave groups and unit out, or "
-            "choose a mechanism that reads whole tables"
+            "the rows of one person may fall into several batches: ",
+            SINGLE_ROWS,
+            ", or choose a mechanism that reads whole tables",
         )
 
 

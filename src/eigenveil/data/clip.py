@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.wording import option
 
 __all__ = [
     "BLOCK_BYTES",
@@ -93,11 +94,13 @@ class Clip:
 
     def __post_init__(self) -> None:
         if not SMALLEST_NORM <= self.row_norm <= LARGEST_NORM:
-            raise InvalidParameterError("row_norm must be positive (between 1e-50 and 1e50)")
+            raise InvalidParameterError(
+                option("row_norm"), " must be positive (between 1e-50 and 1e50)"
+            )
         if self.on_invalid not in ("raise", "zero"):
-            raise InvalidParameterError("on_invalid must be 'raise' or 'zero'")
+            raise InvalidParameterError(option("on_invalid"), " must be 'raise' or 'zero'")
         if self.on_missing not in ("invalid", "centre"):
-            raise InvalidParameterError("on_missing must be 'invalid' or 'centre'")
+            raise InvalidParameterError(option("on_missing"), " must be 'invalid' or 'centre'")
 
     @property
     def radius(self) -> float:
@@ -293,13 +296,19 @@ class Clip:
         if len(invalid) and self.on_invalid == "raise":
             if fills:
                 raise InvalidDataError(
-                    "a row holds an infinite value, which on_missing does not fill: clean the "
-                    "data, or pass on_invalid='zero' to let such rows contribute nothing"
+                    "a row holds an infinite value, which ",
+                    option("on_missing"),
+                    " does not fill: clean the data, or pass ",
+                    option("on_invalid", "zero"),
+                    " to let such rows contribute nothing",
                 )
             raise InvalidDataError(
                 "a row holds a missing or infinite value, or text: clean the data, choose numeric "
-                "columns, pass on_missing='centre' to take empty cells as the centre's, or "
-                "on_invalid='zero' to let such rows contribute nothing"
+                "columns, pass ",
+                option("on_missing", "centre"),
+                " to take empty cells as the centre's, or ",
+                option("on_invalid", "zero"),
+                " to let such rows contribute nothing",
             )
         return np.asarray(invalid)
 

@@ -23,6 +23,7 @@ from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.wording import REPLACE_ONE, option
 
 __all__ = ["MomentProducts", "can_keep", "moment_products"]
 
@@ -78,7 +79,8 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
     if not (source.rereadable or adjacency.count_is_public):
         raise UnsupportedNotionError(
             "wide rows that can be read only once need a public number of rows: pass an array or a "
-            "file, or choose adjacency='replace-one'"
+            "file, or choose ",
+            REPLACE_ONE,
         )
     d = clip.width(source.n_columns)
     weights = np.rint(np.cos(np.arange(d) ** 2.0) * 2.0**20)
@@ -99,7 +101,8 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
             if not source.rereadable:
                 raise InvalidDataError(
                     "these rows can be read only once and are too many to keep: pass an array or "
-                    "a file, or choose mechanism='oja'"
+                    "a file, or choose ",
+                    option("mechanism", "oja"),
                 )
         if kept is not None:
             kept.append(integers.astype(np.float32))

@@ -42,6 +42,7 @@ from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.wording import option
 
 __all__ = [
     "OUTSIDE_SCALE",
@@ -410,7 +411,9 @@ def _products(
             if broken.any() and clip.on_invalid == "raise":
                 raise InvalidDataError(
                     "a matrix holds a missing, infinite or far too large value: clean the data, or "
-                    "pass on_invalid='zero' to let such matrices contribute nothing"
+                    "pass ",
+                    option("on_invalid", "zero"),
+                    " to let such matrices contribute nothing",
                 )
             share = np.minimum(1.0, bound / np.sqrt(np.maximum(squares, 1e-300)))
             yield np.where(broken[:, None, None], 0.0, block * share[:, None, None])

@@ -36,6 +36,7 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import storage
 from eigenveil.storage.durable import TOKEN, replace_file, token, unchanged
 from eigenveil.storage.paths import read_regular
+from eigenveil.wording import Phrase
 
 __all__ = [
     "ADJACENCY",
@@ -45,6 +46,9 @@ __all__ = [
     "sweep",
 ]
 
+_NAMED = Phrase(
+    python="pass batch='...'", shell="name them, --batch NAME,", file="give them a label"
+)
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
 FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
 _FORMAT = "eigenveil-stream/4"  # another one where OnePassState or the settings have other fields
@@ -160,8 +164,9 @@ class Stream:
             )
         if label is None and not set(digests).isdisjoint(self.digests):
             raise DuplicateBatchError(
-                "these rows arrived before, and each record is used once: pass batch='...' if they "
-                "are other records with the same values"
+                "these rows arrived before, and each record is used once: ",
+                _NAMED,
+                " if they are other records with the same values",
             )
 
     def arrive(self, chunk: NDArray[Any], label: str | None) -> None:

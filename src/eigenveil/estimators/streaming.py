@@ -44,8 +44,12 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.storage import require_outside
 from eigenveil.storage.durable import locked
 from eigenveil.storage.paths import real_path
+from eigenveil.text import plural
+from eigenveil.wording import Part, Phrase, option
 
 __all__ = ["StreamingPCA"]
+
+_BATCH_SIZE = Phrase(python="batch_size", shell="--batch-size", file="the size of a batch")
 
 _FIXED = (
     "n_components",
@@ -229,8 +233,9 @@ class StreamingPCA(ComponentEstimator):
     def _require_components(self) -> None:
         if not hasattr(self, "components_"):
             waiting = getattr(self, "n_buffered_", 0)
+            records = "record waits" if waiting == 1 else "records wait"
             raise NotFittedError(
-                f"no components yet, {waiting} records wait: hand over more with partial_fit, or "
+                f"no components yet, {waiting} {records}: hand over more with partial_fit, or "
                 "restore what a state holds"
             )
 
@@ -420,25 +425,27 @@ class StreamingPCA(ComponentEstimator):
     def _require_enough(self, plan: StreamPlan, records: int) -> None:
         if records < plan.needed:
             raise InvalidDataError(
-                f"{plan.method.name!r} needs {plan.needed} records at least for {plan.d} columns "
-                f"at this budget, and there are n_samples = {records}: hand over more, or start a "
-                "stream with a larger budget"
+                f"{plan.method.name!r} needs {plan.needed} records at least for {plan.d} "
+                f"{plural('column', plan.d)} at this budget, and there are n_samples = {records}: "
+                "hand over more, or start a stream with a larger budget"
             )
 
     # Public numbers, and what is charged for.
 
     def _plan(self, d: int) -> StreamPlan:
         budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
-        k = _positive("n_components", self.n_components)
+        k = _positive(option("n_components"), self.n_components)
         if k > d:
             raise InvalidParameterError(
-                f"n_components must be between 1 and the number of columns, {d}"
+                option("n_components"), f" must be between 1 and the number of columns, {d}"
             )
         if self.centring not in (None, "none", "located"):
             raise InvalidParameterError("centring must be 'none' or 'located'")
         if isinstance(self.row_norm, str):
-            raise InvalidParameterError("row_norm must be a positive number, or left out")
-        size = None if self.batch_size is None else _positive("batch_size", self.batch_size)
+            raise InvalidParameterError(
+                option("row_norm"), " must be a positive number, or left out"
+            )
+        size = None if self.batch_size is None else _positive(_BATCH_SIZE, self.batch_size)
         return StreamPlan.of(
             streaming_entry(self.mechanism, size),
             budget,
@@ -562,7 +569,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _positive(name: str, value: Any) -> int:
+def _positive(name: Part, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InvalidParameterError(f"{name} must be a positive integer")
+        raise InvalidParameterError(name, " must be a positive integer")
     return int(value)

@@ -10,12 +10,17 @@ from typing import Any, Literal, get_args
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.messages import Declaration, check_name, largest_size, readable_size
 from eigenveil.privacy.budget import Budget
+from eigenveil.text import plural
+from eigenveil.wording import Phrase
 
 __all__ = ["Agreement", "Limits", "Weighting"]
 
 Weighting = Literal["predicted", "printed", "equal"]
 
 _LARGEST = 1e100  # of a scale
+_VARIANCES = Phrase(
+    python="values='variances'", shell="values of variances", file='values = "variances"'
+)
 _HALF = 0.5  # the largest weight of an owner whose numbers nobody vouches for
 
 
@@ -74,7 +79,9 @@ class Limits:
     def doubts(self, declared: Declaration) -> str | None:
         """What of the stated numbers nobody vouches for, in words; None if the others know all."""
         if self.exceeded(declared):
-            words = [f"more than the agreed {self.records:,} records are claimed and not counted"]
+            assert self.records is not None  # exceeded
+            agreed = f"{self.records:,} {plural('record', self.records)}"
+            words = [f"more than the agreed {agreed} are claimed and not counted"]
         else:
             words = []
         known = {"records": self.records, "epsilon": self.epsilon, "delta": self.delta}
@@ -179,7 +186,7 @@ class Agreement:
         if self.values not in (None, "shares", "variances"):
             raise InvalidParameterError("values must be 'shares' or 'variances'")
         if self.kind == "covariance" and self.values == "shares":
-            raise InvalidParameterError("a covariance needs values='variances'")
+            raise InvalidParameterError("a covariance needs ", _VARIANCES)
         if not 1 <= self.quorum <= len(self.owners):
             raise InvalidParameterError("the quorum must lie between 1 and the number of owners")
         if self.weights not in get_args(Weighting):

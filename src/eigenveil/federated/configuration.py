@@ -370,4 +370,4 @@ def _built(path: Path, build: Callable[[], Built]) -> Built:
     try:
         return build()
     except InvalidParameterError as error:
-        raise type(error)(f"{path.name}: {error}") from None
+        raise type(error)(f"{path.name}: ", *error.args) from None

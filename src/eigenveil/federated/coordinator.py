@@ -44,6 +44,7 @@ from eigenveil.federated.result import (
 )
 from eigenveil.federated.weights import MECHANISMS
 from eigenveil.release.artefact import Release
+from eigenveil.text import plural
 
 __all__ = ["Coordinator", "Transport"]
 
@@ -233,8 +234,9 @@ class Coordinator:
             left_out = self._left_out.items()
             missing = [f"{owner} ({code})" for (each, owner), code in left_out if each == name]
             shown = ", ".join(missing[:_MOST_NAMED]) + ", ..." * (len(missing) > _MOST_NAMED)
+            owners = len(self.agreement.owners)
             raise QuorumLostError(
-                f"{answered} of {len(self.agreement.owners)} owners answered in the round "
+                f"{answered} of {owners} {plural('owner', owners)} answered in the round "
                 f"{name!r}, the quorum is {self.agreement.quorum}; missing: {shown}; mend that, "
                 "then start again to go on"
             )

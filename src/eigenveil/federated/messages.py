@@ -135,6 +135,9 @@ class ProtocolError(EigenveilError):
         self.code = code
         self.owner = owner  # who refused, where somebody did
 
+    def __reduce__(self) -> tuple[type["ProtocolError"], tuple[Code, str | None]]:
+        return type(self), (self.code, self.owner)  # a copy is made of these, not of the words
+
 
 def columns_digest(names: Iterable[str] | None, scale: Iterable[float] | None = None) -> str:
     """One hash for what is agreed on the columns: their names in order, what they are divided by.

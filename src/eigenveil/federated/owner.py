@@ -43,6 +43,8 @@ from eigenveil.federated.records import Answer, Records
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.storage.paths import real_path
+from eigenveil.text import plural
+from eigenveil.wording import Face
 
 __all__ = ["Owner"]
 
@@ -80,6 +82,8 @@ class Owner:
         Where answers are kept, readable by nobody else; in memory in a simulation without one.
     log : callable
         Hears one line about every refusal, for the owner's own eyes.
+    face : {"python", "shell", "file"}
+        In whose words the line says what to do: where the settings are stated.
 
     """
 
@@ -91,6 +95,7 @@ class Owner:
         folder: str | Path | None = None,
         *,
         log: Callable[[str], None] = _LOG.warning,
+        face: Face = "python",
     ) -> None:
         simulated = settings.random_state is not None
         if (ledger is None) != simulated:
@@ -105,7 +110,7 @@ class Owner:
                 "the ledger of an owner must grant epsilon and delta: create such a one"
             )
         self.settings = settings
-        self._ledger, self._log = ledger, log
+        self._ledger, self._log, self._face = ledger, log, face
         self._said = ""  # of the last question, if it was refused
         self._records = Records(settings, rows, ledger)
         payer = None if ledger is None else ledger.id
@@ -137,7 +142,7 @@ class Owner:
         if isinstance(error, ProtocolError):
             code = error.code
         # Messages of the library hold nothing of records; those of others might.
-        said = str(error) if isinstance(error, EigenveilError) else type(error).__name__
+        said = error.said(self._face) if isinstance(error, EigenveilError) else type(error).__name__
         line = f"refused ({code}): {said}"
         if line != self._said:  # who is asked again and again says it once
             self._log(line)
@@ -153,8 +158,8 @@ class Owner:
             )
         if asked.n_columns != self._records.n_columns:
             raise _ColumnsError(
-                f"the federation has {asked.n_columns} columns and this table "
-                f"{self._records.n_columns}: compare columns with the agreement"
+                f"the federation has {asked.n_columns} {plural('column', asked.n_columns)} and "
+                f"this table {self._records.n_columns}: compare columns with the agreement"
             )
         if largest_size(asked.n_columns, asked.n_directions) > readable_size(asked.n_columns):
             raise InvalidParameterError(

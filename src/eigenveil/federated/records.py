@@ -77,6 +77,7 @@ from eigenveil.privacy.guarantee import (
     guarantee_to_dict,
 )
 from eigenveil.privacy.ledger import Entry, Ledger
+from eigenveil.wording import option
 
 __all__ = ["Answer", "Records"]
 
@@ -273,8 +274,11 @@ class Records:
         planned = plan(chosen(request))
         if planned.centring == "paired" and self.n_records == 1:
             raise InvalidParameterError(
-                "one record has no other to make a pair with: state centring='located' or "
-                "centring='none', or stay away"
+                "one record has no other to make a pair with: state ",
+                option("centring", "located"),
+                " or ",
+                option("centring", "none"),
+                ", or stay away",
             )
         return planned
 
@@ -389,7 +393,10 @@ class Records:
             return plan(request)
         except TooFewRowsError:
             raise InvalidParameterError(
-                "too few rows to find their length, which variances need: state row_norm or bounds"
+                "too few rows to find their length, which variances need: state ",
+                option("row_norm"),
+                " or ",
+                option("bounds"),
             ) from None
 
     def _variances(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.exceptions import BoundsRequiredError, InvalidDataError, InvalidParameterError
 from eigenveil.privacy.budget import as_float
+from eigenveil.wording import BOUNDS, Part, option
 
 __all__ = [
     "Box",
@@ -96,9 +97,13 @@ class StatedBounds:
         """
         if row_norm is None and stated is None:
             raise BoundsRequiredError(
-                f"{subject} needs a bound: give bounds=(low, high) for the entries or "
-                "row_norm=R for the length of a row, never taken from the data, or "
-                "row_norm='private' to pay for one"
+                f"{subject} needs a bound: give ",
+                BOUNDS,
+                " for the entries or ",
+                option("row_norm", "R"),
+                " for the length of a row, never taken from the data, or ",
+                option("row_norm", "private"),
+                " to pay for one",
             )
         box, centre = stated, None
         words = []
@@ -109,10 +114,12 @@ class StatedBounds:
         private = isinstance(row_norm, str)
         if private:
             if row_norm != "private":
-                raise InvalidParameterError("row_norm must be a positive number or 'private'")
+                raise InvalidParameterError(
+                    option("row_norm"), " must be a positive number or 'private'"
+                )
             norm = LARGEST_NORM if box is None else _reach(box, centre)
         elif row_norm is not None:
-            norm = _number("row_norm", row_norm)
+            norm = _number(option("row_norm"), row_norm)
             words.append(_pulled(norm, "stated by the caller"))
         else:
             norm = shrink * _reach(box, centre)
@@ -200,12 +207,12 @@ def _divided(box: Box, scale: NDArray[np.float64]) -> Box:
     return low, high
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: Part, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidParameterError(f"{name} must be a positive number")
+        raise InvalidParameterError(name, " must be a positive number")
     number = as_float(value)
     if not number > 0:
-        raise InvalidParameterError(f"{name} must be positive")
+        raise InvalidParameterError(name, " must be positive")
     return number
 
 

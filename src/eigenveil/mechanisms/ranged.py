@@ -21,6 +21,7 @@ from eigenveil.mechanisms.centred import clip_at_private_quantile
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost, Pure
+from eigenveil.wording import option
 
 __all__ = ["RADIUS_SHARE", "PrivateRadiusClip"]
 
@@ -82,8 +83,11 @@ class PrivateRadiusClip:
         found = clip_at_private_quantile(source, clip, self.distance, gate).row_norm
         if found in (SMALLEST_NORM, LARGEST_NORM):
             raise NothingFoundError(
-                "no distance of rows from their centre was found, and the budget is spent: state "
-                "row_norm or bounds, or give more rows or a larger budget; most rows may be equal"
+                "no distance of rows from their centre was found, and the budget is spent: state ",
+                option("row_norm"),
+                " or ",
+                option("bounds"),
+                ", or give more rows or a larger budget; most rows may be equal",
             )
         radius = min(clip.row_norm, self.factor * found)
         released = self.inner.run(source, replace(clip, row_norm=radius), gate)

@@ -20,6 +20,7 @@ from eigenveil.mechanisms.options import check_options
 from eigenveil.numerics.spectral import max_krylov_columns
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Kind, Numerics
+from eigenveil.wording import option
 
 if TYPE_CHECKING:
     from eigenveil.mechanisms.request import Request
@@ -71,8 +72,8 @@ class Terms:
         """Return the budget's delta for a mechanism that cannot do without."""
         if self.budget.delta is None:
             raise UnsupportedNotionError(
-                f"{name!r} may fail with a small probability: give epsilon and delta, or choose "
-                f"mechanism={otherwise!r}"
+                f"{name!r} may fail with a small probability: give epsilon and delta, or choose ",
+                option("mechanism", otherwise),
             )
         return self.budget.delta
 

@@ -23,6 +23,7 @@ from eigenveil.mechanisms.registry import ComponentEntry, Entry, Releases
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
+from eigenveil.wording import REPLACE_ONE, option
 
 __all__ = ["Centring", "Request", "half_ranges", "public_scale"]
 
@@ -171,26 +172,34 @@ class Request:
         if wanted is None:
             wanted = min(d, d if n is None else n)
         if isinstance(wanted, bool) or not isinstance(wanted, (int, np.integer)):
-            raise InvalidParameterError("n_components must be a positive integer or 'private'")
+            raise self._no_count()
         if not 1 <= wanted <= d:
             raise InvalidParameterError(
-                f"n_components must be between 1 and the number of columns, {d}"
+                option("n_components"), f" must be between 1 and the number of columns, {d}"
             )
         if n is not None and wanted > n:
             raise InvalidParameterError(
-                "n_components exceeds the number of rows: ask for fewer components"
+                option("n_components"), " exceeds the number of rows: ask for fewer components"
             )
         return int(wanted)
 
+    @staticmethod
+    def _no_count() -> InvalidParameterError:
+        return InvalidParameterError(
+            option("n_components"), " must be a positive integer or 'private'"
+        )
+
     def _largest_rank(self) -> int:
         if self.n_components != "private":
-            raise InvalidParameterError("n_components must be a positive integer or 'private'")
+            raise self._no_count()
         if self.n_columns < 2:
             raise InvalidParameterError("a private rank needs at least two columns")
         if not self.adjacency.count_is_public:
             raise UnsupportedNotionError(
-                "a private rank needs a public number of rows: state n_components, or choose "
-                "adjacency='replace-one'"
+                "a private rank needs a public number of rows: state ",
+                option("n_components"),
+                ", or choose ",
+                REPLACE_ONE,
             )
         return min(MAX_PRIVATE_RANK, self.n_columns - 1)
 
@@ -199,20 +208,23 @@ class Request:
             raise InvalidParameterError("private scales need no bounds: leave one of them out")
         if not self.adjacency.count_is_public:
             raise UnsupportedNotionError(
-                "private scales need a public number of rows: give the scales, or choose "
-                "adjacency='replace-one'"
+                "private scales need a public number of rows: give the scales, or choose ",
+                REPLACE_ONE,
             )
 
     def read_once(self, otherwise: str) -> InvalidDataError:
         """Return the error about rows that would have to be read again."""
-        words = (
-            "this release reads the rows several times, and these can be read once only: pass "
-            f"a file or an array, or mechanism={otherwise!r} with centring='none' and "
-            "adjacency='replace-one'"
+        streams = "; StreamingPCA needs one pass only" if self.releases == "components" else ""
+        return InvalidDataError(
+            "this release reads the rows several times, and these can be read once only: pass a "
+            "file or an array, or ",
+            option("mechanism", otherwise),
+            " with ",
+            option("centring", "none"),
+            " and ",
+            REPLACE_ONE,
+            streams,
         )
-        if self.releases == "components":
-            words += "; StreamingPCA needs one pass only"
-        return InvalidDataError(words)
 
 
 def half_ranges(box: Box | None) -> NDArray[np.float64]:

@@ -42,6 +42,7 @@ from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Cost, Gaussian, Pure
+from eigenveil.wording import BOUNDS, Part, Phrase, option
 
 __all__ = ["Plan", "free_centring", "plan", "too_few"]
 
@@ -301,10 +302,13 @@ def plan(request: Request) -> Plan:
 
 def _not_pure(entry: Entry) -> UnsupportedNotionError:
     others = (e.name for e in entries(entry.releases) if e.auto and not e.has_gaussian)
-    choices = "".join(f", or choose mechanism={name!r}" for name in others)
+    choices: list[Part] = []
+    for name in others:
+        choices += [", or choose ", option("mechanism", name)]
     return UnsupportedNotionError(
         f"{entry.name!r} adds Gaussian noise and cannot give a pure epsilon guarantee: give delta "
-        f"as well, or rho{choices}"
+        "as well, or rho",
+        *choices,
     )
 
 
@@ -314,8 +318,10 @@ def _check_together(request: Request, entry: Entry) -> None:
         check_batches(request.unit, request.adjacency)
     if request.row_norm is not None and not entry.uses_lengths:
         raise InvalidParameterError(
-            f"{entry.name!r} uses directions of rows and no length: leave row_norm out, or choose "
-            "mechanism='analyze-gauss'"
+            f"{entry.name!r} uses directions of rows and no length: leave ",
+            option("row_norm"),
+            " out, or choose ",
+            option("mechanism", "analyze-gauss"),
         )
     chosen = bool(request.reason) and request.row_norm is None
     if request.variances and not (request.normalises or chosen):
@@ -338,8 +344,14 @@ def _lazy(request: Request) -> bool:
     lazy = entry.is_lazy(request.n_columns, request.wanted_components())
     if lazy and request.private_rank:
         raise InvalidParameterError(
-            "a private rank needs the whole matrix: state n_components, or pass "
-            f"mechanism={type(entry).__name__}(lazy=False)"
+            "a private rank needs the whole matrix: state ",
+            option("n_components"),
+            ", or pass ",
+            Phrase(
+                python=f"mechanism={type(entry).__name__}(lazy=False)",
+                shell="--set lazy=false",
+                file="a mechanism that forms it",
+            ),
         )
     return lazy
 
@@ -384,14 +396,24 @@ def _centring(request: Request, pure: bool) -> Centring:
     unbounded = request.box is None and (free or request.row_norm is None)
     if centring == "mean" and unbounded:
         raise BoundsRequiredError(
-            "centring='mean' needs bounds=(low, high) or row_norm: state one, or leave centring out"
+            option("centring", "mean"),
+            " needs ",
+            BOUNDS,
+            " or ",
+            option("row_norm"),
+            ": state one, or leave ",
+            option("centring"),
+            " out",
         )
     if private and centring == "located":
         return centring
     if (centring == "mean") != clips:
         raise InvalidParameterError(
-            "centring='mean' is for rows that are clipped, 'located' and 'paired' are for rows "
-            "scaled to unit length: leave centring out"
+            option("centring", "mean"),
+            " is for rows that are clipped, 'located' and 'paired' are for rows scaled to unit "
+            "length: leave ",
+            option("centring"),
+            " out",
         )
     return centring
 
@@ -432,9 +454,13 @@ def _check_searches(found: Plan) -> None:
         return
     if found.variances:
         raise TooFewRowsError(
-            "too few rows for variances at this budget: leave variances out, or state row_norm"
+            "too few rows for variances at this budget: leave variances out, or state ",
+            option("row_norm"),
         )
     raise TooFewRowsError(
-        "too few rows for a private radius at this budget: state row_norm or bounds, or give a "
-        "larger budget"
+        "too few rows for a private radius at this budget: state ",
+        option("row_norm"),
+        " or ",
+        option("bounds"),
+        ", or give a larger budget",
     )

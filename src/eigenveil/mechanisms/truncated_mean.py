@@ -54,6 +54,7 @@ from eigenveil.privacy.accounting import compose, covers
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import noise_scale, strength
 from eigenveil.privacy.cost import Approx, Cost, Gaussian
+from eigenveil.wording import option
 
 __all__ = [
     "ADVANCED_UP_TO",
@@ -130,7 +131,8 @@ class CoordinateCentre:
         if self.composition == "advanced" and self.epsilon > _LARGEST:
             raise InvalidParameterError(
                 f"advanced composition over coordinates holds up to epsilon = {2 * _LARGEST:g}: "
-                "give a smaller budget, or choose mechanism='adaptive-oja'"
+                "give a smaller budget, or choose ",
+                option("mechanism", "adaptive-oja"),
             )
 
     def cost(self) -> Cost:
@@ -226,7 +228,8 @@ class TruncatedMean:
         if np.isnan(centre).any():
             raise NothingFoundError(
                 "the centre of some coordinate did not stand out, and the budget is spent: give "
-                "larger batches, more records, a larger budget, or choose mechanism='adaptive-oja'"
+                "larger batches, more records, a larger budget, or choose ",
+                option("mechanism", "adaptive-oja"),
             )
         about = replace(view, centre=centre.reshape(view.basis.shape))
         return boxed_mean(self.noise, second, clip, about, gate, width, self.spread.zeta, away)

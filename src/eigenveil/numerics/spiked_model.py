@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple
 from scipy.stats import chi2
 
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.text import plural
 
 __all__ = ["SpikedModel"]
 
@@ -105,8 +106,9 @@ class SpikedModel:
         law = "Gaussian" if self.tail == "gaussian" else f"sub-Gaussian (proxy {self.proxy:g})"
         return (
             f"rows are independent and {law} about the centre, with variance {low:g} to {high:g} "
-            f"along {self.rank} unknown directions and at most {self.noise_variance:g} across, but "
-            f"for a failure probability of {self.failure:g} over such tables"
+            f"along {self.rank} unknown {plural('direction', self.rank)} and at most "
+            f"{self.noise_variance:g} across, but for a failure probability of "
+            f"{self.failure:g} over such tables"
         )
 
     def row_norm(self, n: int, d: int) -> float:

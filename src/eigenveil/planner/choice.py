@@ -28,6 +28,7 @@ from eigenveil.planner.assumed import AssumedTable
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
+from eigenveil.text import plural
 
 __all__ = ["Choice", "choose", "chosen"]
 
@@ -76,7 +77,7 @@ def _components(situation: Situation) -> Choice:
     if situation.row_norm is not None or situation.private_radius:
         return Choice(
             mechanism="analyze-gauss",
-            reason="row_norm is stated, so rows are clipped and not normalised",
+            reason="a length of rows is stated, so they are clipped and not normalised",
         )
     if situation.one_pass:
         kept = wide(situation.d, situation.k)
@@ -91,7 +92,8 @@ def _components(situation: Situation) -> Choice:
     if situation.bounded and situation.n is not None:
         unit, clipped = _losses(situation)
         numbers = (
-            f"for {situation.n} {situation.unit}s, {situation.d} columns, {situation.k} components "
+            f"for {situation.n} {plural(situation.unit, situation.n)}, {situation.d} "
+            f"{plural('column', situation.d)}, {situation.k} {plural('component', situation.k)} "
             f"and {situation.budget} noise is expected to lose {min(1.0, clipped):.2g} of the "
             f"variance of clipped rows and {min(1.0, unit):.2g} of that of unit rows, which "
             f"miss about {_TARGET:g} more"
@@ -150,17 +152,17 @@ def _matrix(situation: Situation) -> Choice:
         if situation.start > 1 and not situation.assume_centered and spike > _SPIKE * law.edge:
             return Choice(
                 mechanism="wishart",
-                reason=f"the stated ranges reach {situation.start:.3g} times as far as row_norm: "
-                f"of {n} {situation.unit}s a mean within them would have an error that hides the "
-                "covariance",
+                reason=f"the stated ranges reach {situation.start:.3g} times as far as the length "
+                f"of rows: of {n} {plural(situation.unit, n)} a mean within them would have an "
+                "error that hides the covariance",
             )
         # The smallest Frobenius norm that rows of this length can have.
         if math.sqrt(law.energy) < _FAINT * _SHORT**2 / math.sqrt(d):
             return Choice(
                 mechanism="cleaned",
-                reason=f"of {n} {situation.unit}s and {d} columns noise would stay below "
-                f"{_FAINT:.0%} even if rows were {1 / _SHORT:.0f} times shorter than the bound: "
-                "none need be pulled in",
+                reason=f"of {n} {plural(situation.unit, n)} and {d} {plural('column', d)} noise "
+                f"would stay below {_FAINT:.0%} even if rows were {1 / _SHORT:.0f} times shorter "
+                "than the bound: none need be pulled in",
             )
     return Choice(
         mechanism="adaptive-cleaned",

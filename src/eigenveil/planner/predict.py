@@ -6,14 +6,14 @@ that the same question has the same answer. Predictions are means over releases.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from eigenveil.exceptions import InvalidParameterError
+from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.mechanisms.registry import Entry, entries, entry
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner.choice import Choice, choose
@@ -60,8 +60,9 @@ class Prediction:
         ``"closed form"`` or ``"simulation"``; empty where there is no error.
     why : str
         Where ``error`` is None, what stands in the way; where it is 0 in any case, why.
-    serves : bool
-        Whether the mechanism can serve the situation, predicted or not.
+    refusal : EigenveilError, optional
+        What a fit would raise, where the mechanism cannot serve the situation; ``why`` has its
+        words for Python.
     measure : str
         What an error is.
     distance : float, optional
@@ -78,9 +79,14 @@ class Prediction:
     high: float | None = None
     how: Literal["closed form", "simulation", ""] = ""
     why: str = ""
-    serves: bool = True
+    refusal: EigenveilError | None = field(default=None, repr=False, compare=False)
     distance: float | None = None
     shares: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def serves(self) -> bool:
+        """Whether the mechanism can serve the situation, predicted or not."""
+        return self.refusal is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,13 +160,15 @@ def _chosen(situation: Situation) -> tuple[Choice, Prediction]:
     """What ``mechanism="auto"`` uses, or the best that serves where that does not."""
     choice = choose(situation)
     wanted = _predict(situation, choice.mechanism)
-    if wanted.serves:
+    if wanted.refusal is None:
         return choice, wanted
     for one in predictions(situation):
         if one.serves and one.mechanism != _TRIVIAL:
-            reason = f"the best of those that can serve; {choice.mechanism!r}: {wanted.why}"
+            reason = f"the best of those that can serve, which {choice.mechanism!r} cannot"
             return Choice(mechanism=one.mechanism, reason=reason), one
-    raise InvalidParameterError(f"no mechanism can serve this; {choice.mechanism!r}: {wanted.why}")
+    raise InvalidParameterError(
+        f"no mechanism can serve this; {choice.mechanism!r}: ", *wanted.refusal.args
+    )
 
 
 def needed_epsilon(situation: Situation, error: float) -> Needed:
@@ -271,7 +279,8 @@ def _predict(situation: Situation, mechanism: str) -> Prediction:
             shares = {stage: round(share, 12) for stage, share in simulator.plan.shares.items()}
             return replace(_simulated(simulator, none), shares=tuple(shares.items()))
         except Refused as refusal:
-            return replace(none, why=str(refusal), serves=False)
+            error = refusal.error.with_traceback(None)  # which would keep tables alive
+            return replace(none, why=str(error), refusal=error)
         except Unpredicted as missing:
             return replace(none, why=str(missing))
 

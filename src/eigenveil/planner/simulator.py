@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exceptions import EigenveilError, NothingFoundError
+from eigenveil.exceptions import EigenveilError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms.additive import Allotment, part
 from eigenveil.mechanisms.located import SHARES
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
@@ -40,7 +40,18 @@ Matrix = NDArray[np.float64]
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error
-    """A mechanism does not serve a situation; the message says why, in public numbers."""
+    """A mechanism does not serve a situation.
+
+    Attributes
+    ----------
+    error : EigenveilError
+        What a fit would raise; it says why, in public numbers.
+
+    """
+
+    def __init__(self, error: EigenveilError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class Unpredicted(Exception):  # noqa: N818 - an answer, not an error
@@ -71,7 +82,7 @@ class Simulator:
             planned = plan(situation.request(entry))
             _check_size(planned)
         except EigenveilError as error:
-            raise Refused(str(error)) from None
+            raise Refused(error) from None
         if situation.n is None:
             raise Unpredicted("the number of rows is private: assume one to predict an error")
         if entry.unpredicted:
@@ -201,9 +212,11 @@ def _check_size(planned: Plan) -> None:
     if isinstance(method, (OnePass, PowerPCA)):
         width = method.width(d)
         if d * width > MAX_COLUMNS**2:
-            raise Refused(
+            raise InvalidParameterError(
                 f"needs matrices of {d:,} x {width:,} entries: ask for fewer columns or components"
             )
     elif d > MAX_COLUMNS and not (planned.lazy or entry.batches):
         fewer = "columns or components" if isinstance(entry, LazyEntry) else "columns"
-        raise Refused(f"needs a matrix of {d:,} x {d:,} entries: ask for fewer {fewer}")
+        raise InvalidParameterError(
+            f"needs a matrix of {d:,} x {d:,} entries: ask for fewer {fewer}"
+        )

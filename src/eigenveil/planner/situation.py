@@ -15,11 +15,22 @@ from eigenveil.mechanisms.registry import Entry, Releases
 from eigenveil.mechanisms.request import Request
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
 from eigenveil.privacy.budget import Budget, as_float
+from eigenveil.text import plural
+from eigenveil.wording import Part, Phrase, option
 
 __all__ = ["MOST_ROWS", "Situation", "Spiked", "spiked"]
 
 MOST_ROWS = 2**27  # whose sums are exact
 _MOST_COLUMNS = 2**27  # of a release that can be stored
+
+_N = Phrase(python="n", shell="--rows", file="records")
+_D = Phrase(python="d", shell="--columns-count", file="n_columns")
+_K = Phrase(python="k", shell="--k", file="components")
+_LENGTHS: dict[str, Part] = {
+    "row_norm": option("row_norm"),
+    "reach": "reach",
+    "spread": Phrase(python="spread", shell="--spread", file="the spread"),
+}
 
 _POWERS = {"flat": 0.0, "decaying": 1.0, "steep": 2.0}
 
@@ -118,27 +129,30 @@ class Situation:
                 "budget must be a Budget: Budget(epsilon=..., delta=...), Budget(rho=...)"
             )
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
-        object.__setattr__(self, "d", _count("d", self.d))
+        object.__setattr__(self, "d", _count(_D, self.d))
         if self.d > _MOST_COLUMNS:
             raise InvalidParameterError(
-                f"d must be at most {_MOST_COLUMNS:,}: a release of more columns cannot be stored"
+                _D,
+                f" must be at most {_MOST_COLUMNS:,}: a release of more columns cannot be stored",
             )
         if self.n is not None:
-            object.__setattr__(self, "n", _count("n", self.n))
+            object.__setattr__(self, "n", _count(_N, self.n))
             if self.n > MOST_ROWS:
                 raise InvalidParameterError(
-                    f"n must be at most {MOST_ROWS:,}: of more rows no sum is exact"
+                    _N, f" must be at most {MOST_ROWS:,}: of more rows no sum is exact"
                 )
         if self.task == "pca":
-            k = _count("k", self.d if self.k is None else self.k)
+            k = _count(_K, self.d if self.k is None else self.k)
             if k > self.d:
-                raise InvalidParameterError("k must be at most the number of columns")
+                raise InvalidParameterError(_K, " must be at most the number of columns")
             object.__setattr__(self, "k", k)
         elif self.k is not None:
-            raise InvalidParameterError("a covariance has no number of components: leave k out")
-        for name in ("row_norm", "reach", "spread"):
+            raise InvalidParameterError(
+                "a covariance has no number of components: leave ", _K, " out"
+            )
+        for name in _LENGTHS:
             if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, _positive(name, value))
+                object.__setattr__(self, name, _positive(_LENGTHS[name], value))
         object.__setattr__(self, "spectrum", _spectrum(self.spectrum, self.d))
 
     @classmethod
@@ -240,24 +254,27 @@ class Situation:
         return "relative Frobenius error"
 
     def __str__(self) -> str:
-        rows = "an unknown number of" if self.n is None else f"{self.n:,}"
-        parts = [f"{rows} rows, {self.d:,} columns"]
+        rows = "an unknown number of rows"
+        if self.n is not None:
+            rows = f"{self.n:,} {plural('row', self.n)}"
+        parts = [rows, f"{self.d:,} {plural('column', self.d)}"]
         if self.task == "pca":
-            parts.append(f"{self.k} of them wanted as components")
+            assert self.k is not None  # checked above
+            parts.append(f"{self.k} {plural('component', self.k)} wanted")
         parts.append(f"{self.budget}, {self.adjacency.value}")
         return ", ".join(parts)
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: Part, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InvalidParameterError(f"{name} must be a positive integer")
+        raise InvalidParameterError(name, " must be a positive integer")
     return int(value)
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: Part, value: Any) -> float:
     number = not isinstance(value, bool) and isinstance(value, Real)
     if not (number and 0 < as_float(value) < math.inf):
-        raise InvalidParameterError(f"{name} must be a positive number")
+        raise InvalidParameterError(name, " must be a positive number")
     return float(value)
 
 

@@ -32,8 +32,20 @@ from eigenveil.privacy.filters import Spent, admit, leaks_too_much, left, used
 from eigenveil.privacy.ledger_file import Ends, Entry, Terms
 from eigenveil.storage.paths import real_path
 from eigenveil.text import printable
+from eigenveil.wording import Part, Phrase
 
 __all__ = ["Balance", "Entry", "Ledger"]
+
+_OF_PERSONS = Phrase(
+    python="Ledger.create(path, ..., unit='person')",
+    shell="eigenveil ledger init FILE --unit person --epsilon E --delta D",
+    file="eigenveil ledger init FILE --unit person --epsilon E --delta D",
+)
+_WHOSE_ROWS = Phrase(
+    python="pass groups to fit, or unit with a file",
+    shell="give --unit COLUMN",
+    file='give unit = "COLUMN"',
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +270,7 @@ def _require(file: FileIO, ends: Ends, cost: Cost, adjacency: Adjacency, unit: U
             f"{adjacency.value}: use the same adjacency for both"
         )
     if unit.owns_many != (terms.unit == "person"):
-        raise InvalidParameterError(_other_unit(terms.unit))
+        raise InvalidParameterError(*_other_unit(terms.unit))
     if last is not None and unit != last.unit:
         raise InvalidParameterError(_other_ids(last.unit))
     admitted = admit(terms.budget, ends.spent, cost)
@@ -274,15 +286,15 @@ def _only(file: FileIO, ends: Ends) -> Cost | None:
     return next(entry.cost for entry in ledger_file.backwards(file) if not entry.is_note)
 
 
-def _other_unit(unit: str) -> str:
+def _other_unit(unit: str) -> tuple[Part, ...]:
     if unit == "row":
         return (
-            "this ledger protects single rows and the release all rows of one id: create one with "
-            "Ledger.create(path, ..., unit='person') or eigenveil ledger init --unit person"
+            "this ledger protects single rows and the release all rows of one id: create one with ",
+            _OF_PERSONS,
         )
     return (
-        "this ledger protects all rows of one id and the release single rows: pass groups to fit, "
-        "or unit with a file"
+        "this ledger protects all rows of one id and the release single rows: ",
+        _WHOSE_ROWS,
     )
 
 

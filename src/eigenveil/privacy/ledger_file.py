@@ -29,6 +29,7 @@ from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
 from eigenveil.privacy.filters import Spent
 from eigenveil.storage.locks import LockTimeoutError, lock, sync
 from eigenveil.text import printable
+from eigenveil.wording import Phrase
 
 __all__ = [
     "Ends",
@@ -47,6 +48,16 @@ _FORMAT = "eigenveil-ledger/3"
 _START = b'{"!":"eigenveil-ledger/'  # of every ledger: canonical JSON has this key first
 _EARLIER = b"SQLite format 3\0"
 _BLOCK = 1 << 12
+_NEW = Phrase(
+    python="Ledger.create(path, ...)",
+    shell="eigenveil ledger init FILE --epsilon E --delta D",
+    file="eigenveil ledger init FILE --epsilon E --delta D",
+)
+_GO_ON = Phrase(
+    python="open it with Ledger(path)",
+    shell="choose another name, or go on with that one",
+    file="choose another name, or go on with that one",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +187,7 @@ def create(path: Path, terms: Terms) -> None:
             whole = os.fstat(file.fileno()).st_size == len(found)
             begins = found[: len(_START)] == _START[: len(found)]
             if not (whole and begins and b"\n" not in found):
-                raise LedgerError(
-                    f"{printable(path.name)} exists already: open it with Ledger(path)"
-                )
+                raise LedgerError(f"{printable(path.name)} exists already: ", _GO_ON)
             append(file, 0, terms.as_line())
             sync(path.parent)
     except OSError as error:
@@ -200,7 +209,7 @@ def opened(path: Path, *, exclusive: bool) -> Iterator[FileIO]:
     except (OSError, ValueError):
         regular = False
     if not regular:
-        raise LedgerError(f"no ledger at {name}: create one with Ledger.create(path, ...)")
+        raise LedgerError(f"no ledger at {name}: create one with ", _NEW)
     try:
         # No buffer: what is left in one would be written after the lock is gone.
         with (

@@ -26,6 +26,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest, strength
 from eigenveil.privacy.cost import Gaussian
+from eigenveil.wording import option
 
 __all__ = ["amplified", "amplified_delta", "local_epsilon", "local_mu"]
 
@@ -43,8 +44,9 @@ def amplified(local: float, n: int, delta: float) -> float:
     if not _in_range(local, n, delta):
         raise InvalidParameterError(
             "amplification by shuffling is not known for so few records: it needs "
-            f"{_fewest(lambda m: _in_range(local, m, delta))} at this budget; give more, or choose "
-            "mechanism='oja'"
+            f"{_fewest(lambda m: _in_range(local, m, delta))} at this budget; give more, or "
+            "choose ",
+            option("mechanism", "oja"),
         )
     return _closed_form(local, n, delta)
 

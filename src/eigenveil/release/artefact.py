@@ -37,6 +37,8 @@ from eigenveil.release.reservation import Reservation, reserved
 from eigenveil.release.signature import Signature
 from eigenveil.release.statement import Contribution, check_owners, promise_to_dict
 from eigenveil.release.verdict import Verdict
+from eigenveil.text import plural
+from eigenveil.wording import Phrase
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -47,6 +49,11 @@ if TYPE_CHECKING:
 __all__ = ["Release"]
 
 _SHORTEST_FINGERPRINT = 16
+_OF_COMPONENTS = Phrase(
+    python="transform with one made by PrivatePCA",
+    shell="give one made by eigenveil fit",
+    file="give one made by eigenveil fit",
+)
 
 
 def _now() -> str:
@@ -220,7 +227,7 @@ class Release:
                 owners=owners,
             )
         except InvalidParameterError as error:
-            raise VerificationError(f"release.json contradicts its owners: {error}") from None
+            raise VerificationError("release.json contradicts its owners: ", *error.args) from None
         page_format = document.pop("page_format", 1)  # before it was written down, it was this
         if loaded.as_dict() != document:
             raise VerificationError("release.json contradicts itself or the arrays beside it")
@@ -307,7 +314,7 @@ class Release:
         """From rows to scores; of a release of components."""
         if self.kind != "pca":
             raise InvalidParameterError(
-                f"a {self.kind} release has no components: transform with one made by PrivatePCA"
+                f"a {self.kind} release has no components: ", _OF_COMPONENTS
             )
         return Projection(
             components=self.arrays["components"],
@@ -346,8 +353,8 @@ class Release:
         source = open_rows(rows, columns=list(known) if known and by_name else None)
         if source.n_columns != self.settings["n_features"]:
             raise InvalidDataError(
-                f"the rows have {source.n_columns} columns, those of the release "
-                f"{self.settings['n_features']}"
+                f"the rows have {source.n_columns} {plural('column', source.n_columns)}, those of "
+                f"the release {self.settings['n_features']}: choose the same ones"
             )
         names = source.feature_names or _names(getattr(rows, "columns", ()))
         if known and names and names != known:

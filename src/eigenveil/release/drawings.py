@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.release.views import Correlations, Loadings, Spectrum
+from eigenveil.text import plural
 
 __all__ = [
     "draw_bar",
@@ -106,12 +107,13 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
         + _text(16, middle, spectrum.unit, "middle", f' transform="rotate(-90 16 {middle})"')
     )
     count = int(spectrum.clear[: len(values)].sum())
+    bars = f"{len(values)} released {plural('eigenvalue', len(values))}"
     return _svg(
         width,
         height,
         "Scree plot",
-        f"Bar chart of the largest {len(values)} released eigenvalues, from {values[0]:.4g} to "
-        f"{values[-1]:.4g}. Noise alone rarely exceeds {floor:.4g}. {count} of them stand out.",
+        f"Bar chart of the largest {bars}, from {values[0]:.4g} to {values[-1]:.4g}. Noise alone "
+        f"rarely exceeds {floor:.4g}. {count} of them {'stands' if count == 1 else 'stand'} out.",
         "".join(parts),
     )
 
@@ -171,7 +173,8 @@ def draw_loadings(shown: Loadings, low: float, high: float) -> str:
         width,
         base + 4,
         f"Loadings of component {shown.component + 1}",
-        f"Bars for the {len(pairs)} heaviest of {shown.n_columns} columns; the heaviest: {told}.",
+        f"Bars for the {len(pairs)} heaviest of {shown.n_columns} "
+        f"{plural('column', shown.n_columns)}; the heaviest: {told}.",
         "".join(parts),
     )
 
@@ -207,7 +210,8 @@ def draw_correlations(shown: Correlations) -> str:
         gutter + side + 92,
         max(side + 14 + gutter, 300.0),
         "Map of released correlations",
-        f"Correlations of {d} columns, red for -1 to blue for +1. Strongest: {told or 'none'}.",
+        f"Correlations of {d} {plural('column', d)}, red for -1 to blue for +1. "
+        f"Strongest: {told or 'none'}.",
         "".join(parts),
     )
 

@@ -29,9 +29,11 @@ from eigenveil.release.artefact import Release
 from eigenveil.release.projection import Projection
 from eigenveil.release.storage import require_new, write_new
 from eigenveil.text import is_formula, printable
+from eigenveil.wording import Phrase
 
 __all__ = ["FORMATS", "annotate", "export"]
 
+_FORMAT = Phrase(python="format", shell="--format", file="the format")
 Files = dict[str, bytes]  # by what is appended to the path
 _TOO_LARGE = "the weights of a column are too large for this format: export parquet instead"
 
@@ -60,7 +62,7 @@ def export(
     path = Path(path)
     name = path.suffix.lower().removeprefix(".") if format is None else format
     if name not in FORMATS:
-        raise InvalidParameterError(f"format must be one of: {', '.join(FORMATS)}")
+        raise InvalidParameterError(_FORMAT, f" must be one of: {', '.join(FORMATS)}")
     if alleles is not None and name != "plink":
         raise InvalidParameterError("alleles are for the plink format: leave them out")
     files = _plink(release, alleles) if name == "plink" else FORMATS[name](release)
@@ -89,9 +91,9 @@ def annotate(adata: Any, release: Release) -> None:
     if len(position) < adata.n_vars:
         raise InvalidDataError("two variables have the same name: call var_names_make_unique()")
     if absent := sum(name not in position for name in known):
+        are = "is no variable" if absent == 1 else "are no variables"
         raise InvalidDataError(
-            f"{absent} of the {len(known)} columns of the release are no variables of adata: "
-            "check var_names"
+            f"{absent} of the {len(known)} columns of the release {are} of adata: check var_names"
         )
     places = [position[name] for name in known]
     loadings = np.zeros((adata.n_vars, len(projection.components)))

@@ -29,7 +29,7 @@ from eigenveil.release.views import Spectrum, correlations, loadings, spectrum, 
 
 __all__ = ["PAGE_FORMAT", "promise", "promises", "render"]
 
-PAGE_FORMAT = 2  # a page of another format is not checked, and `verify` says so
+PAGE_FORMAT = 3  # a page of another format is not checked, and `verify` says so
 
 Arrays = Mapping[str, NDArray[np.float64]]
 
@@ -371,12 +371,17 @@ def _levels(noisy: Spectrum) -> str:
     if above == len(values):
         verdict = "Every one released lies above that."
     elif above == 0:
-        verdict = f"None of the {len(values)} released does: they cannot be told from noise."
+        verdict = "None released does: they cannot be told from noise."
     else:
-        verdict = f"{above} of the {len(values)} released do; the others cannot be told from noise."
+        do = "does" if above == 1 else "do"
+        others = "other" if above == len(values) - 1 else "others"
+        verdict = (
+            f"{above} of the {len(values)} released {do}; the {others} cannot be told from noise."
+        )
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
     if negative := int(np.sum(values < -_ROUNDING * np.abs(values).max())):
-        rest += f" {negative} are negative, which only noise can cause."
+        are = "is" if negative == 1 else "are"
+        rest += f" {negative} {are} negative, which only noise can cause."
     source = "in the matrix and in its centre"
     if whole > floor:
         source = "in the matrix"

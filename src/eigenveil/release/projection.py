@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources import as_table
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.text import plural
 
 __all__ = ["Projection"]
 
@@ -61,7 +62,8 @@ class Projection:
         """Rows with the given scores, in the units of the data."""
         table = as_table(scores)
         if table.shape[1] != len(self.components):
-            raise InvalidDataError(f"scores must have {len(self.components)} columns")
+            k = len(self.components)
+            raise InvalidDataError(f"scores must have {k} {plural('column', k)}")
         spread = np.where(np.isfinite(self.scale), self.scale, 0.0)  # the mean is zero there
         with np.errstate(over="ignore"):
             rows: NDArray[np.float64] = table @ self.components * spread + self.mean

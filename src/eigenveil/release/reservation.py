@@ -26,6 +26,7 @@ from eigenveil.release.storage import (
     require_new,
     zipped,
 )
+from eigenveil.wording import Part
 
 __all__ = ["Reservation", "abandon", "reserved"]
 
@@ -115,7 +116,7 @@ class Reservation:
 
 @contextmanager
 def reserved(
-    path: Path, advice: str = "choose a new folder", *, parents: bool = False
+    path: Path, advice: Part = "choose a new folder", *, parents: bool = False
 ) -> Iterator[Reservation]:
     """Reserve a new name while the block runs; it is free again unless the block filled it.
 

@@ -81,7 +81,9 @@ class Signature:
                 signature = cls(stored, base64.b64decode(fields[3]))
                 if len(stored) == 32 and signature.encode() == data:
                     return signature
-        raise VerificationError("SIGNATURE is damaged or altered, or of another version")
+        raise VerificationError(
+            "SIGNATURE is damaged or altered, or of another version: ask its sender for it again"
+        )
 
     def check(self, sums: bytes, key: "Ed25519PublicKey | str | Path | None") -> None:
         """Raise `VerificationError` unless ``key``, or else the key it names, signed ``sums``.
@@ -99,7 +101,8 @@ class Signature:
             Ed25519PublicKey.from_public_bytes(self.key).verify(self.signed, _DOMAIN + sums)
         except (InvalidSignature, ValueError):
             raise VerificationError(
-                "the signature is not of these files: damaged or altered"
+                "the signature is not of these files, damaged or altered: ask their sender for "
+                "them again"
             ) from None
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
+from eigenveil.wording import Part
 
 __all__ = [
     "FILES",
@@ -52,7 +53,7 @@ LARGEST = {
     "arrays.npz": 2**32 - 2**20,
 }
 
-_ALTERED = "the files do not match SHA256SUMS: damaged or altered"
+_ALTERED = "the files do not match SHA256SUMS, damaged or altered: ask their sender for them again"
 _INCOMPLETE = "is not a complete release folder: ask its sender for all of its files"
 _DIRECTORY_END = 22  # bytes of the record that ends a zip without a comment
 _LARGEST_DIRECTORY = 2**16  # bytes, of a zip
@@ -258,17 +259,17 @@ def is_empty(path: Path) -> bool:
         return False
 
 
-def require_new(path: Path, advice: str = "choose a new name") -> None:
+def require_new(path: Path, advice: Part = "choose a new name") -> None:
     """Refuse a place that is taken, be it by a link to nowhere, or that lies inside a release."""
     if "\0" in str(path):
         raise InvalidParameterError("a name cannot hold the character 0: choose another one")
     if is_empty(path):
         raise InvalidParameterError(
-            f"{path} exists already and is empty: remove it if no run is about to write there, or "
-            f"{advice}"
+            f"{path} exists already and is empty: remove it if no run is about to write there, or ",
+            advice,
         )
     if os.path.lexists(path):
-        raise InvalidParameterError(f"{path} exists already: {advice}")
+        raise InvalidParameterError(f"{path} exists already: ", advice)
     require_outside(path)
 
 

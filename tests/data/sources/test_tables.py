@@ -18,7 +18,7 @@ def test_missing_values_of_nullable_frames_are_nan():
     assert np.array_equal(as_table(frame), [[1, 0.5], [np.nan, 1.5]], equal_nan=True)
 
 
-def test_numbers_beyond_all_floats_are_the_affair_of_their_row():
+def test_numbers_beyond_all_floats_make_their_row_invalid():
     """No warning, and no refusal of the table."""
     wide = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.longdouble)
     wide[1, 0] = np.longdouble("1e4000")

@@ -7,6 +7,7 @@ from typing import Any
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import printable
+from eigenveil.wording import COLUMNS
 
 __all__ = ["are_positions", "check_encoding", "check_header", "check_names", "select_columns"]
 
@@ -75,8 +76,7 @@ def select_columns(
         columns = available
         if "" in columns:
             raise InvalidDataError(
-                "a column has no name; if it is a row index, choose the others with "
-                "open_rows(path, columns=[...])"
+                "a column has no name; if it is a row index, choose the others with ", COLUMNS
             )
     elif not columns:
         raise InvalidParameterError("columns is empty: name at least one")

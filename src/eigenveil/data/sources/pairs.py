@@ -15,6 +15,7 @@ from eigenveil.data.sources.base import RowSource, chunk_rows
 from eigenveil.data.sources.units import UnitSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.wording import REPLACE_ONE
 
 __all__ = ["PairedSource", "PairedUnits", "check_pairs", "half_differences", "paired"]
 
@@ -52,8 +53,9 @@ class PairedSource(RowSource):
     def __init__(self, source: RowSource, adjacency: Adjacency, order: Order) -> None:
         if not adjacency.count_is_public:
             raise UnsupportedNotionError(
-                "pairs of rows need a public number of rows: choose adjacency='replace-one', or "
-                "another centring"
+                "pairs of rows need a public number of rows: choose ",
+                REPLACE_ONE,
+                ", or another centring",
             )
         self.n_columns = source.n_columns
         self.feature_names = source.feature_names
@@ -95,8 +97,9 @@ class PairedUnits(UnitSource):
     def __init__(self, source: RowSource, adjacency: Adjacency, order: Order) -> None:
         if not adjacency.count_is_public:
             raise UnsupportedNotionError(
-                "pairs of persons need a public number of persons: choose "
-                "adjacency='replace-one', or another centring"
+                "pairs of persons need a public number of persons: choose ",
+                REPLACE_ONE,
+                ", or another centring",
             )
         sizes = source.unit_sizes
         if sizes is None:

@@ -11,6 +11,7 @@ from eigenveil.data.sources.headers import are_positions, check_names, select_co
 from eigenveil.data.sources.stored import StoredFile
 from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
+from eigenveil.wording import COLUMNS
 
 __all__ = ["ParquetSchema", "ParquetSource", "holds_numbers", "parquet_schema"]
 
@@ -45,8 +46,7 @@ class ParquetSource(LabelledRows):
         for name in self.feature_names:
             if not holds_numbers(schema.fields.field(name).type):
                 raise InvalidDataError(
-                    f"column {name!r} does not hold numbers: choose others with "
-                    "open_rows(path, columns=[...])"
+                    f"column {name!r} does not hold numbers: choose others with ", COLUMNS
                 )
         if unit is not None and not _tells_apart(schema.fields.field(unit).type):
             raise InvalidDataError(

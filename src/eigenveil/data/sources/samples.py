@@ -17,6 +17,7 @@ from eigenveil.data.sources.arrays import ArraySource, Batch
 from eigenveil.data.sources.base import RowSource
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.wording import REPLACE_ONE
 
 __all__ = ["ShuffledBatch", "ShuffledSource", "sampled", "shuffled"]
 
@@ -41,7 +42,7 @@ def sampled(
     if share >= 1 or source.protects.owns_many:
         return source
     if not adjacency.count_is_public:  # the size of a sample would tell the number of rows
-        raise UnsupportedNotionError("a sample of rows needs adjacency='replace-one'")
+        raise UnsupportedNotionError("a sample of rows needs ", REPLACE_ONE)
 
     def drawn(rows: RowSource) -> RowSource:
         known = rows.sample_of(share)

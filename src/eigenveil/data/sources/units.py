@@ -22,6 +22,7 @@ from eigenveil.data.sources.ids import PersonNumbers, numbered
 from eigenveil.data.sources.stored import changed
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import GROUP, Unit
+from eigenveil.wording import SINGLE_ROWS
 
 __all__ = ["GroupedSource", "LabelledRows", "LabelledSource", "UnitSource"]
 
@@ -80,8 +81,9 @@ class UnitSource(RowSource):
     def chunks(self) -> Iterator[Any]:
         """Refuse to read rows one by one: a person with many would count as many."""
         raise InvalidParameterError(
-            "rows of one person are protected together here and cannot be read one by one: leave "
-            "groups and unit out, or choose a mechanism that weighs them"
+            "rows of one person are protected together here and cannot be read one by one: ",
+            SINGLE_ROWS,
+            ", or choose a mechanism that weighs them",
         )
 
 

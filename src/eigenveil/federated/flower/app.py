@@ -143,10 +143,12 @@ def _answer(question: bytes | None, node_config: Mapping[str, Any]) -> bytes:
     try:
         chosen = read_client(_file(node_config), insecure=True)
         federation, owner = chosen.settings.federation, chosen.settings.owner
-        owned = Owner(chosen.settings, chosen.data, Ledger(chosen.ledger), chosen.folder)
+        owned = Owner(
+            chosen.settings, chosen.data, Ledger(chosen.ledger), chosen.folder, face="file"
+        )
         return owned.answer(question or b"")  # no bytes at all are refused
     except Exception as error:  # whatever it is, nothing of it leaves
-        said = str(error) if isinstance(error, EigenveilError) else type(error).__name__
+        said = error.said("file") if isinstance(error, EigenveilError) else type(error).__name__
         logging.getLogger(__name__).warning("refused (%s): %s", Code.INTERNAL, said)
         return encode(Refusal(federation=federation, owner=owner, code=Code.INTERNAL))
 

@@ -39,6 +39,7 @@ from eigenveil.federated.flower.envelope import (
     content,
     opened,
 )
+from eigenveil.text import plural
 
 __all__ = ["Answers", "serve"]
 
@@ -108,13 +109,14 @@ def serve(
             # Unreachable, restarted and not knowing this node, or not speaking the protocol.
             except httpx.HTTPError as error:
                 require_certified(error, address)
+                so_long = f"{patience:g} {plural('second', patience)}"
                 if time.monotonic() - heard > patience:
                     raise FederationConnectionError(
-                        f"no word from {address} for {patience:g} seconds: start again when the "
+                        f"no word from {address} for {so_long}: start again when the "
                         "server is back; nothing that was answered is spent twice"
                     ) from None
                 if reached is not False:
-                    tell(f"no connection to {address}: trying again for {patience:g} seconds")
+                    tell(f"no connection to {address}: trying again for {so_long}")
                 reached = False
                 stop.wait(_POLL)
 

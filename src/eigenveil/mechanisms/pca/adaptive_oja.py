@@ -38,6 +38,7 @@ from eigenveil.mechanisms.registry import Terms
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.wording import option
 
 __all__ = ["ENTRY", "AdaptiveOja", "AdaptiveOjaPCA"]
 
@@ -109,8 +110,10 @@ class AdaptiveOjaPCA(OnePass):
         found = gate.draw(self._quantile(size), counts)
         if found == NO_EXPONENT:
             raise NothingFoundError(
-                "no distance of records from their mean was found, and the budget is spent: choose "
-                "mechanism='oja' where most are equal, or state a bound nearer to their size"
+                "no distance of records from their mean was found, and the budget is spent: "
+                "choose ",
+                option("mechanism", "oja"),
+                " where most are equal, or state a bound nearer to their size",
             )
         return float(counts.unit * 2.0 ** (-found / 2))
 

@@ -46,6 +46,7 @@ from eigenveil.mechanisms.registry import Terms
 from eigenveil.mechanisms.truncated_mean import TruncatedMean, boxed_mean, halves, root_spread
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost
+from eigenveil.text import plural
 
 __all__ = ["ENTRY", "Boxed", "BoxedOja", "BoxedOjaPCA", "Centre"]
 
@@ -86,8 +87,8 @@ class Boxed(OnePass):
         """Refuse batches too small, before anything is charged; a message counts rows."""
         if self.batch_size is not None and self.batch_size < self.fewest(d):
             raise InvalidParameterError(
-                f"{self.name!r} needs batches of {self.fewest(d)} records at least for {d} columns "
-                "at this budget: give a larger batch_size or a larger budget"
+                f"{self.name!r} needs batches of {self.fewest(d)} records at least for {d} "
+                f"{plural('column', d)} at this budget: give a larger batch_size or a larger budget"
             )
         OnePass.check_records(self, d, n, rows_each)
 

@@ -36,6 +36,8 @@ from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOja
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.numerics.spectral import signed
 from eigenveil.privacy.cost import Cost
+from eigenveil.text import plural
+from eigenveil.wording import option
 
 __all__ = ["ENTRY", "Deflation", "DeflationPCA", "RankOne"]
 
@@ -82,20 +84,24 @@ class DeflationPCA:
         if n is None:
             raise InvalidDataError(
                 f"{self.name!r} divides the records among components and must know their number: "
-                "give a table that can be read twice, or choose mechanism='adaptive-oja'"
+                "give a table that can be read twice, or choose ",
+                option("mechanism", "adaptive-oja"),
             )
         if n < self.n_components:
             raise InvalidDataError(f"{self.name!r} needs a record at least for every component")
         try:
             self.inner.check_records(d, n // self.n_components, rows_each)
         except InvalidDataError as error:
-            raise InvalidDataError(f"for each of its components {error}") from None
+            raise InvalidDataError("for each of its components ", *error.args) from None
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Leading components about the centre of ``clip``."""
         d, k = source.n_columns, self.n_components
         if k > d:
-            raise InvalidParameterError(f"{d} columns have no more than {d} components")
+            raise InvalidParameterError(
+                f"a table of {d} {plural('column', d)} has no more than {d} "
+                f"{plural('component', d)}"
+            )
         check_batches(gate.protects, gate.adjacency)
         n = count_records(source) if source.rereadable else None
         self.check_records(d, n)

@@ -24,6 +24,7 @@ from eigenveil.mechanisms.pca.boxed_oja import Boxed
 from eigenveil.mechanisms.pca.one_pass import OnePassEntry, Schedule
 from eigenveil.mechanisms.registry import Terms
 from eigenveil.mechanisms.truncated_mean import ADVANCED_UP_TO, Composition, TruncatedMean
+from eigenveil.wording import option
 
 __all__ = ["DPPCA", "ENTRY", "TruncatedMeanPCA"]
 
@@ -37,7 +38,9 @@ class TruncatedMeanPCA(Boxed):
     def __post_init__(self) -> None:
         if self.n_components != 1:
             raise InvalidParameterError(
-                "'dp-pca' finds one component: use mechanism='deflation' or 'adaptive-oja' for more"
+                "'dp-pca' finds one component: use ",
+                option("mechanism", "deflation"),
+                " or 'adaptive-oja' for more",
             )
 
     @classmethod

@@ -45,6 +45,7 @@ from eigenveil.mechanisms.registry import ComponentEntry, Terms
 from eigenveil.mechanisms.scalars.leading import possible_eigenvalues
 from eigenveil.privacy.cost import Composed, Cost
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.wording import option
 
 __all__ = ["ENTRY", "VALUE_SHARE", "Exponential", "ExponentialPCA"]
 
@@ -87,7 +88,9 @@ class ExponentialPCA:
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
         """Components in the order they were drawn, second moments in the caller's units."""
         if not 1 <= self.n_components <= clip.width(source.n_columns):
-            raise InvalidParameterError("n_components must be between 1 and the number of columns")
+            raise InvalidParameterError(
+                option("n_components"), " must be between 1 and the number of columns"
+            )
         moment = second_moment(source, clip, gate.adjacency)
         directions = draw_directions(moment, self.direction, self.n_components, gate)
         noisy = gate.draw(self.values, along_with_rest(moment, directions.T))

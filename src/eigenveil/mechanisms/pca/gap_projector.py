@@ -59,6 +59,7 @@ from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Composed, Cost, Gaussian
 from eigenveil.privacy.guarantee import Numerics
+from eigenveil.wording import option
 
 if TYPE_CHECKING:
     from eigenveil.mechanisms.request import Request
@@ -157,7 +158,8 @@ class GapProjectorPCA:
 def _too_small() -> GapTooSmallError:
     return GapTooSmallError(
         "the private eigengap is too small for a noisy projector, and the budget is spent: try "
-        "fewer components, more rows, a larger budget, or mechanism='analyze-gauss'"
+        "fewer components, more rows, a larger budget, or ",
+        option("mechanism", "analyze-gauss"),
     )
 
 
@@ -185,7 +187,7 @@ class GapProjector(ComponentEntry):
             )
         if request.wanted_components() == request.n_columns:
             raise InvalidParameterError(
-                "a gap needs fewer components than columns: state n_components"
+                "a gap needs fewer components than columns: state ", option("n_components")
             )
 
 

@@ -45,6 +45,8 @@ from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost
+from eigenveil.text import plural
+from eigenveil.wording import option
 
 __all__ = ["OnePass", "OnePassEntry", "OnePassState", "Schedule"]
 
@@ -303,8 +305,9 @@ class OnePass(ABC):
         needed = self.needed_records(d)
         if n is not None and n < needed:
             raise InvalidDataError(
-                f"{self.name!r} needs {needed * rows_each} records at least for {d} columns at "
-                "this budget: give more, a larger budget, or choose mechanism='spherical'"
+                f"{self.name!r} needs {needed * rows_each} records at least for {d} "
+                f"{plural('column', d)} at this budget: give more, a larger budget, or choose ",
+                option("mechanism", "spherical"),
             )
 
 

@@ -43,6 +43,7 @@ from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.spectral import eigenpairs_of_image, signed
 from eigenveil.privacy.accounting import split
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.wording import option
 
 __all__ = ["ENTRY", "Power", "PowerPCA"]
 
@@ -73,7 +74,8 @@ class PowerPCA:
         if not source.rereadable:
             raise InvalidDataError(
                 "'power' reads the rows several times, and these can be read once only: pass an "
-                "array or a file, or choose mechanism='oja'"
+                "array or a file, or choose ",
+                option("mechanism", "oja"),
             )
         for chunk, _ in source.unit_tables():
             clip.check(chunk)  # before anything is charged

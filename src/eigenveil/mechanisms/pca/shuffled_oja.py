@@ -46,6 +46,7 @@ from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx, Cost
 from eigenveil.privacy.guarantee import Numerics
 from eigenveil.privacy.shuffling import local_mu
+from eigenveil.wording import option
 
 __all__ = ["ENTRY", "NoisyDirection", "ShuffledOja", "ShuffledOjaPCA"]
 
@@ -90,7 +91,9 @@ class ShuffledOjaPCA:
     def __post_init__(self) -> None:
         if self.n_components != 1:
             raise InvalidParameterError(
-                "'shuffled-oja' finds one component: use mechanism='deflation' for more"
+                "'shuffled-oja' finds one component: use ",
+                option("mechanism", "deflation"),
+                " for more",
             )
         if self.rate not in ("mean", "harmonic"):
             raise InvalidParameterError("rate must be 'mean' or 'harmonic'")
@@ -239,7 +242,8 @@ class ShuffledOja(ComponentEntry):
         if terms.n_rows is None:
             raise InvalidDataError(
                 "'shuffled-oja' must know the number of rows: give a table that can be read twice, "
-                "or choose mechanism='oja'"
+                "or choose ",
+                option("mechanism", "oja"),
             )
         delta = terms.delta(self.name, "oja")
         return ShuffledOjaPCA(

@@ -50,6 +50,7 @@ from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.guarantee import Kind, Numerics
+from eigenveil.wording import REPLACE_ONE, SINGLE_ROWS, option
 
 if TYPE_CHECKING:
     from eigenveil.mechanisms.request import Request
@@ -200,13 +201,12 @@ def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bo
     """The second moment of rows in the model's ball."""
     _require_proven(model, gate)
     if not gate.adjacency.count_is_public:
-        raise UnsupportedNotionError(
-            "'spiked' needs a public number of rows: use adjacency='replace-one'"
-        )
+        raise UnsupportedNotionError("'spiked' needs a public number of rows: use ", REPLACE_ONE)
     if source.protects.owns_many:
         raise UnsupportedNotionError(
-            "'spiked' assumes rows that are independent, not several of one person: leave groups "
-            "and unit out, or choose another mechanism"
+            "'spiked' assumes rows that are independent, not several of one person: ",
+            SINGLE_ROWS,
+            ", or choose another mechanism",
         )
     if clip.box is not None or clip.lift or clip.transform is not None:
         raise InvalidParameterError(
@@ -273,28 +273,38 @@ class Spiked(ComponentEntry):
             )
         if request.unit.owns_many:
             raise UnsupportedNotionError(
-                "'spiked' assumes rows that are independent, not several of one person: leave "
-                "groups and unit out, or choose another mechanism"
+                "'spiked' assumes rows that are independent, not several of one person: ",
+                SINGLE_ROWS,
+                ", or choose another mechanism",
             )
         if request.centring != "none":
-            raise InvalidParameterError("'spiked' assumes rows of mean zero: pass centring='none'")
+            raise InvalidParameterError(
+                "'spiked' assumes rows of mean zero: pass ", option("centring", "none")
+            )
         scaled = request.scale is not None or request.private_scale
         if request.row_norm is not None or request.box is not None or scaled:
             raise InvalidParameterError(
-                "the model of 'spiked' bounds rows as they are: leave row_norm, bounds and scale "
-                "out"
+                "the model of 'spiked' bounds rows as they are: leave ",
+                option("row_norm"),
+                ", ",
+                option("bounds"),
+                " and ",
+                option("scale"),
+                " out",
             )
         if request.on_missing == "centre":
             raise InvalidParameterError(
-                "the model of 'spiked' is one of complete rows: leave on_missing out"
+                "the model of 'spiked' is one of complete rows: leave ",
+                option("on_missing"),
+                " out",
             )
         if not request.adjacency.count_is_public:
             raise UnsupportedNotionError(
-                "'spiked' needs a public number of rows: use adjacency='replace-one'"
+                "'spiked' needs a public number of rows: use ", REPLACE_ONE
             )
         if request.n_components not in (None, self.model.rank):
             raise InvalidParameterError(
-                "the model has the number of components: leave n_components out"
+                "the model has the number of components: leave ", option("n_components"), " out"
             )
 
 

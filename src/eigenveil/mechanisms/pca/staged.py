@@ -31,6 +31,7 @@ from eigenveil.mechanisms.scalars.rank import PrivateRank
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
+from eigenveil.wording import option
 
 __all__ = ["RANK_SHARE", "VARIANCE_SHARE", "ComponentStages", "StagedComponents", "Variances"]
 
@@ -125,6 +126,8 @@ class ComponentStages:
         if found is None:
             raise NothingFoundError(
                 "no component stands out from the noise, so there is no rank, and the budget is "
-                "spent: state n_components, or give more rows or a larger budget"
+                "spent: state ",
+                option("n_components"),
+                ", or give more rows or a larger budget",
             )
         return found

@@ -39,6 +39,7 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Approx, Cost
+from eigenveil.wording import option
 
 __all__ = ["PrivateSpread"]
 
@@ -106,6 +107,7 @@ class PrivateSpread:
         if found is None:
             raise NothingFoundError(
                 "no spread stood out, and the budget is spent: give larger batches, more records, "
-                "a larger budget, or choose mechanism='spherical'"
+                "a larger budget, or choose ",
+                option("mechanism", "spherical"),
             )
         return found
