@@ -2,6 +2,7 @@
 
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
+from eigenveil.estimators.regression import PrivateRegression
 from eigenveil.estimators.streaming import StreamingPCA
 
-__all__ = ["PrivateCovariance", "PrivatePCA", "StreamingPCA"]
+__all__ = ["PrivateCovariance", "PrivatePCA", "PrivateRegression", "StreamingPCA"]

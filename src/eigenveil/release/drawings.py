@@ -7,11 +7,12 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.release.views import Correlations, Loadings, Spectrum
+from eigenveil.release.views import Coefficients, Correlations, Loadings, Spectrum
 from eigenveil.text import plural
 
 __all__ = [
     "draw_bar",
+    "draw_coefficients",
     "draw_correlations",
     "draw_loadings",
     "draw_scree",
@@ -175,6 +176,48 @@ def draw_loadings(shown: Loadings, low: float, high: float) -> str:
         f"Loadings of component {shown.component + 1}",
         f"Bars for the {len(pairs)} heaviest of {shown.n_columns} "
         f"{plural('column', shown.n_columns)}; the heaviest: {told}.",
+        "".join(parts),
+    )
+
+
+def draw_coefficients(shown: Coefficients) -> str:
+    """Coefficients as points on their intervals, one line each, beside zero."""
+    line, top, width = 22, 8, 520
+    gutter = 14 + 8.0 * min(_LETTERS, max(len(name) for name in shown.names))
+    base = top + line * len(shown.names)
+    most = max(float(np.abs(shown.low).max()), float(np.abs(shown.high).max())) or 1.0
+    half = (width - gutter - 76) / 2
+
+    def x(value: float) -> float:
+        return gutter + half * (1 + value / most)
+
+    parts = [f'<path d="M{x(0.0):.1f} {top}V{base}" class="axis"/>']
+    clear = shown.clear.tolist()
+    rows = zip(shown.names, shown.values, shown.low, shown.high, strict=True)
+    for i, (name, value, low, high) in enumerate(rows):
+        look = "faint" if not clear[i] else "minus" if value < 0 else "clear"
+        y = top + line * i
+        start, end = x(float(low)), x(float(high))
+        parts.append(
+            f"<g><title>{escape(name)}: {value:.4g}, {low:.4g} to {high:.4g}</title>"
+            f'<rect x="{start:.1f}" y="{y + 9}" width="{max(1.0, end - start):.1f}" height="4" '
+            f'class="{look}"/>'
+            f'<rect x="{x(float(value)) - 3:.1f}" y="{y + 6}" width="6" height="10" '
+            f'class="{look}"/>'
+            + _text(gutter - 8, y + 16, _short(name, _LETTERS), "end")
+            + _text(width - 2, y + 16, signed(float(value), "+.3g"), "end")
+            + "</g>"
+        )
+    told = ", ".join(
+        f"{name} {value:+.3g}"
+        for name, value in zip(shown.names[:3], shown.values[:3], strict=True)
+    )
+    return _svg(
+        width,
+        base + 4,
+        f"Coefficients of {shown.target}",
+        f"Intervals of {len(shown.names)} of {shown.n_columns} "
+        f"{plural('column', shown.n_columns)}; those that stand out most: {told}.",
         "".join(parts),
     )
 

@@ -18,6 +18,7 @@ from eigenveil.privacy.guarantee import SIMULATION, Guarantee
 from eigenveil.privacy.ledger import Balance
 from eigenveil.release.drawings import (
     draw_bar,
+    draw_coefficients,
     draw_correlations,
     draw_loadings,
     draw_scree,
@@ -25,7 +26,14 @@ from eigenveil.release.drawings import (
     signed,
 )
 from eigenveil.release.statement import Contribution
-from eigenveil.release.views import Spectrum, correlations, loadings, spectrum, spending
+from eigenveil.release.views import (
+    Spectrum,
+    coefficients,
+    correlations,
+    loadings,
+    spectrum,
+    spending,
+)
 
 __all__ = ["PAGE_FORMAT", "promise", "promises", "render"]
 
@@ -57,7 +65,12 @@ _NO_ONE_LEVEL = (
     "<p>Each owner added noise of its own, so there is no one eigenvalue that noise alone would "
     "reach.</p>"
 )
-_TITLES = {"pca": "Private principal components", "covariance": "Private covariance"}
+_TITLES = {
+    "pca": "Private principal components",
+    "covariance": "Private covariance",
+    "regression": "Private regression",
+}
+_MOST_TARGETS = 6  # whose coefficients are drawn
 
 # Nothing but the style sheet of the page itself may be used by a browser.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -252,6 +265,8 @@ def _tiles(
     else:
         clear = np.zeros(settings["n_features"], dtype=bool) if noisy is None else noisy.clear
     outcome = (f"{int(clear.sum())} of {len(clear)}", f"{noun} told from noise")
+    if document["kind"] == "regression":
+        outcome = _coefficient_tile(arrays)
     if document["kind"] == "covariance" and noisy is None and owners:
         outcome = ("not known", "noise differs from owner to owner")
     counted = _counted_as(owners) if owners else _UNITS[guarantee.unit]
@@ -266,6 +281,13 @@ def _tiles(
         for label, value, note in facts
     )
     return f'<dl class="tiles">{tiles}</dl>'
+
+
+def _coefficient_tile(arrays: Arrays) -> tuple[str, str]:
+    kept = np.isfinite(arrays["scale"])
+    low, high = arrays["interval"][:, :-1][:, kept, 0], arrays["interval"][:, :-1][:, kept, 1]
+    clear = (low > 0) | (high < 0)
+    return f"{int(clear.sum())} of {clear.size}", "coefficients told from zero"
 
 
 def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]:
@@ -284,6 +306,8 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
     if "scale" in arrays and (arrays["scale"] != 1).any():
         noise += ", of scaled columns"
     on = _noise_on(document["mechanism"])
+    if document["kind"] == "regression":
+        noise, on = f"standard deviation {settings['noise_scale']:.4g}", "noise on the Gram matrix"
     if "federation" in settings:
         on = "noise on a value along a common direction"
         if document["kind"] == "covariance" and settings.get("centring") == "inside":
@@ -343,6 +367,8 @@ def _cost(balance: Balance, now: Balance | None) -> str:
 
 
 def _trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
+    if document["kind"] == "regression":
+        return _intervals(document["settings"], arrays)
     if document["kind"] == "pca":
         if noisy is not None:
             levels = _levels(noisy)
@@ -362,6 +388,22 @@ def _trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) 
             "with it, that has noise and was paid for.</p>"
         )
     return _levels(noisy)
+
+
+def _intervals(settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """What intervals are about."""
+    if "gram" not in settings.get("shares", {}):
+        return (
+            "<p>Public numbers allowed no coefficients at this budget: the private mean of each "
+            "target was released, and every prediction is that mean.</p>"
+        )
+    share = float(np.median(arrays["noise_share"]))
+    return (
+        f"<p>Each interval covers the coefficient of the population in "
+        f"{settings['interval_level']:.0%} of releases, if the number of rows is large and the "
+        "model is right about the mean of the target. It counts what sampling and what noise "
+        f"leave; noise is responsible for {share:.0%} of the squared width of the median one.</p>"
+    )
 
 
 def _levels(noisy: Spectrum) -> str:
@@ -439,7 +481,27 @@ def _contents(
 ) -> tuple[str, str]:
     if document["kind"] == "pca":
         return "Which columns weigh most", _loadings(document["settings"], arrays)
+    if document["kind"] == "regression":
+        return "What goes with the target", _coefficients(document["settings"], arrays)
     return "Which columns go together", _map(document, arrays, noisy)
+
+
+def _coefficients(settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """Intervals of the coefficients that stand out most, for each target."""
+    if not arrays["coef"].any():
+        return "<p>All coefficients are zero: nothing stands out from the noise.</p>"
+    targets = range(min(_MOST_TARGETS, len(arrays["coef"])))
+    drawn = [coefficients(settings, arrays, i) for i in targets]
+    fewer = len(drawn[0].names) < drawn[0].n_columns
+    which = f"The {len(drawn[0].names)} that stand out most" if fewer else "All"
+    panels = "".join(
+        f"<figure><h3>{escape(one.target)}</h3>{draw_coefficients(one)}</figure>" for one in drawn
+    )
+    return (
+        f"<p>{which}, each times the scale of its column: what one such scale more goes with. "
+        "Grey ones cannot be told from zero.</p>"
+        f'<div class="panels">{panels}</div>'
+    )
 
 
 def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
