@@ -3,15 +3,15 @@
 Both need rows of norm 1 at most and targets in [-1, 1], and are for add/remove neighbours. They are
 simulations for comparisons: plain floating-point noise, no ledger.
 
-AdaSSP is Algorithm 2 of Wang 2018, "Revisiting differentially private linear regression": a third of
-epsilon and delta each for the smallest eigenvalue, the Gram matrix and the products with the target.
-``exact`` replaces its closed-form noise by that of the exact Gaussian curve, all three together.
+AdaSSP is Algorithm 2 of Wang 2018, "Revisiting differentially private linear regression": a third
+of epsilon and delta each for the smallest eigenvalue, the Gram matrix and the products with the
+target. ``exact`` replaces its closed-form noise by that of the exact Gaussian curve.
 
-Iterative Hessian Mixing is Lev, Shenfeld, Srinivasan, Ligett, Wilson 2026 (arXiv 2601.07545) with the
-authors' choices: three rounds, k = 6 max(d, ln(4 T/varrho)) rows of a sketch, varrho = delta/10. Half
-of epsilon and three quarters of delta pay for the sketches and the smallest eigenvalue, by the Renyi
-curve of Gaussian mixing (Lev et al. 2025); the rest for the residuals, whose Gaussian noise is
-composed exactly as it is.
+Iterative Hessian Mixing is Lev, Shenfeld, Srinivasan, Ligett, Wilson 2026 (arXiv 2601.07545) with
+the authors' choices: three rounds, k = 6 max(d, ln(4 T/varrho)) rows of a sketch, varrho =
+delta/10. Half of epsilon and three quarters of delta pay for the sketches and the smallest
+eigenvalue, by the Renyi curve of Gaussian mixing (Lev et al. 2025); the rest for the residuals,
+whose Gaussian noise is composed exactly as it is.
 """
 
 import math

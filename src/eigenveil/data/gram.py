@@ -218,9 +218,7 @@ def count(source: RowSource, clip: Clip) -> Bounded:
     return source.represented(statistic)
 
 
-def total(
-    source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool = True
-) -> Bounded:
+def total(source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool = True) -> Bounded:
     """Sum of clipped rows in units of R; under add/remove a last entry counts the valid rows,
     unless ``counted`` is False.
 

@@ -21,6 +21,7 @@ from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, box_of
 from eigenveil.mechanisms.regression.request import (
     RegressionRequest,
     RegressionResult,
+    Scale,
     release_regression,
 )
 from eigenveil.mechanisms.request import Request, public_scale
@@ -158,9 +159,10 @@ class PrivateRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if is_streamed(X):
             return self._open_streamed(X, y, adjacency, groups)
         features = check_table(self, X, reset=True)
-        self._target_names = None
-        targets = as_table(np.asarray(y).reshape(len(np.asarray(y)), -1))
-        self._one_target = np.ndim(y) == 1
+        self._target_names: tuple[str, ...] | None = None
+        values = np.asarray(y)
+        self._one_target = values.ndim == 1
+        targets = as_table(values.reshape(len(values), -1) if self._one_target else values)
         if len(targets) != len(features):
             raise InvalidDataError("y must have one value for each row of X, in their order")
         both = np.column_stack(
@@ -193,9 +195,9 @@ class PrivateRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         targets = source.n_columns - features
         names = getattr(self, "feature_names_in_", None)
         box, _ = Request.ranges(self.bounds, names, features)
-        scale = "private" if isinstance(self.scale, str) else public_scale(self.scale, features)
-        if isinstance(self.scale, str) and self.scale != "private":
-            public_scale([], features)  # refuses
+        scale: Scale = public_scale(self.scale, features)
+        if isinstance(self.scale, str):  # which can be this word only
+            scale = "private"
         return RegressionRequest(
             budget=budget,
             adjacency=adjacency,

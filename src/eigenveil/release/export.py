@@ -253,7 +253,7 @@ def _columns(release: Release) -> tuple[list[str], list[Any]]:
         targets = release.settings.get("target_names") or [
             f"y{i}" for i in range(len(arrays["coef"]))
         ]
-        titles, columns = ["feature"], [[*names, "(intercept)"]]
+        titles, columns = ["feature"], [[*names, "(intercept)"]]  # type: tuple[list[str], list[Any]]
         for i, target in enumerate(targets):
             titles += [target, f"{target}_low", f"{target}_high"]
             whole = np.append(arrays["coef"][i], arrays["intercept"][i])

@@ -100,7 +100,9 @@ class Records:
                 features[empty] = 0.0
                 raw = np.where(empty, 0.0, raw)
             target = rows[:, self.target] - self.offset
-            invalid = ~(np.isfinite(raw).all(axis=1) & np.isfinite(rows[:, self.scale.size :]).all(axis=1))
+            invalid = ~(
+                np.isfinite(raw).all(axis=1) & np.isfinite(rows[:, self.scale.size :]).all(axis=1)
+            )
             np.clip(features, -_FARTHEST, _FARTHEST, out=features)
             np.clip(target, -_FARTHEST, _FARTHEST, out=target)
         z = np.empty((len(rows), self.width))

@@ -6,10 +6,10 @@ v = w (y - m):
 
 .. math:: \hat G = \sum u u' + E, \qquad
           g_t = \sum u \,\mathrm{clip}_{\tau_t}(v - u'b_t) + e_t, \qquad
-          b_{t+1} = b_t + (\hat G + \lambda_t)^{-1} g_t
+          b_{t+1} = b_t + A_t g_t
 
-with E Gaussian and isotropic, tau_t the private 90 % quantile of residuals, and an empirical-Bayes
-penalty from released numbers. Weights depend on x alone, so a
+with E Gaussian and isotropic, tau_t the private 90 % quantile of residuals, and A_t the inverse of
+G as far as noise allows, with an empirical-Bayes penalty from released numbers (`numerics/ridge.py`). Weights depend on x alone, so a
 linear model has the same coefficients with them. The sums have the sensitivities of unit rows
 whatever x is, and noise on g_t falls with the residuals, not with y.
 
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
-from eigenveil.data.gram import second_moment, total, trace
+from eigenveil.data.gram import total, trace
 from eigenveil.data.norms import column_counts
 from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.data.sources.design import (
@@ -44,9 +44,13 @@ from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import drawn_pairs
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
-from eigenveil.mechanisms.scalars.distances import PrivateDistances, distances_from
+from eigenveil.mechanisms.scalars.distances import (
+    NoisyDistances,
+    PrivateDistances,
+    distances_from,
+)
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
-from eigenveil.numerics.ridge import RidgeFit, ridge
+from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 from eigenveil.wording import option
@@ -70,7 +74,8 @@ class CentreSteps:
 
     def cost(self) -> Cost:
         """All steps, composed."""
-        return compose(*(step.cost() for step in (*self.searches, *self.means)))
+        searches = (search.cost() for search in self.searches)
+        return compose(*searches, *(mean.cost() for mean in self.means))
 
     def run(
         self, source: RowSource, start: Clip, gate: Gate
@@ -203,9 +208,7 @@ class LinearStages:
     def run(self, source: RowSource, start: Clip, gate: Gate) -> LinearModel:
         """Read the rows; ``start`` says which are valid and how empty cells are taken."""
         p = source.n_columns - len(self.targets)
-        read = Clip(
-            row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing
-        )
+        read = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing)
         _check(source, p, read)
         offsets = [self._offset(source, p, i, read, gate) for i in range(len(self.targets))]
         features = ColumnsSource(source, slice(0, p))
@@ -241,7 +244,8 @@ class LinearStages:
         if self.target_boxes is not None:
             low, high = self.target_boxes[i]
             box = (np.array([low]), np.array([high]))
-            start = replace(start, row_norm=_norm((high - low) / 2), centre=sum(box) / 2, box=box)
+            centre = (box[0] + box[1]) / 2
+            start = replace(start, row_norm=_norm((high - low) / 2), centre=centre, box=box)
         column = ColumnsSource(source, slice(p + i, p + i + 1))
         found = self.targets[i].offset.run(column, start, gate)
         if found is None:
@@ -293,56 +297,56 @@ class LinearStages:
     ) -> NoisyModel:
         """Improve the coefficients of one target, stage by stage."""
         d = records.width
-        b = np.zeros(d)
-        zero = np.zeros((d, d))
-        fit = RidgeFit(b, zero, zero)
-        most = None
+        if gram is None:
+            nothing = np.zeros((d, d))
+            return NoisyModel(records.offset, offset_error, np.zeros(d), nothing, nothing)
+        state, squares = RidgeState.start(gram.matrix, gram.noise_scale), 0.0
         for stage in steps.stages:
-            assert gram is not None  # stages come with one
-            found = distances_from(
-                ResidualRows(source, records, b), _read(records), stage.search, gate
-            )
+            b = state.coefficients()
+            found = _residual_distances(source, records, b, stage.search, gate)
             if not found.found:
                 break
             most = _norm(found.quantile(_RESIDUAL_LEVEL))
             rows = GradientRows(source, records, b, most)
             bound = Clip(row_norm=most, on_invalid=records.on_invalid)
             noisy = gate.draw(stage.noise, total(rows, bound, gate.adjacency, counted=False))
-            variance = noisy.deviation**2
-            fit = self._fit(gram, noisy.values, found.mean_power(2.0), variance, gate)
-            b = b + fit.coefficients
-        if steps.variance is not None and steps.spread is not None and most is not None:
-            found = distances_from(
-                ResidualRows(source, records, b), _read(records), steps.spread, gate
+            # The variance of a mean over rows, or of a sum over them.
+            squares = found.mean_power(2.0)
+            squares /= found.rows if gate.adjacency.count_is_public else 1.0
+            state = state.updated(
+                noisy.values,
+                noise_variance=noisy.deviation**2,
+                sampling_variance=squares,
+                clipped=min(0.5, found.beyond(most) / max(1.0, found.rows)),
+                shrinks=self.alpha is None,
             )
-            reach = _norm(_VARIANCE_REACH * found.quantile(_RESIDUAL_LEVEL)) if found.found else most
-            bound = Clip(row_norm=reach, on_invalid=records.on_invalid)
-            residuals = ResidualRows(source, records, b)
-            squares = gate.draw(steps.variance, trace(residuals, bound, gate.adjacency)).value
-            if not gate.adjacency.count_is_public:
-                squares /= max(1.0, float(found.rows))
-            assert gram is not None
-            fit = self._fit(gram, noisy.values, squares, variance, gate)
-        return NoisyModel(records.offset, offset_error, b, fit.sampling, fit.noise)
-
-    def _fit(
-        self,
-        gram: NoisyMatrix,
-        cross: NDArray[np.float64],
-        residual_variance: float,
-        noise_variance: float,
-        gate: Gate,
-    ) -> RidgeFit:
-        rows = gate.rows if gate.adjacency.count_is_public else 1
-        size = float(np.trace(gram.matrix))
-        return ridge(
-            gram.matrix,
-            cross,
-            residual_variance=residual_variance / (rows or 1),
-            noise_variance=noise_variance,
-            gram_noise=gram.noise_scale,
-            alpha=None if self.alpha is None else self.alpha * size,
+        b = state.coefficients()
+        if steps.variance is not None and steps.spread is not None:
+            found = _residual_distances(source, records, b, steps.spread, gate)
+            if found.found:
+                reach = _norm(_VARIANCE_REACH * found.quantile(_RESIDUAL_LEVEL))
+                bound = Clip(row_norm=reach, on_invalid=records.on_invalid)
+                query = trace(ResidualRows(source, records, b), bound, gate.adjacency)
+                squares = gate.draw(steps.variance, query).value / found.rows
+        return NoisyModel(
+            offset=records.offset,
+            offset_error=offset_error,
+            coefficients=state.coefficients((self.alpha or 0.0) * float(np.trace(gram.matrix))),
+            sampling=state.sampling(squares),
+            noise=state.noise(),
         )
+
+
+def _residual_distances(
+    source: RowSource,
+    records: Records,
+    b: NDArray[np.float64],
+    search: PrivateDistances,
+    gate: Gate,
+) -> NoisyDistances:
+    """Draw how large residuals are."""
+    read = Clip(row_norm=1.0, on_invalid=records.on_invalid)
+    return distances_from(ResidualRows(source, records, b), read, search, gate)
 
 
 def _check(source: RowSource, p: int, read: Clip) -> None:
@@ -371,10 +375,6 @@ def _noise_length(noise: VectorNoise, columns: int, gate: Gate) -> float:
         length = math.sqrt(columns)
         return math.sqrt(2 * columns) * (2 * length if public else length + 1) / noise.epsilon
     return math.sqrt(columns) * (2.0 if public else math.sqrt(2)) / noise.mu
-
-
-def _read(records: Records) -> Clip:
-    return Clip(row_norm=1.0, on_invalid=records.on_invalid)
 
 
 def _norm(length: float) -> float:

@@ -42,8 +42,9 @@ from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.wording import REPLACE_ONE, option
 
-__all__ = ["RegressionPlan", "RegressionRequest", "RegressionResult", "release_regression"]
+__all__ = ["RegressionPlan", "RegressionRequest", "RegressionResult", "Scale", "release_regression"]
 
+Scale = NDArray[np.float64] | Literal["private"] | None
 _LIFT = 1.0  # the constant coordinate, in scales of a feature
 
 
@@ -89,7 +90,7 @@ class RegressionRequest:
     row_norm: float | None = None
     box: Box | None = None
     target_boxes: tuple[tuple[float, float], ...] | None = None
-    scale: NDArray[np.float64] | Literal["private"] | None = None
+    scale: Scale = None
     centred: bool = False
     alpha: float | None = None
     on_invalid: OnInvalid = "raise"
@@ -165,11 +166,6 @@ class RegressionPlan:
     def procedure(self) -> LinearStages:
         """All steps at their shares."""
         request, shares = self.request, self.shares
-        gram = None
-        if shares.gram:
-            left = part(self.whole, shares.gram)
-            pure = isinstance(left, Pure)
-            gram = WishartCov(epsilon=left.epsilon, clean=False) if pure else GaussCov(mu=left.mu)
         steps = TargetSteps(
             offset=self._towards(shares.offset),
             stages=tuple(
@@ -184,7 +180,7 @@ class RegressionPlan:
         return LinearStages(
             scale=self._scale(),
             centre=self._towards(shares.centre) if shares.centre else self._known_centre(),
-            gram=gram,
+            gram=self._gram(),
             targets=(steps,) * request.n_targets,
             length=self._length(),
             target_boxes=request.target_boxes,
@@ -196,6 +192,14 @@ class RegressionPlan:
     def cost(self) -> Cost:
         """What the release costs."""
         return self.procedure.cost()
+
+    def _gram(self) -> GaussCov | WishartCov | None:
+        if self.means_alone:
+            return None
+        left = part(self.whole, self.shares.gram)
+        if isinstance(left, Pure):
+            return WishartCov(epsilon=left.epsilon, clean=False)
+        return GaussCov(mu=left.mu)
 
     def _search(self, share: float) -> PrivateDistances:
         return PrivateDistances(noise=vector_noise(part(self.whole, share)))

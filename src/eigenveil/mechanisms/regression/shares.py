@@ -119,9 +119,8 @@ def divided(
     centre = (search, mean / 2, search, mean) if centres else ()
     rough, fine = (share / n_targets for share in _OFFSET)
     offset = (rough + fine,) if ranged else (search, rough, search, fine)
-    weights = _STAGES[1:] if pure else _STAGES
-    if rows < _FEW_STAGES:
-        weights = _STAGES[-1:]
+    most = 1 if rows < _FEW_STAGES else 2 if pure else 3
+    weights = _STAGES[-most:]
     variance = (search, _VARIANCE / n_targets)
     length = search if lengths else 0.0
     each = (*offset, *variance, *[search] * len(weights))

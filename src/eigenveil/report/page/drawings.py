@@ -31,6 +31,7 @@ _LEVELS = 20  # shades on either side of no correlation
 
 
 def svg(width: float, height: float, title: str, description: str, drawing: str) -> str:
+    """Return a drawing with what it shows, for those who do not see it."""
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img">'
         f"<title>{escape(title)}</title><desc>{escape(description)}</desc>{drawing}</svg>"
@@ -38,6 +39,7 @@ def svg(width: float, height: float, title: str, description: str, drawing: str)
 
 
 def text(x: float, y: float, content: str, anchor: str = "start", more: str = "") -> str:
+    """Return a line of text at a place."""
     where = "" if anchor == "start" else f' text-anchor="{anchor}"'
     return f'<text x="{x:.1f}" y="{y:.1f}"{where}{more}>{escape(content)}</text>'
 
@@ -48,6 +50,7 @@ def signed(value: float, form: str = "+.2f") -> str:
 
 
 def shortened(name: str, most: int) -> str:
+    """Return a name that has room beside a drawing."""
     return name if len(name) <= most else name[: most - 1] + "…"
 
 

@@ -48,9 +48,7 @@ def coefficients_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
     drawn = [coefficients(settings, arrays, i) for i in targets]
     fewer = len(drawn[0].names) < drawn[0].n_columns
     which = f"The {len(drawn[0].names)} that stand out most" if fewer else "All"
-    panels = "".join(
-        f"<figure><h3>{escape(one.target)}</h3>{_draw(one)}</figure>" for one in drawn
-    )
+    panels = "".join(f"<figure><h3>{escape(one.target)}</h3>{_draw(one)}</figure>" for one in drawn)
     return (
         f"<p>{which}, each times the scale of its column: what one such scale more goes with. "
         "Grey ones cannot be told from zero.</p>"
