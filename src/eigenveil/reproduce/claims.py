@@ -7,7 +7,7 @@ some cells only, the check is told which.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -195,13 +195,10 @@ def gains(rival: str, panel: str, *, along: int) -> Check:
     """Judge that subject over rival falls along the axis (``along=1``), or rises (-1)."""
 
     def check(results: Results, subject: str) -> Verdict:
-        ratios = [
-            results.mean(runs, subject) / results.mean(runs, rival)
-            for _, _, runs in results.cells(panel)
-        ]
-        shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        steps = np.diff(np.log(ratios)) * along
-        return Verdict(bool((steps < 0).all()), f"{subject} over {rival}: {shown}")
+        pairs = [_pairs(runs, subject, rival) for _, _, runs in results.cells(panel)]
+        ratios = [np.log(one / other) for one, other in pairs if one.size]
+        shown = ", ".join(f"{math.exp(one.mean()):.2f}" for one in ratios)
+        return Verdict(_trend(ratios, -along), f"{subject} over {rival}: {shown}")
 
     return check
 
@@ -278,16 +275,28 @@ def _monotone(
         runs = [found[subject] for _, _, found in results.cells(one.name, where)]
         runs = [found[np.isfinite(found)] for found in runs]
         runs = [found for found in runs if found.size]
-        means = [float(found.mean()) for found in runs]
-        if len(means) < 2:
+        if len(runs) < 2:
             continue
-        steps = pairwise(runs)
-        wrong = any(sign * (b.mean() - a.mean()) < -_ERRORS * _unpaired(a, b) for a, b in steps)
+        means = [float(found.mean()) for found in runs]
         ends = (means[-1] / means[0]) ** sign
-        clear = abs(means[-1] - means[0]) > _ERRORS * _unpaired(runs[0], runs[-1])
-        holds = holds and not wrong and clear and ends > least
+        holds = holds and _trend(runs, sign) and ends > least
         shown.append(f"{one.name}: " + ", ".join(f"{mean:.3g}" for mean in means))
     return Verdict(holds and bool(shown), "; ".join(shown) or "no cell")
+
+
+def _trend(runs: Sequence[NDArray[np.float64]], sign: int) -> bool:
+    """Return whether means go up (1) or down (-1), clearly so and with no step against it."""
+
+    def step(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+        """Return how far a step goes the right way, in standard errors."""
+        error = math.hypot(*map(_standard_error, (one, other)))
+        return float(sign * (other.mean() - one.mean()) / max(error, 1e-300))
+
+    if len(runs) < 2:
+        return False
+    return step(runs[0], runs[-1]) > _ERRORS and all(
+        step(one, other) > -_ERRORS for one, other in pairwise(runs)
+    )
 
 
 def _pairs(
@@ -299,11 +308,8 @@ def _pairs(
 
 
 def _exceeds(difference: NDArray[np.float64]) -> bool:
-    error = difference.std(ddof=1) / math.sqrt(difference.size) if difference.size > 1 else 0.0
-    return bool(difference.mean() > _ERRORS * error)
+    return bool(difference.mean() > _ERRORS * _standard_error(difference))
 
 
-def _unpaired(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    return math.hypot(
-        *(x.std(ddof=1) / math.sqrt(x.size) if x.size > 1 else 0.0 for x in (one, other))
-    )
+def _standard_error(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else 0.0

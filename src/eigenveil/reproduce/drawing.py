@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.report.canvas import GREY, INK, LINE, matplotlib
+from eigenveil.report.displays.canvas import GREY, INK, LINE, matplotlib
 from eigenveil.reproduce.claims import Results
 from eigenveil.reproduce.figure import Method, Panel
 
