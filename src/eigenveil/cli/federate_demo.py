@@ -31,7 +31,7 @@ from eigenveil.federated.private import private_file
 from eigenveil.numerics.metrics import captured_variance, subspace_distance
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release
-from eigenveil.release.storage import require_new
+from eigenveil.storage.places import require_new
 
 __all__ = ["run"]
 
