@@ -11,10 +11,10 @@ from scipy.stats import chi2
 
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Balance
 from eigenveil.release.artefact import Release
-from eigenveil.release.statement import Contribution
 
 __all__ = [
     "ComponentResult",

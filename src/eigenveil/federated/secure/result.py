@@ -24,10 +24,10 @@ from eigenveil.mechanisms.pca.components import leading
 from eigenveil.mechanisms.shared import unpacked
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release.artefact import Release
-from eigenveil.release.statement import Contribution
 
 __all__ = ["Total", "asked_next", "combine"]
 
