@@ -124,7 +124,7 @@ def command() -> None:
     with tempfile.TemporaryDirectory() as folder:
         table, out = Path(folder) / "rows.npy", Path(folder) / "out"
         np.save(table, ROWS)
-        asked = "--k 2 --epsilon 1 --delta 1e-6 -o".split()
+        asked = ["--k", "2", "--epsilon", "1", "--delta", "1e-6", "-o"]
         for words in (["fit", table, *asked, out], ["verify", out]):
             done = CliRunner().invoke(main, [str(word) for word in words])
             assert done.exit_code == 0, done.output
