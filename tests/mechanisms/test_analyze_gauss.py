@@ -15,6 +15,7 @@ from eigenveil.mechanisms.pca import analyze_gauss
 from eigenveil.mechanisms.registry import wide
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
+from tests.conformance import case
 from tests.numerics.test_lazy import Forgetful, Loud
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -118,3 +119,20 @@ def test_the_matrix_is_never_formed():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 200e6  # 100 columns, three times over, are set aside
+
+
+CASES = [
+    case.Case(
+        "analyze-gauss",
+        "pca.analyze_gauss",
+        lambda mu, d, k: AnalyzeGaussPCA(mu=mu, n_components=k),
+        read=case.projector,
+    ),
+    case.Case(
+        "analyze-gauss lazy",
+        "pca.analyze_gauss",
+        lambda mu, d, k: AnalyzeGaussPCA(mu=mu, n_components=k, lazy=True),
+        read=case.projector,
+        exact=False,
+    ),
+]

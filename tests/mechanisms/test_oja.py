@@ -8,12 +8,14 @@ import pytest
 from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, updates
 from eigenveil.data.sources import Batch
+from eigenveil.data.updates import BasisProduct, moment_columns
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
+from tests.conformance import batches, case
 from tests.statistics import variance_p_value
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -119,3 +121,55 @@ def test_numerics_are_exact():
     opened = gate(mechanism.cost())
     mechanism.run(open_rows(np.random.default_rng(6).standard_normal((500, 3))), UNIT, opened)
     assert opened.exact
+
+
+def _updates(clip):
+    def query(rows, adjacency):
+        return moment_columns(
+            Batch(rows, 0), clip, BasisProduct(batches.columns(rows.shape[1])), adjacency
+        )
+
+    return query
+
+
+BATCH = 8
+
+
+def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
+    """The estimate that one batch gives: all that it releases."""
+    basis = batches.columns(rows.shape[1])
+    batch, start = Batch(rows, 0), OnePassState(basis, np.zeros_like(basis))
+    return mechanism.step(start, batch, case.DIRECTIONS, gate)
+
+
+CASES = [
+    case.Case(
+        "oja",
+        "pca.oja",
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
+        **batches.ONE_PASS,
+        query=_updates(case.DIRECTIONS),
+        run=batches.one_pass(case.DIRECTIONS),
+        trials=500,
+        shows=False,
+    ),
+    case.Case(
+        "oja step",
+        "pca.oja",
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k),
+        **(batches.ONE_PASS | {"read": batches.estimate}),
+        query=_updates(case.DIRECTIONS),
+        run=_one_step_of_a_pass,
+        may_coincide=True,
+    ),
+    case.Case(
+        "oja clipped",
+        "pca.oja",
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
+        **batches.ONE_PASS,
+        query=_updates(case.CLIP),
+        run=batches.one_pass(case.CLIP),
+        trials=500,
+        shows=False,
+    ),
+]

@@ -23,6 +23,7 @@ from eigenveil.numerics.spectral import top_eigenpairs
 from eigenveil.privacy.accounting import epsilon_of, rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
+from tests.conformance import case
 from tests.numerics.test_bingham import deviations, exact_moments
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -275,3 +276,47 @@ def test_what_is_left_of_the_trace_costs_nothing_more(adjacency):
             size = np.linalg.norm(gap) / one.sensitivity("frobenius")
             largest["frobenius"] = max(largest["frobenius"], size)
     assert all(1 - 1e-3 < share <= 1 + 1e-9 for share in largest.values())
+
+
+CASES = [
+    case.Case(
+        "wishart components",
+        "pca.wishart",
+        lambda epsilon, d, k: WishartPCA(epsilon=epsilon, n_components=k),
+        read=case.components,
+        norm="nuclear",
+        sensitivity=case.NUCLEAR,
+        exact=False,
+        **case.PURE,
+    ),
+    case.Case(
+        "exponential components",
+        "pca.exponential",
+        lambda mu, d, k: ExponentialPCA.concentrated(mu, k),
+        read=case.components,
+        norm="nuclear",
+        sensitivity=case.NUCLEAR,
+        exact=False,
+    ),
+    case.Case(
+        "exponential components, pure",
+        "pca.exponential",
+        lambda epsilon, d, k: ExponentialPCA.pure(epsilon, k),
+        read=case.components,
+        norm="nuclear",
+        sensitivity=case.NUCLEAR,
+        exact=False,
+        **case.PURE,
+    ),
+    case.Case(
+        "laplace components",
+        "pca.laplace",
+        lambda epsilon, d, k: LaplacePCA(epsilon=epsilon, n_components=k),
+        read=case.components,
+        norm="l1",
+        sensitivity=case.UPPER_L1,
+        worst_pair=case.all_entries,
+        attained=0.95,
+        **case.PURE,
+    ),
+]

@@ -7,6 +7,7 @@ import pytest
 
 from eigenveil.data import Clip, norm_counts, open_rows, trace
 from eigenveil.data.bounded import Bounded
+from eigenveil.data.norms import rows_beyond
 from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
 from eigenveil.mechanisms import (
     ClippingThreshold,
@@ -26,6 +27,7 @@ from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.lattice import add_noise
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
+from tests.conformance import case
 from tests.statistics import scale_p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -288,3 +290,105 @@ def test_noise_bounds():
     assert bound.at(1.0, 1e6) == 10.0
     assert bound.at(1.0, 1.0) == 2 * 2 + 1
     assert bound.at(0.5, 1.0) == min(2.5, 2 + 0.25)
+
+
+def _beyond(rows, adjacency):
+    return rows_beyond(case.norms(rows, adjacency))
+
+
+def _number(released):
+    return np.array([float(released)])
+
+
+def _threshold(mu, d, k):
+    """Three equal shares of rho."""
+    each = mu / math.sqrt(3)
+    return ClippingThreshold(
+        radius=PrivateRadius(epsilon=each),
+        trace=PrivateTrace(noise=GaussianNoise(mu=each)),
+        search=SparseVector(epsilon=each),
+        noise=NoiseBound(frobenius=3.0, operator=1.0, values=1.0),
+    )
+
+
+COUNTED = {  # numbers found by counting rows
+    "query": case.norms,
+    "run": case.one_step(case.norms),
+    "read": _number,
+    "norm": "linf",
+    "sensitivity": case.ONE,
+    "worst_pair": case.long_and_short,
+    "strength_of": case.pure_of,
+    "may_coincide": True,
+    "shows": False,
+}
+
+
+CASES = [
+    case.Case(
+        "trace",
+        "scalars.trace",
+        lambda mu, d, k: PrivateTrace(noise=GaussianNoise(mu=mu)),
+        query=case.row_trace,
+        run=case.one_step(case.row_trace),
+        read=lambda released: np.array([released.value]),
+        shows=False,
+        norm="l2",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+        may_coincide=True,
+    ),
+    case.Case(
+        "trace pure",
+        "scalars.trace",
+        lambda epsilon, d, k: PrivateTrace(noise=LaplaceNoise(epsilon=epsilon)),
+        query=case.row_trace,
+        run=case.one_step(case.row_trace),
+        read=lambda released: np.array([released.value]),
+        shows=False,
+        norm="l1",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+        may_coincide=True,
+        **case.PURE,
+    ),
+    case.Case(
+        "sparse-vector",
+        "scalars.sparse_vector",
+        lambda epsilon, d, k: SparseVector(epsilon=epsilon),
+        **(COUNTED | {"query": _beyond, "run": case.one_step(_beyond)}),
+    ),
+    case.Case(
+        "radius",
+        "scalars.radius",
+        lambda epsilon, d, k: PrivateRadius(epsilon=epsilon),
+        **COUNTED,
+    ),
+    case.Case(
+        "quantile",
+        "scalars.quantile",
+        lambda epsilon, d, k: PrivateQuantile(epsilon=epsilon, level=0.5),
+        **COUNTED,
+    ),
+    case.Case(
+        "threshold",
+        "scalars.threshold",
+        _threshold,
+        **(COUNTED | {"run": case.procedure, "strength_of": case.mu_of, "trials": 1000}),
+    ),
+    case.Case(
+        "histogram",
+        "scalars.histogram",
+        lambda epsilon, d, k: StabilityHistogram(epsilon=epsilon, delta=1e-3),
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        **(
+            COUNTED
+            | {
+                "read": lambda released: np.array([released.get(j, 0.0) for j in range(3)]),
+                "norm": "l1",
+                "sensitivity": case.NUCLEAR,
+                "strength_of": lambda cost: cost.epsilon,
+            }
+        ),
+    ),
+]
