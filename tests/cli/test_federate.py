@@ -33,7 +33,7 @@ from eigenveil.storage.durable import locked
 from tests.cli.conftest import fails, invoke
 from tests.cli.test_documents import examples, pattern
 from tests.federated.stubs import NAMES, D, K, Stub, agreement
-from tests.release.test_reservation import FullDisk
+from tests.storage.test_reservation import FullDisk
 
 SERVER = f"""\
 [federation]

@@ -13,7 +13,8 @@ import numpy as np
 from eigenveil import Ledger, StreamingPCA
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.cost import Approx, Gaussian, Pure
-from eigenveil.release import storage
+from eigenveil.storage import archive
+from eigenveil.storage import release_files as stored
 from tests.fuzz.artefacts import _odd_zip, loaded_arrays
 from tests.fuzz.case import Call, Case, Command, Outcome
 from tests.fuzz.secrets import NUMBER
@@ -155,7 +156,7 @@ def _kept(path: Path, before: bytes, broken: bool, outcomes: list[Outcome]) -> s
 def _packed(content: dict[str, bytes]) -> bytes:
     names = ("state.json", "arrays.npz")
     sums = "".join(f"{hashlib.sha256(content[n]).hexdigest()}  {n}\n" for n in names)
-    return storage.zipped({**content, storage.SUMS: sums.encode()})
+    return archive.zipped({**content, stored.SUMS: sums.encode()})
 
 
 def stream_case(rng: Random, place: Path) -> Case:

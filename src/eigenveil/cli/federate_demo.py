@@ -30,7 +30,7 @@ from eigenveil.federated.flower.keys import make_certificate, make_node_key
 from eigenveil.numerics.metrics import captured_variance, subspace_distance
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release
-from eigenveil.release.storage import require_new
+from eigenveil.storage.places import require_new
 
 __all__ = ["run"]
 

@@ -41,9 +41,9 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost, cost_to_dict
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release.storage import require_outside
 from eigenveil.storage.durable import locked
 from eigenveil.storage.paths import real_path
+from eigenveil.storage.places import require_outside
 from eigenveil.text import plural
 from eigenveil.wording import Part, Phrase, option
 
