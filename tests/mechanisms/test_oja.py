@@ -87,7 +87,7 @@ def accused(step_on, seed=4):
     ).violated
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_a_batch_that_is_used_twice_would_be_accused():
     """Under other positions the gate lets it pass, and the audit does not: 1.5 sqrt(2) for 1.5.
 
@@ -97,7 +97,7 @@ def test_a_batch_that_is_used_twice_would_be_accused():
     assert accused(lambda table, i: Batch(table, i * len(table)))
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_a_sensitivity_too_small_would_be_accused(monkeypatch):
     monkeypatch.setattr(updates, "_columns_sensitivity", lambda view, adjacency: 0.9)
     assert accused(lambda table, i: Batch(table if i == 0 else 0 * table, i * len(table)))

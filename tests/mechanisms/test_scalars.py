@@ -78,7 +78,7 @@ def test_the_search_stops_within_its_slack():
 def test_the_law_of_the_search():
     """One query at -10: it is answered where Lap(4) - Lap(2) reaches 10.
 
-    20,000 draws, five standard errors; without noise on the threshold the chance is 0.041, with
+    10,000 draws, five standard errors; without noise on the threshold the chance is 0.041, with
     half of the noise 0.0045.
     """
     expected = (16 * math.exp(-10 / 4) - 4 * math.exp(-10 / 2)) / (2 * (16 - 4))
@@ -87,10 +87,10 @@ def test_the_law_of_the_search():
     hits = np.mean(
         [
             release(SparseVector(epsilon=1.0), query, ledger=None, noise=source) == 0
-            for _ in range(20_000)
+            for _ in range(10_000)
         ]
     )
-    error = math.sqrt(expected * (1 - expected) / 20_000)
+    error = math.sqrt(expected * (1 - expected) / 10_000)
     assert abs(hits - expected) < 5 * error
     assert abs(math.exp(-10 / 4) / 2 - expected) > 5 * error
 
@@ -214,14 +214,14 @@ def test_the_histogram_shows_full_bins_only(adjacency):
 
 @BOTH
 def test_a_bin_of_one_row_shows_with_probability_delta(adjacency):
-    """20,000 draws at delta = 0.05; five standard errors, and a threshold without its 1 would
+    """4,000 draws at delta = 0.05; five standard errors, and a threshold without its 1 would
     show it far more often.
     """
     query = norms(sphere(1, 7.0), adjacency)
     mechanism = StabilityHistogram(epsilon=1.0, delta=0.05)
     source = SimulationSource(0)
-    shown = [bool(release(mechanism, query, ledger=None, noise=source)) for _ in range(20_000)]
-    assert np.mean(shown) == pytest.approx(0.05, abs=5 * math.sqrt(0.05 * 0.95 / 20_000))
+    shown = [bool(release(mechanism, query, ledger=None, noise=source)) for _ in range(4000)]
+    assert np.mean(shown) == pytest.approx(0.05, abs=5 * math.sqrt(0.05 * 0.95 / 4000))
 
 
 @BOTH
