@@ -35,6 +35,7 @@ __all__ = [
     "Ends",
     "Entry",
     "Terms",
+    "altered",
     "append",
     "backwards",
     "create",
@@ -313,10 +314,10 @@ def entries(file: FileIO) -> tuple[Terms, tuple[Entry, ...]]:
         for number, line in enumerate(lines[1:], start=1):
             document, digest = _parsed(line)
             if (document["number"], document["previous"]) != (number, previous):
-                raise _altered()
+                raise altered()
             entry = Entry.parse(document, digest)
             if not entry.spent.follows(found[-1].spent if found else Spent()):
-                raise _altered()
+                raise altered()
             found.append(entry)
             previous = digest
         return Terms.parse(terms), tuple(found)
@@ -350,10 +351,11 @@ def _intact() -> Iterator[None]:
         OverflowError,
         RecursionError,
     ):
-        raise _altered() from None
+        raise altered() from None
 
 
-def _altered() -> LedgerError:
+def altered() -> LedgerError:
+    """Return what is raised where a ledger says what no ledger can."""
     return LedgerError("the ledger was altered or is damaged; do not release from this table")
 
 
@@ -367,7 +369,7 @@ def _line(document: dict[str, Any]) -> tuple[bytes, str]:
 def _parsed(line: bytes) -> tuple[dict[str, Any], str]:
     text, _, digest = line.rstrip(b"\n").rpartition(b"\t")
     if hashlib.sha256(text).hexdigest().encode() != digest:
-        raise _altered()
+        raise altered()
     document = json.loads(text)
     if not isinstance(document, dict):
         raise TypeError
