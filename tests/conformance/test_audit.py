@@ -1,7 +1,8 @@
 """Attacks on neighbouring tables, whose success the declared cost bounds.
 
-Noise enters where a leaf perturbs a query, so leaves are attacked here; what surrounds them is held
-by replay, by sensitivities of every query and by the gate. ``make audit`` attacks every case.
+Noise enters where a leaf perturbs a query, so leaves are attacked here whose noise is not measured
+entry by entry in ``test_noise_law.py``; what surrounds them is held by replay, by sensitivities of
+every query and by the gate. ``make audit`` attacks every case, many times more often.
 """
 
 import numpy as np
@@ -13,7 +14,11 @@ from tests.conformance.case import mu_of
 from tests.conformance.test_conformance import SPENDING, neighbours, run, table
 
 D = 4
-LEAVES = [case for case in SPENDING if case.shows and hasattr(case.build(1.0, D, 1), "perturb")]
+LEAVES = [
+    case
+    for case in SPENDING
+    if case.shows and case.deviation is None and hasattr(case.build(1.0, D, 1), "perturb")
+]
 
 
 def attacked(case, adjacency, trials):
@@ -40,7 +45,7 @@ def attacked(case, adjacency, trials):
 @pytest.mark.parametrize("case", LEAVES, ids=str)
 def test_leaves_keep_their_promise(case):
     for adjacency in case.adjacencies:
-        report = attacked(case, adjacency, 1000)
+        report = attacked(case, adjacency, 300)
         assert not report.violated, str(report)
         assert report.epsilon_lower_bound < report.claimed_epsilon
 

@@ -242,7 +242,6 @@ def accused():
     ).violated
 
 
-@pytest.mark.slow
 def test_half_of_the_noise_would_be_accused(monkeypatch):
     """What is honest is accused with probability 1e-3 at most."""
     assert not accused()
