@@ -304,8 +304,8 @@ BOOKS = [
     ),
     fault(
         "stream: records are noted as spent after their step",
-        "estimators/streaming.py",
-        "        self._keep(stream, records=False)  # spent, whatever happens next\n",
+        "estimators/stream_run.py",
+        "        self.keep(False)  # spent, whatever happens next\n",
         "",
         STREAMING,
         "-k",
@@ -313,7 +313,7 @@ BOOKS = [
     ),
     fault(
         "stream: the ledger does not note what was spent",
-        "estimators/streaming.py",
+        "estimators/stream_run.py",
         "            stream.account.advance(stream.name, batch.records.start, stream.spent)",
         "            pass",
         STREAMING,
@@ -343,11 +343,9 @@ BOOKS = [
         "privacy/ledger.py",
         "if once and any(",
         "if not once and any(",
-        "tests/mechanisms/test_base.py",
-        "tests/federated/test_records.py",
-        "tests/privacy/test_ledger.py",
+        "tests/federated/test_owner.py",
         "-k",
-        "once or twice",
+        "guard or interrupted or at_once",
     ),
 ]
 

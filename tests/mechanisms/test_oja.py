@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip, open_rows, updates
+from eigenveil.data import Clip, moment_columns, open_rows, updates
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import BasisProduct, moment_columns
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
 from eigenveil.mechanisms.pca.one_pass import OnePassState
@@ -99,7 +99,7 @@ def test_a_batch_that_is_used_twice_would_be_accused():
 
 @pytest.mark.audit
 def test_a_sensitivity_too_small_would_be_accused(monkeypatch):
-    monkeypatch.setattr(updates, "_columns_sensitivity", lambda view, adjacency: 0.9)
+    monkeypatch.setattr(moment_columns, "_columns_sensitivity", lambda view, adjacency: 0.9)
     assert accused(lambda table, i: Batch(table if i == 0 else 0 * table, i * len(table)))
 
 
@@ -125,7 +125,7 @@ def test_numerics_are_exact():
 
 def _updates(clip):
     def query(rows, adjacency):
-        return moment_columns(
+        return moment_columns.moment_columns(
             Batch(rows, 0), clip, BasisProduct(batches.columns(rows.shape[1])), adjacency
         )
 

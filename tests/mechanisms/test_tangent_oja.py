@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from eigenveil.data import Clip, open_rows
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import BasisProduct, update_counts
+from eigenveil.data.updates import update_counts
 from eigenveil.mechanisms import AdaptiveOjaPCA, TangentOjaPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.one_pass import OnePassState
