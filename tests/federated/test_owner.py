@@ -397,12 +397,9 @@ def test_one_record_has_no_pair(ledger, folder):
     settings = replace(SETTINGS, centring=None, row_norm=None)
     owner = Owner(settings, ROWS[:1], ledger, folder, log=said.append)
     join = encode(Invitation(**{**ASKED, "unit": "shares"}))
-    assert code_of(owner.answer(join)) is Code.SETTINGS
-    assert "state centring='located'" in said[0]
-    owner = Owner(settings, ROWS[:1], ledger, folder, log=said.append, face="file")
-    assert code_of(owner.answer(join)) is Code.SETTINGS
-    assert 'state centring = "located"' in said[1]
-    assert code_of(owner.answer(SHARES)) is Code.SETTINGS  # who asks all the same
+    assert code_of(owner.answer(join)) is Code.DATA
+    assert "give more rows" in said[0]
+    assert code_of(owner.answer(SHARES)) is Code.DATA  # who asks all the same
     assert ledger.entries == ()
     located = Owner(replace(SIMULATED, centring="located"), ROWS[:1])
     assert decode(located.answer(join), Declaration).n_records == 1
