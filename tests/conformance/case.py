@@ -249,7 +249,7 @@ class Case:
     """
 
     name: str
-    module: str  # under eigenveil.mechanisms; its proof page has the same stem
+    module: str  # under eigenveil.mechanisms; its proof page has the same stem, or ``proof``
     build: Callable[[float, int, int], Any]  # (strength, columns, components) -> mechanism
     query: Callable[[np.ndarray, Adjacency], Bounded] = moment  # of its first step
     run: Callable[[Any, np.ndarray, Adjacency, Gate], Any] = procedure
@@ -271,6 +271,7 @@ class Case:
     free: bool = False  # releases nothing
     adjacencies: tuple[Adjacency, ...] = (REPLACE, ADD)
     persons: bool = True  # whether one may have several rows
+    proof: str | None = None
 
     def __str__(self):
         return self.name

@@ -247,7 +247,7 @@ def test_every_mechanism_has_a_case_and_a_proof():
     assert modules - shared == {case.module for case in TABLE}
     proofs = Path(__file__).parents[2] / "docs" / "proofs"
     for case in TABLE:
-        page = (proofs / f"{case.module.rsplit('.')[-1]}.md").read_text("utf-8")
+        page = (proofs / f"{case.proof or case.module.rsplit('.')[-1]}.md").read_text("utf-8")
         assert case.name.split()[0] in page
         assert importlib.import_module(prefix + case.module).__doc__
     names = [case.name for case in TABLE]
