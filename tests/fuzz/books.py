@@ -103,7 +103,7 @@ def ledger_case(rng: Random, place: Path) -> Case:
             words = ("fit", "rows.npy", *budget, "--k", "1", "--ledger", "ledger", "-o", "out")
         case 5:
             words = ("stream", "rows.npy", "--state", "state", "--k", "1", "--rho", "0.1")
-            words += ("--assume-centered", "--batch-size", "10", "--ledger", "ledger")
+            words += ("--centring", "none", "--batch-size", "10", "--ledger", "ledger")
             private = ("state",)
         case 6:
             words = ("report", "release", "-o", "page.html", "--ledger", "ledger")

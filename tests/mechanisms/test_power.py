@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit_mechanism
-from eigenveil.data import Clip, GroupedSource, open_rows, second_moment, updates
+from eigenveil.data import Clip, GroupedSource, open_rows, second_moment
+from eigenveil.data import moment_columns as products
+from eigenveil.data.basis_product import BasisProduct
+from eigenveil.data.moment_columns import OUTSIDE_SCALE, moment_columns, unscaled
 from eigenveil.data.sources import ArraySource, IterableSource
-from eigenveil.data.updates import OUTSIDE_SCALE, BasisProduct, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA
 from eigenveil.mechanisms.pca import power
@@ -20,7 +22,8 @@ from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.ledger import Ledger
-from tests.conformance.test_replay import Tape
+from tests.conformance import case
+from tests.conformance.tape import Tape
 from tests.statistics import variance_p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -80,7 +83,7 @@ def test_the_outer_part_is_scaled_to_the_last_bits(size):
     """Integers of up to 62 bits, which floats do not hold."""
     view = BasisProduct(columns(9, 3))
     units = np.random.default_rng(1).integers(-size, size + 1, (9, 3))
-    outside = units - updates._projected(units, view)
+    outside = units - products._projected(units, view)
     folded = units + (outside >> 7) * 53 + ((outside & 127) * 53 >> 7)
     expected = exact_columns(units, view)
     worst = max(abs(int(folded[i, j]) - expected[i][j]) for i in range(9) for j in range(3))
@@ -137,7 +140,7 @@ def test_rows_across_the_columns_attain_the_bound_and_do_not_exceed_it(d, k, mon
     queries = [moment_columns(open_rows(rows), CLIP, view, REPLACE) for rows in tables]
     bound = queries[0].sensitivity("l2")
     assert bound * (1 - 2.0**-10) < distance(*queries) <= bound
-    monkeypatch.setattr(updates, "_OUTSIDE", 54)  # whose square is above 2
+    monkeypatch.setattr(products, "_OUTSIDE", 54)  # whose square is above 2
     wider = [moment_columns(open_rows(rows), CLIP, view, REPLACE) for rows in tables]
     assert distance(*wider) > bound
 
@@ -163,7 +166,7 @@ def test_no_row_moves_products_further_than_stated(adjacency):
 @pytest.mark.parametrize(("outside", "violated"), [(53, False), (256, True)])
 def test_an_outer_part_scaled_too_far_trips_the_audit(outside, violated, monkeypatch):
     """Threefold where sqrt(2) is allowed. Accuses the right factor with probability 1e-3."""
-    monkeypatch.setattr(updates, "_OUTSIDE", outside)
+    monkeypatch.setattr(products, "_OUTSIDE", outside)
     view = BasisProduct(columns(4, 2))
     left, right = (
         moment_columns(open_rows(np.vstack([np.full((3, 4), 0.1), row])), CLIP, view, REPLACE)
@@ -360,3 +363,58 @@ def test_directions_that_do_not_stand_out_are_not_relied_on(rows):
     procedure = PowerPCA(mu=1.0, n_components=1)
     said = [run(procedure, rows, seed)[0].reliability[0] for seed in range(4)]
     assert np.count_nonzero(said) <= 1
+
+
+def _moment_columns(rows, adjacency):
+    """Products with two columns between the axes, or with the only one."""
+    view = BasisProduct(np.ascontiguousarray(case.turned(rows.shape[1])[:2].T))
+    return moment_columns(case.open_rows(rows), directions(case.CLIP), view, adjacency)
+
+
+def _moment_columns_sensitivity(natural, ends):
+    """Of the unit ball, and what rounding adds: 181/128 sqrt(columns) 2^-19 a row."""
+    return lambda d: natural + ends * 181 / 128 * math.sqrt(min(d, 2)) * 2.0**-19
+
+
+CASES = [
+    case.Case(
+        "power",
+        "pca.power",
+        lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
+        query=case.row_trace,
+        read=case.projector,
+        norm="l2",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+    ),
+    case.Case(
+        "power on directions",
+        "pca.power",
+        lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
+        query=lambda rows, adjacency: (
+            _moment_columns if adjacency is case.REPLACE else case.row_trace
+        )(rows, adjacency),
+        run=case.on_directions,
+        read=case.projector,
+        norm="l2",
+        sensitivity={
+            case.REPLACE: _moment_columns_sensitivity(math.sqrt(2), 2),
+            case.ADD: lambda d: 1.0,
+        },
+        worst_pair=case.two_directions,
+    ),
+    case.Case(
+        "gaussian on columns",
+        "pca.power",
+        lambda mu, d, k: GaussianNoise(mu=mu),
+        query=_moment_columns,
+        run=case.one_step(_moment_columns),
+        read=lambda released: released.values.ravel(),
+        norm="l2",
+        sensitivity={
+            case.REPLACE: _moment_columns_sensitivity(math.sqrt(2), 2),
+            case.ADD: _moment_columns_sensitivity(1.0, 1),
+        },
+        worst_pair=case.two_directions,
+    ),
+]

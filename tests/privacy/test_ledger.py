@@ -168,7 +168,6 @@ def _kill(path, order):
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
 def test_a_killed_process_never_releases_uncharged(tmp_path):
     """220 kills: every release is charged; the other order is seen to lose charges."""
     safe = _kill(tmp_path / "safe", "charge-first")
@@ -553,6 +552,16 @@ def test_totals_that_cannot_follow_are_refused(ledger, old, new):
     ledger.path.write_bytes(terms + first + rewritten(second, old, new))
     with pytest.raises(LedgerError, match="altered"):
         _ = ledger.entries
+
+
+@pytest.mark.parametrize("new", [b"40 records\\n", b"-40 records", b"many records", b"4 x"])
+def test_a_note_that_no_stream_has_written_is_refused(ledger, new):
+    ledger.advance("0123", 0, 40)
+    terms, note = lines_of(ledger)
+    ledger.path.write_bytes(terms + rewritten(note, b"40 records", new))
+    for ask in (lambda: ledger.advance("0123", 40, 80), lambda: ledger.require_unspent("0123", 40)):
+        with pytest.raises(LedgerError, match="altered"):
+            ask()
 
 
 def test_a_file_with_a_long_first_line_is_not_written_over(tmp_path):

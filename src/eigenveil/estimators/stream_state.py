@@ -13,7 +13,10 @@ Proof: docs/proofs/streaming.md.
 
 import hashlib
 import math
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -25,10 +28,13 @@ from eigenveil.data.sources import Batch
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.storage.durable import replace_file, unchanged
-from eigenveil.storage.paths import read_regular
+from eigenveil.storage.durable import locked, replace_file, unchanged
+from eigenveil.storage.paths import read_regular, real_path
+from eigenveil.storage.places import require_outside
 from eigenveil.storage.state_file import (
     decode_arrays,
     leftovers,
@@ -45,6 +51,7 @@ __all__ = [
     "FEWEST_COMPARED",
     "Stream",
     "digest",
+    "kept_stream",
     "sweep",
 ]
 
@@ -190,6 +197,26 @@ class Stream:
         self.spent += size
         return batch
 
+    def reopened(self, total: Cost, label: str, noise: NoiseSource, ledger: Ledger | None) -> Gate:
+        """Return a gate that goes on with the allotment, charged once for all processes."""
+        entry = self.entry
+        if ledger is not None and entry is None:
+            # A process may have died between the charge and its note.
+            entry = next((e.hash for e in ledger.entries if e.label == label), None)
+        gate = Gate.resume(
+            total,
+            label=label,
+            adjacency=ADJACENCY,
+            ledger=ledger,
+            noise=noise,
+            entry=entry,
+            position=self.spent,
+        )
+        gate.exact = self.exact
+        if ledger is not None and entry is None:
+            ledger.check(total, adjacency=ADJACENCY)
+        return gate
+
     def save(self, *, records: bool) -> None:
         """Replace the state durably; and the file of ``records``, where some came or went.
 
@@ -253,6 +280,26 @@ class Stream:
                 "use records twice; start a new stream with records that were not in this one"
             ) from None
         return stream
+
+
+@contextmanager
+def kept_stream(state: str | Path, *, afresh: bool) -> Iterator[tuple[Path, Stream | None]]:
+    """Lock a state; yield its path without links, and the stream there, None where it is new."""
+    path = real_path(state)  # under one name only is it one stream
+    require_outside(path)
+    with locked(path):
+        there = os.path.lexists(path)
+        if path.is_file() and os.lstat(path).st_nlink > 1:
+            raise StateError(
+                f"{path.name} has several names (hard links), under each of which it would be "
+                "another stream: keep one of them"
+            )
+        if there and afresh:
+            raise StateError(
+                f"{path.name} holds a stream, and fit starts afresh: go on with partial_fit, "
+                "or choose another state"
+            )
+        yield path, Stream.load(path) if there else None
 
 
 def digest(chunk: NDArray[Any]) -> str:

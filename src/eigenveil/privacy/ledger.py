@@ -14,6 +14,7 @@ custodian of the records can write, and note the hash of the newest entry elsewh
 Proof: docs/proofs/ledger.md.
 """
 
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -286,7 +287,10 @@ def _require_unspent(file: FileIO, stream: str, start: int) -> None:
     words = _spent_to(stream)
     notes = (entry.label for entry in ledger_file.backwards(file) if entry.is_note)
     newest = next((label for label in notes if label.startswith(words)), f"{words}0 records")
-    if int(newest.removeprefix(words).removesuffix(" records").replace(",", "")) > start:
+    noted = re.fullmatch(r"([0-9][0-9,]{0,29}) records", newest.removeprefix(words))
+    if noted is None:
+        raise ledger_file.altered()
+    if int(noted[1].replace(",", "")) > start:
         raise StateError(
             "the state is an older copy, and its ledger notes later records as spent: put the "
             "newest state back, or start a new stream with records that were not in this one"

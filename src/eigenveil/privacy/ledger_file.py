@@ -28,6 +28,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
 from eigenveil.privacy.filters import Spent
 from eigenveil.storage.locks import LockTimeoutError, lock, sync
+from eigenveil.storage.paths import write_advice
 from eigenveil.text import printable
 from eigenveil.wording import Phrase
 
@@ -35,6 +36,7 @@ __all__ = [
     "Ends",
     "Entry",
     "Terms",
+    "altered",
     "append",
     "backwards",
     "create",
@@ -207,14 +209,8 @@ def create(path: Path, terms: Terms) -> None:
                 raise LedgerError(f"{printable(path.name)} exists already: ", _GO_ON)
             append(file, 0, terms.as_line())
             sync(path.parent)
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "the disk is full" if full else "is its folder there and writable?"
-        raise LedgerError(f"cannot create {printable(path.name)}: {remedy}") from None
-    except (ValueError, LockTimeoutError):
-        raise LedgerError(
-            f"cannot create {printable(path.name)}: is its folder there and writable?"
-        ) from None
+    except (OSError, ValueError, LockTimeoutError) as error:
+        raise LedgerError(f"cannot create {printable(path.name)}: {write_advice(error)}") from None
 
 
 @contextmanager
@@ -313,10 +309,10 @@ def entries(file: FileIO) -> tuple[Terms, tuple[Entry, ...]]:
         for number, line in enumerate(lines[1:], start=1):
             document, digest = _parsed(line)
             if (document["number"], document["previous"]) != (number, previous):
-                raise _altered()
+                raise altered()
             entry = Entry.parse(document, digest)
             if not entry.spent.follows(found[-1].spent if found else Spent()):
-                raise _altered()
+                raise altered()
             found.append(entry)
             previous = digest
         return Terms.parse(terms), tuple(found)
@@ -350,10 +346,11 @@ def _intact() -> Iterator[None]:
         OverflowError,
         RecursionError,
     ):
-        raise _altered() from None
+        raise altered() from None
 
 
-def _altered() -> LedgerError:
+def altered() -> LedgerError:
+    """Return what is raised where a ledger says what no ledger can."""
     return LedgerError("the ledger was altered or is damaged; do not release from this table")
 
 
@@ -367,7 +364,7 @@ def _line(document: dict[str, Any]) -> tuple[bytes, str]:
 def _parsed(line: bytes) -> tuple[dict[str, Any], str]:
     text, _, digest = line.rstrip(b"\n").rpartition(b"\t")
     if hashlib.sha256(text).hexdigest().encode() != digest:
-        raise _altered()
+        raise altered()
     document = json.loads(text)
     if not isinstance(document, dict):
         raise TypeError
