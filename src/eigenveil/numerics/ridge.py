@@ -29,7 +29,7 @@ from scipy.optimize import minimize_scalar
 __all__ = ["RidgeState"]
 
 _CLIPPED = 0.1  # kappa
-_DOUBT = 4.0  # prior variance of intervals beside omega, in variances of the first stage
+_DOUBT = 3.0  # prior variance of intervals, over omega and the variance of the first stage
 _TINY = 1e-6  # share of the largest eigenvalue that c is at least
 _SMALLEST = 1e-200  # of a denominator
 _BEYOND, _STEPS = 7.0, 61  # of the search for omega: beyond its range, in powers of e
@@ -52,7 +52,8 @@ class RidgeState:
     variance : array, optional
         P; None before the first stage.
     doubt : array, optional
-        The same from a wide prior, so that coefficients which were shrunk to zero have intervals.
+        Expected squared error of the coefficients under a wider prior, so that large ones, and
+        those which were shrunk to zero, have intervals wide enough.
 
     """
 
@@ -92,17 +93,18 @@ class RidgeState:
         if variance is None or doubt is None:
             noise = noise_variance + sampling_variance * values
             prior = _prior_variance(self._squares, g, noise)
-            doubt = prior + _DOUBT * noise_variance / self._squares
+            doubt = _DOUBT * (prior + noise_variance / self._squares)
             variance = np.full(values.size, prior)
             if not shrinks:
                 variance = doubt + _BEYOND * g**2 / self._squares
         left = self._left(variance, noise_variance)
         gain = values * variance / (values**2 * variance + left)
+        kept = 1 - gain * values  # of what was there before
         return replace(
             self,
             along=self.along + gain * g,
-            variance=self._remaining(variance, noise_variance),
-            doubt=self._remaining(doubt, noise_variance),
+            variance=kept * variance,
+            doubt=kept**2 * doubt + gain**2 * self._left(doubt, noise_variance),
         )
 
     @property
@@ -112,13 +114,7 @@ class RidgeState:
     def _left(self, variance: Vector, noise_variance: float) -> Vector:
         """Return R, never zero."""
         clipped = (_CLIPPED * self.values) ** 2 * variance
-        return np.asarray(
-            noise_variance + self.blur * variance.mean() + clipped + _SMALLEST
-        )
-
-    def _remaining(self, variance: Vector, noise_variance: float) -> Vector:
-        left = self._left(variance, noise_variance)
-        return np.asarray(variance * left / (self.values**2 * variance + left))
+        return np.asarray(noise_variance + self.blur * variance.mean() + clipped + _SMALLEST)
 
     def coefficients(self, alpha: float = 0.0) -> Vector:
         """Return the coefficients; a penalty ``alpha`` is that of ridge regression."""
