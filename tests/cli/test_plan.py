@@ -1,5 +1,6 @@
 """`plan`: public numbers in, a recommendation and the next command out."""
 
+import importlib
 import json
 import shlex
 
@@ -15,6 +16,19 @@ pytestmark = pytest.mark.skipif(
 )
 BUDGET = ["--epsilon", 1, "--delta", 1e-6]
 SIZE = ["--rows", 1000, "--columns-count", 5]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_simulations():
+    """What is predicted is tested elsewhere: two releases each will do."""
+    predicting = importlib.import_module("eigenveil.planner.predict")
+    predicting._predict.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predicting, "_FEW", 2)
+        patch.setattr(predicting, "_RELEASES", (2, 2))
+        patch.setattr(predicting, "_BATCHED", (2, 2))
+        yield
+    predicting._predict.cache_clear()
 
 
 def told(*words):
@@ -193,10 +207,12 @@ def test_a_budget_of_a_file_gives_way(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [["--k", 5000], ["--of", "covariance", "--row-norm", 1]], ids=["components", "matrix"]
+    "words",
+    [["100000", "--k", 5000], ["20001", "--of", "covariance", "--row-norm", 1]],
+    ids=["components", "matrix"],
 )
 def test_where_nothing_serves_there_is_no_next_command(words):
-    size = ["--rows", 10_000, "--columns-count", 100_000]
+    size = ["--rows", 10_000, "--columns-count"]
     said = fails(2, "plan", *size, *BUDGET, *words)
     assert "fewer columns" in said
     assert ("or components" in said) == ("--k" in words)
