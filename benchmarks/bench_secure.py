@@ -25,8 +25,8 @@ from eigenveil.federated.secure.owner import SecureOwner
 from eigenveil.numerics.metrics import subspace_distance
 from side_by_side import report
 
-# Owners, rows of each, columns, components, signal, epsilon, delta, repeats; own noise, too, with
-# an unknown centre.
+# Owners, rows of each, columns, components, signal, epsilon, delta, repeats; whether owners with
+# noise of their own locate their centres, too.
 CELLS = [
     (10, 1000, 50, 1, 10.0, 0.5, 0.1, 25, True),
     (10, 1000, 50, 1, 10.0, 0.5, 1e-6, 25, True),
@@ -130,7 +130,7 @@ def components_cell(m, n, d, k, signal, epsilon, delta, repeats, unknown):
             ),
         }
         if unknown:
-            sides["own noise, centre unknown"] = own_noise(
+            sides["own noise, located"] = own_noise(
                 tables, epsilon, delta, k, seed, "located"
             )
         for side, components in sides.items():
