@@ -271,16 +271,7 @@ class Records:
             # With noise there are as many directions as columns, however few rows an owner has.
             every_direction=True,
         )
-        planned = plan(chosen(request))
-        if planned.centring == "paired" and self.n_records == 1:
-            raise InvalidParameterError(
-                "one record has no other to make a pair with: state ",
-                option("centring", "located"),
-                " or ",
-                option("centring", "none"),
-                ", or stay away",
-            )
-        return planned
+        return plan(chosen(request))
 
     @property
     def _entry(self) -> Any:
@@ -291,7 +282,12 @@ class Records:
         return self.settings.mechanism == "auto" or self._entry.uses_lengths
 
     def _centring(self, unit: str) -> Centring | None:
-        """Return how the centre is found: variances need one, which pairs of rows do not have."""
+        """Return how the centre is found: variances need one, which pairs of rows do not have.
+
+        An owner of one record, as in the local model, has neither: its centre is the origin.
+        """
+        if self.settings.centring is None and self.n_records == 1:
+            return "none"
         free = self.settings.centring is None and not self._uses_lengths
         return "located" if free and unit == "variances" else self.settings.centring
 
