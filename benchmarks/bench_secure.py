@@ -130,9 +130,7 @@ def components_cell(m, n, d, k, signal, epsilon, delta, repeats, unknown):
             ),
         }
         if unknown:
-            sides["own noise, located"] = own_noise(
-                tables, epsilon, delta, k, seed, "located"
-            )
+            sides["own noise, located"] = own_noise(tables, epsilon, delta, k, seed, "located")
         for side, components in sides.items():
             found.setdefault(side, []).append(subspace_distance(components, truth))
     return line(f"{m} x {n}, {d}, {k}, {epsilon:g}, {delta:g}", found, repeats)
