@@ -18,7 +18,7 @@ from eigenveil.data.norms import norm_counts
 from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated.answerer import ColumnsError
-from eigenveil.federated.records import open_owned
+from eigenveil.federated.owned_rows import open_owned
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
 from eigenveil.federated.secure.messages import SumQuestion
 from eigenveil.mechanisms.base import Gate
