@@ -5,8 +5,8 @@ every stage a sum about the coefficients :math:`b` that are known by then,
 
 .. math:: g = G(\beta - b) + e, \qquad \operatorname{var} e = s^2 I.
 
-beta is the least-squares solution of the rows. The prior is :math:`\beta \sim N(0, \omega I)`: along
-eigenvectors of :math:`\hat G`, of eigenvalues l, the first g has variance
+beta is the least-squares solution of the rows, its prior :math:`N(0, \omega I)`. Along eigenvectors
+of :math:`\hat G`, of eigenvalues l, the first g has variance
 :math:`(l^2 + c^2)\,\omega + \sigma^2 l + s^2`, where :math:`c^2 = (d + 1) s_E^2/2` is what noise of
 scale :math:`s_E` on the matrix adds and :math:`\sigma^2 l` is sampling noise. The likelihood gives
 omega: zero where nothing stands out. Then every stage is a step of Kalman's filter, coordinate by

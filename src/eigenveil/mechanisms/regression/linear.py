@@ -9,9 +9,9 @@ v = w (y - m):
           b_{t+1} = b_t + A_t g_t
 
 with E Gaussian and isotropic, tau_t the private 90 % quantile of residuals, and A_t the inverse of
-G as far as noise allows, with an empirical-Bayes penalty from released numbers (`numerics/ridge.py`). Weights depend on x alone, so a
-linear model has the same coefficients with them. The sums have the sensitivities of unit rows
-whatever x is, and noise on g_t falls with the residuals, not with y.
+G as far as noise allows, with an empirical-Bayes penalty from released numbers (`ridge`).
+Weights depend on x alone, so a linear model has the same coefficients with them. The sums have the
+sensitivities of unit rows whatever x is, and noise on g_t falls with the residuals, not with y.
 
 Without stated ranges, scales s come from differences of pairs of rows, and centres c and m are
 found in two steps each. Where public numbers tell that nothing but a mean can be found, there are
