@@ -25,6 +25,7 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.reproduce.claims import Results
 from eigenveil.reproduce.figure import Figure, Scale, Settings, Work
 from eigenveil.reproduce.stored import Stored
+from eigenveil.storage.paths import read_regular
 
 __all__ = ["Progress", "Task", "run", "tasks"]
 
@@ -179,7 +180,7 @@ def _csv(cells: Sequence[object]) -> str:
 def _read(figure: Figure, path: Path) -> dict[tuple[str, ...], Mapping[str, float]]:
     """Return the runs that a file holds, by key; the file then ends with a whole line."""
     header = _csv(_columns(figure))
-    text = path.read_text("utf-8") if path.exists() else ""
+    text = read_regular(path).decode("utf-8", "replace") if path.exists() else ""
     whole = text[: text.rfind("\n") + 1]
     if not whole:
         path.write_text(header, "utf-8")
@@ -192,11 +193,18 @@ def _read(figure: Figure, path: Path) -> dict[tuple[str, ...], Mapping[str, floa
         path.write_text(whole, "utf-8")
     names = {method.label: method.name for method in figure.methods}
     found: dict[tuple[str, ...], Mapping[str, float]] = {}
-    for row in csv.DictReader(io.StringIO(whole)):
-        settings = {key: json.loads(row[key]) for key in figure.keys if row[key]}
-        key = (row["panel"], json.dumps(_ordered(figure, row["panel"], settings)))
-        values = {name: float(row[label]) for label, name in names.items() if row[label]}
-        found[*key, row["run"], row["seed"]] = values
+    try:
+        for row in csv.DictReader(io.StringIO(whole), strict=True):
+            if None in row or None in row.values():  # more or fewer cells than columns
+                raise ValueError
+            settings = {key: json.loads(row[key]) for key in figure.keys if row[key]}
+            key = (row["panel"], json.dumps(_ordered(figure, row["panel"], settings)))
+            values = {name: float(row[label]) for label, name in names.items() if row[label]}
+            found[*key, row["run"], row["seed"]] = values
+    except (csv.Error, KeyError, RecursionError, StopIteration, TypeError, ValueError):
+        raise InvalidDataError(
+            f"{path} holds a line that no run has written: remove it, or choose another folder"
+        ) from None
     return found
 
 
