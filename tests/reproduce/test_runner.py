@@ -119,6 +119,17 @@ def test_a_file_of_other_methods_is_refused(tmp_path):
     assert path.read_text() == "panel,run,seed,another\n"
 
 
+@pytest.mark.parametrize(
+    "line", ["left", 'nowhere,1,1,"",0,0,1,1,1', "left,x,1,,0,0,1,1,1", "\xff"]
+)
+def test_a_file_of_other_things_is_refused(tmp_path, line):
+    path = tmp_path / "toy.csv"
+    runs(path, 1)
+    path.write_text(path.read_text() + line + "\n", "latin-1")
+    with pytest.raises(InvalidDataError, match="remove it"):
+        runs(path)
+
+
 def test_progress_counts_what_was_there(tmp_path):
     path, told = tmp_path / "toy.csv", []
     runs(path, 2)
