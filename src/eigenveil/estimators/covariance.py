@@ -1,6 +1,7 @@
 """A covariance matrix under differential privacy."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -158,13 +159,16 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
 
     def _hold(self, fitted: FitResult[NoisyMatrix]) -> Self:
         """Set what follows from a release."""
-        plan, request, noisy = fitted.plan, fitted.plan.request, fitted.result.inner
-        self._expand_columns(fitted, _bound_trace(noisy.matrix * fitted.per_row, fitted))
+        plan, request = fitted.plan, fitted.plan.request
+        noisy = _of_rows(fitted)
+        self._expand_columns(fitted, _bound_trace(noisy.matrix, fitted))
         self.mechanism_, self.choice_ = plan.entry.name, request.reason
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
-        self.noise_scale_ = noisy.noise_scale * fitted.per_row
-        law = None if noisy.law is None else noisy.law.scaled(fitted.per_row)
-        self.noise_floor_ = 0.0 if law is None else law.floor(fitted.result.centre_error)
+        self.noise_scale_ = noisy.noise_scale
+        error = fitted.result.centre_error
+        if plan.entry.unit_rows:  # a share of squared lengths
+            error *= float(np.trace(noisy.matrix))
+        self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
         scaled = bool((self.scale_ != 1).any())
         if scaled:
@@ -173,7 +177,7 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
         if values is None and scaled:  # those of covariance_ are in other units
             values = np.asarray(np.linalg.eigvalsh(noisy.matrix), dtype=np.float64)
         if values is not None:
-            self.noisy_eigenvalues_ = values[::-1] * fitted.per_row
+            self.noisy_eigenvalues_ = values[::-1]
             arrays["noisy_eigenvalues"] = self.noisy_eigenvalues_
         self.release_ = Release(
             kind="covariance",
@@ -199,15 +203,15 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
             feature_names=getattr(self, "feature_names_in_", None),
             balance=fitted.balance,
         )
-        if plan.buys:
-            self.shares_ = {stage: round(share, 12) for stage, share in plan.shares.items()}
-            settings |= {"centring": plan.centring, "shares": self.shares_}
+        self.shares_ = {stage: round(share, 12) for stage, share in plan.shares.items()}
+        centring = "paired" if fitted.result.differences else plan.centring
+        settings |= {"centring": centring, "shares": self.shares_}
         entry = plan.entry
         if isinstance(entry, CovarianceEntry) and entry.trace_bound is not None:
             settings["trace_bound"] = float(entry.trace_bound)
         chosen = fitted.result.inner.row_norm
         if chosen is not None:
-            self.row_norm_ = settings["chosen_row_norm"] = chosen
+            self.row_norm_ = settings["chosen_row_norm"] = float(chosen)
         return settings
 
     def _expand_columns(self, fitted: FitResult[NoisyMatrix], matrix: NDArray[np.float64]) -> None:
@@ -219,7 +223,7 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
         scale = self.scale_[kept]
         self.covariance_ = np.zeros((d, d))
         self.covariance_[np.ix_(kept, kept)] = matrix * np.outer(scale, scale)
-        self.location_ = np.zeros(d)
+        self.location_ = np.full(d, np.nan if released.differences else 0.0)
         self.location_[kept] = released.centre * scale
         if request.divides_by_ranges and request.box is not None:
             low, high = request.box
@@ -309,6 +313,27 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Tags:
         return with_tags(self, super().__sklearn_tags__())
+
+
+def _of_rows(fitted: FitResult[NoisyMatrix]) -> NoisyMatrix:
+    """Return the released second moment as that of single rows in which no cell is empty."""
+    noisy, factor = fitted.result.inner, fitted.per_row * fitted.pair_factor**2
+    values = noisy.noisy_eigenvalues
+    noisy = replace(
+        noisy,
+        matrix=noisy.matrix * factor,
+        noise_scale=noisy.noise_scale * factor,
+        law=None if noisy.law is None else noisy.law.scaled(factor),
+        noisy_eigenvalues=None if values is None else values * factor,
+    )
+    if fitted.result.present is None:
+        return noisy
+    entry = fitted.plan.entry
+    noisy = noisy.allowing_for(fitted.result.present)
+    if not (isinstance(entry, CovarianceEntry) and entry.semidefinite):
+        return noisy
+    positive, _ = map_eigenvalues(noisy.matrix, lambda values: np.maximum(values, 0.0))
+    return replace(noisy, matrix=positive)
 
 
 def _bound_trace(

@@ -9,7 +9,7 @@ from eigenveil.estimators.fitting import fit_release
 from eigenveil.estimators.results import component_result, public_settings, singular_values
 from eigenveil.estimators.scores import GaussianDensity
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
-from eigenveil.mechanisms.execute import FitResult, pair_factor
+from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.pca.staged import StagedComponents
 from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.mechanisms.request import Centring
@@ -188,7 +188,7 @@ class PrivatePCA(GaussianDensity):
         scale = released.scale if released.scale is not None else request.column_scale
         variance = staged.variance
         if variance is not None:
-            variance *= pair_factor(plan) ** 2 * fitted.per_row
+            variance *= fitted.pair_factor**2 * fitted.per_row
         found = component_result(
             staged.components,
             centre=released.centre,
@@ -217,8 +217,9 @@ class PrivatePCA(GaussianDensity):
             feature_names=getattr(self, "feature_names_in_", None),
             balance=fitted.balance,
         )
-        settings |= {"centring": plan.centring, "shares": self.shares_}
-        if fitted.stated.private:
-            self.row_norm_ = settings["chosen_row_norm"] = fitted.stated.clip.row_norm
+        centring = "paired" if released.differences else plan.centring
+        settings |= {"centring": centring, "shares": self.shares_}
+        if plan.tightens and staged.row_norm is not None:
+            self.row_norm_ = settings["chosen_row_norm"] = float(staged.row_norm)
         self.release_ = found.release(plan.entry.name, fitted.guarantee, settings)
         return self

@@ -117,7 +117,8 @@ def component_result(
     if shares:  # which end at 1
         noise_floor = max(matrix_floor, min(1.0, noise_floor))
     kept = np.flatnonzero(np.isfinite(scale))
-    components, mean = np.zeros((len(noisy.components), scale.size)), np.zeros(scale.size)
+    components = np.zeros((len(noisy.components), scale.size))
+    mean = np.full(scale.size, np.nan if np.isnan(centre).any() else 0.0)
     components[:, kept] = noisy.components
     mean[kept] = centre * scale[kept]
     return ComponentResult(

@@ -544,7 +544,7 @@ class StreamingPCA(ComponentEstimator):
             bounds=(
                 *plan.stated.words,
                 centre,
-                *invalid_words(self.on_invalid, self.on_missing),
+                *invalid_words(self.on_invalid, self.on_missing, corrects=False),
                 "every record is used in one batch only, so all releases of this stream together "
                 "cost the budget once",
             ),

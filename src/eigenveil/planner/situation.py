@@ -96,6 +96,8 @@ class Situation:
         Whether the origin is the centre.
     one_pass : bool
         Whether the rows can be read once only.
+    missing : bool
+        Whether cells may be empty, and are allowed for.
     unit : {"row", "group", "person"}
         What ``n`` counts.
     spectrum : str, Spiked or sequence of float
@@ -118,6 +120,7 @@ class Situation:
     spread: float | None = None
     assume_centered: bool = False
     one_pass: bool = False
+    missing: bool = False
     unit: Literal["row", "group", "person"] = "row"
     spectrum: "str | Spiked | Sequence[float] | NDArray[np.float64]" = "decaying"
 
@@ -169,6 +172,7 @@ class Situation:
             "private_radius": private,
             "assume_centered": request.centred,
             "one_pass": not request.rereadable,
+            "missing": request.on_missing == "centre",
             "unit": request.unit.name,
         }
         if request.releases == "covariance":
@@ -211,6 +215,7 @@ class Situation:
             row_norm="private" if self.private_radius else norm,
             box=box,
             centring="none" if self.assume_centered else None,
+            on_missing="centre" if self.missing else "invalid",
         )
 
     @property

@@ -53,6 +53,7 @@ class Cleaned(CovarianceEntry):
     name = "cleaned"
     about = "Gaussian noise, eigenvalues cleaned"
     source = "GaussCov, then Bun, Allez, Bouchaud, Potters 2016"
+    tightens = True
     auto = "where noise is faint or rows are read once"
     semidefinite = True
 

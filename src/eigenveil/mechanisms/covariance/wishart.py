@@ -63,6 +63,7 @@ class Wishart(CovarianceEntry):
     name = "wishart"
     about = "two-sided Wishart noise"
     source = "two-sided Wishart noise, cleaned; new here"
+    tightens = True
     auto = "for epsilon alone"
     numerics = Numerics.IDEALISED
     semidefinite = True
