@@ -38,9 +38,9 @@ from eigenveil.wording import BOUNDS, option
 
 __all__ = ["LocatedCentre", "centre_shares", "enough_rows"]
 
-# Of mu^2 for the two means, or of a pure epsilon, at most and at least.
+# Of mu^2 for the two means, or of a pure epsilon, at most; and the second at least.
 _MEANS = (0.05, 0.2)
-_LEAST_MEAN = 0.01
+_LEAST_MEAN = 0.05
 # Of a whole mu^2 where nothing but a centre is bought: two searches and two means.
 _WHOLE = (0.05, 0.25, 0.05, 0.65)
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27

@@ -137,19 +137,18 @@ class Plan:
         """Whether rows are clipped at a private radius, within a stated bound if there is one."""
         if not self.request.clips:
             return False
-        return self.stated.private or (
-            self.entry.tightens
-            and not self.lifts
-            and self.request.rereadable
-            and self.n_rows != 0
-            and searchable(self.whole, self.n_differences)
-        )
+        if self.stated.private:
+            return True
+        if self.lifts or self.entry.batches or not self.request.rereadable:
+            return False
+        generous = self.entry.tightens or self.request.row_norm is None
+        return generous and searchable(self.whole, self.n_differences)
 
     @property
     def lifts(self) -> bool:
         """Whether the mean comes out of the same release as the matrix."""
         lifts = isinstance(self.entry, CovarianceEntry) and self.entry.lifts
-        return lifts and self.pure and self.centring != "none" and not self.buys
+        return lifts and self.pure and self.centring == "mean" and not self.buys
 
     @cached_property
     def shares(self) -> dict[str, float]:
@@ -409,7 +408,7 @@ def _stated(request: Request) -> StatedBounds:
 
 def _centring(request: Request, pure: bool) -> Centring:
     """Return how the centre is found, from public numbers."""
-    centring, lifts = request.centring, getattr(request.mechanism, "lifts", False)
+    centring = request.centring
     bounded = request.clips and (request.box is not None or isinstance(request.row_norm, Real))
     if centring == "mean" and not bounded:
         raise BoundsRequiredError(
@@ -424,21 +423,19 @@ def _centring(request: Request, pure: bool) -> Centring:
         )
     if centring is not None:
         return centring
-    if bounded and pure and lifts and request.row_norm != "private":
-        return "mean"  # which comes with the matrix
     return free_centring(
         request.budget,
         pure=pure,
         n_rows=request.n_rows,
         n_columns=request.n_columns,
-        bounded=bounded,
+        ranges=request.clips and request.box is not None,
     )
 
 
 def free_centring(
-    budget: Budget, *, pure: bool, n_rows: int | None, n_columns: int, bounded: bool = False
+    budget: Budget, *, pure: bool, n_rows: int | None, n_columns: int, ranges: bool = False
 ) -> Centring:
-    """Return the better way to a centre; ``bounded``: rows are clipped at a stated length."""
+    """Return the better way to a centre; ``ranges``: rows are clipped within stated ones."""
     if n_rows is None:
         return "located"
     found = whole_strength(budget, pure=pure)
@@ -446,7 +443,7 @@ def free_centring(
     # The error of a located centre falls as n mu/sqrt(d); a pure mean has noise in the l1 norm.
     few = n_rows * found < (64 * n_columns if pure else 14 * math.sqrt(n_columns))
     if few or not searchable(whole, n_rows):
-        return "mean" if bounded else "paired"
+        return "mean" if ranges else "paired"
     return "located"
 
 

@@ -12,7 +12,7 @@ Proof: docs/proofs/column_scale.md.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ __all__ = ["ColumnScale", "enough_for_scales", "scale_share"]
 _MIDDLES = np.array(OCTAVES) - 0.5
 _WIDTHS = (1, 2, 3)  # octaves of a run
 _AROUND = 2  # octaves on either side of the peak that its centre is taken over
+_FINER_BITS = 20
 _LEAST_SHARE, _MOST_SHARE = 0.02, 0.25
 # Rows for each standard deviation of the noise on a count: three octaves hold four fifths of the
 # pairs of a normal column, and have to exceed the noise of their run about six times.
@@ -72,7 +73,9 @@ class ColumnScale:
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NDArray[np.float64]:
         """One scale for each column; ``query`` holds counts by column and octave."""
-        noisy = self.noise.perturb(query, noise)
+        # Noise far below one row must not be rounded to whole rows.
+        finer = replace(query, value=query.value.refined(-_FINER_BITS))
+        noisy = self.noise.perturb(finer, noise)
         d = len(noisy.values)
         # Whatever lies beyond the last octave is counted in it, and has no scale.
         counts = noisy.values[:, :-1]

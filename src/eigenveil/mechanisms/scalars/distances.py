@@ -23,7 +23,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, Clip
-from eigenveil.data.norms import norm_counts
+from eigenveil.data.norms import distance_counts
 from eigenveil.data.sources import RowSource
 from eigenveil.mechanisms.additive import Allotment, LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
@@ -157,7 +157,7 @@ class PrivateDistances:
         return self.noise.cost()
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyDistances:
-        """Counts of brackets that stand out; ``query`` comes from `norm_counts`."""
+        """Counts of brackets that stand out; ``query`` comes from `distance_counts`."""
         noisy = self.noise.perturb(query, noise)
         # Beyond the first bracket there is no end, and rows at the point itself have no distance.
         counts = noisy.values[:NO_EXPONENT] / query.unit
@@ -208,4 +208,4 @@ def distances_from(
         on_invalid=about.on_invalid,
         on_missing=about.on_missing,
     )
-    return gate.draw(step, norm_counts(source, raw, gate.adjacency))
+    return gate.draw(step, distance_counts(source, raw, gate.adjacency))
