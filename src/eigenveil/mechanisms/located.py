@@ -43,6 +43,7 @@ _MEANS = (0.05, 0.2)
 _LEAST_MEAN = 0.05
 # Of a whole mu^2 where nothing but a centre is bought: two searches and two means.
 _WHOLE = (0.05, 0.25, 0.05, 0.65)
+_NEAREST = 0.05  # share of squared distances that may be taken off for an earlier error
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27
 
 Result = TypeVar("Result")
@@ -152,11 +153,11 @@ class LocatedCentre(Generic[Result]):
             if start.box is not None:
                 centre = np.clip(centre, *start.box)
             about = replace(about, centre=centre)
-            squared_error, closeness, count = (
-                rough.squared_error,
-                found.mean_power(-2),
-                rough.count,
-            )
+            # Rows lie nearer to this centre than to the one before, which was off as well.
+            square = found.mean_power(2)
+            nearer = square / max(square - squared_error, _NEAREST * square)
+            closeness = nearer * found.mean_power(-2)
+            squared_error, count = rough.squared_error, rough.count
         # What the centre is off by, as a share of the squared distance from it: only this tells
         # data that lie too far away for two steps from data that have one direction.
         error = min(1.0, squared_error * closeness) if self.directions else squared_error

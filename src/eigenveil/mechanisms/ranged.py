@@ -42,7 +42,8 @@ def noise_rows(whole: Allotment, columns: int, adjacency: Adjacency) -> float:
         return _CLEANED * nuclear * float(columns) ** 1.5 / math.sqrt(2) / whole.epsilon
     frobenius = moment_sensitivities(columns, adjacency)["frobenius"]
     law = GaussianLaw(columns, frobenius / whole.mu)
-    return _CLEANED * float(math.sqrt(law.energy))
+    energy: float = law.energy
+    return _CLEANED * math.sqrt(energy)
 
 
 def clipping_radius(found: NoisyDistances, clip: Clip, rows: float) -> float:
