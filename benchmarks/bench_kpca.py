@@ -33,7 +33,6 @@ from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
 from eigenveil.mechanisms.pca.deflation import DeflationPCA
 from eigenveil.mechanisms.pca.dp_pca import TruncatedMeanPCA
 from eigenveil.mechanisms.pca.oja import OjaPCA
-from eigenveil.mechanisms.pca.schedules import SpikedRate, StepDecay
 from eigenveil.mechanisms.pca.shuffled_oja import ShuffledOjaPCA
 from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.numerics.metrics import subspace_distance
@@ -42,6 +41,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
+from eigenveil.reproduce.printed.schedules import SpikedRate, StepDecay
 from published import (
     published_dp_gauss_1,
     published_dp_gauss_2_not_private,

@@ -102,10 +102,26 @@ def test_noise_enters_in_one_place():
     }
     assert callers == {"mechanisms/base.py", *(f"mechanisms/{name}.py" for name in handing_on)}
     randomness = {
-        path.name for path in (ROOT / "src").rglob("*.py") if "np.random" in path.read_text("utf-8")
+        path.relative_to(ROOT / "src" / "eigenveil")
+        for path in (ROOT / "src").rglob("*.py")
+        if "np.random" in path.read_text("utf-8")
     }
-    # The noise, and generators of test tables.
-    assert randomness == {"random.py", "zipf.py", "spiked_matrices.py"}
+    # The noise, generators of test tables, and simulations, which release nothing.
+    released = {path.name for path in randomness if path.parts[0] != "reproduce"}
+    assert released == {"random.py", "zipf.py", "spiked_matrices.py"}
+
+
+def test_simulations_cannot_charge_a_ledger():
+    """Reproduced figures have gates without a ledger, and what is printed has no gate at all."""
+    folder = ROOT / "src" / "eigenveil" / "reproduce"
+    private = {"boxed_tangent_oja.py"}  # is given its gate
+    for path in folder.rglob("*.py"):
+        text = path.read_text("utf-8")
+        assert not re.search(r"\bLedger\b", text), path.name
+        assert ("Gate(" in text) == (path.name == "simulation.py"), path.name
+        if path.parent.name == "printed" and "gate" in text.replace("a gate", ""):
+            assert path.name in private
+    assert "ledger=None" in (folder / "simulation.py").read_text("utf-8")
 
 
 def test_floating_point_noise_is_declared():

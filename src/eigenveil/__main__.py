@@ -1,5 +1,6 @@
 """``eigenveil`` and ``python -m eigenveil``: the command line as a program of its own."""
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader
@@ -28,8 +29,20 @@ class _WithoutPandas(Loader):
         raise ModuleNotFoundError("eigenveil does without pandas", name=module.__name__)
 
 
+def _interrupt_when_asked_to_end() -> None:
+    """Let a request to end and a closed terminal do what ctrl-C does: clean up, say what was spent.
+
+    A signal that whoever started the program ignores, as ``nohup`` does, stays ignored.
+    """
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # not every system has both
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+
+
 def run() -> None:
     """Answer one command."""
+    _interrupt_when_asked_to_end()
     sys.meta_path.insert(0, _WithoutPandas())
     told = "nothing was charged"
     try:

@@ -2,7 +2,7 @@
 
 The rule: whatever somebody else may have named is spelled out before a person sees it. Errors do
 so themselves, the command line prints by `eigenveil.cli.printing` alone, pictures and exports take
-names from `eigenveil.release.views`.
+names from `eigenveil.report.views`.
 """
 
 __all__ = ["is_formula", "plural", "printable"]

@@ -33,7 +33,7 @@ from eigenveil.storage.durable import locked
 from tests.cli.conftest import fails, invoke
 from tests.cli.test_documents import examples, pattern
 from tests.federated.stubs import NAMES, D, K, Stub, agreement
-from tests.release.test_reservation import FullDisk
+from tests.storage.test_reservation import FullDisk
 
 SERVER = f"""\
 [federation]
@@ -250,6 +250,8 @@ def test_what_a_demo_leaves_is_for_itself(tmp_path, monkeypatch):
         assert invoke("federate", "demo", "--folder", tmp_path / "kept").exit_code == 0
     finally:
         os.umask(former)
+    private = [*(tmp_path / "kept").rglob("table.npy"), *(tmp_path / "kept").rglob("ledger")]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
     assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
 
 
@@ -311,9 +313,9 @@ def test_a_server_whose_disk_is_full_says_how_to_go_on(federation, tmp_path, mon
     Release.verify(tmp_path / "release")
 
 
-def test_a_request_to_end_is_an_interrupt():
+def test_an_interrupt_says_how_to_go_on():
     with pytest.raises(KeyboardInterrupt, match="to go on"), stoppable("start again to go on"):
-        os.kill(os.getpid(), 15)
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("role", ["server", "client"])

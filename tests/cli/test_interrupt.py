@@ -1,4 +1,4 @@
-"""Ctrl-C says what was spent."""
+"""Ctrl-C, a request to end and a closed terminal leave nothing behind and say what was spent."""
 
 import signal
 import subprocess
@@ -8,34 +8,37 @@ import time
 import pytest
 
 from eigenveil import Ledger
+from eigenveil.__main__ import _interrupt_when_asked_to_end
 
 # The child stops at a known place and says so by a file.
 CHILD = """
 import sys, time
 from pathlib import Path
-from eigenveil.cli import main
+from eigenveil.__main__ import run
 from eigenveil.data.sources import CSVSource
 from eigenveil.release import Release
 
 def wait(*arguments, **options):
-    Path(sys.argv[1]).touch()
+    Path(ready).touch()
     time.sleep(60)
 
 {place} = wait
-main(sys.argv[2:])
+sys.argv[1:], ready = sys.argv[2:], sys.argv[1]
+run()
 """
 
 
-def interrupted(place, files, asked, tmp_path, *options):
+def interrupted(place, files, asked, tmp_path, *options, by=signal.SIGINT):
     output = tmp_path / "released"
     words = map(str, ["fit", files.csv, *asked, "-o", output, *options])
-    err = signalled(CHILD.format(place=place), tmp_path, *words)
+    err = signalled(CHILD.format(place=place), tmp_path, *words, by=by)
     assert not output.exists()
+    assert not list(tmp_path.glob(".*"))
     return err
 
 
-def signalled(code, tmp_path, *words):
-    """What a program says that gets SIGINT once it is ready."""
+def signalled(code, tmp_path, *words, by=signal.SIGINT):
+    """What a program says that gets a signal once it is ready."""
     ready = tmp_path / "ready"
     child = subprocess.Popen(
         [sys.executable, "-c", code, str(ready), *words],
@@ -47,7 +50,7 @@ def signalled(code, tmp_path, *words):
     while not ready.exists() and child.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    child.send_signal(signal.SIGINT)
+    child.send_signal(by)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
     assert out == ""
@@ -65,6 +68,26 @@ def test_while_rows_are_read(files, asked, ledger, tmp_path):
     told = interrupted("CSVSource.chunks", files, asked, tmp_path, "--ledger", ledger.path)
     assert told == "interrupted: nothing was charged\n"
     assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_are_answered_alike(by, files, asked, ledger, tmp_path):
+    told = interrupted("CSVSource.chunks", files, asked, tmp_path, "--ledger", ledger.path, by=by)
+    assert told == "interrupted: nothing was charged\n"
+    assert ledger.entries == ()
+
+
+def test_what_nohup_ignores_stays_ignored():
+    former = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _interrupt_when_asked_to_end()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 def test_outside_of_any_release(tmp_path):

@@ -247,7 +247,7 @@ class TestOrder:
         def refuse(*arguments, **options):
             raise PermissionError
 
-        monkeypatch.setattr("eigenveil.release.reservation.tempfile.TemporaryFile", refuse)
+        monkeypatch.setattr("eigenveil.storage.reservation.tempfile.TemporaryFile", refuse)
         self.refused(2, files, ledger, *asked, "-o", tmp_path / "released")
 
     def test_no_output_folder(self, files, asked, ledger):

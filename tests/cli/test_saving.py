@@ -10,9 +10,9 @@ import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, StreamingPCA
 from eigenveil.cli.saving import expected_size
-from eigenveil.release import storage
+from eigenveil.storage.places import is_empty
 from tests.cli.conftest import NUMBERS, fails, invoke
-from tests.release.test_reservation import FullDisk
+from tests.storage.test_reservation import FullDisk
 
 COLUMNS = ["--columns", ",".join(NUMBERS)]
 BUDGET = ["--epsilon", 1, "--delta", 1e-6]
@@ -115,7 +115,7 @@ def test_a_disk_without_room_is_noticed_before_the_charge(asked, ledger, tmp_pat
     def full(folder, size):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("eigenveil.release.reservation._kept", full)
+    monkeypatch.setattr("eigenveil.storage.reservation._kept", full)
     words, *_ = asked
     assert "no room for " in fails(2, *words, "-o", tmp_path / "out")
     assert ledger.entries == ()
@@ -136,7 +136,7 @@ main(sys.argv[1:])
     arguments = [str(word) for word in (*words, "-o", tmp_path / "out")]
     done = subprocess.run([sys.executable, "-c", code, *arguments], check=False)
     assert done.returncode == -9
-    assert storage.is_empty(tmp_path / "out")
+    assert is_empty(tmp_path / "out")
     assert ledger.entries == ()
     assert "remove it if no run is about to write there" in fails(2, *words, "-o", tmp_path / "out")
     assert "its run was cut off" in fails(5, "verify", tmp_path / "out")

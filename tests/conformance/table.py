@@ -26,15 +26,17 @@ from eigenveil.data import (
     trace,
     weighted_eigenvalues,
 )
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.boxes import coordinate_counts
 from eigenveil.data.clip import LARGEST_NORM
+from eigenveil.data.moment_columns import OUTSIDE_SCALE, moment_columns
 from eigenveil.data.norms import rows_beyond
 from eigenveil.data.products import moment_products
 from eigenveil.data.shuffled import shuffled_records
 from eigenveil.data.sources import Batch, GroupedSource, PairedSource, ProjectedSource
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.data.spreads import spread_counts
-from eigenveil.data.updates import OUTSIDE_SCALE, BasisProduct, moment_columns, update_counts
+from eigenveil.data.updates import update_counts
 from eigenveil.exceptions import GapTooSmallError, NothingFoundError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,

@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from eigenveil.data import Clip, count, norm_counts, second_moment, total, trace
+from eigenveil.data.basis_product import BasisProduct
+from eigenveil.data.moment_columns import moment_columns
 from eigenveil.data.norms import column_counts, rows_beyond
 from eigenveil.data.sources import ArraySource, GroupedSource
-from eigenveil.data.updates import BasisProduct, moment_columns
 
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
 

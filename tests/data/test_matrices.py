@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.batches import Batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.matrices import MatrixChunk, MatrixSource
-from eigenveil.data.updates import BasisProduct, update_counts, update_sum
+from eigenveil.data.updates import update_counts, update_sum
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
 

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data import updates
+from eigenveil.data import basis_product, updates
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.batches import Batches
 from eigenveil.data.clip import NO_EXPONENT, Clip
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
 from eigenveil.data.sources import Batch, IterableSource
-from eigenveil.data.updates import BasisProduct, update_blocks, update_counts, update_sum
+from eigenveil.data.updates import update_blocks, update_counts, update_sum
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -277,7 +278,7 @@ def test_sums_are_the_same_to_the_last_bit(tangent, centred, monkeypatch):
     tables = [single, both(rows[order]), both(fortran), both(streamed)]
     parts = [both(rows[start : start + 7]) for start in range(0, n, 7)]
     tables.append(tuple(sum(part[i] for part in parts) for i in range(2)))
-    monkeypatch.setattr(updates, "_EXACT_ROWS", 300)
+    monkeypatch.setattr(basis_product, "_EXACT_ROWS", 300)
     tables.append(both(rows))
     for found in tables:
         assert np.array_equal(found[0], expected[0])

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
+from eigenveil.estimators.stream_run import StreamRun
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import DuplicateBatchError, InvalidDataError
 from eigenveil.mechanisms.base import Gate
@@ -96,13 +97,14 @@ def watch(folder):
 def forget():
     """The planted fault: records are noted as spent after the draw, with what it brought."""
 
-    def step(self, stream, plan, gate, size):
-        plan.step(stream, stream.take(size), gate)
+    def step(run, size):
+        stream = run.stream
+        run.plan.step(stream, stream.take(size), run.gate)
         stream.used += size
-        stream.entry = gate.entry.hash
-        self._keep(stream, records=True)
+        stream.entry = run.gate.entry.hash
+        run.keep(True)
 
-    StreamingPCA._step = step
+    StreamRun.step = step
 
 
 def feed(folder, pipe, moment, careless):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from eigenveil import StreamingPCA
-from eigenveil.estimators.stream_state import _sums
 from eigenveil.exceptions import StateError
-from eigenveil.release.storage import SUMS
+from eigenveil.storage.release_files import SUMS
+from eigenveil.storage.state_file import _sums
 
 ROWS = np.random.default_rng(0).standard_normal((50, 3)) * [3, 1, 1]
 OPTIONS = {"rho": 50.0, "centring": "none", "batch_size": 20}

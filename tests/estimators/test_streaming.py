@@ -27,7 +27,8 @@ from eigenveil import Ledger, PrivatePCA, Release, StreamingPCA
 from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.data.sources import Batch, IterableSource
-from eigenveil.estimators import stream_plan, stream_state, streaming
+from eigenveil.estimators import stream_plan, stream_state
+from eigenveil.estimators.stream_run import StreamRun
 from eigenveil.estimators.stream_state import Stream, digest
 from eigenveil.exceptions import (
     BudgetExceededError,
@@ -168,8 +169,10 @@ def test_a_fit_that_fails_after_its_charge_is_found_again(tmp_path, ledger, monk
         StreamingPCA(1, **STRONG, ledger=ledger, state=state).fit(table(300))
     monkeypatch.undo()
     assert len(ledger.entries) == 1
-    pca = StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(10, seed=1))
-    assert pca.finish().n_samples_ == 310
+    pca = StreamingPCA(1, **STRONG, ledger=ledger, state=state)
+    with pytest.raises(StateError, match="begun by fit, which was cut off"):
+        pca.partial_fit(table(10, seed=1))
+    assert pca.finish().n_samples_ == 300
     assert len(charges(ledger)) == 1
 
 
@@ -838,14 +841,14 @@ def test_a_stream_is_fed_by_one_thread_at_a_time(monkeypatch):
     """Two would take the same rows, under different positions."""
     pca = StreamingPCA(1, **BUDGET, centring="none", batch_size=100, random_state=0)
     rows = table(250, 4)
-    inner = streaming.StreamingPCA._step
+    inner = StreamRun.step
 
-    def step(self, *arguments):
+    def step(run, size):
         with pytest.raises(StateError, match="another thread"):
-            self.partial_fit(rows[:10])
-        return inner(self, *arguments)
+            pca.partial_fit(rows[:10])
+        return inner(run, size)
 
-    monkeypatch.setattr(streaming.StreamingPCA, "_step", step)
+    monkeypatch.setattr(StreamRun, "step", step)
     pca.partial_fit(rows)
     assert pca.n_samples_ == 200
     assert pca.n_buffered_ == 50
@@ -1163,15 +1166,15 @@ def test_notes_cost_nothing_and_are_for_states_only(tmp_path, ledger):
 def test_a_fit_that_was_cut_off_takes_no_further_records(tmp_path, ledger, draws, monkeypatch):
     """Its rows came in a random order, so nobody knows which of them were used."""
     stream = StreamingPCA(1, **SMALL, state=tmp_path / "state", ledger=ledger)
-    step = StreamingPCA._step
+    step = StreamRun.step
 
-    def cut_off(self, *arguments):
-        step(self, *arguments)
+    def cut_off(run, size):
+        step(run, size)
         if len(draws) == 3:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(StreamingPCA, "_step", cut_off)
+        patched.setattr(StreamRun, "step", cut_off)
         with pytest.raises(KeyboardInterrupt):
             stream.fit(table(400))
     again = StreamingPCA(1, **SMALL, state=tmp_path / "state", ledger=ledger)

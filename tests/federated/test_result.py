@@ -15,8 +15,8 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated import Agreement, Limits, Owner, OwnerSettings, simulate
 from eigenveil.federated.messages import BasisAnswer, ProtocolError
 from eigenveil.federated.result import promised
-from eigenveil.release.page import render
-from eigenveil.release.views import correlations
+from eigenveil.report.page import render
+from eigenveil.report.views import correlations
 from tests.federated.stubs import NAMES, Stub
 from tests.federated.test_coordinator import run, weights, wire
 

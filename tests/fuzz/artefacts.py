@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from eigenveil import Release
-from eigenveil.release import storage
 from eigenveil.release.content import read_statement
-from eigenveil.release.page import render
 from eigenveil.release.signature import Signature
+from eigenveil.report.page import render
+from eigenveil.storage import archive
+from eigenveil.storage import release_files as stored
 from tests.fuzz.case import Call, Case, Command
 from tests.fuzz.stock import (
     loaded,
@@ -50,13 +51,13 @@ def _write(place: Path, files: Files, name: str = "release") -> str:
 
 def _sealed(rng: Random, files: Files) -> Files:
     """Make the sums right, and the signature of one that was signed."""
-    content = {name: files.get(name, b"") for name in storage.FILES}
-    files = {**files, storage.SUMS: storage.sums(content)}
-    if storage.SIGNATURE in files and rng.random() < 0.7:
+    content = {name: files.get(name, b"") for name in stored.FILES}
+    files = {**files, stored.SUMS: stored.sums(content)}
+    if stored.SIGNATURE in files and rng.random() < 0.7:
         import cryptography.hazmat.primitives.serialization as form
 
         key = form.load_pem_private_key(private_pem(), None)
-        files[storage.SIGNATURE] = Signature.of(files[storage.SUMS], key).encode()
+        files[stored.SIGNATURE] = Signature.of(files[stored.SUMS], key).encode()
     return files
 
 
@@ -263,10 +264,10 @@ def container_case(rng: Random, place: Path) -> Case:
         case 3:
             files[rng.choice(("extra", "a\nb", "\x1b[2K", "Report.html"))] = b"extra"
         case 4:
-            files[storage.SUMS] = mutated_text(rng, files[storage.SUMS].decode())
+            files[stored.SUMS] = mutated_text(rng, files[stored.SUMS].decode())
         case 5:
-            signed = releases()["signed"][storage.SIGNATURE].decode()
-            files[storage.SIGNATURE] = mutated_text(rng, signed)
+            signed = releases()["signed"][stored.SIGNATURE].decode()
+            files[stored.SIGNATURE] = mutated_text(rng, signed)
         case 6:
             files["report.html"] = files["report.html"].replace(b"</", b"<!", 1)
             files = _sealed(rng, files)
@@ -274,7 +275,7 @@ def container_case(rng: Random, place: Path) -> Case:
             files["release.json"] = dumped(any_json(rng))
             files = _sealed(rng, files)
     if rng.random() < 0.4:
-        packed = storage.zipped(files)
+        packed = archive.zipped(files)
         data = _odd_zip(rng, packed) if rng.random() < 0.5 else mutated_bytes(rng, packed)
         (place / "release.zip").write_bytes(data)
         return uses(rng, place, "release.zip")

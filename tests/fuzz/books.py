@@ -13,7 +13,8 @@ import numpy as np
 from eigenveil import Ledger, StreamingPCA
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.cost import Approx, Gaussian, Pure
-from eigenveil.release import storage
+from eigenveil.storage import archive
+from eigenveil.storage import release_files as stored
 from tests.fuzz.artefacts import _odd_zip, loaded_arrays
 from tests.fuzz.case import Call, Case, Command, Outcome
 from tests.fuzz.secrets import NUMBER
@@ -102,7 +103,7 @@ def ledger_case(rng: Random, place: Path) -> Case:
             words = ("fit", "rows.npy", *budget, "--k", "1", "--ledger", "ledger", "-o", "out")
         case 5:
             words = ("stream", "rows.npy", "--state", "state", "--k", "1", "--rho", "0.1")
-            words += ("--assume-centered", "--batch-size", "10", "--ledger", "ledger")
+            words += ("--centring", "none", "--batch-size", "10", "--ledger", "ledger")
             private = ("state",)
         case 6:
             words = ("report", "release", "-o", "page.html", "--ledger", "ledger")
@@ -155,7 +156,7 @@ def _kept(path: Path, before: bytes, broken: bool, outcomes: list[Outcome]) -> s
 def _packed(content: dict[str, bytes]) -> bytes:
     names = ("state.json", "arrays.npz")
     sums = "".join(f"{hashlib.sha256(content[n]).hexdigest()}  {n}\n" for n in names)
-    return storage.zipped({**content, storage.SUMS: sums.encode()})
+    return archive.zipped({**content, stored.SUMS: sums.encode()})
 
 
 def stream_case(rng: Random, place: Path) -> Case:

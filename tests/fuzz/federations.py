@@ -48,6 +48,7 @@ from tests.fuzz.stock import conversation, rows
 from tests.fuzz.values import any_json, dumped, mutated_bytes, mutated_json, mutated_text, odd_text
 
 __all__ = [
+    "OPTIONS",
     "agreement_case",
     "answers_case",
     "configuration_case",
@@ -55,6 +56,7 @@ __all__ = [
     "envelope_case",
     "journal_case",
     "message_case",
+    "toml",
 ]
 
 Random = random.Random
@@ -232,17 +234,22 @@ _CLIENT = {
         "patience": 1,
     },
 }
-_OPTIONS = {
-    "epsilon": 1,
-    "delta": 1e-6,
-    "k": 1,
-    "bounds": [-10, 10],
-    "row-norm": 2.5,
-    "mechanism": "spherical",
-    "adjacency": "replace-one",
-    "on_invalid": "zero",
-    "assume-centered": True,
-    "ledger": "ledger",
+_BUDGET = {"epsilon": 1, "delta": 1e-6}
+OPTIONS: dict[str, dict[str, Any]] = {  # of a command, as a file states them
+    "fit": {
+        **_BUDGET,
+        "k": 1,
+        "bounds": [-10, 10],
+        "mechanism": "analyze-gauss",
+        "adjacency": "replace-one",
+        "on_invalid": "zero",
+        "centring": "none",
+        "ledger": "ledger",
+        "output": "out",
+    },
+    "plan": {**_BUDGET, "k": 1, "bounds": [-10, 10], "centring": "none", "spread": 0.3},
+    "covariance": {**_BUDGET, "row-norm": 2.5, "on-missing": "centre", "output": "out"},
+    "stream": {**_BUDGET, "k": 1, "state": "state", "centring": "none", "batch-size": 10},
 }
 
 
@@ -267,7 +274,8 @@ def configuration_case(rng: Random, place: Path) -> Case:
     np.save(place / "rows.npy", rows(40))
     Ledger.create(place / "ledger", epsilon=5.0, delta=1e-6)
     kind = rng.choice(("server", "client", "options"))
-    base: dict[str, Any] = {"server": _SERVER, "client": _CLIENT, "options": _OPTIONS}[kind]
+    command = rng.choice(list(OPTIONS))
+    base: dict[str, Any] = {"server": _SERVER, "client": _CLIENT}.get(kind, OPTIONS[command])
     document = mutated_json(rng, base, rng.choice((0, 1, 1, 1, 2)))
     text = toml(document)
     data = mutated_text(rng, text) if rng.random() < 0.15 else text.encode("utf-8", "replace")
@@ -288,15 +296,7 @@ def configuration_case(rng: Random, place: Path) -> Case:
                 return Case([Call("read_client", lambda: read_client(path, insecure=True))])
             words = ("client", "file.toml", *insecure, *rng.choice(((), ("--json",))))
             return Case([Command(("federate", *words), within=within)])
-    words = rng.choice(
-        (
-            ("fit", "rows.npy", "--config", "file.toml", "-o", "out"),
-            ("plan", "rows.npy", "--config", "file.toml"),
-            ("covariance", "rows.npy", "--config", "file.toml", "-o", "out"),
-            ("stream", "rows.npy", "--config", "file.toml", "--state", "state", "--k", "1"),
-        )
-    )
-    return Case([Command(words)], ("state",))
+    return Case([Command((command, "rows.npy", "--config", "file.toml"))], ("state",))
 
 
 @cache

@@ -20,7 +20,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.signature import Signature
-from eigenveil.release.storage import SIGNATURE, SUMS
+from eigenveil.storage.release_files import SIGNATURE, SUMS
 from tests.federated.stubs import NAMES as OWNERS
 from tests.federated.stubs import Stub, agreement
 from tests.fuzz.secrets import NUMBER

@@ -3,19 +3,23 @@
 import itertools
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flwr")
 pytest.importorskip("pyarrow")
 
+from eigenveil import Ledger
 from eigenveil.data.sources import CSVSource
 from eigenveil.privacy import ledger_file
 from eigenveil.release import Release
 from tests.fuzz import case
 from tests.fuzz.case import Call, Case, Command, examine
 from tests.fuzz.engine import run
+from tests.fuzz.federations import OPTIONS, toml
 from tests.fuzz.kinds import KINDS, kind_of
 from tests.fuzz.secrets import NUMBER, TEXT, quoted_in, shown_in
+from tests.fuzz.stock import rows
 
 SEED, CASES = 0, 10
 
@@ -51,6 +55,18 @@ def test_every_command_is_called():
         *("sign", "keygen", "export", "audit", "mechanisms", "ledger", "federate"),
     }
     assert _LEFT_OUT  # servers and demonstrations
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_what_is_altered_was_good(command, tmp_path, monkeypatch):
+    """A file of options that is refused as it is would hide what its alterations do."""
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", rows(40))
+    Ledger.create("ledger", epsilon=5.0, delta=1e-6)
+    (tmp_path / "file.toml").write_text(toml(OPTIONS[command]))
+    step = Command((command, "rows.npy", "--config", "file.toml"))
+    findings, (outcome,) = examine(Case([step], ("state",)), tmp_path)
+    assert (findings, outcome.code) == ([], 0), outcome.stderr
 
 
 # Faults: what the oracle is for.

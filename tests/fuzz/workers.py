@@ -3,6 +3,8 @@
 import multiprocessing
 import resource
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 
 from threadpoolctl import threadpool_limits
@@ -48,5 +50,7 @@ def _start(working: dict[Connection, list[int]], seed: int, numbers: list[int]) 
 def _work(pipe: Connection, seed: int, numbers: list[int]) -> None:
     threadpool_limits(1)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    planner = import_module("eigenveil.planner.predict")
+    planner._predict = cache(planner._predict.__wrapped__)  # tables of few sizes, over and over
     for number in numbers:
         pipe.send(run(seed, number))

@@ -11,8 +11,8 @@ import numpy as np
 from eigenveil import Ledger, PrivatePCA, Release
 from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.release import reservation
-from eigenveil.release.storage import is_empty
+from eigenveil.storage import reservation
+from eigenveil.storage.places import is_empty
 from tests.kill.witness import draws
 
 __all__ = ["Commands", "Saves", "clear", "drafts", "run_command", "unexplained"]

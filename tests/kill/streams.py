@@ -9,6 +9,7 @@ import numpy as np
 
 from eigenveil import Ledger, StreamingPCA
 from eigenveil.estimators import streaming
+from eigenveil.estimators.stream_run import StreamRun
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from tests.kill.artefacts import clear, drafts, run_command, unexplained
@@ -24,7 +25,7 @@ class Days:
 
     name, area = "stream days", "stream"
     faults: ClassVar[dict[str, Callable[[], None]]] = {
-        "noted after the draw": lambda: setattr(StreamingPCA, "_step", _step_carelessly),
+        "noted after the draw": lambda: setattr(StreamRun, "step", _step_carelessly),
         "rows never removed": lambda: setattr(streaming, "sweep", lambda stream: None),
     }
 
@@ -99,12 +100,14 @@ def used_twice(drawn: list[Any]) -> Iterator[str]:
                 yield f"records {max(start, first)} to {min(stop, last)} were drawn on twice"
 
 
-def _step_carelessly(self: Any, stream: Any, plan: Any, gate: Any, size: int) -> None:
+def _step_carelessly(run: StreamRun, size: int) -> None:
     """A planted fault: records are noted as spent after the draw, with what it brought."""
-    plan.step(stream, stream.take(size), gate)
+    stream = run.stream
+    run.plan.step(stream, stream.take(size), run.gate)
     stream.used += size
-    stream.entry = gate.entry.hash
-    self._keep(stream, records=True)
+    assert run.gate.entry is not None  # a ledger pays
+    stream.entry = run.gate.entry.hash
+    run.keep(True)
 
 
 class DaysByCommand(Days):

@@ -8,10 +8,11 @@ import pytest
 
 from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.batches import Batches
 from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import REACH, BasisProduct, update_counts
+from eigenveil.data.updates import REACH, update_counts
 from eigenveil.exceptions import BudgetExceededError, NothingFoundError
 from eigenveil.mechanisms import AdaptiveOjaPCA, Gate, OjaPCA
 from eigenveil.mechanisms.pca import adaptive_oja

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from eigenveil.data import open_rows
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.matrices import MatrixSource
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import BasisProduct, update_sum
+from eigenveil.data.updates import update_sum
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import BoxedOjaPCA, GaussianNoise
 from eigenveil.mechanisms.pca import boxed_oja

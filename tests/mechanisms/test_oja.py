@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip, open_rows, updates
+from eigenveil.data import Clip, moment_columns, open_rows, updates
 from eigenveil.data.sources import Batch
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
@@ -97,7 +97,7 @@ def test_a_batch_that_is_used_twice_would_be_accused():
 
 @pytest.mark.slow
 def test_a_sensitivity_too_small_would_be_accused(monkeypatch):
-    monkeypatch.setattr(updates, "_columns_sensitivity", lambda view, adjacency: 0.9)
+    monkeypatch.setattr(moment_columns, "_columns_sensitivity", lambda view, adjacency: 0.9)
     assert accused(lambda table, i: Batch(table if i == 0 else 0 * table, i * len(table)))
 
 

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit_mechanism
-from eigenveil.data import Clip, GroupedSource, open_rows, second_moment, updates
+from eigenveil.data import Clip, GroupedSource, open_rows, second_moment
+from eigenveil.data import moment_columns as products
+from eigenveil.data.basis_product import BasisProduct
+from eigenveil.data.moment_columns import OUTSIDE_SCALE, moment_columns, unscaled
 from eigenveil.data.sources import ArraySource, IterableSource
-from eigenveil.data.updates import OUTSIDE_SCALE, BasisProduct, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms import Gate, GaussianNoise, PowerPCA, SphericalPCA
 from eigenveil.mechanisms.pca import power
@@ -80,7 +82,7 @@ def test_the_outer_part_is_scaled_to_the_last_bits(size):
     """Integers of up to 62 bits, which floats do not hold."""
     view = BasisProduct(columns(9, 3))
     units = np.random.default_rng(1).integers(-size, size + 1, (9, 3))
-    outside = units - updates._projected(units, view)
+    outside = units - products._projected(units, view)
     folded = units + (outside >> 7) * 53 + ((outside & 127) * 53 >> 7)
     expected = exact_columns(units, view)
     worst = max(abs(int(folded[i, j]) - expected[i][j]) for i in range(9) for j in range(3))
@@ -137,7 +139,7 @@ def test_rows_across_the_columns_attain_the_bound_and_do_not_exceed_it(d, k, mon
     queries = [moment_columns(open_rows(rows), CLIP, view, REPLACE) for rows in tables]
     bound = queries[0].sensitivity("l2")
     assert bound * (1 - 2.0**-10) < distance(*queries) <= bound
-    monkeypatch.setattr(updates, "_OUTSIDE", 54)  # whose square is above 2
+    monkeypatch.setattr(products, "_OUTSIDE", 54)  # whose square is above 2
     wider = [moment_columns(open_rows(rows), CLIP, view, REPLACE) for rows in tables]
     assert distance(*wider) > bound
 
@@ -163,7 +165,7 @@ def test_no_row_moves_products_further_than_stated(adjacency):
 @pytest.mark.parametrize(("outside", "violated"), [(53, False), (256, True)])
 def test_an_outer_part_scaled_too_far_trips_the_audit(outside, violated, monkeypatch):
     """Threefold where sqrt(2) is allowed. Accuses the right factor with probability 1e-3."""
-    monkeypatch.setattr(updates, "_OUTSIDE", outside)
+    monkeypatch.setattr(products, "_OUTSIDE", outside)
     view = BasisProduct(columns(4, 2))
     left, right = (
         moment_columns(open_rows(np.vstack([np.full((3, 4), 0.1), row])), CLIP, view, REPLACE)

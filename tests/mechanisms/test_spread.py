@@ -7,10 +7,10 @@ import pytest
 
 from eigenveil.audit import audit
 from eigenveil.data import Clip
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.matrices import MatrixBatch, MatrixSource
 from eigenveil.data.sources import Batch
 from eigenveil.data.spreads import ZERO_SPREAD, quarter_octave, spread_counts
-from eigenveil.data.updates import BasisProduct
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms import Gate, PrivateSpread, release
 from eigenveil.numerics.random import SimulationSource

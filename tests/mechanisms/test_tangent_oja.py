@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eigenveil.data import Clip, open_rows
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import BasisProduct
 from eigenveil.mechanisms import AdaptiveOjaPCA, TangentOjaPCA
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from tests.mechanisms.test_adaptive_oja import tape

@@ -8,9 +8,9 @@ import pytest
 
 from eigenveil.audit import audit
 from eigenveil.data import Clip
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.boxes import box_sum, coordinate_counts, split_bins
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import BasisProduct
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms import Gate, GaussianNoise, PrivateSpread, TruncatedMean, release
 from eigenveil.mechanisms.truncated_mean import CoordinateCentre, boxed_mean, halves, printed_cost

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.planner import Situation, spiked
+from eigenveil.planner import Situation, choose, predict, spiked
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 
@@ -23,6 +23,28 @@ BUDGET = Budget(epsilon=1.0, delta=1e-6)
 def test_spectra_are_descending_shares(shape, wanted):
     values = Situation(task="covariance", n=10, d=4, budget=BUDGET, spectrum=shape).eigenvalues
     np.testing.assert_allclose(values, np.array(wanted) / sum(wanted))
+
+
+@pytest.mark.parametrize("task", ["pca", "covariance"])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"row_norm": 1e-40, "reach": 1e40, "bounded": True},  # whose ratio squared overflows
+        {"row_norm": 1e40, "reach": 1e-40, "bounded": True},
+        {"row_norm": 1.0, "spread": 1e9},
+        {"bounded": True, "spread": 1e-9},
+        {"row_norm": 1.0, "spectrum": [1e308, 1e308, 1e308]},
+        {"row_norm": 1.0, "spectrum": [1e308, 1.0, 0.0]},
+    ],
+    ids=str,
+)
+def test_numbers_far_apart_stop_no_plan(task, odd):
+    k, mechanism = (1, "analyze-gauss") if task == "pca" else (None, "gauss")
+    situation = Situation(task=task, n=40, d=3, k=k, budget=BUDGET, **odd)
+    choose(situation)
+    error = predict(situation, mechanism).error
+    assert error is not None
+    assert np.isfinite(error)
 
 
 def test_a_situation_can_be_remembered_whatever_its_spectrum():
@@ -50,6 +72,8 @@ def test_a_situation_can_be_remembered_whatever_its_spectrum():
         {"budget": 1.0},
         {"row_norm": -1.0},
         {"spread": float("inf")},
+        {"spread": 1e200},
+        {"spread": 1e-200},
         {"spectrum": "round"},
         {"spectrum": [1.0, 2.0]},
         {"spectrum": [1.0, 1.0, 1.0, -1.0]},

@@ -555,6 +555,16 @@ def test_totals_that_cannot_follow_are_refused(ledger, old, new):
         _ = ledger.entries
 
 
+@pytest.mark.parametrize("new", [b"40 records\\n", b"-40 records", b"many records", b"4 x"])
+def test_a_note_that_no_stream_has_written_is_refused(ledger, new):
+    ledger.advance("0123", 0, 40)
+    terms, note = lines_of(ledger)
+    ledger.path.write_bytes(terms + rewritten(note, b"40 records", new))
+    for ask in (lambda: ledger.advance("0123", 40, 80), lambda: ledger.require_unspent("0123", 40)):
+        with pytest.raises(LedgerError, match="altered"):
+            ask()
+
+
 def test_a_file_with_a_long_first_line_is_not_written_over(tmp_path):
     path, whole = tmp_path / "other", ledger_file._START + b" " * (1 << 20) + b"\n"
     path.write_bytes(whole)

@@ -15,7 +15,7 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, MissingExtraError
 from eigenveil.release.export import annotate, export
-from tests.release.test_reservation import FullDisk
+from tests.storage.test_reservation import FullDisk
 
 RNG = np.random.default_rng(3)
 NAMES = ["rs1", "rs2", "rs3", "rs4"]

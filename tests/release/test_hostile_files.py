@@ -11,11 +11,13 @@ import pytest
 
 from eigenveil import PrivatePCA, Release
 from eigenveil.exceptions import EigenveilError, InvalidParameterError, VerificationError
-from eigenveil.release import generate_key, storage
+from eigenveil.release import generate_key
 from eigenveil.release.export import export
 from eigenveil.report import write
+from eigenveil.storage import release_files as stored
+from eigenveil.storage.archive import unzip
 from tests.cli.conftest import invoke
-from tests.release.test_page_check import reseal
+from tests.report.test_page_check import reseal
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3))
 RELEASE = PrivatePCA(2, epsilon=1.0, delta=1e-6).fit(ROWS).release_
@@ -56,7 +58,7 @@ def release_among_many(path):
 
 def folders(path):
     path.mkdir()
-    for name in (*storage.FILES, storage.SUMS):
+    for name in (*stored.FILES, stored.SUMS):
         (path / name).mkdir()
 
 
@@ -87,8 +89,8 @@ def extended_directory(path):
 
 def large_member(path):
     with zipfile.ZipFile(path, "w") as archive:
-        for name in (*storage.FILES, storage.SUMS):
-            archive.writestr(name, bytes(2**13) if name == storage.SUMS else b"{}")
+        for name in (*stored.FILES, stored.SUMS):
+            archive.writestr(name, bytes(2**13) if name == stored.SUMS else b"{}")
 
 
 PLACES = {
@@ -108,7 +110,7 @@ PLACES = {
     "zip with a large member": large_member,
     **{
         f"{name}: {what}": inside(name, change)
-        for name in (*storage.FILES, storage.SUMS, storage.SIGNATURE)
+        for name in (*stored.FILES, stored.SUMS, stored.SIGNATURE)
         for what, change in {
             "pipe": os.mkfifo,
             "loop": loop,
@@ -227,7 +229,7 @@ def test_no_permission_is_told_apart_from_damage(folder, monkeypatch):
     def refuse(*arguments):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(storage.os, "scandir", refuse)
+    monkeypatch.setattr(stored.os, "scandir", refuse)
     with pytest.raises(EigenveilError, match="ask for permission") as error:
         Release.load(folder)
     assert error.value.exit_code == 3
@@ -258,7 +260,7 @@ def test_headers_of_arrays_raise_no_warning(folder, header, version):
     width = 2 if version == 1 else 4
     length = len(text).to_bytes(width, "little")
     data = b"\x93NUMPY" + bytes([version, 0]) + length + text + bytes(48)
-    whole = storage.unzip((folder / "arrays.npz").read_bytes(), "arrays.npz")
+    whole = unzip((folder / "arrays.npz").read_bytes(), "arrays.npz")
     with zipfile.ZipFile(folder / "arrays.npz", "w") as archive:
         for name, member in {**whole, "components.npy": data}.items():
             archive.writestr(name, member)
@@ -268,7 +270,7 @@ def test_headers_of_arrays_raise_no_warning(folder, header, version):
 
 
 def test_what_verify_would_refuse_is_not_saved(tmp_path, monkeypatch):
-    monkeypatch.setitem(storage.LARGEST, "arrays.npz", 1000)
+    monkeypatch.setitem(stored.LARGEST, "arrays.npz", 1000)
     with pytest.raises(InvalidParameterError, match="choose fewer columns"):
         RELEASE.save(tmp_path / "large")
     monkeypatch.undo()

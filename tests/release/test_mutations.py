@@ -19,10 +19,10 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA, Release
 from eigenveil.cli.summary import headline
 from eigenveil.exceptions import EigenveilError, VerificationError
-from eigenveil.release import storage
 from eigenveil.release.export import FORMATS, export
-from eigenveil.release.page import PAGE_FORMAT
 from eigenveil.report import figures
+from eigenveil.report.page import PAGE_FORMAT, promise, promises
+from eigenveil.storage import release_files as stored
 from tests.cli.conftest import invoke
 from tests.release.test_owners import federated
 
@@ -125,7 +125,10 @@ def changes(release):
 
 
 def forge(release, folder, settings, arrays, page_format):
-    """Write a release that was never made, with sums that are right."""
+    """Write a release that was never made, with sums that are right.
+
+    Of the page of a former format it is known only that it holds the words of the promises.
+    """
     document = json.loads(json.dumps(release.as_dict()))
     document["page_format"] = page_format
     document["settings"].update(settings)
@@ -138,10 +141,10 @@ def forge(release, folder, settings, arrays, page_format):
     content = {
         "release.json": json.dumps(document).encode(),
         "arrays.npz": buffer.getvalue(),
-        "report.html": b"",
+        "report.html": (promise(release.guarantee) + promises(release.owners)).encode(),
     }
     folder.mkdir(exist_ok=True)
-    for name, data in {**content, storage.SUMS: storage.sums(content)}.items():
+    for name, data in {**content, stored.SUMS: stored.sums(content)}.items():
         (folder / name).write_bytes(data)
 
 
@@ -178,12 +181,12 @@ def drawn(kind):
 def test_what_verifies_can_be_used(kind, tmp_path):
     release, accepted = release_of(kind), 0
     for settings, arrays in drawn(kind):
-        forge(release, tmp_path / "forged", settings, arrays, page_format=10**6)
+        forge(release, tmp_path / "forged", settings, arrays, page_format=PAGE_FORMAT - 1)
         if not works(lambda: Release.load(tmp_path / "forged"), 5):
             continue
         accepted += 1
         use(Release.load(tmp_path / "forged"), tmp_path)
-        # Its page is drawn again to be compared: a page of today's format is not empty.
+        # Its page is drawn again to be compared: a page of today's format says more.
         forge(release, tmp_path / "forged", settings, arrays, page_format=PAGE_FORMAT)
         with pytest.raises(VerificationError, match="does not say"):
             Release.load(tmp_path / "forged")
@@ -196,7 +199,7 @@ def test_what_verifies_can_be_drawn(kind, tmp_path):
     pytest.importorskip("matplotlib")
     release, shown = release_of(kind), 0
     for settings, arrays in drawn(kind):
-        forge(release, tmp_path / "forged", settings, arrays, page_format=10**6)
+        forge(release, tmp_path / "forged", settings, arrays, page_format=PAGE_FORMAT - 1)
         with suppress(VerificationError):
             figures(Release.load(tmp_path / "forged"), tmp_path / "figures", formats=("svg",))
             shown += 1
@@ -210,10 +213,10 @@ def test_the_commands_say_in_one_line_what_cannot_be_done(kind, tmp_path):
     np.save(tmp_path / "rows.npy", np.zeros((2, release.settings["n_features"])))
     folder, seen = tmp_path / "forged", set()
     for count, (settings, arrays) in enumerate(drawn(kind)[:40]):
-        forge(release, folder, settings, arrays, page_format=10**6)
+        forge(release, folder, settings, arrays, page_format=PAGE_FORMAT - 1)
         page, figures = tmp_path / f"{count}.html", tmp_path / f"figures-{count}"
         for words in (
-            ["verify", folder],
+            ["verify", folder, "--old-page"],
             ["inspect", folder],
             ["report", folder, "-o", page, *(["--figures", figures] if count % 8 == 0 else [])],
             ["export", folder, tmp_path / f"{count}.csv"],

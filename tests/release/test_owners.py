@@ -25,11 +25,11 @@ from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Kind
 from eigenveil.release import Contribution, schema
 from eigenveil.release.export import export
-from eigenveil.release.page import promises, render
 from eigenveil.report import figures, write
+from eigenveil.report.page import promises, render
+from tests.report.test_page import Page
 
 from .samples import HOSTILE, guarantee, settings
-from .test_page import Page
 
 SCHEMA = json.loads(
     Path(eigenveil.release.__file__).with_name("release-1.schema.json").read_text("utf-8")

@@ -20,7 +20,7 @@ from eigenveil.report import (
     ScreeDisplay,
     SpendDisplay,
 )
-from eigenveil.report.canvas import GREY, NOISE, SIGNAL
+from eigenveil.report.displays.canvas import GREY, NOISE, SIGNAL
 from tests.release.samples import HOSTILE, components, covariance
 
 matplotlib.use("Agg")

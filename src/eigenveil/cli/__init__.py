@@ -31,6 +31,7 @@ _COMMANDS = {
     "export": "A release in the formats of other tools.",
     "audit": "Attack a mechanism and compare with what it claims.",
     "mechanisms": "List all mechanisms.",
+    "reproduce": "Run figures of the papers again and judge what they claim.",
     "ledger": "Create and read budget ledgers.",
 }
 

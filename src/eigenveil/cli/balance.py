@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.ledger import Ledger
 
 __all__ = ["balance", "left"]
@@ -28,6 +29,7 @@ def balance(ledger: Ledger) -> dict[str, Any]:
     """The state of a ledger as a JSON object."""
     notion, amount = left(ledger)
     entries = ledger.entries
+    alone = _alone(ledger)
     return {
         "file": str(ledger.path),
         "adjacency": ledger.adjacency.value,
@@ -38,4 +40,15 @@ def balance(ledger: Ledger) -> dict[str, Any]:
         "currency": ledger.currency,
         "entries": len(entries),
         "newest_hash": entries[-1].hash if entries else None,
+        **({} if alone is None else {"alone": alone}),
     }
+
+
+def _alone(ledger: Ledger) -> str | None:
+    """What all entries cost if no other owner is honest; None where that makes no difference."""
+    cap, delta = ledger.alone_budget, ledger.budget.delta
+    if delta is None or (cap is None and all(entry.alone is None for entry in ledger.entries)):
+        return None
+    epsilon = epsilon_of(ledger.spent_alone, delta)
+    limit = "" if cap is None else f" of {cap.epsilon:g}"
+    return f"epsilon = {epsilon:.6g}{limit} at delta = {delta:g}"

@@ -27,10 +27,11 @@ from eigenveil.cli.stopping import stoppable
 from eigenveil.estimators import PrivatePCA
 from eigenveil.exceptions import EigenveilError
 from eigenveil.federated.flower.keys import make_certificate, make_node_key
+from eigenveil.federated.private import private_file
 from eigenveil.numerics.metrics import captured_variance, subspace_distance
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release
-from eigenveil.release.storage import require_new
+from eigenveil.storage.places import require_new
 
 __all__ = ["run"]
 
@@ -137,6 +138,7 @@ def _prepare(place: Path, parts: dict[str, NDArray[np.float64]]) -> None:
         home = place / part.name
         home.mkdir(mode=0o700)
         make_node_key(home / f"{part.name}.key")
+        private_file(home / "table.npy")
         np.save(home / "table.npy", parts[part.name])
         Ledger.create(home / "ledger", epsilon=part.epsilon, delta=_DELTA)
         known = {"name": part.name, "epsilon": part.epsilon, "delta": _DELTA}

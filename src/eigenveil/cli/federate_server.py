@@ -22,7 +22,7 @@ from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Code, largest_size
 from eigenveil.federated.private import private_folder
 from eigenveil.release import Release
-from eigenveil.release.reservation import abandon
+from eigenveil.storage.reservation import abandon
 
 __all__ = ["run"]
 

@@ -12,7 +12,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.planner import Prediction, Rate, Recommendation, Situation, predict, reference
 from eigenveil.privacy.budget import Budget
 from eigenveil.report import PlanDisplay
-from eigenveil.report.canvas import GREY, matplotlib
+from eigenveil.report.displays.canvas import GREY, matplotlib
 from eigenveil.text import plural
 
 __all__ = ["draw"]

@@ -41,11 +41,16 @@ def command() -> None:
         type=click.Choice(list(_PROTECTED)),
         help="What the budget protects: single rows, the default, or all rows of one id.",
     ),
+    click.option(
+        "--alone-epsilon",
+        type=float,
+        help="Cap on what secure sums cost if no other owner is honest, at the same delta.",
+    ),
 )
 def _init(file: Path, **terms: Any) -> None:
     """Start a ledger FILE with a total budget for one table."""
     from eigenveil.privacy.ledger import Ledger
-    from eigenveil.release.storage import require_outside
+    from eigenveil.storage.places import require_outside
 
     require_outside(file)
     given = {name: value for name, value in terms.items() if value is not None}
@@ -69,6 +74,8 @@ def _show(file: Path, as_json: bool) -> None:
     ((notion, amount),) = state["left"].items()
     say(f"{file}: {state['summary']}, {_promise(state['unit'], state['adjacency'])}")
     say(f"left for another release: {notion} = {amount:g}{_COUNTED[state['currency']]}")
+    if "alone" in state:
+        say(f"if no other owner of its secure sums is honest: {state['alone']}")
     say(f"entries: {state['entries']}; newest hash {state['newest_hash'] or 'none'}")
 
 
@@ -84,8 +91,9 @@ def _history(file: Path, as_json: bool) -> None:
         say_json(entries)
         return
     for entry in entries:
-        line = "{number:>4}  {time}  {label:<18}  {spent}  {hash:.16}".format(**entry)
-        say(line)
+        line = "{number:>4}  {time}  {label:<18}  {spent}{alone}  {hash:.16}"
+        told = f"; alone {entry['alone']}" if entry["alone"] else ""
+        say(line.format(**{**entry, "alone": told}))
 
 
 @command.command("export")
@@ -97,7 +105,7 @@ def _export(file: Path, output: Path) -> None:
     """Write every charge to a CSV or JSON file."""
     from eigenveil.cli.balance import balance
     from eigenveil.privacy.ledger import Ledger
-    from eigenveil.release.storage import require_new
+    from eigenveil.storage.places import require_new
 
     require_new(output, "choose a new file")
     ledger = Ledger(file)
@@ -130,6 +138,7 @@ def _entries(ledger: "Ledger") -> list[dict[str, Any]]:
             "time": entry.time,
             "label": entry.label,
             "spent": native(entry.cost),
+            "alone": None if entry.alone is None else native(entry.alone),
             "unit": " by ".join(filter(None, (entry.unit.name, entry.unit.column))),
             "hash": entry.hash,
         }
@@ -148,7 +157,7 @@ def _csv(entries: list[dict[str, Any]]) -> str:
             "name in .json"
         )
     text = io.StringIO()
-    writer = csv.DictWriter(text, ["number", "time", "label", "spent", "unit", "hash"])
+    writer = csv.DictWriter(text, ["number", "time", "label", "spent", "alone", "unit", "hash"])
     writer.writeheader()
     for entry in entries:
         writer.writerow({**entry, **{name: printable(entry[name]) for name in texts}})

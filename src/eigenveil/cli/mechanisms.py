@@ -34,7 +34,7 @@ def command(as_json: bool) -> None:
     """List all mechanisms of fit (components) and covariance.
 
     The default, auto, chooses among those "in auto" by public numbers: eigenveil plan says which.
-        Exact numerics cover the computer's rounding; idealised ones are proved for real numbers.
+    Exact numerics cover the computer's rounding; idealised ones are proved for real numbers.
     """
     found = rows()
     if as_json:

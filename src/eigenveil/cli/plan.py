@@ -134,7 +134,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
 
 def _require_picture(figure: Path) -> None:
     """Before a minute of predictions."""
-    from eigenveil.release.storage import require_new
+    from eigenveil.storage.places import require_new
 
     if figure.suffix.lower() not in (".png", ".svg"):
         raise InvalidParameterError(f"{figure}: give --figure a name in .png or .svg")

@@ -13,7 +13,7 @@ import click
 
 from eigenveil.data.sources import RowSource
 
-__all__ = ["counting", "watched"]
+__all__ = ["counted", "counting", "watched"]
 
 _WIDTH = 30
 _EVERY = 0.1  # seconds
@@ -68,6 +68,29 @@ def counting(length: int, label: str) -> Iterator[Callable[[Result], Result]]:
             return result
 
         yield step
+
+
+@contextmanager
+def counted(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield what shows how many of how many are finished, with the time that the rest may take."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    start, before = time.monotonic(), -1
+
+    def show(finished: int, length: int) -> None:
+        nonlocal before
+        before = finished if before < 0 else before
+        left = ""
+        if finished > before:
+            seconds = (time.monotonic() - start) / (finished - before) * (length - finished)
+            left = f", {seconds:.0f} s left"
+        _show(f"{_CLEAR}{label}{_state(finished, length)} {finished} of {length} runs{left}")
+
+    try:
+        yield show
+    finally:
+        _show(_CLEAR)
 
 
 def _state(rows: int, length: int | None) -> str:

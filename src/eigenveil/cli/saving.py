@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.release import Release
-from eigenveil.release.reservation import Reservation, reserved
-from eigenveil.release.storage import require_new
+from eigenveil.storage.places import require_new
+from eigenveil.storage.reservation import Reservation, reserved
 from eigenveil.wording import Phrase
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eigenveil.release import Release
-from eigenveil.release.views import eigenvalues
+from eigenveil.report.views import eigenvalues
 from eigenveil.text import plural
 
 __all__ = ["distinguishable_components", "headed", "headline", "owners"]

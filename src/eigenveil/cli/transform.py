@@ -63,7 +63,7 @@ def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:
     form = forms.get(output.suffix.lower())
     if form is None:
         raise InvalidParameterError(f"{output.name}: give -o a name in .csv, .parquet or .npy")
-    from eigenveil.release.storage import require_new
+    from eigenveil.storage.places import require_new
 
     require_new(output, "choose a new file with -o")
     return lambda titles, scores: form(titles, scores, output)

@@ -14,11 +14,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.spreads import FINEST, outside_blocks
-from eigenveil.data.updates import BasisProduct
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency

@@ -45,7 +45,11 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         require_rows(rows)
     statistic = Bounded(
         value=FixedPoint(counts, 0),
-        sensitivities={"l1": 2.0 if adjacency.count_is_public else 1.0, "linf": 1.0},
+        sensitivities={
+            "l1": 2.0 if adjacency.count_is_public else 1.0,
+            "l2": math.sqrt(2) if adjacency.count_is_public else 1.0,  # the float above sqrt(2)
+            "linf": 1.0,
+        },
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,

@@ -15,12 +15,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
 from eigenveil.data.matrices import MatrixBatch
 from eigenveil.data.sources import Batch
-from eigenveil.data.updates import BasisProduct, update_blocks, update_sum
+from eigenveil.data.updates import update_blocks, update_sum
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["Product", "ShuffledRecords", "beside", "shuffled_records"]

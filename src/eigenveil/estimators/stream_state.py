@@ -1,8 +1,7 @@
 """Where a stream of records stands, in memory and on disk.
 
-The state is private. It is one uncompressed zip of ``state.json``, ``arrays.npz`` (no pickle) and
-``SHA256SUMS``, with labels and digests of what came; beside it lie the records that wait for the
-next batch, in a file that the state names and knows the sum of. Both are readable by their owner
+The state is private: it has labels and digests of what came, and beside it lie the records that
+wait for the next batch (`eigenveil.storage.state_file`). Both files are readable by their owner
 only and replaced as a whole, so that a crash leaves the old or the new ones; other rows that it
 leaves are removed by the next call.
 
@@ -12,30 +11,39 @@ copy would use records again: the ledger, where there is one, knows how far the 
 Proof: docs/proofs/streaming.md.
 """
 
-import glob
 import hashlib
-import io
-import json
 import math
-import re
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from eigenveil.data.sources import Batch
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import storage
-from eigenveil.storage.durable import TOKEN, replace_file, token, unchanged
-from eigenveil.storage.paths import read_regular
+from eigenveil.storage.durable import locked, replace_file, unchanged
+from eigenveil.storage.paths import read_regular, real_path
+from eigenveil.storage.places import require_outside
+from eigenveil.storage.state_file import (
+    decode_arrays,
+    leftovers,
+    pack_state,
+    read_rows,
+    remove_rows,
+    unpack_state,
+    write_rows,
+)
 from eigenveil.wording import Phrase
 
 __all__ = [
@@ -43,6 +51,7 @@ __all__ = [
     "FEWEST_COMPARED",
     "Stream",
     "digest",
+    "kept_stream",
     "sweep",
 ]
 
@@ -83,7 +92,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "arrival": (bool,),
     "centre_error": (float, int),
 }
-_ROWS = re.compile(r"[^/\\]+\.[0-9a-f]{8}\.rows")  # the name of a file of records
 
 
 class _OtherVersionError(StateError):
@@ -189,6 +197,26 @@ class Stream:
         self.spent += size
         return batch
 
+    def reopened(self, total: Cost, label: str, noise: NoiseSource, ledger: Ledger | None) -> Gate:
+        """Return a gate that goes on with the allotment, charged once for all processes."""
+        entry = self.entry
+        if ledger is not None and entry is None:
+            # A process may have died between the charge and its note.
+            entry = next((e.hash for e in ledger.entries if e.label == label), None)
+        gate = Gate.resume(
+            total,
+            label=label,
+            adjacency=ADJACENCY,
+            ledger=ledger,
+            noise=noise,
+            entry=entry,
+            position=self.spent,
+        )
+        gate.exact = self.exact
+        if ledger is not None and entry is None:
+            ledger.check(total, adjacency=ADJACENCY)
+        return gate
+
     def save(self, *, records: bool) -> None:
         """Replace the state durably; and the file of ``records``, where some came or went.
 
@@ -204,7 +232,7 @@ class Stream:
             replace_file(self.path, data)
         self.found = hashlib.sha256(data).hexdigest()
         if former is not None and former != self.rows:
-            _remove(self.path.with_name(former["file"]))
+            remove_rows(self.path.with_name(former["file"]))
 
     def _packed(self) -> bytes:
         arrays: dict[str, Any] = {}
@@ -213,53 +241,28 @@ class Stream:
         if self.iterate is not None:
             for each in fields(self.iterate):
                 arrays[f"iterate_{each.name}"] = np.asarray(getattr(self.iterate, each.name))
-        packed = io.BytesIO()
-        np.savez(packed, allow_pickle=False, **arrays)
-        document = {
-            "format": _FORMAT,
-            "notice": _NOTICE,
-            **{name: getattr(self, name) for name in _NOTED},
-        }
-        content = {
-            "state.json": (json.dumps(document, indent=2, allow_nan=False) + "\n").encode(),
-            "arrays.npz": packed.getvalue(),
-        }
-        content[storage.SUMS] = _sums(content)
-        return storage.zipped(content)
+        noted = {name: getattr(self, name) for name in _NOTED}
+        return pack_state({"format": _FORMAT, "notice": _NOTICE, **noted}, arrays)
 
     def _save_records(self, path: Path) -> None:
         if not self.waiting:
             self.rows = None
             return
         self.waiting = [np.concatenate(self.waiting)]
-        packed = io.BytesIO()
-        np.save(packed, self.waiting[0], allow_pickle=False)
-        data = packed.getvalue()
-        name = f"{path.name}.{token()}.rows"
-        replace_file(path.with_name(name), data)
-        self.rows = {
-            "file": name,
-            "first": self.spent,
-            "sha256": hashlib.sha256(data).hexdigest(),
-        }
+        name, sha256 = write_rows(path, self.waiting[0])
+        self.rows = {"file": name, "first": self.spent, "sha256": sha256}
 
     @classmethod
     def load(cls, path: Path) -> "Stream":
         """Read the file, or refuse one that is not whole."""
         try:
             data = read_regular(path)
-            content = storage.unzip(data, path.name)
-            if set(content) != {"state.json", "arrays.npz", storage.SUMS}:
-                raise ValueError
-            if content[storage.SUMS] != _sums(content):
-                raise ValueError
-            document = json.loads(content["state.json"], parse_constant=_refuse)
+            document, packed = unpack_state(data, path.name)
             if document["format"] != _FORMAT:
                 raise _OtherVersionError(
                     "the state is of another version of eigenveil: go on with that one"
                 )
-            stored = storage.unzip(content["arrays.npz"], "arrays.npz")
-            arrays = {name.removesuffix(".npy"): _array(each) for name, each in stored.items()}
+            arrays = decode_arrays(packed)
             stream = cls(
                 **{name: document[name] for name in _NOTED},
                 centre=arrays.get("centre"),
@@ -279,6 +282,26 @@ class Stream:
         return stream
 
 
+@contextmanager
+def kept_stream(state: str | Path, *, afresh: bool) -> Iterator[tuple[Path, Stream | None]]:
+    """Lock a state; yield its path without links, and the stream there, None where it is new."""
+    path = real_path(state)  # under one name only is it one stream
+    require_outside(path)
+    with locked(path):
+        there = os.path.lexists(path)
+        if path.is_file() and os.lstat(path).st_nlink > 1:
+            raise StateError(
+                f"{path.name} has several names (hard links), under each of which it would be "
+                "another stream: keep one of them"
+            )
+        if there and afresh:
+            raise StateError(
+                f"{path.name} holds a stream, and fit starts afresh: go on with partial_fit, "
+                "or choose another state"
+            )
+        yield path, Stream.load(path) if there else None
+
+
 def digest(chunk: NDArray[Any]) -> str:
     """Of the bytes of the rows; as private as they are."""
     with np.errstate(all="ignore"):  # a warning would depend on the records
@@ -290,36 +313,11 @@ def sweep(stream: Stream) -> None:
     """Remove rows and drafts that killed calls left beside a state; under its lock only."""
     assert stream.path is not None  # who else has a state
     kept = None if stream.rows is None else stream.rows["file"]
-    beside, name = stream.path.parent, glob.escape(stream.path.name)
-    endings = (f"{TOKEN}.rows", f"{TOKEN}.new", f"{TOKEN}.rows.{TOKEN}.new")
-    found = [path for ending in endings for path in beside.glob(f"{name}.{ending}")]
-    left = [path for path in found if path.name != kept]
+    left = leftovers(stream.path, kept)
     if left:
         with unchanged(stream.path, stream.found):  # they are not of a save that is going on
             for path in left:
-                _remove(path)
-
-
-def _remove(rows: Path) -> None:
-    try:
-        rows.unlink(missing_ok=True)
-    except OSError:
-        raise StateError(
-            f"cannot remove {rows.name}, which holds private rows and is needed no more: remove it "
-            "by hand"
-        ) from None
-
-
-def _array(data: bytes) -> NDArray[Any]:
-    """Read a stored array; what its header claims is compared before anything is made of it."""
-    stream = io.BytesIO(data)
-    if npy.read_magic(stream) != (1, 0):
-        raise ValueError
-    shape, by_columns, dtype = npy.read_array_header_1_0(stream)
-    if dtype.kind not in "fi" or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise ValueError
-    numbers = np.frombuffer(data, dtype, offset=stream.tell())
-    return numbers.reshape(shape, order="F" if by_columns else "C").copy()
+                remove_rows(path)
 
 
 def _require_possible(stream: Stream) -> None:
@@ -343,10 +341,6 @@ def _require_possible(stream: Stream) -> None:
     )
     if not possible:
         raise ValueError
-
-
-def _refuse(word: str) -> float:
-    raise ValueError(word)
 
 
 def _are_words(words: Any) -> bool:
@@ -387,18 +381,7 @@ def _waiting(path: Path, rows: dict[str, Any] | None, spent: int) -> list[NDArra
     """The records that were not spent since their file was written."""
     if rows is None:
         return []
-    if not (_ROWS.fullmatch(rows["file"]) and 0 <= rows["first"] <= spent):
+    if not 0 <= rows["first"] <= spent:
         raise ValueError
-    data = read_regular(path.with_name(rows["file"]))
-    if hashlib.sha256(data).hexdigest() != rows["sha256"]:
-        raise ValueError
-    left = _array(data)[spent - rows["first"] :]
+    left = read_rows(path, rows["file"], rows["sha256"])[spent - rows["first"] :]
     return [left] if len(left) else []
-
-
-def _sums(content: dict[str, bytes]) -> bytes:
-    lines = (
-        f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n"
-        for name in ("state.json", "arrays.npz")
-    )
-    return "".join(lines).encode()

@@ -1,11 +1,8 @@
 """Principal components of records that arrive over days, each of which is used once."""
 
-import math
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -16,16 +13,11 @@ from sklearn.exceptions import NotFittedError
 from eigenveil.data.batches import check_batches
 from eigenveil.data.sources import ArraySource, RowSource, is_streamed, open_rows, shuffled
 from eigenveil.estimators.fitting import noise_and_ledger, renewed
-from eigenveil.estimators.results import component_result, public_settings
 from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.estimators.stream_plan import StreamPlan, streaming_entry
-from eigenveil.estimators.stream_state import (
-    ADJACENCY,
-    FEWEST_COMPARED,
-    Stream,
-    digest,
-    sweep,
-)
+from eigenveil.estimators.stream_results import published
+from eigenveil.estimators.stream_run import StreamRun
+from eigenveil.estimators.stream_state import ADJACENCY, Stream, kept_stream, sweep
 from eigenveil.estimators.tables import check_columns, check_table, open_table
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -34,17 +26,10 @@ from eigenveil.exceptions import (
     StateError,
 )
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.mechanisms.registry import ComponentEntry
-from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Cost, cost_to_dict
-from eigenveil.privacy.guarantee import Guarantee, Numerics
+from eigenveil.privacy.cost import cost_to_dict
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release.storage import require_outside
-from eigenveil.storage.durable import locked
-from eigenveil.storage.paths import real_path
-from eigenveil.text import plural
 from eigenveil.wording import Part, Phrase, option
 
 __all__ = ["StreamingPCA"]
@@ -216,8 +201,7 @@ class StreamingPCA(ComponentEstimator):
             if "n_features" not in stream.settings:
                 raise InvalidDataError("no records came yet: call partial_fit first")
             self._recall(stream)
-            plan = self._plan(stream.settings["n_features"])
-            self._publish(stream, plan, self._gate(stream, plan))
+            self._publish(self._run(stream, self._plan(stream.settings["n_features"])))
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -254,24 +238,11 @@ class StreamingPCA(ComponentEstimator):
             finally:
                 busy.release()
             return
-        path = real_path(self.state)  # under one name only is it one stream
-        require_outside(path)
-        with locked(path):
-            there = os.path.lexists(path)
-            if path.is_file() and os.lstat(path).st_nlink > 1:
-                raise StateError(
-                    f"{path.name} has several names (hard links), under each of which it would be "
-                    "another stream: keep one of them"
-                )
-            if there and afresh:
-                raise StateError(
-                    f"{path.name} holds a stream, and fit starts afresh: go on with partial_fit, "
-                    "or choose another state"
-                )
-            with renewed(self) if afresh else nullcontext():
-                stream = self._checked(Stream.load(path) if there else None, path)
-                sweep(stream)  # not before: an older copy names older rows
-                yield stream
+        kept = kept_stream(self.state, afresh=afresh)
+        with kept as (path, found), renewed(self) if afresh else nullcontext():
+            stream = self._checked(found, path)
+            sweep(stream)  # not before: an older copy names older rows
+            yield stream
 
     def _checked(self, stream: Stream | None, path: Path | None = None) -> Stream:
         """The stream of these parameters, new if there is none."""
@@ -331,28 +302,23 @@ class StreamingPCA(ComponentEstimator):
             del X
             check_batches(source.protects, ADJACENCY)
             plan = self._plan(source.n_columns)
-            gate = self._gate(stream, plan)
+            run = self._run(stream, plan)
             stream.require_new(label, [])
             if source.rereadable:
-                self._look(stream, source, plan, label, whole=whole)
+                run.look(source, label, whole=whole)
         except BaseException:
             self.__dict__ = earlier
             raise
         if whole:
             stream.arrival = not source.rereadable
             self._keep(stream, records=True)  # its name, before an order is drawn and charged
-            source = shuffled(source, gate.order, plan.stated.start.check)
+            source = shuffled(source, run.gate.order, plan.stated.start.check)
         try:
-            for chunk in source.tables():
-                if not source.rereadable:
-                    plan.stated.start.check(chunk)
-                    stream.require_new(None, [] if label else _digests(chunk))
-                stream.arrive(chunk, label)
-                self._advance(stream, plan, gate)
+            run.take(source, label)
         finally:
             if stream.spent or stream.waiting:
                 self._keep(stream, records=True)
-            self._publish(stream, plan, gate)
+            self._publish(run)
 
     def _arriving(self, stream: Stream, X: Any) -> RowSource:
         """Rows with the columns that the stream began with."""
@@ -377,63 +343,22 @@ class StreamingPCA(ComponentEstimator):
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
 
-    def _look(
-        self, stream: Stream, source: RowSource, plan: StreamPlan, label: str | None, *, whole: bool
-    ) -> None:
-        """Read the table once before anything of it is taken."""
-        records, digests = 0, []
-        for chunk in source.tables():
-            plan.stated.start.check(chunk)
-            records += len(chunk)
-            digests += _digests(chunk)
-        if whole:
-            self._require_enough(plan, records)
-        stream.require_new(label, digests)
-
-    def _advance(self, stream: Stream, plan: StreamPlan, gate: Gate) -> None:
-        """As many steps as there are full batches."""
-        if stream.buffered >= plan.next_size(stream):
-            self._keep(stream, records=True)  # they have arrived, whatever happens next
-        while stream.buffered >= (size := plan.next_size(stream)):
-            self._step(stream, plan, gate, size)
-
-    def _step(self, stream: Stream, plan: StreamPlan, gate: Gate, size: int) -> None:
-        batch = stream.take(size)
-        self._keep(stream, records=False)  # spent, whatever happens next
-        if stream.path is not None and stream.account is not None:
-            stream.account.advance(stream.name, batch.records.start, stream.spent)
-        plan.step(stream, batch, gate)
-        stream.used += size
-        stream.entry = None if gate.entry is None else gate.entry.hash
-        stream.exact = gate.exact
-
     def _finish(self, stream: Stream) -> None:
         if "n_features" not in stream.settings:
             raise InvalidDataError("no records came yet: call partial_fit first")
         self._recall(stream)
-        plan = self._plan(stream.settings["n_features"])
-        gate = self._gate(stream, plan)
+        run = self._run(stream, self._plan(stream.settings["n_features"]))
         if not stream.finished:
-            self._require_enough(plan, stream.used + stream.buffered)
-            self._advance(stream, plan, gate)
-            if stream.buffered:
-                self._step(stream, plan, gate, stream.buffered)
-            stream.finished = True
-            self._keep(stream, records=True)
-        self._publish(stream, plan, gate)
-
-    def _require_enough(self, plan: StreamPlan, records: int) -> None:
-        if records < plan.needed:
-            raise InvalidDataError(
-                f"{plan.method.name!r} needs {plan.needed} records at least for {plan.d} "
-                f"{plural('column', plan.d)} at this budget, and there are n_samples = {records}: "
-                "hand over more, or start a stream with a larger budget"
-            )
+            run.finish()
+        self._publish(run)
 
     # Public numbers, and what is charged for.
 
+    @property
+    def _budget(self) -> Budget:
+        return Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+
     def _plan(self, d: int) -> StreamPlan:
-        budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         k = _positive(option("n_components"), self.n_components)
         if k > d:
             raise InvalidParameterError(
@@ -448,7 +373,7 @@ class StreamingPCA(ComponentEstimator):
         size = None if self.batch_size is None else _positive(_BATCH_SIZE, self.batch_size)
         return StreamPlan.of(
             streaming_entry(self.mechanism, size),
-            budget,
+            self._budget,
             n_columns=d,
             n_components=k,
             row_norm=self.row_norm,
@@ -456,6 +381,11 @@ class StreamingPCA(ComponentEstimator):
             on_invalid=self.on_invalid,
             on_missing=self.on_missing,
         )
+
+    def _run(self, stream: Stream, plan: StreamPlan) -> StreamRun:
+        """Return the stream with its plan and its allotment, for this call."""
+        gate = self._gate(stream, plan)
+        return StreamRun(stream, plan, gate, lambda records: self._keep(stream, records=records))
 
     def _gate(self, stream: Stream, plan: StreamPlan) -> Gate:
         """The allotment of the stream, charged once for all processes."""
@@ -468,98 +398,32 @@ class StreamingPCA(ComponentEstimator):
             )
         if stream.gate is not None:
             return stream.gate
-        stream.gate = self._reopened(stream, plan.total, noise, ledger)
+        label = f"{plan.method.name} stream {stream.name}"
+        stream.gate = stream.reopened(plan.total, label, noise, ledger)
         return stream.gate
-
-    def _reopened(
-        self, stream: Stream, total: Cost, noise: NoiseSource, ledger: Ledger | None
-    ) -> Gate:
-        label = f"{streaming_entry(self.mechanism, None).name} stream {stream.name}"
-        entry = stream.entry
-        if ledger is not None and entry is None:
-            # A process may have died between the charge and its note.
-            entry = next((e.hash for e in ledger.entries if e.label == label), None)
-        gate = Gate.resume(
-            total,
-            label=label,
-            adjacency=ADJACENCY,
-            ledger=ledger,
-            noise=noise,
-            entry=entry,
-            position=stream.spent,
-        )
-        gate.exact = stream.exact
-        if ledger is not None and entry is None:
-            ledger.check(total, adjacency=ADJACENCY)
-        return gate
 
     # After the noise.
 
-    def _publish(self, stream: Stream, plan: StreamPlan, gate: Gate) -> None:
-        """Set what was released so far; no record is in reach of it."""
+    def _publish(self, run: StreamRun) -> None:
+        """Set what was released so far."""
+        stream, plan = run.stream, run.plan
         self.n_samples_, self.n_buffered_ = stream.used, stream.buffered
         self.n_lost_ = stream.spent - stream.used
-        iterate = stream.iterate
-        if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
-            return
-        noisy = iterate.components(plan.method.n_components)
-        if stream.used < plan.needed:  # a random start may still show
-            noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))
-        found = component_result(
-            noisy,
-            centre=np.zeros(plan.d) if stream.centre is None else stream.centre,
-            centre_error=stream.centre_error,
-            scale=np.ones(plan.d),
-            shares=plan.stated.clip.normalise,
-        )
-        self.__dict__.update(found.attributes())
-        self.privacy_ = self._promise(stream, plan, gate)
-        self.mechanism_, self.choice_ = plan.method.name, ""
-        settings = public_settings(
-            n_features=plan.d,
-            n_rows=stream.used,
-            stated=plan.stated,
-            centred=plan.centre is None,
-            on_invalid=self.on_invalid,
-            on_missing=self.on_missing,
-            noise_scale=found.noise_scale,
-            noise_floor=found.noise_floor,
-            reason="",
-            feature_names=getattr(self, "feature_names_in_", None),
-            balance=gate.balance,
-        )
-        settings["centring"] = "none" if plan.centre is None else "located"
-        self.release_ = found.release(plan.method.name, self.privacy_, settings)
-
-    def _promise(self, stream: Stream, plan: StreamPlan, gate: Gate) -> Guarantee:
-        centre = (
-            "the origin is taken as the centre"
-            if plan.centre is None
-            else "the centre is private, found without a bound from records used for nothing else"
-        )
-        return Guarantee(
-            budget=Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho),
-            cost=plan.total,
-            adjacency=ADJACENCY,
-            bounds=(
-                *plan.stated.words,
-                centre,
-                *invalid_words(self.on_invalid, self.on_missing, corrects=False),
-                "every record is used in one batch only, so all releases of this stream together "
-                "cost the budget once",
-            ),
-            numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
+        found = published(
+            stream,
+            plan,
+            run.gate,
+            budget=self._budget,
             simulated=self.random_state is not None,
-            ledger=gate.receipt,
-            arrival=stream.arrival,
+            feature_names=getattr(self, "feature_names_in_", None),
         )
+        if found is not None:
+            result, self.privacy_, self.release_ = found
+            self.__dict__.update(result.attributes())
+            self.mechanism_, self.choice_ = plan.method.name, ""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
-
-
-def _digests(chunk: NDArray[Any]) -> list[str]:
-    return [digest(chunk)] if len(chunk) >= FEWEST_COMPARED else []
 
 
 def _plain(value: Any) -> Any:

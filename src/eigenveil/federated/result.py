@@ -32,11 +32,11 @@ from eigenveil.federated.messages import (
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.contribution import Contribution, promise_to_dict
 from eigenveil.privacy.cost import Approx
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee, Numerics, guarantee_from_dict
 from eigenveil.release.artefact import Release
-from eigenveil.release.statement import Contribution, promise_to_dict
 
 __all__ = [
     "Contributions",

@@ -92,6 +92,8 @@ class Gate:
     charge : Cost, optional
         What the ledger is charged instead of ``total``: more, where later gates draw on it, or
         nothing, where an earlier charge covers this gate. Whoever says so has composed them.
+    alone : Cost, optional
+        What the charge is if no other owner of a secure sum is honest; noted beside it.
 
     """
 
@@ -106,9 +108,11 @@ class Gate:
         protects: Unit = ROW,
         once: bool = False,
         charge: Cost | None = None,
+        alone: Cost | None = None,
     ) -> None:
         self.total = total
         self._charge = total if charge is None else charge
+        self._alone = alone
         self.adjacency = adjacency
         self.protects = protects
         self.entry: Entry | None = None  # of the ledger, once charged
@@ -271,6 +275,7 @@ class Gate:
                     adjacency=self.adjacency,
                     unit=self.protects,
                     once=self._once,
+                    alone=self._alone,
                 )
             )
 

@@ -25,19 +25,32 @@ __all__ = ["GaussianLaw", "LazyGaussian", "add_symmetric", "add_symmetric_gaussi
 _GROUP = 1 << 19  # entries in a band of rows
 
 
-def add_symmetric_gaussian(query: FixedPoint, scale: float, source: NoiseSource) -> FixedPoint:
+def add_symmetric_gaussian(
+    query: FixedPoint, scale: float, source: NoiseSource, *, grid: int | None = None
+) -> FixedPoint:
     """Add isotropic symmetric Gaussian noise of ``scale``, on one grid for all entries."""
-    return add_symmetric(query, scale, _over_sqrt_two(scale), source, law=GAUSSIAN)
+    off_scale = _over_sqrt_two(scale)
+    return add_symmetric(query, scale, off_scale, source, law=GAUSSIAN, grid=grid)
 
 
 def add_symmetric(
-    query: FixedPoint, scale: float, off_scale: float, source: NoiseSource, *, law: Law
+    query: FixedPoint,
+    scale: float,
+    off_scale: float,
+    source: NoiseSource,
+    *,
+    law: Law,
+    grid: int | None = None,
 ) -> FixedPoint:
-    """Add noise of ``scale`` on and of ``off_scale`` off the diagonal, on the grid of ``scale``."""
+    """Add noise of ``scale`` on and of ``off_scale`` off the diagonal.
+
+    ``grid``: exponent of a public grid; that of ``scale`` by default.
+    """
     d = query.units.shape[0]
     if query.units.shape != (d, d):
         raise InvalidParameterError("symmetric noise needs a square matrix")
-    grid = grid_exponent(scale, query.exponent)
+    if grid is None:
+        grid = grid_exponent(scale, query.exponent)
     out: NDArray[np.int64] = np.empty((d, d), dtype=np.int64)
     diagonal = FixedPoint(query.units.diagonal(), query.exponent)
     np.fill_diagonal(out, add_noise(diagonal, scale, source, law=law, grid=grid).units)

@@ -125,8 +125,10 @@ class AssumedTable:
         if weights.min() == 1.0:
             return self.values, weights
         squares = rows.rows**2
-        kept = (weights @ squares) / squares.sum(axis=0)
-        slope, level = np.polyfit(self.values, 1 / kept, 1) if np.ptp(self.values) else (0.0, 0.0)
+        seen = self.values > 0  # a direction without variance has nothing to shrink
+        kept = (weights @ squares[:, seen]) / squares[:, seen].sum(axis=0)
+        values = self.values[seen]
+        slope, level = np.polyfit(values, 1 / kept, 1) if np.ptp(values) else (0.0, 0.0)
         if not (level >= 1 and slope >= 0):  # a flat spectrum has no slope to see
             return self.values * float(kept.mean()), weights
         return self.values / (level + slope * self.values), weights

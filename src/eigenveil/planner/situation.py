@@ -26,11 +26,9 @@ _MOST_COLUMNS = 2**27  # of a release that can be stored
 _N = Phrase(python="n", shell="--rows", file="records")
 _D = Phrase(python="d", shell="--columns-count", file="n_columns")
 _K = Phrase(python="k", shell="--k", file="components")
-_LENGTHS: dict[str, Part] = {
-    "row_norm": option("row_norm"),
-    "reach": "reach",
-    "spread": Phrase(python="spread", shell="--spread", file="the spread"),
-}
+_LENGTHS: dict[str, Part] = {"row_norm": option("row_norm"), "reach": "reach"}
+_SPREAD = Phrase(python="spread", shell="--spread", file="the spread")
+_SMALLEST_RATIO, _LARGEST_RATIO = 1e-9, 1e9  # of two lengths; beyond, predictions do not change
 
 _POWERS = {"flat": 0.0, "decaying": 1.0, "steep": 2.0}
 
@@ -91,7 +89,7 @@ class Situation:
         Assumed root mean square distance of a row from the centre as a share of the bound:
         ``row_norm``, or else the reach of the ranges. By default 0.7 of the first, 0.4 of the
         reach of one range for all columns, and 0.2 of that of ranges column by column. Above 1,
-        rows are clipped.
+        rows are clipped. Between 1e-9 and 1e9.
     assume_centered : bool
         Whether the origin is the centre.
     one_pass : bool
@@ -156,6 +154,13 @@ class Situation:
         for name in _LENGTHS:
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, _positive(_LENGTHS[name], value))
+        if self.spread is not None:
+            spread = _positive(_SPREAD, self.spread)
+            if not _SMALLEST_RATIO <= spread <= _LARGEST_RATIO:
+                raise InvalidParameterError(
+                    _SPREAD, f" must lie between {_SMALLEST_RATIO:g} and {_LARGEST_RATIO:g}"
+                )
+            object.__setattr__(self, "spread", spread)
         object.__setattr__(self, "spectrum", _spectrum(self.spectrum, self.d))
 
     @classmethod
@@ -233,6 +238,7 @@ class Situation:
             values = np.where(np.arange(self.d) < shape.k, 1 + shape.signal_to_noise, 1.0)
         else:
             values = np.array(shape)
+        values = values / values.max()  # whose sum might be no number
         return np.asarray(values / values.sum())
 
     @property
@@ -249,7 +255,7 @@ class Situation:
         """How far rows may lie from the public start, in units of the bound on them."""
         if self.row_norm is None or self.reach is None:
             return 1.0
-        return self.reach / self.row_norm
+        return min(max(self.reach / self.row_norm, _SMALLEST_RATIO), _LARGEST_RATIO)
 
     @property
     def measure(self) -> str:

@@ -14,6 +14,7 @@ custodian of the records can write, and note the hash of the newest entry elsewh
 Proof: docs/proofs/ledger.md.
 """
 
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -85,17 +86,29 @@ class Ledger:
         rho: float | None = None,
         adjacency: str | Adjacency = Adjacency.REPLACE_ONE,
         unit: Literal["row", "person"] = "row",
+        alone_epsilon: float | None = None,
     ) -> "Ledger":
         """Start a ledger with a total budget; refuses to touch an existing file.
 
         The budget protects one row, or with ``unit="person"`` all rows of one id: it then pays for
         releases with ``groups`` or a unit only, and each entry says by which ids.
+
+        A secure sum costs what is charged if enough other owners are honest. ``alone_epsilon``, at
+        the same delta, caps what all entries together cost if no other owner is.
         """
         budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+        alone = None
+        if alone_epsilon is not None:
+            if delta is None:
+                raise InvalidParameterError(
+                    "a cap for a lone owner is an epsilon at the ledger's delta: give delta too"
+                )
+            alone = Budget(epsilon=alone_epsilon, delta=delta)
         neighbours = Adjacency.parse(adjacency)
         if unit not in ("row", "person"):
             raise InvalidParameterError("a ledger's unit must be 'row' or 'person'")
-        terms = Terms(budget, neighbours, unit, secrets.token_hex(16))  # no two share a hash
+        name = secrets.token_hex(16)  # no two share a hash
+        terms = Terms(budget, neighbours, unit, name, alone)
         ledger_file.create(real_path(path), terms)
         return cls(path)
 
@@ -107,17 +120,19 @@ class Ledger:
         adjacency: Adjacency,
         unit: Unit = ROW,
         once: bool = False,
+        alone: Cost | None = None,
     ) -> Entry:
         """Commit a charge durably, or refuse; call it before drawing noise.
 
-        With ``once`` a second charge of the same label is refused, whoever asks.
+        With ``once`` a second charge of the same label is refused, whoever asks. ``alone`` is what
+        a share of a secure sum costs if no other owner is honest.
         """
         with ledger_file.opened(self.path, exclusive=True) as file:
             ends = ledger_file.ends(file)
-            spent = _require(file, ends, cost, adjacency, unit)
+            spent = _require(file, ends, cost, adjacency, unit, alone)
             if once and any(entry.label == label for entry in ledger_file.entries(file)[1]):
                 raise BudgetExceededError(f"{label!r} was charged before and is charged once only")
-            return _appended(file, ends, cost, spent, label, unit)
+            return _appended(file, ends, cost, spent, label, unit, alone)
 
     def advance(self, stream: str, start: int, stop: int) -> Entry:
         """Note, at no cost, that records ``start`` up to ``stop`` of a stream are spent.
@@ -136,10 +151,12 @@ class Ledger:
         with ledger_file.opened(self.path, exclusive=False) as file:
             _require_unspent(file, stream, start)
 
-    def check(self, cost: Cost, *, adjacency: Adjacency, unit: Unit = ROW) -> None:
+    def check(
+        self, cost: Cost, *, adjacency: Adjacency, unit: Unit = ROW, alone: Cost | None = None
+    ) -> None:
         """Refuse what `charge` would refuse at present, before rows are read for it."""
         with ledger_file.opened(self.path, exclusive=False) as file:
-            _require(file, ledger_file.ends(file), cost, adjacency, unit)
+            _require(file, ledger_file.ends(file), cost, adjacency, unit, alone)
 
     @property
     def id(self) -> str:
@@ -170,6 +187,16 @@ class Ledger:
     def spent(self) -> Cost:
         """Everything charged so far, composed."""
         return compose(*(entry.cost for entry in self.entries))
+
+    @property
+    def spent_alone(self) -> Cost:
+        """Everything charged so far, composed, as it is if no other owner is honest."""
+        return compose(*(entry.alone or entry.cost for entry in self.entries))
+
+    @property
+    def alone_budget(self) -> Budget | None:
+        """The cap on `spent_alone`; None without one."""
+        return self._ends().terms.alone
 
     def balance(self, number: int | None = None) -> Balance:
         """Return what was spent of what, before and with an entry; by default with the newest."""
@@ -236,11 +263,17 @@ class Ledger:
 
 
 def _appended(
-    file: FileIO, ends: Ends, cost: Cost, spent: Spent, label: str, unit: Unit = ROW
+    file: FileIO,
+    ends: Ends,
+    cost: Cost,
+    spent: Spent,
+    label: str,
+    unit: Unit = ROW,
+    alone: Cost | None = None,
 ) -> Entry:
     """Write the next line; return its entry once the disk has it."""
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    line, entry = ends.following(cost, spent, label=label, time=time, unit=unit)
+    line, entry = ends.following(cost, spent, label=label, time=time, unit=unit, alone=alone)
     ledger_file.append(file, ends.end, line)
     return entry
 
@@ -254,14 +287,24 @@ def _require_unspent(file: FileIO, stream: str, start: int) -> None:
     words = _spent_to(stream)
     notes = (entry.label for entry in ledger_file.backwards(file) if entry.is_note)
     newest = next((label for label in notes if label.startswith(words)), f"{words}0 records")
-    if int(newest.removeprefix(words).removesuffix(" records").replace(",", "")) > start:
+    noted = re.fullmatch(r"([0-9][0-9,]{0,29}) records", newest.removeprefix(words))
+    if noted is None:
+        raise ledger_file.altered()
+    if int(noted[1].replace(",", "")) > start:
         raise StateError(
             "the state is an older copy, and its ledger notes later records as spent: put the "
             "newest state back, or start a new stream with records that were not in this one"
         )
 
 
-def _require(file: FileIO, ends: Ends, cost: Cost, adjacency: Adjacency, unit: Unit) -> Spent:
+def _require(
+    file: FileIO,
+    ends: Ends,
+    cost: Cost,
+    adjacency: Adjacency,
+    unit: Unit,
+    alone: Cost | None = None,
+) -> Spent:
     """Require the same neighbours, the same unit, and enough left; return the new total."""
     terms, last = ends.terms, ends.last
     if adjacency is not terms.adjacency:
@@ -276,7 +319,21 @@ def _require(file: FileIO, ends: Ends, cost: Cost, adjacency: Adjacency, unit: U
     admitted = admit(terms.budget, ends.spent, cost)
     if admitted is None:
         raise BudgetExceededError(_refusal(ends, _only(file, ends), cost))
+    if terms.alone is not None:
+        _require_alone(terms.alone, ledger_file.entries(file)[1], cost if alone is None else alone)
     return admitted
+
+
+def _require_alone(cap: Budget, entries: tuple[Entry, ...], cost: Cost) -> None:
+    """Require that all entries stay within their cap if no other owner is honest."""
+    spent: Spent | None = Spent()
+    for each in (*(entry.alone or entry.cost for entry in entries), cost):
+        spent = None if spent is None else admit(cap, spent, each)
+    if spent is None:
+        raise BudgetExceededError(
+            f"without honest others it would exceed the ledger's cap for a lone owner ({cap}): "
+            "agree on fewer owners to count on, or on a smaller epsilon"
+        )
 
 
 def _only(file: FileIO, ends: Ends) -> Cost | None:

@@ -35,6 +35,7 @@ __all__ = [
     "Ends",
     "Entry",
     "Terms",
+    "altered",
     "append",
     "backwards",
     "create",
@@ -62,12 +63,13 @@ _GO_ON = Phrase(
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a ledger was created with."""
+    """What a ledger was created with; ``alone`` caps what holds if no other owner is honest."""
 
     budget: Budget
     adjacency: Adjacency
     unit: str
     id: str
+    alone: Budget | None = None
 
     def as_line(self) -> bytes:
         """Return the first line of a file."""
@@ -77,6 +79,7 @@ class Terms:
             "budget": self.budget.as_dict(),
             "id": self.id,
             "unit": self.unit,
+            **({} if self.alone is None else {"alone": self.alone.as_dict()}),
         }
         return _line(document)[0]
 
@@ -88,7 +91,8 @@ class Terms:
         if document["unit"] not in ("row", "person") or not isinstance(document["id"], str):
             raise ValueError
         budget, adjacency = Budget(**document["budget"]), Adjacency(document["adjacency"])
-        return cls(budget, adjacency, document["unit"], document["id"])
+        alone = Budget(**document["alone"]) if "alone" in document else None
+        return cls(budget, adjacency, document["unit"], document["id"], alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,8 @@ class Entry:
     ----------
     spent : Spent
         By this entry and all before.
+    alone : Cost or None
+        Where the cost counts on other owners of a secure sum: what it is without them.
 
     """
 
@@ -109,6 +115,7 @@ class Entry:
     hash: str
     unit: Unit
     spent: Spent
+    alone: Cost | None = None
 
     @property
     def is_note(self) -> bool:
@@ -125,7 +132,9 @@ class Entry:
         if not isinstance(unit.column, (str, type(None))):
             raise TypeError
         spent = Spent.from_dict(document["spent"])
-        return cls(number, time, label, cost_from_dict(document["cost"]), digest, unit, spent)
+        cost = cost_from_dict(document["cost"])
+        alone = cost_from_dict(document["alone"]) if "alone" in document else None
+        return cls(number, time, label, cost, digest, unit, spent, alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +165,14 @@ class Ends:
         return Spent() if self.last is None else self.last.spent
 
     def following(
-        self, cost: Cost, spent: Spent, *, label: str, time: str, unit: Unit
+        self,
+        cost: Cost,
+        spent: Spent,
+        *,
+        label: str,
+        time: str,
+        unit: Unit,
+        alone: Cost | None = None,
     ) -> tuple[bytes, Entry]:
         """Return the line that comes next, and its entry."""
         document = {
@@ -169,6 +185,8 @@ class Ends:
         }
         if unit.owns_many:
             document["unit"] = {"name": unit.name, "column": unit.column}
+        if alone is not None:
+            document["alone"] = cost_to_dict(alone)
         line, digest = _line(document)
         return line, Entry.parse(document, digest)
 
@@ -296,10 +314,10 @@ def entries(file: FileIO) -> tuple[Terms, tuple[Entry, ...]]:
         for number, line in enumerate(lines[1:], start=1):
             document, digest = _parsed(line)
             if (document["number"], document["previous"]) != (number, previous):
-                raise _altered()
+                raise altered()
             entry = Entry.parse(document, digest)
             if not entry.spent.follows(found[-1].spent if found else Spent()):
-                raise _altered()
+                raise altered()
             found.append(entry)
             previous = digest
         return Terms.parse(terms), tuple(found)
@@ -333,10 +351,11 @@ def _intact() -> Iterator[None]:
         OverflowError,
         RecursionError,
     ):
-        raise _altered() from None
+        raise altered() from None
 
 
-def _altered() -> LedgerError:
+def altered() -> LedgerError:
+    """Return what is raised where a ledger says what no ledger can."""
     return LedgerError("the ledger was altered or is damaged; do not release from this table")
 
 
@@ -350,7 +369,7 @@ def _line(document: dict[str, Any]) -> tuple[bytes, str]:
 def _parsed(line: bytes) -> tuple[dict[str, Any], str]:
     text, _, digest = line.rstrip(b"\n").rpartition(b"\t")
     if hashlib.sha256(text).hexdigest().encode() != digest:
-        raise _altered()
+        raise altered()
     document = json.loads(text)
     if not isinstance(document, dict):
         raise TypeError

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources import open_rows
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
+from eigenveil.privacy.contribution import Contribution, check_owners, promise_to_dict
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
-from eigenveil.release import schema, storage
+from eigenveil.release import schema
 from eigenveil.release.content import (
     decode_arrays,
     encode_arrays,
@@ -31,12 +32,12 @@ from eigenveil.release.content import (
     read_statement,
 )
 from eigenveil.release.invariants import check_arrays
-from eigenveil.release.page import PAGE_FORMAT, promise, promises, render
 from eigenveil.release.projection import Projection
-from eigenveil.release.reservation import Reservation, reserved
 from eigenveil.release.signature import Signature
-from eigenveil.release.statement import Contribution, check_owners, promise_to_dict
 from eigenveil.release.verdict import Verdict
+from eigenveil.report.page import PAGE_FORMAT, promise, promises, render
+from eigenveil.storage import release_files as files
+from eigenveil.storage.reservation import Reservation, reserved
 from eigenveil.text import plural
 from eigenveil.wording import Phrase
 
@@ -123,7 +124,7 @@ class Release:
         """
         content = self._files()
         if key is not None:
-            content[storage.SIGNATURE] = Signature.of(content[storage.SUMS], key).encode()
+            content[files.SIGNATURE] = Signature.of(content[files.SUMS], key).encode()
         if isinstance(folder, Reservation):
             folder.fill(content)
             return folder.path
@@ -143,12 +144,12 @@ class Release:
         report = render(guarantee, stated, self.arrays, owners=owners).encode()
         content = {"release.json": text, "arrays.npz": arrays, "report.html": report}
         for name, data in content.items():
-            if len(data) > storage.LARGEST[name]:
+            if len(data) > files.LARGEST[name]:
                 raise InvalidParameterError(
                     f"{name} would have {len(data):,} bytes and may have "
-                    f"{storage.LARGEST[name]:,}: choose fewer columns or components"
+                    f"{files.LARGEST[name]:,}: choose fewer columns or components"
                 )
-        return {**content, storage.SUMS: storage.sums(content)}
+        return {**content, files.SUMS: files.sums(content)}
 
     @classmethod
     def load(cls, folder: str | Path) -> "Release":
@@ -189,7 +190,7 @@ class Release:
         key: "Ed25519PublicKey | str | Path | None" = None,
     ) -> Verdict:
         """Verify a folder or a zip, and say what was checked about it; arguments as `verify`'s."""
-        content = storage.read(Path(folder), largest_arrays)
+        content = files.read(Path(folder), largest_arrays)
         signature = _signature(content, key)
         found = _fingerprint(content)
         if fingerprint is not None:
@@ -269,7 +270,7 @@ class Release:
     @staticmethod
     def fingerprint(folder: str | Path) -> str:
         """One hash for the whole folder or zip, to be noted where the folder is not."""
-        return _fingerprint(storage.read(Path(folder), largest_arrays))
+        return _fingerprint(files.read(Path(folder), largest_arrays))
 
     @classmethod
     def inspect(
@@ -289,7 +290,7 @@ class Release:
 
         The signer is the fingerprint of the public key. ``key`` is as in `save`.
         """
-        content = storage.read(Path(folder), largest_arrays)
+        content = files.read(Path(folder), largest_arrays)
         if (present := _signature(content, None)) is not None:
             raise InvalidParameterError(
                 f"signed already, by {present.signer}: sign a copy without SIGNATURE"
@@ -299,8 +300,8 @@ class Release:
             raise VerificationError(
                 "the page cannot be checked: sign with the version of eigenveil that wrote it"
             )
-        signature = Signature.of(content[storage.SUMS], key)
-        storage.add_signature(Path(folder), content, signature.encode())
+        signature = Signature.of(content[files.SUMS], key)
+        files.add_signature(Path(folder), content, signature.encode())
         return signature.signer
 
     @property
@@ -369,18 +370,18 @@ def _names(columns: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _fingerprint(content: Mapping[str, bytes]) -> str:
-    return hashlib.sha256(content[storage.SUMS]).hexdigest()
+    return hashlib.sha256(content[files.SUMS]).hexdigest()
 
 
 def _signature(
     content: Mapping[str, bytes], key: "Ed25519PublicKey | str | Path | None"
 ) -> Signature | None:
     """The signature of a folder, checked; with a key there must be one."""
-    stored = content.get(storage.SIGNATURE)
+    stored = content.get(files.SIGNATURE)
     if stored is None:
         if key is not None:
             raise VerificationError("the release is not signed: ask its owner to sign it")
         return None
     signature = Signature.decode(stored)
-    signature.check(content[storage.SUMS], key)
+    signature.check(content[files.SUMS], key)
     return signature

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidParameterError, VerificationError
+from eigenveil.privacy.contribution import Contribution, promise_from_dict
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
-from eigenveil.release import schema, storage
-from eigenveil.release.statement import Contribution, promise_from_dict
+from eigenveil.release import schema
+from eigenveil.storage.archive import unzip
 
 __all__ = ["decode_arrays", "encode_arrays", "largest_arrays", "read_statement"]
 
@@ -92,7 +93,7 @@ def encode_arrays(arrays: dict[str, NDArray[np.float64]]) -> bytes:
 
 def decode_arrays(data: bytes) -> dict[str, NDArray[np.float64]]:
     """Return the arrays of ``arrays.npz``: 64-bit floats and nothing else."""
-    stored = storage.unzip(data, "arrays.npz")
+    stored = unzip(data, "arrays.npz")
     if not all(name.endswith(".npy") for name in stored):
         raise VerificationError("arrays.npz holds other things than arrays")
     return {name.removesuffix(".npy"): _array(member) for name, member in stored.items()}

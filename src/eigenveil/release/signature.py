@@ -8,7 +8,6 @@ That proves nothing by itself, as a forger has keys too: compare with a key you 
 import base64
 import binascii
 import hashlib
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,8 @@ from eigenveil.exceptions import (
     MissingExtraError,
     VerificationError,
 )
-from eigenveil.release.storage import require_new
 from eigenveil.storage.paths import read_regular
+from eigenveil.storage.places import require_new, write_new
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -132,9 +131,8 @@ def generate_key(path: str | Path, *, password: str | None = None) -> str:
     require_new(Path(path))
     require_new(beside)
     try:
-        for place, data, mode in ((Path(path), private, 0o600), (beside, public, 0o644)):
-            with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                file.write(data)
+        write_new({Path(path): private}, mode=0o600)
+        write_new({beside: public}, mode=0o644)
     except OSError:
         raise InvalidParameterError(f"cannot write {path}: choose a writable place") from None
     return fingerprint(secret.public_key())

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eigenveil.release.page import PAGE_FORMAT
 from eigenveil.release.signature import Signature
+from eigenveil.report.page import PAGE_FORMAT
 
 if TYPE_CHECKING:
     from eigenveil.release.artefact import Release

@@ -1,11 +1,18 @@
-"""Reports for people: figures in the style of scikit-learn's displays, and the HTML page."""
+"""Reports for people: the HTML page, and figures in the style of scikit-learn's displays."""
 
-from eigenveil.report.covariance import CovarianceDisplay
-from eigenveil.report.files import figures, write
-from eigenveil.report.loadings import LoadingsDisplay
-from eigenveil.report.plan import PlanDisplay
-from eigenveil.report.scree import ScreeDisplay
-from eigenveil.report.spend import SpendDisplay
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eigenveil.report.displays import (
+        CovarianceDisplay,
+        LoadingsDisplay,
+        PlanDisplay,
+        ScreeDisplay,
+        SpendDisplay,
+        figures,
+        write,
+    )
 
 __all__ = [
     "CovarianceDisplay",
@@ -16,3 +23,10 @@ __all__ = [
     "figures",
     "write",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported at first use: figures know releases, which know the page beside them.
+    if name in __all__:
+        return getattr(import_module("eigenveil.report.displays"), name)
+    raise AttributeError(f"module 'eigenveil.report' has no attribute {name!r}")

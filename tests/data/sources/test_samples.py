@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from eigenveil.data import Clip, second_moment, total, trace
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.batches import Batches
+from eigenveil.data.moment_columns import moment_columns
 from eigenveil.data.sources import (
     ArraySource,
     Batch,
@@ -16,7 +18,6 @@ from eigenveil.data.sources import (
     shuffled,
 )
 from eigenveil.data.sources.samples import ShuffledBatch
-from eigenveil.data.updates import BasisProduct, moment_columns
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 

@@ -31,8 +31,8 @@ from eigenveil.federated.messages import Code, Refusal, encode
 from eigenveil.federated.owner import Owner
 from eigenveil.federated.private import private_folder
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release.storage import require_new
 from eigenveil.storage.durable import locked
+from eigenveil.storage.places import require_new
 
 __all__ = ["GridTransport", "client", "server"]
 

@@ -5,7 +5,6 @@ elliptic-curve key whose public half the server was given. Keys are in OpenSSH's
 Flower's own tools read, so those of ``ssh-keygen -t ecdsa`` serve as well.
 """
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -18,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.storage.paths import read_regular
+from eigenveil.storage.places import write_new
 
 __all__ = [
     "host_and_port",
@@ -203,8 +203,7 @@ def _read(path: str | Path) -> bytes:
 def _write_new(path: Path, data: bytes, mode: int) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
+        write_new({path: data}, mode=mode)
     except FileExistsError:
         raise InvalidParameterError(f"{path} exists already: choose a new name") from None
     except OSError:

@@ -27,9 +27,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.batches import Records
 from eigenveil.data.clip import NO_EXPONENT, Clip
-from eigenveil.data.updates import REACH, BasisProduct, update_counts, update_sum
+from eigenveil.data.updates import REACH, update_counts, update_sum
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate

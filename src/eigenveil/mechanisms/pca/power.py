@@ -29,10 +29,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
+from eigenveil.data.moment_columns import moment_columns, unscaled
 from eigenveil.data.sources import RowSource
-from eigenveil.data.updates import BasisProduct, moment_columns, unscaled
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate

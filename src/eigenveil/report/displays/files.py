@@ -9,13 +9,13 @@ import numpy as np
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.release import Release
-from eigenveil.release.page import render
-from eigenveil.release.storage import require_new, require_outside, write_new
-from eigenveil.release.views import spectrum
-from eigenveil.report.canvas import ReleaseDisplay, matplotlib
-from eigenveil.report.covariance import CovarianceDisplay
-from eigenveil.report.loadings import LoadingsDisplay
-from eigenveil.report.scree import ScreeDisplay
+from eigenveil.report.displays.canvas import ReleaseDisplay, matplotlib
+from eigenveil.report.displays.covariance import CovarianceDisplay
+from eigenveil.report.displays.loadings import LoadingsDisplay
+from eigenveil.report.displays.scree import ScreeDisplay
+from eigenveil.report.page import render
+from eigenveil.report.views import spectrum
+from eigenveil.storage.places import require_new, require_outside, write_new
 
 __all__ = ["figures", "write"]
 

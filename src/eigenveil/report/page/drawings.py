@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.release.views import Correlations, Loadings, Spectrum
+from eigenveil.report.views import Correlations, Loadings, Spectrum
 from eigenveil.text import plural
 
 __all__ = [

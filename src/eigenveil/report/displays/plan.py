@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.report.canvas import INK, Display
+from eigenveil.report.displays.canvas import INK, Display
 
 __all__ = ["PlanDisplay"]
 

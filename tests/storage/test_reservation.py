@@ -11,8 +11,8 @@ import pytest
 
 from eigenveil import PrivatePCA, Release
 from eigenveil.exceptions import InvalidParameterError, VerificationError
-from eigenveil.release import storage
-from eigenveil.release.reservation import abandon, reserved
+from eigenveil.storage import places
+from eigenveil.storage.reservation import abandon, reserved
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3))
 RELEASE = PrivatePCA(2, epsilon=1.0, delta=1e-6).fit(ROWS).release_
@@ -22,7 +22,7 @@ NAMES = ["r", "r.zip"]
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_taken_until_the_block_ends(name, tmp_path):
     with reserved(tmp_path / name) as place:
-        assert storage.is_empty(tmp_path / name)
+        assert places.is_empty(tmp_path / name)
         for attempt in (lambda: RELEASE.save(tmp_path / name), reserved(tmp_path / name).__enter__):
             with pytest.raises(InvalidParameterError, match="exists already and is empty"):
                 attempt()
@@ -85,7 +85,7 @@ def test_a_killed_run_leaves_an_empty_name_and_no_lost_room(name, tmp_path):
     code = """
 import os, sys
 from pathlib import Path
-from eigenveil.release.reservation import reserved
+from eigenveil.storage.reservation import reserved
 
 with reserved(Path(sys.argv[1])) as place:
     place.make_room(10**6)
@@ -94,7 +94,7 @@ with reserved(Path(sys.argv[1])) as place:
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=False)
     assert done.returncode == -9
     assert list(tmp_path.iterdir()) == [tmp_path / name]
-    assert storage.is_empty(tmp_path / name)
+    assert places.is_empty(tmp_path / name)
     with pytest.raises(InvalidParameterError, match="remove it if no run is about to write"):
         RELEASE.save(tmp_path / name)
     with pytest.raises(VerificationError):
@@ -116,14 +116,22 @@ class FullDisk:
 
     def __init__(self, monkeypatch, start, suffix=""):
         self.start, self.suffix = os.fspath(start), suffix
-        self.honest = storage.Path.open
-        monkeypatch.setattr(storage.Path, "open", lambda *a, **o: self.open(*a, **o))
+        self.honest, self.honest_os = places.Path.open, os.open
+        monkeypatch.setattr(places.Path, "open", lambda *a, **o: self.open(*a, **o))
+        monkeypatch.setattr(os, "open", self.os_open)
 
     def open(self, path, mode="r", *arguments, **options):
-        name = os.fspath(path)
-        if "r" not in mode and name.startswith(self.start) and name.endswith(self.suffix):
-            raise OSError(errno.ENOSPC, "No space left on device")
+        self.check(path, "r" not in mode)
         return self.honest(path, mode, *arguments, **options)
+
+    def os_open(self, path, flags, *arguments, **options):
+        self.check(path, flags & os.O_CREAT)
+        return self.honest_os(path, flags, *arguments, **options)
+
+    def check(self, path, writes):
+        name = os.fspath(path)
+        if writes and name.startswith(self.start) and name.endswith(self.suffix):
+            raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -139,7 +147,7 @@ def test_a_full_disk_leaves_nothing_half_written(name, tmp_path, monkeypatch):
 
 def test_room_is_taken_and_given_back(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr("eigenveil.release.reservation.os.fsync", lambda file: written.append(file))
+    monkeypatch.setattr("eigenveil.storage.reservation.os.fsync", lambda file: written.append(file))
     with reserved(tmp_path / "r") as place:
         place.make_room(3 * 2**20 + 5)
         (file,) = written
@@ -156,7 +164,7 @@ def test_no_room_is_said_in_one_line(tmp_path, monkeypatch):
     def full(file):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("eigenveil.release.reservation.os.fsync", full)
+    monkeypatch.setattr("eigenveil.storage.reservation.os.fsync", full)
     told = pytest.raises(InvalidParameterError, match="no room for 5,000 bytes")
     with told, reserved(tmp_path / "r") as place:
         place.make_room(5000)
@@ -165,7 +173,7 @@ def test_no_room_is_said_in_one_line(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_next_save_removes_what_a_killed_one_left(name, tmp_path):
-    with storage.draft_of(tmp_path / name) as complete:
+    with places.draft_of(tmp_path / name) as complete:
         left = complete.parent
     left.mkdir()
     (left / "complete").write_bytes(b"half of a release")

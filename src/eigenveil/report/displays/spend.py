@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from eigenveil.privacy.ledger import Balance, Ledger
-from eigenveil.report.canvas import GREY, INK, NOISE, SIGNAL, Display
+from eigenveil.report.displays.canvas import GREY, INK, NOISE, SIGNAL, Display
 from eigenveil.text import printable
 
 __all__ = ["SpendDisplay"]

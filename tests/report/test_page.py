@@ -8,9 +8,8 @@ import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release
 from eigenveil.privacy.ledger import Balance
-from eigenveil.release.page import promise, render
-
-from .samples import HOSTILE, components, covariance, guarantee
+from eigenveil.report.page import promise, render
+from tests.release.samples import HOSTILE, components, covariance, guarantee
 
 VOID = {"meta", "rect", "path"}
 

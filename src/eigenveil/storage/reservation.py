@@ -18,14 +18,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.release.storage import (
-    LARGEST,
-    draft_of,
-    is_empty,
-    is_zip,
-    require_new,
-    zipped,
-)
+from eigenveil.storage.archive import LARGEST_MEMBER, zipped
+from eigenveil.storage.places import draft_of, is_empty, is_zip, require_new
 from eigenveil.wording import Part
 
 __all__ = ["Reservation", "abandon", "reserved"]
@@ -58,9 +52,9 @@ class Reservation:
 
     def make_room(self, size: int) -> None:
         """Keep ``size`` bytes of the disk free of others until the release is written."""
-        if size > LARGEST["arrays.npz"]:
+        if size > LARGEST_MEMBER:
             raise InvalidParameterError(
-                f"the release would have {size:,} bytes and may have {LARGEST['arrays.npz']:,}: "
+                f"the release would have {size:,} bytes and may have {LARGEST_MEMBER:,}: "
                 "choose fewer columns or components"
             )
         self.leave_room()

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from eigenveil.privacy.ledger import Balance
-from eigenveil.release.views import correlations, loadings, spectrum, spending
-
-from .samples import components, covariance
+from eigenveil.report.views import correlations, loadings, spectrum, spending
+from tests.release.samples import components, covariance
 
 
 def of(release):

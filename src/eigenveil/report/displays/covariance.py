@@ -6,8 +6,16 @@ import numpy as np
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.release import Release
-from eigenveil.release.views import Correlations, correlations
-from eigenveil.report.canvas import INK, LINE, NOISE, SIGNAL, ReleaseDisplay, matplotlib, names_on
+from eigenveil.report.displays.canvas import (
+    INK,
+    LINE,
+    NOISE,
+    SIGNAL,
+    ReleaseDisplay,
+    matplotlib,
+    names_on,
+)
+from eigenveil.report.views import Correlations, correlations
 
 __all__ = ["CovarianceDisplay"]
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.release import Release
-from eigenveil.release.views import Spectrum, spectrum
-from eigenveil.report.canvas import (
+from eigenveil.report.displays.canvas import (
     GREY,
     INK,
     NOISE,
@@ -16,6 +15,7 @@ from eigenveil.report.canvas import (
     matplotlib,
     unit_of,
 )
+from eigenveil.report.views import Spectrum, spectrum
 
 __all__ = ["ScreeDisplay"]
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.release import Release
-from eigenveil.release.views import Loadings, loadings
-from eigenveil.report.canvas import GREY, INK, NOISE, SIGNAL, ReleaseDisplay, names_on
+from eigenveil.report.displays.canvas import GREY, INK, NOISE, SIGNAL, ReleaseDisplay, names_on
+from eigenveil.report.views import Loadings, loadings
 
 __all__ = ["LoadingsDisplay"]
 

@@ -15,8 +15,8 @@ import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, Release
 from eigenveil.exceptions import VerificationError
-from eigenveil.release.page import PAGE_FORMAT, promise, promises
-from eigenveil.release.views import eigenvalues
+from eigenveil.report.page import PAGE_FORMAT, promise, promises
+from eigenveil.report.views import eigenvalues
 from tests.cli.conftest import fails, invoke
 from tests.release.samples import components, covariance
 from tests.release.test_owners import federated
@@ -92,18 +92,35 @@ def test_another_library_is_no_other_format(folder):
     assert "eigenveil 99.0" in (again / "report.html").read_text("utf-8")
 
 
+def promised(folder):
+    """A page with the words of the promises, as those of former formats had it."""
+    release = Release.load(folder)
+    return f"<p>anything</p>{promise(release.guarantee)}{promises(release.owners)}"
+
+
 @pytest.mark.parametrize("page_format", [PAGE_FORMAT + 1, 10**6])
-def test_a_page_of_a_format_to_come_is_said_not_to_be_checked(folder, page_format, tmp_path):
-    reseal(folder, "<p>anything</p>", page_format=page_format)
+def test_a_page_of_a_format_to_come_is_refused(folder, page_format):
+    reseal(folder, promised(folder), page_format=page_format)
+    for check in (Release.load, Release.verify, Release.inspect):
+        with pytest.raises(VerificationError, match=r"report\.html is of a later version"):
+            check(folder)
+    assert "update eigenveil" in fails(5, "verify", folder)
+
+
+def test_a_page_of_a_former_format_is_said_not_to_be_checked(folder, tmp_path):
+    reseal(folder, promised(folder), page_format=PAGE_FORMAT - 1)
     verdict = Release.examine(folder)
     assert not verdict.page_checked
     assert "not checked" in Release.inspect(folder)["page"]
     with pytest.warns(UserWarning, match="page not checked"):
         Release.verify(folder)
-    told = invoke("verify", folder)
+    assert "could say anything" in fails(5, "verify", folder)
+    told = invoke("verify", folder, "--old-page")
     assert told.exit_code == 0
     assert told.stdout.splitlines()[0].endswith(", page not checked")
-    assert f"page         not checked: report.html has format {page_format}" in told.stdout
+    assert f"page         not checked: report.html has the older format {PAGE_FORMAT - 1}" in (
+        told.stdout
+    )
     assert "not checked" in invoke("inspect", folder).stdout
     # Nobody is led to it, and nobody vouches for it.
     assert "-o PAGE.html" in fails(2, "report", folder)
@@ -117,13 +134,13 @@ def test_a_page_of_a_format_to_come_is_said_not_to_be_checked(folder, page_forma
 def test_releases_from_before_the_format_was_written_down(stored, tmp_path):
     """They load; their pages held the promise, and are not checked beyond it."""
     assert Release.load(STORED / stored).guarantee.simulated
-    told = invoke("verify", STORED / stored).stdout
+    told = invoke("verify", STORED / stored, "--old-page").stdout
     assert "page not checked" in told.splitlines()[0]
     with zipfile.ZipFile(STORED / stored) as archive:
         archive.extractall(tmp_path / "r")
     page = (tmp_path / "r" / "report.html").read_text("utf-8")
     reseal(tmp_path / "r", page.replace("epsilon = 2,", "epsilon = 0.2,"))
-    fails(5, "verify", tmp_path / "r")
+    fails(5, "verify", tmp_path / "r", "--old-page")
 
 
 @pytest.mark.parametrize("page_format", [0, -1, 1.5, "2", True])
@@ -134,7 +151,7 @@ def test_formats_are_whole_numbers(folder, page_format):
 
 
 def test_saving_again_writes_a_page_of_today(folder):
-    reseal(folder, "<p>anything</p>", page_format=PAGE_FORMAT + 1)
+    reseal(folder, promised(folder), page_format=PAGE_FORMAT - 1)
     again = Release.load(folder).save(folder.with_name("again"))
     assert Release.examine(again).page_checked
 

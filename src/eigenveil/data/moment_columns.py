@@ -1,0 +1,96 @@
+"""The second moment of a whole table times released columns. Proof: docs/proofs/power.md."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.basis_product import BASIS_BITS, BasisProduct, OuterSums
+from eigenveil.data.bounded import Bounded
+from eigenveil.data.clip import FRACTION_BITS, Clip
+from eigenveil.data.gram import Tally, integer_blocks, require_rows, sums_are_exact
+from eigenveil.data.sources import RowSource
+from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.privacy.adjacency import Adjacency
+
+__all__ = ["OUTSIDE_SCALE", "moment_columns", "unscaled"]
+
+_OUTSIDE, _OUTSIDE_BITS = 53, 7
+OUTSIDE_SCALE = 1 + _OUTSIDE * 2.0**-_OUTSIDE_BITS  # 181/128, whose square is just below 2
+
+
+def moment_columns(
+    source: RowSource, clip: Clip, view: BasisProduct, adjacency: Adjacency
+) -> Bounded:
+    """The second moment times Q, its part outside the span of Q scaled up by `OUTSIDE_SCALE`.
+
+    Of a table, of persons or of a batch; a mean where the number of rows is public, else a sum.
+    l2 sensitivity: that of the second moment in Frobenius norm, and what rounding adds.
+    """
+    sizes = source.unit_sizes
+    sums, finer = OuterSums(view), OuterSums(view)
+    tally = Tally(source)
+    for block in integer_blocks(source, clip):
+        tally.add(block)
+        inside = block.integers @ view.rounded  # exact, as with integers
+        rounded = np.rint(inside)
+        sums.add(block.integers, rounded)
+        if sizes is not None:  # what rounding takes from each of many short rows would add up
+            many = sizes[block.units] > 1
+            left = (inside[many] - rounded[many]) * 2.0**FRACTION_BITS
+            finer.add(block.integers[many], np.rint(left))
+    units = sums.total()
+    if sizes is not None:
+        units += (finer.total() + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
+    outside = units - _projected(units, view)
+    low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
+    units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
+    replace = adjacency is Adjacency.REPLACE_ONE
+    statistic = Bounded(
+        value=FixedPoint(units, -2 * FRACTION_BITS),
+        sensitivities={"l2": _columns_sensitivity(view, adjacency)},
+        adjacency=adjacency,
+        protects=source.protects,
+        records=source.records,
+        unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
+        count=tally.units if replace else None,
+        exact=clip.transform is None and sums_are_exact(),
+    )
+    return source.represented(statistic)
+
+
+def unscaled(view: BasisProduct, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What noise made of `moment_columns`, with the part outside at its own size again."""
+    inside = view.basis @ (view.basis.T @ noisy)
+    return np.asarray(inside + (noisy - inside) / OUTSIDE_SCALE)
+
+
+def _columns_sensitivity(view: BasisProduct, adjacency: Adjacency) -> float:
+    natural, ends = (math.sqrt(2), 2) if adjacency is Adjacency.REPLACE_ONE else (1.0, 1)
+    rounding = OUTSIDE_SCALE * ends * math.sqrt(view.k) * 2.0 ** -(FRACTION_BITS + 1)  # of x'Q
+    entries = 6 * math.sqrt(view.basis.size) * 4.0**-FRACTION_BITS  # of the whole sum
+    return ((natural + rounding) * (1 + view.skew) + entries) * (1 + 2.0**-40)
+
+
+def _projected(units: NDArray[np.int64], view: BasisProduct) -> NDArray[np.int64]:
+    """QQ' times integers of 63 bits: within one of each, but for k/2 in all by rounding Q'units.
+
+    Sixteen bits at a time, so that sums of floats are exact for up to 2^22 columns.
+    """
+    inside = np.zeros((view.k, view.k), dtype=object)  # of more than 64 bits
+    for shift, limb in _limbs(units):
+        inside += (view.integers.T @ limb).astype(np.int64).astype(object) << shift
+    rounded = ((inside + (1 << (BASIS_BITS - 1))) >> BASIS_BITS).astype(np.int64)
+    projected = np.zeros_like(units)
+    for shift, limb in _limbs(rounded):
+        product = (view.integers @ limb).astype(np.int64)
+        drop = BASIS_BITS - shift
+        projected += (product + (1 << (drop - 1))) >> drop if drop > 0 else product << -drop
+    return projected
+
+
+def _limbs(units: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    for shift in (0, 16, 32):
+        yield shift, ((units >> shift) & 0xFFFF).astype(np.float64)
+    yield 48, (units >> 48).astype(np.float64)

@@ -1,0 +1,90 @@
+"""What a stream has released so far: components, the promise for all of them, the artefact."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.estimators.results import ComponentResult, component_result, public_settings
+from eigenveil.estimators.stream_plan import StreamPlan
+from eigenveil.estimators.stream_state import ADJACENCY, Stream
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.execute import invalid_words
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.guarantee import Guarantee, Numerics
+from eigenveil.release import Release
+
+__all__ = ["published"]
+
+
+def published(
+    stream: Stream,
+    plan: StreamPlan,
+    gate: Gate,
+    *,
+    budget: Budget,
+    simulated: bool,
+    feature_names: NDArray[np.object_] | None,
+) -> tuple[ComponentResult, Guarantee, Release] | None:
+    """Return the newest components with their promise and artefact; None before there are any.
+
+    No record is in reach of it.
+    """
+    iterate = stream.iterate
+    if iterate is None or math.isinf(iterate.noise_variance):  # a centre or a trace at most
+        return None
+    noisy = iterate.components(plan.method.n_components)
+    if stream.used < plan.needed:  # a random start may still show
+        noisy = replace(noisy, reliability=np.zeros(len(noisy.components)))
+    found = component_result(
+        noisy,
+        centre=np.zeros(plan.d) if stream.centre is None else stream.centre,
+        centre_error=stream.centre_error,
+        scale=np.ones(plan.d),
+        shares=plan.stated.clip.normalise,
+    )
+    promise = _promise(stream, plan, gate, budget, simulated=simulated)
+    settings = public_settings(
+        n_features=plan.d,
+        n_rows=stream.used,
+        stated=plan.stated,
+        centred=plan.centre is None,
+        on_invalid=plan.stated.start.on_invalid,
+        on_missing=plan.stated.start.on_missing,
+        noise_scale=found.noise_scale,
+        noise_floor=found.noise_floor,
+        reason="",
+        feature_names=feature_names,
+        balance=gate.balance,
+    )
+    settings["centring"] = "none" if plan.centre is None else "located"
+    return found, promise, found.release(plan.method.name, promise, settings)
+
+
+def _promise(
+    stream: Stream, plan: StreamPlan, gate: Gate, budget: Budget, *, simulated: bool
+) -> Guarantee:
+    """Return the promise for all releases of a stream together."""
+    centre = (
+        "the origin is taken as the centre"
+        if plan.centre is None
+        else "the centre is private, found without a bound from records used for nothing else"
+    )
+    start = plan.stated.start
+    return Guarantee(
+        budget=budget,
+        cost=plan.total,
+        adjacency=ADJACENCY,
+        bounds=(
+            *plan.stated.words,
+            centre,
+            *invalid_words(start.on_invalid, start.on_missing, corrects=False),
+            "every record is used in one batch only, so all releases of this stream together "
+            "cost the budget once",
+        ),
+        numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
+        simulated=simulated,
+        ledger=gate.receipt,
+        arrival=stream.arrival,
+    )

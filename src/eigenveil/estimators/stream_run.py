@@ -1,0 +1,102 @@
+"""One call on a stream: records that arrive fill batches, and each batch is used once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from eigenveil.data.sources import RowSource
+from eigenveil.estimators.stream_plan import StreamPlan
+from eigenveil.estimators.stream_state import FEWEST_COMPARED, Stream, digest
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.mechanisms.base import Gate
+from eigenveil.text import plural
+
+__all__ = ["StreamRun"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamRun:
+    """A stream with its plan, its allotment, and a way to keep it.
+
+    Attributes
+    ----------
+    stream : Stream
+        Where it stands. Private.
+    plan : StreamPlan
+        How it goes; public numbers.
+    gate : Gate
+        The allotment of the whole stream.
+    keep : callable
+        Keeps the stream, durably where it has a state: ``keep(records)`` with those that wait.
+
+    """
+
+    stream: Stream
+    plan: StreamPlan
+    gate: Gate
+    keep: Callable[[bool], None]
+
+    def look(self, source: RowSource, label: str | None, *, whole: bool) -> None:
+        """Read a table once before anything of it is taken."""
+        records, digests = 0, []
+        for chunk in source.tables():
+            self.plan.stated.start.check(chunk)
+            records += len(chunk)
+            digests += _digests(chunk)
+        if whole:
+            self._require_enough(records)
+        self.stream.require_new(label, digests)
+
+    def take(self, source: RowSource, label: str | None) -> None:
+        """Take rows in, and use every batch that they fill."""
+        for chunk in source.tables():
+            if not source.rereadable:
+                self.plan.stated.start.check(chunk)
+                self.stream.require_new(None, [] if label else _digests(chunk))
+            self.stream.arrive(chunk, label)
+            self.advance()
+
+    def advance(self) -> None:
+        """Take as many steps as there are full batches."""
+        stream, plan = self.stream, self.plan
+        if stream.buffered >= plan.next_size(stream):
+            self.keep(True)  # they have arrived, whatever happens next
+        while stream.buffered >= (size := plan.next_size(stream)):
+            self.step(size)
+
+    def step(self, size: int) -> None:
+        """Spend one batch."""
+        stream, gate = self.stream, self.gate
+        batch = stream.take(size)
+        self.keep(False)  # spent, whatever happens next
+        if stream.path is not None and stream.account is not None:
+            stream.account.advance(stream.name, batch.records.start, stream.spent)
+        self.plan.step(stream, batch, gate)
+        stream.used += size
+        stream.entry = None if gate.entry is None else gate.entry.hash
+        stream.exact = gate.exact
+
+    def finish(self) -> None:
+        """Use what waits as a last batch."""
+        stream = self.stream
+        self._require_enough(stream.used + stream.buffered)
+        self.advance()
+        if stream.buffered:
+            self.step(stream.buffered)
+        stream.finished = True
+        self.keep(True)
+
+    def _require_enough(self, records: int) -> None:
+        plan = self.plan
+        if records < plan.needed:
+            raise InvalidDataError(
+                f"{plan.method.name!r} needs {plan.needed} records at least for {plan.d} "
+                f"{plural('column', plan.d)} at this budget, and there are n_samples = {records}: "
+                "hand over more, or start a stream with a larger budget"
+            )
+
+
+def _digests(chunk: NDArray[Any]) -> list[str]:
+    return [digest(chunk)] if len(chunk) >= FEWEST_COMPARED else []

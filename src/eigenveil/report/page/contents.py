@@ -1,0 +1,86 @@
+"""Sections with the release itself: loadings of components, or a map of correlations."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from eigenveil.report.page.drawings import draw_correlations, draw_loadings, signed
+from eigenveil.report.page.tables import Arrays
+from eigenveil.report.views import Spectrum, correlations, loadings
+
+__all__ = ["contents"]
+
+_MOST_COMPONENTS = 6  # whose loadings are drawn
+_MOST_PAIRS = 5  # of columns, in words beside their map
+_ROUNDING = 1e-9  # by which a correlation of 1 may exceed it
+
+
+def contents(
+    document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None
+) -> tuple[str, str]:
+    """Return the title and the content of the section with what was released."""
+    if document["kind"] == "pca":
+        return "Which columns weigh most", _loadings(document["settings"], arrays)
+    return "Which columns go together", _map(document, arrays, noisy)
+
+
+def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """Bars for the columns of the leading components that stand out."""
+    clear = np.flatnonzero(arrays["distinguishable"] > 0)
+    if clear.size == 0:
+        return "<p>No component stands out from the noise, so no loadings are drawn.</p>"
+    drawn = [loadings(settings, arrays, i) for i in clear[:_MOST_COMPONENTS].tolist()]
+    reach = min(one.reach for one in drawn)
+    low = min(-reach, *(float(one.values.min()) for one in drawn))
+    high = max(reach, *(float(one.values.max()) for one in drawn))
+    rest = f" The first {_MOST_COMPONENTS} that stand out are drawn." * (len(drawn) < clear.size)
+    fewer = len(drawn[0].names) < drawn[0].n_columns
+    which = f"The {len(drawn[0].names)} largest of {drawn[0].n_columns:,}" if fewer else "All"
+    panels = "".join(
+        f"<figure><h3>Component {one.component + 1}</h3>{draw_loadings(one, low, high)}</figure>"
+        for one in drawn
+    )
+    return (
+        f"<p>{which} loadings of each component that stands out; its sign as a whole is arbitrary."
+        f"{rest} The shaded zone is how far the noise in a component would reach on so many "
+        "columns if it were spread evenly; bars that end inside it are grey.</p>"
+        f'<div class="panels">{panels}</div>'
+    )
+
+
+def _map(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
+    """The covariance as a map of correlations, and its strongest pairs in words."""
+    shown = correlations(document["settings"], arrays)
+    zero = noisy is None and "owners" not in document
+    if zero or not (arrays["covariance"].diagonal() > 0).any():
+        return "<p>The released matrix has no positive variance, so no map is drawn.</p>"
+    notes = []
+    if len(shown.names) < shown.n_columns:
+        notes.append(
+            f"The {len(shown.names)} columns with the largest released variance, of "
+            f"{shown.n_columns:,}, are drawn."
+        )
+    if np.isnan(shown.values.diagonal()).any():
+        notes.append("Columns whose released variance cannot be told from noise are blank.")
+    if (np.abs(shown.values) > 1 + _ROUNDING).any():
+        notes.append("Some lie beyond ±1, which only noise can cause, and are drawn as ±1.")
+    if noisy is not None and not noisy.clear.any():
+        notes.append("No eigenvalue stands above the noise: what the map shows may be noise.")
+    pairs = "".join(
+        f'<tr><th scope="row">{escape(a)}</th><td>{escape(b)}</td>'
+        f'<td class="number">{signed(value)}</td></tr>'
+        for a, b, value in shown.strongest(_MOST_PAIRS)
+    )
+    strongest = (
+        '<table><thead class="small"><tr><th scope="col">column</th><th scope="col">and column</th>'
+        '<th scope="col" class="number">correlation</th></tr></thead>'
+        f"<tbody>{pairs}</tbody></table>"
+    )
+    return (
+        "<p>Released covariances divided by released standard deviations; blue columns rise "
+        f"together, red ones against each other. {' '.join(notes)}</p>"
+        f'<figure class="map">{draw_correlations(shown)}</figure>'
+        + (f"<h3>Strongest pairs</h3>{strongest}" if pairs else "")
+    )

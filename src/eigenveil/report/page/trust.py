@@ -1,0 +1,113 @@
+"""Sections on how far noise reaches: eigenvalues beside its level, and reliability."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from eigenveil.report.page.drawings import draw_bar, draw_scree
+from eigenveil.report.page.tables import Arrays
+from eigenveil.report.views import Spectrum
+
+__all__ = ["trust"]
+
+_MOST_BARS = 40
+_MOSTLY_RELIABLE = 0.5  # share of a component
+_ROUNDING = 1e-9  # of the largest eigenvalue: below it a sign means nothing
+_NO_ONE_LEVEL = (
+    "<p>Each owner added noise of its own, so there is no one eigenvalue that noise alone would "
+    "reach.</p>"
+)
+
+
+def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
+    """Return the section on what noise alone would show, and how reliable components are."""
+    if document["kind"] == "pca":
+        if noisy is not None:
+            levels = _levels(noisy)
+        elif "owners" in document:
+            levels = _NO_ONE_LEVEL
+        else:
+            levels = (
+                "<p>This mechanism releases directions, not a noisy second moment, so there is no "
+                "eigenvalue that noise alone would reach.</p>"
+            )
+        return levels + _reliability(arrays, unit_rows=noisy is not None and noisy.of_unit_rows)
+    if noisy is None and "owners" in document:
+        return _NO_ONE_LEVEL
+    if noisy is None:
+        return (
+            "<p>The zero matrix, which holds nothing of the records. If a location was released "
+            "with it, that has noise and was paid for.</p>"
+        )
+    return _levels(noisy)
+
+
+def _levels(noisy: Spectrum) -> str:
+    """The eigenvalues beside what noise alone produces, in words and drawn."""
+    values, floor, whole = noisy.values, noisy.floor, noisy.centre_floor
+    above = int(np.sum(values > floor))
+    if above == len(values):
+        verdict = "Every one released lies above that."
+    elif above == 0:
+        verdict = "None released does: they cannot be told from noise."
+    else:
+        do = "does" if above == 1 else "do"
+        others = "other" if above == len(values) - 1 else "others"
+        verdict = (
+            f"{above} of the {len(values)} released {do}; the {others} cannot be told from noise."
+        )
+    rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
+    if negative := int(np.sum(values < -_ROUNDING * np.abs(values).max())):
+        are = "is" if negative == 1 else "are"
+        rest += f" {negative} {are} negative, which only noise can cause."
+    source = "in the matrix and in its centre"
+    if whole > floor:
+        source = "in the matrix"
+        verdict += f" The error of the centre may add one component of up to {whole:.4g}"
+        taken = np.flatnonzero((values > floor) & (values <= whole) & ~noisy.clear)
+        verdict += f": number {taken[0] + 1} is taken for it." if taken.size else "."
+    return (
+        f"<p>Noise alone, {source}, produces an eigenvalue above {floor:.4g} about once in a "
+        f"hundred releases. {verdict}{rest}</p>"
+        f"<figure>{draw_scree(noisy, _MOST_BARS)}</figure>"
+    )
+
+
+def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
+    """How much of each component is left, in words and as bars."""
+    about = (
+        " It is about noise alone: every row was scaled to the same length, so that far rows count "
+        "no more than near ones; where a few rows hold most of the variance, components of rows as "
+        "they are would be other ones."
+    )
+    values, clear = arrays["reliability"], arrays["distinguishable"] > 0
+    shown = values[:_MOST_BARS]
+    rest = f" The first {_MOST_BARS} are shown." if len(values) > _MOST_BARS else ""
+    bars = "".join(
+        f'<tr><th scope="row">component {i + 1}</th><td>{draw_bar(value, bool(clear[i]))}</td>'
+        f'<td class="number">{value:.1%}</td>'
+        f'<td class="verdict soft">{"stands out" if clear[i] else "not clear"}</td></tr>'
+        for i, value in enumerate(shown.tolist())
+    )
+    if "agreement" in arrays:
+        about = (
+            " It is estimated from how far the owners' answers, whose noise is independent, agree: "
+            "what one owner alone knows is not counted. As many stand out as directions are shared "
+            "by more than unrelated answers agree about once in a hundred times."
+        )
+        if (values[~clear] > _MOSTLY_RELIABLE).any():
+            about += (
+                " Unrelated answers of few owners agree nearly as well where components are about "
+                "half as many as columns, or more: there a reliable one may not be clear."
+            )
+    return (
+        "<p>Noise turns directions. Shown is the expected share of each component that lies in the "
+        "span of those that the same rows would give about the same centre without noise; "
+        "directions of similar variance mix, among themselves and with those not released, which "
+        "is not counted. Grey ones cannot be told from noise, or are one of many like them."
+        f"{about if unit_rows or 'agreement' in arrays else ''}{rest}</p>"
+        '<table class="bars"><thead class="small"><tr><th scope="col">direction</th>'
+        '<th scope="col">reliability</th><td></td><td></td></tr></thead>'
+        f"<tbody>{bars}</tbody></table>"
+    )

@@ -1,0 +1,33 @@
+"""The figures of the papers, as commands: simulations, and nothing that may be released.
+
+One module per paper declares its figures as data (`figure.py`); `runner.py` runs them, `claims.py`
+judges what a paper says about them, `drawing.py` draws. Algorithms that exist only to be shown as
+they are printed are in `printed/`. No ledger is ever charged here: noise is seeded, and a method
+that reads records without noise is called "not private" wherever its name stands.
+"""
+
+from functools import cache
+from importlib import import_module
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.reproduce.figure import Figure
+
+__all__ = ["PAPERS", "figure", "figures"]
+
+PAPERS = ("spiked", "covrev", "kpca")  # modules of this package
+
+
+@cache
+def figures() -> dict[str, Figure]:
+    """Return all figures by name."""
+    modules = [import_module(f"{__name__}.{paper}") for paper in PAPERS]
+    return {one.name: one for module in modules for one in module.FIGURES}
+
+
+def figure(name: str) -> Figure:
+    """Return the figure of a name such as ``"spiked:fig1"``."""
+    try:
+        return figures()[name]
+    except KeyError:
+        known = ", ".join(figures())
+        raise InvalidParameterError(f"no figure {name}: choose one of {known}") from None

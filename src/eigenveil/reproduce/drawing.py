@@ -1,0 +1,105 @@
+"""A figure as a paper draws it: means along an axis, with the spread of the runs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.report.displays.canvas import GREY, INK, LINE, matplotlib
+from eigenveil.reproduce.claims import Results
+from eigenveil.reproduce.figure import Method, Panel
+
+__all__ = ["draw"]
+
+_DPI = 110
+_WIDTH, _HEIGHT = 4.3, 3.6  # inches of one panel
+_LEGEND = 2.6
+# Told apart by shape as well: ours are solid, what has been published is dashed.
+_COLOURS = ("#1f6f8b", "#bf4a30", "#6a994e", "#8e6c8a", "#d98e04", "#4c5b7a", "#a23e48", "#2a9d8f")
+_MARKERS = "osD^vP*X"
+_STYLES = {"printed": "--", "published": "--", "ours": "-", "not private": ":", "reference": ":"}
+
+
+def draw(results: Results, path: Path) -> None:
+    """Write the picture of a figure."""
+    figure = results.figure
+    shown = [one for one in figure.methods if _answered(results, one)]
+    width = _WIDTH * len(figure.panels) + _LEGEND
+    picture = matplotlib("figure").Figure(figsize=(width, _HEIGHT), layout="constrained")
+    axes = picture.subplots(1, len(figure.panels), squeeze=False)[0]
+    for ax, panel in zip(axes, figure.panels, strict=True):
+        if len(panel.cells(results.scale)) > 1:
+            _lines(ax, panel, results, shown)
+        else:
+            _bars(ax, panel, results, shown)
+        ax.set_title(panel.name, color=INK, fontsize="medium")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set_axisbelow(True)
+    first = axes[0]
+    if len(figure.panels[0].cells(results.scale)) > 1:
+        first.set_ylabel(figure.measure)
+        handles, labels = first.get_legend_handles_labels()
+        picture.legend(handles, labels, loc="outside right upper", frameon=False, fontsize="small")
+    else:
+        picture.supxlabel(figure.measure, fontsize="small")
+    picture.suptitle(
+        f"{figure.name}, scale {results.scale}; bars hold 8 of 10 runs; dashed: as published",
+        fontsize="small",
+        color=GREY,
+    )
+    try:
+        picture.savefig(path, dpi=_DPI)
+    except OSError:
+        raise InvalidParameterError(f"cannot write {path}: choose a writable place") from None
+
+
+def _answered(results: Results, method: Method) -> bool:
+    return any(np.isfinite(runs[method.name]).any() for _, _, runs in results.cells())
+
+
+def _look(results: Results, method: Method) -> dict[str, Any]:
+    """Return a look that is the same in all panels."""
+    place = results.figure.methods.index(method)
+    reference = method.role in ("reference", "not private")
+    return {
+        "color": GREY if method.role == "reference" else _COLOURS[place % len(_COLOURS)],
+        "linestyle": _STYLES[method.role],
+        "marker": _MARKERS[place % len(_MARKERS)],
+        "markersize": 4,
+        "linewidth": 1.0 if reference else 1.6,
+        "label": method.label,
+    }
+
+
+def _lines(ax: Any, panel: Panel, results: Results, methods: list[Method]) -> None:
+    cells = results.cells(panel.name)
+    along = np.array([settings[panel.along] for _, settings, _ in cells], dtype=float)
+    for method in methods:
+        runs = [found[method.name] for _, _, found in cells]
+        there = np.array([bool(np.isfinite(one).any()) for one in runs])
+        if not there.any():
+            continue
+        kept = [one[np.isfinite(one)] for one in runs if np.isfinite(one).any()]
+        means = np.array([one.mean() for one in kept])
+        spread = np.array([np.quantile(one, (0.1, 0.9)) for one in kept]).T
+        reach = np.maximum([means - spread[0], spread[1] - means], 0.0)
+        ax.errorbar(along[there], means, yerr=reach, capsize=2, **_look(results, method))
+    ax.set_xlabel(panel.along)
+    if panel.log_x:
+        ax.set_xscale("log")
+    ax.set_yscale("linear" if results.figure.more_is_better else "log")
+    ax.grid(axis="y", color=LINE)
+
+
+def _bars(ax: Any, panel: Panel, results: Results, methods: list[Method]) -> None:
+    ((_, _, runs),) = results.cells(panel.name)
+    kept = {one: runs[one.name][np.isfinite(runs[one.name])] for one in methods}
+    kept = {one: found for one, found in kept.items() if found.size}
+    means = [float(found.mean()) for found in kept.values()]
+    spread = np.array([np.quantile(found, (0.1, 0.9)) for found in kept.values()]).T
+    reach = np.maximum([means - spread[0], spread[1] - means], 0.0)
+    colours = [_look(results, one)["color"] for one in kept]
+    ax.barh([one.label for one in kept], means, xerr=reach, capsize=2, color=colours)
+    ax.invert_yaxis()
+    ax.grid(axis="x", color=LINE)

@@ -1,0 +1,102 @@
+"""One owner's share of a noisy sum. Seeded; error probabilities below 1e-6 each."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from eigenveil.data.clip import LARGEST_NORM, Clip
+from eigenveil.data.gram import second_moment, total
+from eigenveil.data.norms import norm_counts
+from eigenveil.data.sources import ArraySource
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.shared import NoiseShare, packed, unpacked
+from eigenveil.numerics.random import SimulationSource
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.shared_noise import SharedNoise
+
+ONE = Adjacency.REPLACE_ONE
+ROWS = ArraySource(np.random.default_rng(0).normal(size=(40, 30)))
+
+
+def _share(mu, sensitivity, columns, symmetric, honest=4):
+    return NoiseShare(
+        noise=SharedNoise.calibrated(
+            mu, sensitivity=sensitivity, columns=columns, symmetric=symmetric, honest=honest
+        )
+    )
+
+
+def _in_law(noise: np.ndarray, scale: float) -> bool:
+    """Whether the variance is that of so many independent normals."""
+    statistic = float(np.sum((noise / scale) ** 2))
+    return chi2.ppf(5e-7, noise.size) < statistic < chi2.isf(5e-7, noise.size)
+
+
+def test_members_of_a_sum_have_the_stated_variance_and_no_other():
+    share = _share(0.5, math.sqrt(2), 30, symmetric=True)
+    query = second_moment(ROWS, Clip(row_norm=5.0), ONE)
+    source = SimulationSource(1)
+    members = 6
+    drawn = sum(share.perturb(query, source.bound_to(query.value.units)) for _ in range(members))
+    grid = 2.0**share.noise.grid
+    noise = unpacked(drawn, 30) * grid - members * query.value.to_float()
+    deviation = share.noise.deviation(members)
+    assert deviation == pytest.approx(math.sqrt(2) / 0.5 * math.sqrt(members / 4), rel=1e-6)
+    upper = np.triu_indices(30, 1)
+    scaled = np.concatenate([noise.diagonal(), math.sqrt(2) * noise[upper]])
+    assert _in_law(scaled, deviation)
+    # Shares of s instead of s/sqrt(t), the reverse, and off-diagonal ones that are too small.
+    assert not _in_law(scaled, deviation * math.sqrt(4))
+    assert not _in_law(scaled, deviation / math.sqrt(4))
+    assert not _in_law(noise[upper], deviation)
+
+
+def test_counts_are_shifted_to_the_grid():
+    share = _share(2.0, math.sqrt(2), 2045, symmetric=False, honest=70)
+    assert share.noise.scale < 0.1  # on the grid of whole counts, the proof would not hold
+    query = norm_counts(ROWS, Clip(row_norm=LARGEST_NORM), ONE)
+    units = share.perturb(query, SimulationSource(2))
+    noise = units * 2.0**share.noise.grid - query.value.to_float()
+    assert _in_law(noise, share.noise.scale)
+    assert np.unique(units % (1 << 10)).size > 800  # whole counts would leave one remainder
+
+
+def test_query_and_noise_are_rounded_together():
+    # Where the query has finer digits than the grid, rounding it first would move the mean.
+    share = NoiseShare(
+        noise=SharedNoise(
+            sensitivity=2.0, columns=30, symmetric=False, honest=1, scale=2.0**-2, grid=0
+        )
+    )
+    query = total(ROWS, Clip(row_norm=5.0), ONE)
+    value = replace(query.value, units=np.full(30, 1 << 17))  # one half
+    query = replace(query, value=value)
+    source = SimulationSource(3)
+    drawn = np.concatenate(
+        [share.perturb(query, source.bound_to(query.value.units)) for _ in range(40)]
+    )
+    assert set(np.unique(drawn)) <= {-1, 0, 1, 2}
+    # Together half of 1200 become zero, within 5 deviations (5.7e-7); the query first, 95 %.
+    assert abs(np.mean(drawn == 0) - 0.5) < 5 * 0.5 / math.sqrt(1200)
+
+
+def test_what_a_share_costs_with_others_and_alone():
+    share = _share(0.3, 2.0, 30, symmetric=False, honest=9)
+    assert share.cost().mu <= 0.3
+    assert share.alone().mu == pytest.approx(0.9, rel=1e-6)
+
+
+def test_a_query_of_another_size_or_sensitivity_is_refused():
+    query = total(ROWS, Clip(row_norm=5.0), ONE)
+    for share in (_share(1.0, 1.9, 30, symmetric=False), _share(1.0, 2.0, 31, symmetric=False)):
+        with pytest.raises(InvalidParameterError, match="another query"):
+            share.perturb(query, SimulationSource(4))
+
+
+def test_a_triangle_is_packed_and_unpacked():
+    matrix = np.arange(16).reshape(4, 4)
+    matrix = matrix + matrix.T
+    assert np.array_equal(unpacked(packed(matrix), 4), matrix)
