@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.pca.components import NoisyComponents
+from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Balance
 from eigenveil.release.artefact import Release
@@ -59,13 +60,20 @@ distinguishable, mean, scale : arrays
         del fields["eigenvalues_"]
         return {**fields, "n_components_": len(self.components)}
 
-    def release(self, mechanism: str, guarantee: Guarantee, settings: Mapping[str, Any]) -> Release:
+    def release(
+        self,
+        mechanism: str,
+        guarantee: Guarantee,
+        settings: Mapping[str, Any],
+        owners: tuple[Contribution, ...] = (),
+    ) -> Release:
         """Return the artefact."""
         floors = {"noise_floor": self.noise_floor, "matrix_floor": self.matrix_floor}
         return Release(
             kind="pca",
             mechanism=mechanism,
             guarantee=guarantee,
+            owners=owners,
             settings={**settings, **floors},
             arrays={
                 "components": self.components,

@@ -4,14 +4,17 @@ Write-ahead: a question is noted as begun, durably, before anything is charged f
 kept, durably, before it is sent. The same question gets the kept answer. A question that was begun
 and has no answer was interrupted, and what it cost is spent.
 
-One file for each round, replaced as a whole: a line of JSON, then the answer. The folder is its
-owner's alone and belongs to one federation, one set of settings and one ledger. The ledger names
-the federation and the round of every charge: with another folder, or an old copy, an owner finds
-itself charged for what it has no answer to, and answers nothing.
+One file for each round, replaced as a whole: a line of JSON, then the answer. The secret key of a
+step of a secure sum lies beside it until the step is answered. The folder is its owner's alone and
+belongs to one federation, one set of settings and one ledger. The ledger names the federation and
+the round of every charge: with another folder, or an old copy, an owner finds itself charged for
+what it has no answer to, and answers nothing.
 """
 
 import hashlib
 import json
+import os
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -22,6 +25,7 @@ from typing import Any
 from eigenveil.exceptions import StateError
 from eigenveil.federated.private import private_folder
 from eigenveil.storage.durable import locked, replace_file
+from eigenveil.storage.locks import sync
 from eigenveil.storage.paths import read_regular
 
 __all__ = ["Answers", "Kept"]
@@ -29,6 +33,8 @@ __all__ = ["Answers", "Kept"]
 _FORMAT = "eigenveil-answers/1"
 _BUSY_SECONDS = 60.0  # for which another process is waited for
 _TERMS = "terms"
+# What is begun under terms: rounds of owners with noise of their own, and steps of secure sums.
+_ROUND = re.compile(r"basis|values|(ready|upload)-[0-9]+-[a-z]+")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +85,7 @@ class Answers:
         among_all = nullcontext() if place is None else locked(place / "answers", _BUSY_SECONDS)
         with self._alone, among_all:
             found = self._read(_TERMS)
-            begun = any(self._read(name) is not None for name in ("basis", "values"))
-            if found is None or not begun:
+            if found is None or not any(map(_ROUND.fullmatch, self._names())):
                 self._write(_TERMS, self._terms)
             elif found != self._terms:
                 raise StateError(
@@ -122,6 +127,29 @@ class Answers:
             del self._memory[name]
         else:
             (self._folder / name).unlink()
+
+    def hide(self, name: str, secret: bytes) -> None:
+        """Keep what nobody else may ever see, for as long as a step needs it."""
+        self._write(f"secret-{name}", secret)
+
+    def hidden(self, name: str) -> bytes | None:
+        """What was hidden; None where it was erased, or never there."""
+        return self._read(f"secret-{name}")
+
+    def erase(self, name: str) -> None:
+        """Forget what was hidden: its bytes are written over first, as far as a disk does that."""
+        secret = self.hidden(name)
+        if secret is None:
+            return
+        if self._folder is not None:
+            with (self._folder / f"secret-{name}").open("r+b") as file:
+                file.write(bytes(len(secret)))
+                file.flush()
+                sync(file)
+        self.forget(f"secret-{name}")
+
+    def _names(self) -> list[str]:
+        return list(self._memory) if self._folder is None else os.listdir(self._folder)
 
     def _read(self, name: str) -> bytes | None:
         if self._folder is None:

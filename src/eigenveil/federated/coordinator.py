@@ -1,8 +1,9 @@
 """The coordinator: asks owners, hears them, leaves out who fails, and goes on after a crash.
 
-Three rounds: who takes part (free), bases, values. Everything that decides the result is in the
-`Journal` before anything follows from it, so that a coordinator that is started again with the same
-journal asks the rest the same questions, byte for byte, and owners send what they have stored.
+Rounds follow a `Script`: who takes part (free), then bases and values of owners with noise of their
+own, or the steps of secure sums. Everything that decides the result is in the `Journal` before
+anything follows from it, so that a coordinator that is started again with the same journal asks the
+rest the same questions, byte for byte, and owners send what they have stored.
 
 An owner is named by its key where the transport knows it, and by its own word on a loopback
 address. One that answers with anything that cannot be used is left out of the rest, by a `Code`.
@@ -11,40 +12,23 @@ address. One that answers with anything that cannot be used is left out of the r
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from eigenveil.exceptions import EigenveilError, QuorumLostError, StateError
 from eigenveil.federated.agreement import Agreement
-from eigenveil.federated.journal import ROUNDS, Event, Happening, Journal
-from eigenveil.federated.messages import (
-    BasisAnswer,
-    BasisQuestion,
-    Code,
-    Declaration,
-    Invitation,
-    Message,
-    ProtocolError,
-    ValuesAnswer,
-    ValuesQuestion,
-    columns_digest,
-    decode,
-    encode,
-)
-from eigenveil.federated.result import (
-    Contributions,
-    aggregate,
-    check_values,
-    check_weight,
-    combine,
-    promised,
-)
-from eigenveil.federated.weights import MECHANISMS
+from eigenveil.federated.journal import Event, Happening, Journal
+from eigenveil.federated.messages import Code, ProtocolError, encode
+from eigenveil.federated.own_noise import OwnNoise
+from eigenveil.federated.script import Heard, Script
 from eigenveil.release.artefact import Release
 from eigenveil.text import plural
+
+if TYPE_CHECKING:
+    from eigenveil.federated.secure.agreement import SecureAgreement
 
 __all__ = ["Coordinator", "Transport"]
 
@@ -98,7 +82,7 @@ class Coordinator:
 
     Parameters
     ----------
-    agreement : Agreement
+    agreement : Agreement or SecureAgreement
         What the owners have agreed on; public.
     journal : Journal
         A new one, or that of the run that is to go on.
@@ -111,7 +95,7 @@ class Coordinator:
 
     def __init__(
         self,
-        agreement: Agreement,
+        agreement: "Agreement | SecureAgreement",
         journal: Journal,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -119,8 +103,10 @@ class Coordinator:
         tell: Callable[[Event], None] = lambda event: None,
     ) -> None:
         self.agreement = agreement
+        self._script = _script(agreement)
+        self._rounds = self._script.rounds
         self._journal, self._clock, self._sleep, self._tell = journal, clock, sleep, tell
-        self._answers: dict[str, dict[str, bytes]] = {name: {} for name in ROUNDS}
+        self._answers: dict[str, dict[str, bytes]] = {name: {} for name in self._rounds}
         self._left_out: dict[tuple[str, str], Code] = {}  # by round and owner
         self._closed: set[str] = set()
         self._questions: dict[str, bytes] = {}
@@ -133,16 +119,14 @@ class Coordinator:
 
     def run(self, transport: Transport) -> Release:
         """All rounds; the release, or `QuorumLostError`."""
-        self._round("join", tuple(self.agreement.owners), transport)
-        self._round("basis", tuple(self._answers["join"]), transport)
-        self._round("values", tuple(self._answers["basis"]), transport)
-        basis = decode(self._questions["values"], ValuesQuestion).basis
-        return combine(self.agreement, self._contributions(), basis)
+        for name in self._rounds:
+            self._round(name, transport)
+        return self._script.release(self._heard())
 
     @property
     def complete(self) -> bool:
         """Whether everybody was heard, so that nothing but the release is missing."""
-        return ROUNDS[-1] in self._closed
+        return self._rounds[-1] in self._closed
 
     def save(self, release: Release, place: Path) -> None:
         """Put the release where it should lie, unless an earlier run did and was stopped then."""
@@ -165,9 +149,13 @@ class Coordinator:
             raise StateError(
                 "the journal belongs to another agreement: use a new folder, or the old settings"
             )
-        for event in events:
-            self._apply(event)
-        if not self._is_possible():
+        try:
+            for event in events:
+                self._apply(event)
+            possible = self._is_possible()
+        except (KeyError, ProtocolError):  # a round of another script, or a roll that is none
+            possible = False
+        if not possible:
             raise StateError(
                 "the journal contradicts itself, so it was altered or is damaged: use a new folder"
             )
@@ -177,16 +165,18 @@ class Coordinator:
 
     def _is_possible(self) -> bool:
         """Whether each round was asked and closed in its turn, and heard who was in the last."""
-        among: Collection[str] = self.agreement.owners
-        open_before = False
-        for name in ROUNDS:
+        heard, open_before = self._heard(), False
+        for name in self._rounds:
             answered, asked = self._answers[name].keys(), name in self._questions
             closed = name in self._closed
-            if not answered <= set(among) or ((answered or closed) and not asked):
+            if not asked:
+                if answered or closed:
+                    return False
+            elif open_before or not answered <= set(self._script.among(name, heard)):
                 return False
-            if (asked and open_before) or (closed and len(answered) < self.agreement.quorum):
+            if closed and len(answered) < self._script.needed(name, heard):
                 return False
-            among, open_before = answered, not closed
+            open_before = not closed
         return True
 
     def _note(self, event: Event) -> None:
@@ -207,13 +197,15 @@ class Coordinator:
             case Happening.CLOSED:
                 self._closed.add(event.round)
 
-    def _round(self, name: str, among: tuple[str, ...], transport: Transport) -> None:
+    def _round(self, name: str, transport: Transport) -> None:
         """Ask until all have answered or failed, or the time is over."""
         if name in self._closed:
             return
         if name not in self._questions:
-            question = encode(self._question(name))
+            here = self._mustered(name, transport)
+            question = encode(self._script.question(name, self._heard(), here))
             self._note(Event(happening=Happening.ASKED, round=name, data=question))
+        among = self._script.among(name, self._heard())
         seconds = self.agreement.join_seconds if name == "join" else self.agreement.answer_seconds
         deadline = self._clock() + seconds
         while self._waiting(name, among) and (left := deadline - self._clock()) > 0:
@@ -230,33 +222,32 @@ class Coordinator:
             if (name, owner) not in self._left_out:
                 self._leave_out(name, owner, self._lacks.get((name, owner), Code.NO_ANSWER))
         answered = len(self._answers[name])
-        if answered < self.agreement.quorum:
+        needed = self._script.needed(name, self._heard())
+        if answered < needed:
             left_out = self._left_out.items()
             missing = [f"{owner} ({code})" for (each, owner), code in left_out if each == name]
             shown = ", ".join(missing[:_MOST_NAMED]) + ", ..." * (len(missing) > _MOST_NAMED)
             owners = len(self.agreement.owners)
             raise QuorumLostError(
                 f"{answered} of {owners} {plural('owner', owners)} answered in the round "
-                f"{name!r}, the quorum is {self.agreement.quorum}; missing: {shown}; mend that, "
-                "then start again to go on"
+                f"{name!r}, the quorum is {needed}; missing: {shown}; mend that, then start again "
+                "to go on"
             )
         self._note(Event(happening=Happening.CLOSED, round=name))
 
-    def _question(self, name: str) -> Message:
-        agreed = self.agreement
-        if name == "values":
-            basis = aggregate(agreed, self._contributions())
-            return ValuesQuestion(federation=agreed.federation, basis=basis)
-        kind = Invitation if name == "join" else BasisQuestion
-        return kind(
-            federation=agreed.federation,
-            n_columns=agreed.n_columns,
-            n_components=agreed.n_components,
-            n_directions=agreed.n_directions,
-            share=agreed.share,
-            columns=columns_digest(agreed.columns, agreed.scale),
-            unit=agreed.unit,
-        )
+    def _mustered(self, name: str, transport: Transport) -> set[str]:
+        """Return who is connected, once everybody is whom the round's question will be about."""
+        awaited = set(self._script.awaited(name, self._heard()))
+        deadline = self._clock() + self.agreement.answer_seconds
+        while True:
+            there = transport.nodes()
+            here = {owner for owner, node in self._place.items() if node in there}
+            if awaited <= here or (left := deadline - self._clock()) <= 0:
+                return here
+            self._ask(name, (), transport, left)  # an invitation to nodes that are new
+            for node, question, reply in transport.replies():
+                self._hear(name, node, question, reply)
+            self._sleep(transport.pause)
 
     def _waiting(self, name: str, among: tuple[str, ...]) -> list[str]:
         """Who has not answered; of joining, which is free, also who may mend what it lacks."""
@@ -308,7 +299,7 @@ class Coordinator:
             if name != current:
                 raise ProtocolError(Code.LATE)
             answer = _said(reply)
-            self._check(name, owner, answer)
+            self._script.check(name, owner, answer, self._heard())
             self._note(Event(happening=Happening.ANSWERED, round=name, owner=owner, data=answer))
         except ProtocolError as error:
             if error.code is Code.BUSY:  # another process of the owner is at work: asked again
@@ -325,7 +316,7 @@ class Coordinator:
         if key is None:  # anybody can use any name: nobody is left out in the name of another
             self._leave_out("join", f"node-{node}", error.code)
             return
-        lacking = next((name for name in ROUNDS if key not in self._answers[name]), None)
+        lacking = next((name for name in self._rounds if key not in self._answers[name]), None)
         if lacking is None or lacking in self._closed:
             return  # it has done its part, or is known to have missed it
         if mendable and lacking != "join":
@@ -335,74 +326,41 @@ class Coordinator:
 
     def _join(self, node: str, reply: bytes) -> None:
         """Somebody says who it is: who has joined before may come back, as the same."""
-        declared = decode(reply, Declaration)
-        owner, key = declared.owner, self._named.get(node)
-        if declared.federation != self.agreement.federation:
-            raise ProtocolError(Code.FEDERATION, owner)
-        if owner not in self.agreement.owners:
-            raise ProtocolError(Code.UNKNOWN, owner)
+        owner, key = self._script.join(reply), self._named.get(node)
         if key is not None and key != owner:
             raise ProtocolError(Code.CONTRADICTION)
-        if not self.agreement.owners[owner].allow(declared):
-            raise ProtocolError(Code.LIMITS, owner)
-        if self.agreement.weights == "predicted" and declared.mechanism not in MECHANISMS:
-            raise ProtocolError(Code.MECHANISM, owner)
-        check_weight(self.agreement, declared)
         before = self._answers["join"].get(owner)
         if before is not None and before != reply:
             raise ProtocolError(Code.CONTRADICTION, owner)
         if before is None and "join" in self._closed:
             raise ProtocolError(Code.LATE, owner)
         self._place[owner] = node
-        for name in ("basis", "values"):
+        for name in self._rounds[1:]:
             if name not in self._closed and self._left_out.get((name, owner)) in _MENDABLE:
                 del self._left_out[name, owner]
         if before is None:
             self._note(Event(happening=Happening.JOINED, round="join", owner=owner, data=reply))
-
-    def _check(self, name: str, owner: str, reply: bytes) -> None:
-        """Whether an answer is one that the owner may give."""
-        d, k = self.agreement.n_columns, self.agreement.n_components
-        declared = decode(self._answers["join"][owner], Declaration)
-        answer: BasisAnswer | ValuesAnswer
-        if name == "basis":
-            answer = decode(reply, BasisAnswer)
-            fits = answer.basis.shape == (d, self.agreement.n_directions)
-        else:
-            answer = decode(reply, ValuesAnswer)
-            fits = answer.centre.shape == (k,)
-        if not fits:
-            raise ProtocolError(Code.SHAPE)
-        if (answer.federation, answer.owner) != (declared.federation, owner):
-            raise ProtocolError(Code.CONTRADICTION)
-        if isinstance(answer, ValuesAnswer):
-            check_values(self.agreement, declared, answer)
-        guarantee = promised(answer)
-        stated = guarantee.budget
-        if (stated.epsilon, stated.delta) != (declared.epsilon, declared.delta):
-            raise ProtocolError(Code.CONTRADICTION)
-        if guarantee.simulated and not self.agreement.simulated:
-            raise ProtocolError(Code.CONTRADICTION)
 
     def _leave_out(self, name: str, owner: str, code: Code) -> None:
         if self._left_out.get((name, owner)) is code:
             return  # as before
         self._note(Event(happening=Happening.LEFT_OUT, round=name, owner=owner, code=code))
 
-    def _told(self, name: str) -> list[tuple[str, bytes]]:
-        """Answers of a round in the order of the agreement: who was first changes no bit."""
-        return [
-            (o, self._answers[name][o]) for o in self.agreement.owners if o in self._answers[name]
-        ]
+    def _heard(self) -> Heard:
+        """What the journal knows by now."""
+        answers = {
+            name: {owner: each[owner] for owner in self.agreement.owners if owner in each}
+            for name, each in self._answers.items()
+        }
+        return Heard(self._questions, answers, self._left_out)
 
-    def _contributions(self) -> Contributions:
-        """What was heard so far, decoded."""
-        return Contributions(
-            declarations={o: decode(m, Declaration) for o, m in self._told("join")},
-            bases={o: decode(m, BasisAnswer) for o, m in self._told("basis")},
-            values={o: decode(m, ValuesAnswer) for o, m in self._told("values")},
-            left_out=dict(self._left_out),
-        )
+
+def _script(agreement: "Agreement | SecureAgreement") -> Script:
+    if isinstance(agreement, Agreement):
+        return OwnNoise(agreement)
+    from eigenveil.federated.secure.script import SumScript
+
+    return SumScript(agreement)
 
 
 def _lies_at(place: Path, release: Release) -> bool:
@@ -415,7 +373,7 @@ def _lies_at(place: Path, release: Release) -> bool:
         (
             each.kind,
             each.guarantee,
-            each.settings.get("federation", {}).get("name"),
+            (each.settings.get("federation") or each.settings.get("secure") or {}).get("name"),
             [owner.name for owner in each.owners],
             {name: array.shape for name, array in each.arrays.items()},
         )

@@ -4,6 +4,7 @@ One SQLite file. Everything in it was released by an owner, to this server, or i
 is for who runs the server alone. An event is committed before anything follows from it.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,9 +18,11 @@ from eigenveil.exceptions import StateError
 from eigenveil.federated.messages import Code
 from eigenveil.federated.private import private_file
 
-__all__ = ["ROUNDS", "Event", "Happening", "Journal"]
+__all__ = ["Event", "Happening", "Journal"]
 
-ROUNDS = ("join", "basis", "values")
+_JOIN = "join"
+# Rounds of owners with noise of their own, and of the steps of secure sums.
+_ROUND = re.compile(r"basis|values|(ready|upload)-[0-9]{1,2}-[a-z]{1,32}")
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS events (
@@ -46,13 +49,6 @@ class Happening(StrEnum):
     CLOSED = "closed"  # a round, with those who had answered
     RELEASED = "released"  # data: the fingerprint of the release
     DISMISSED = "dismissed"  # owners who were there know that nothing more will be asked
-
-
-_OF_ROUNDS = {
-    Happening.JOINED: ROUNDS[:1],
-    Happening.ANSWERED: ROUNDS[1:],
-    **dict.fromkeys((Happening.ASKED, Happening.LEFT_OUT, Happening.CLOSED), ROUNDS),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -164,7 +160,17 @@ def _events(connection: sqlite3.Connection) -> Iterator[Event]:
 
 def _require_possible(event: Event) -> None:
     """Raise `ValueError` for an event that no coordinator notes."""
-    if event.round not in _OF_ROUNDS.get(event.happening, ("",)):
+    joining, later = event.round == _JOIN, _ROUND.fullmatch(event.round) is not None
+    match event.happening:
+        case Happening.JOINED:
+            possible = joining
+        case Happening.ANSWERED:
+            possible = later
+        case Happening.ASKED | Happening.LEFT_OUT | Happening.CLOSED:
+            possible = joining or later
+        case _:
+            possible = event.round == ""
+    if not possible:
         raise ValueError
     if (event.happening is Happening.LEFT_OUT) != (event.code is not None):
         raise ValueError

@@ -1,10 +1,10 @@
 """What a coordinator and the owners of tables say to each other.
 
 One message is ``EIGENVEIL``, a version byte, the length of a header, the header in JSON, and the
-arrays it names as little-endian float64 numbers in rows: d k numbers for a basis and k^2 + k for
-values, plus a header of less than 700 bytes. Nothing is pickled, and nothing is read beyond the
-bytes that came. A message is checked for everything that can be checked without knowing the
-federation; a refusal carries a `Code` and no text.
+arrays it names, little-endian and in rows: d k float64 numbers for a basis and k^2 + k for values,
+whole numbers of 64 bits for a masked sum, plus a header of less than 700 bytes. Nothing is pickled,
+and nothing is read beyond the bytes that came. A message is checked for everything that can be
+checked without knowing the federation; a refusal carries a `Code` and no text.
 """
 
 import hashlib
@@ -14,27 +14,30 @@ import re
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exceptions import EigenveilError, InvalidBudgetError, InvalidParameterError
+from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
+from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.privacy.budget import Budget
 
 __all__ = [
     "WEAKEST",
+    "Array",
     "BasisAnswer",
     "BasisQuestion",
     "Code",
     "Declaration",
     "Invitation",
     "Message",
+    "Octets",
     "ProtocolError",
     "Refusal",
     "ValuesAnswer",
     "ValuesQuestion",
+    "Words",
     "check_name",
     "columns_digest",
     "decode",
@@ -60,83 +63,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KEPT, _REPAIRED = 1e-12, 1e-6  # how far B'B may be from the identity
 
 Array = NDArray[np.float64]
-
-
-class Code(StrEnum):
-    """Why somebody did not contribute: the only words that a failure sends."""
-
-    # What an owner answers.
-    BUDGET = "budget"
-    BUSY = "busy"
-    COLUMNS = "columns"
-    DATA = "data"
-    FEDERATION = "federation"
-    INTERNAL = "internal"
-    INTERRUPTED = "interrupted"
-    NOTHING_FOUND = "nothing-found"
-    OTHER_QUESTION = "other-question"
-    SETTINGS = "settings"
-    # What is found in a message.
-    MALFORMED = "malformed"
-    NOT_FINITE = "not-finite"
-    NOT_ORTHONORMAL = "not-orthonormal"
-    OUT_OF_RANGE = "out-of-range"
-    SHAPE = "shape"
-    VERSION = "version"
-    # What the coordinator sees.
-    CONTRADICTION = "contradiction"
-    LATE = "late"
-    LIMITS = "limits"
-    LOST = "lost"
-    MECHANISM = "mechanism"
-    NO_ANSWER = "no-answer"
-    UNKNOWN = "unknown"
-
-    @property
-    def explanation(self) -> str:
-        """For people."""
-        return _EXPLANATIONS[self]
-
-
-_EXPLANATIONS = {
-    Code.BUDGET: "its ledger does not cover the charge",
-    Code.BUSY: "another process of it is at work on its answers",
-    Code.COLUMNS: "its table has other columns",
-    Code.DATA: "its table cannot be used as it is",
-    Code.FEDERATION: "it belongs to another federation",
-    Code.INTERNAL: "it failed inside; its own log says more",
-    Code.INTERRUPTED: "it was interrupted after the charge and does not spend again",
-    Code.NOTHING_FOUND: "a private search found nothing to go on with",
-    Code.OTHER_QUESTION: "it has answered another question in this round, or none in the last",
-    Code.SETTINGS: "it cannot do what was asked with its settings",
-    Code.MALFORMED: "its message cannot be read",
-    Code.NOT_FINITE: "its message holds NaN or infinity",
-    Code.NOT_ORTHONORMAL: "its basis is not orthonormal",
-    Code.OUT_OF_RANGE: "its message holds an impossible number",
-    Code.SHAPE: "its message has the wrong shape",
-    Code.VERSION: "it speaks another version",
-    Code.CONTRADICTION: "it says something else than when it joined, or than its key",
-    Code.LATE: "its answer came after the deadline",
-    Code.LIMITS: "it claims a larger budget, or another mechanism, than was agreed on",
-    Code.LOST: "the connection to it was lost",
-    Code.MECHANISM: "no error can be predicted for its mechanism, so it has no weight",
-    Code.NO_ANSWER: "it did not answer in time",
-    Code.UNKNOWN: "nobody of its name is expected",
-}
-
-
-class ProtocolError(EigenveilError):
-    """A message that cannot be used; all that is said of it is a code."""
-
-    exit_code = 3
-
-    def __init__(self, code: Code, owner: str | None = None) -> None:
-        super().__init__(f"a message was refused ({code}): {code.explanation}")
-        self.code = code
-        self.owner = owner  # who refused, where somebody did
-
-    def __reduce__(self) -> tuple[type["ProtocolError"], tuple[Code, str | None]]:
-        return type(self), (self.code, self.owner)  # a copy is made of these, not of the words
+Words = NDArray[np.uint64]
+Octets = NDArray[np.uint8]
+_DTYPES: dict[Any, str] = {Array: "<f8", Words: "<u8", Octets: "|u1"}  # by the type of a field
 
 
 def columns_digest(names: Iterable[str] | None, scale: Iterable[float] | None = None) -> str:
@@ -323,20 +252,6 @@ class Refusal(Message):
         _require(_NAME.fullmatch(self.owner))
 
 
-_KINDS: dict[str, type[Message]] = {
-    message.kind: message
-    for message in (
-        Invitation,
-        Declaration,
-        BasisQuestion,
-        BasisAnswer,
-        ValuesQuestion,
-        ValuesAnswer,
-        Refusal,
-    )
-}
-_ARRAYS = ("basis", "strengths", "matrix", "centre")
-
 Kind = TypeVar("Kind", bound=Message)
 
 
@@ -344,12 +259,12 @@ def encode(message: Message) -> bytes:
     """The same bytes for the same message, always."""
     header: dict[str, Any] = {"kind": message.kind}
     arrays = []
-    for name in (field.name for field in fields(message)):
-        value = getattr(message, name)
-        if name in _ARRAYS:
-            arrays.append(np.ascontiguousarray(value, dtype="<f8"))
+    for field in fields(message):
+        value = getattr(message, field.name)
+        if field.type in _DTYPES:
+            arrays.append(np.ascontiguousarray(value, dtype=_DTYPES[field.type]))
             value = list(arrays[-1].shape)
-        header[name] = value
+        header[field.name] = value
     words = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     if len(words) > _LONGEST_HEADER:
         raise ProtocolError(Code.MALFORMED)
@@ -363,14 +278,17 @@ def decode(data: bytes, *expected: type[Kind]) -> Kind:
     A refusal in its place raises the error with the code that it carries.
     """
     header, rest = _split(data)
-    kind = _KINDS.get(str(header.pop("kind", None)))
-    if kind is None or kind not in (*expected, Refusal):
+    allowed: tuple[type[Message], ...] = (*expected, Refusal)
+    kinds = {each.kind: each for each in allowed}
+    kind = kinds.get(str(header.pop("kind", None)))
+    if kind is None:
         raise ProtocolError(Code.MALFORMED)
     known = {field.name: field.type for field in fields(kind)}
     if known.keys() != header.keys():
         raise ProtocolError(Code.MALFORMED)
-    values = {name: _typed(header[name], known[name]) for name in known if name not in _ARRAYS}
-    values |= _arrays({name: header[name] for name in known if name in _ARRAYS}, rest)
+    dtypes = {name: _DTYPES[wanted] for name, wanted in known.items() if wanted in _DTYPES}
+    values = {name: _typed(header[name], known[name]) for name in known if name not in dtypes}
+    values |= _arrays({name: header[name] for name in dtypes}, dtypes, rest)
     message = kind(**values)
     if isinstance(message, Refusal):
         raise ProtocolError(message.code, message.owner)
@@ -433,22 +351,24 @@ def _typed(value: Any, wanted: Any) -> Any:
     return value
 
 
-def _arrays(shapes: Mapping[str, Any], data: bytes) -> dict[str, Array]:
+def _arrays(
+    shapes: Mapping[str, Any], dtypes: Mapping[str, str], data: bytes
+) -> dict[str, NDArray[Any]]:
     """The arrays behind the header, whose sizes must add up to what came."""
     sizes = {}
     for name, shape in shapes.items():
         whole = isinstance(shape, list) and 1 <= len(shape) <= 2
         if not whole or not all(type(size) is int and size > 0 for size in shape):
             raise ProtocolError(Code.SHAPE)
-        sizes[name] = 8 * math.prod(shape)
+        sizes[name] = np.dtype(dtypes[name]).itemsize * math.prod(shape)
     if sum(sizes.values()) != len(data):
         raise ProtocolError(Code.SHAPE)
     arrays, start = {}, 0
     for name, size in sizes.items():
-        numbers = np.frombuffer(data, dtype="<f8", count=size // 8, offset=start)
+        numbers = np.frombuffer(data[start : start + size], dtype=dtypes[name])
         if not np.isfinite(numbers).all():
             raise ProtocolError(Code.NOT_FINITE)
-        arrays[name] = numbers.astype(np.float64).reshape(shapes[name])
+        arrays[name] = numbers.astype(numbers.dtype.newbyteorder("=")).reshape(shapes[name])
         start += size
     return arrays
 

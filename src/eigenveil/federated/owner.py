@@ -9,21 +9,15 @@ an influence on it. How long an answer takes is not protected either. Proof: doc
 """
 
 import hashlib
-import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from eigenveil.exceptions import (
-    BudgetExceededError,
-    BusyError,
-    EigenveilError,
-    InvalidDataError,
     InvalidParameterError,
-    LedgerError,
-    NothingFoundError,
 )
+from eigenveil.federated.answerer import LOG, Answerer, ColumnsError
 from eigenveil.federated.answers import Answers
 from eigenveil.federated.messages import (
     BasisQuestion,
@@ -31,7 +25,6 @@ from eigenveil.federated.messages import (
     Declaration,
     Invitation,
     ProtocolError,
-    Refusal,
     ValuesQuestion,
     columns_digest,
     decode,
@@ -48,26 +41,8 @@ from eigenveil.wording import Face
 
 __all__ = ["Owner"]
 
-_LOG = logging.getLogger(__name__)
 
-
-class _ColumnsError(InvalidParameterError):
-    """Other columns than agreed."""
-
-
-# The first that fits; of whatever else happens nobody is told more than that it did.
-_CODES: tuple[tuple[type[Exception], Code], ...] = (
-    (BudgetExceededError, Code.BUDGET),
-    (LedgerError, Code.BUDGET),
-    (NothingFoundError, Code.NOTHING_FOUND),
-    (InvalidDataError, Code.DATA),
-    (_ColumnsError, Code.COLUMNS),
-    (InvalidParameterError, Code.SETTINGS),
-    (BusyError, Code.BUSY),
-)
-
-
-class Owner:
+class Owner(Answerer):
     """Answers the questions of a coordinator.
 
     Parameters
@@ -94,7 +69,7 @@ class Owner:
         ledger: Ledger | None = None,
         folder: str | Path | None = None,
         *,
-        log: Callable[[str], None] = _LOG.warning,
+        log: Callable[[str], None] = LOG.warning,
         face: Face = "python",
     ) -> None:
         simulated = settings.random_state is not None
@@ -109,24 +84,15 @@ class Owner:
             raise InvalidParameterError(
                 "the ledger of an owner must grant epsilon and delta: create such a one"
             )
+        super().__init__(settings.federation, settings.owner, log, face)
         self.settings = settings
-        self._ledger, self._log, self._face = ledger, log, face
-        self._said = ""  # of the last question, if it was refused
+        self._ledger = ledger
         self._records = Records(settings, rows, ledger)
         payer = None if ledger is None else ledger.id
         terms = {"settings": settings.as_dict(), "ledger": payer}
         self._answers = Answers(None if folder is None else real_path(folder), terms)
         with self._answers.opened():  # a folder of something else is noticed now
             pass
-
-    def answer(self, question: bytes) -> bytes:
-        """The answer to a question, or a refusal: a code and nothing else. It never raises."""
-        try:
-            answer = self._answer(question)
-        except Exception as error:  # whatever it is, nothing of it leaves
-            return encode(self._refusal(error))
-        self._said = ""
-        return answer
 
     def _answer(self, question: bytes) -> bytes:
         asked: Any = decode(question, Invitation, BasisQuestion, ValuesQuestion)
@@ -137,18 +103,6 @@ class Owner:
         self._check_terms(asked)
         return encode(self._declaration(asked))
 
-    def _refusal(self, error: Exception) -> Refusal:
-        code = next((code for kind, code in _CODES if isinstance(error, kind)), Code.INTERNAL)
-        if isinstance(error, ProtocolError):
-            code = error.code
-        # Messages of the library hold nothing of records; those of others might.
-        said = error.said(self._face) if isinstance(error, EigenveilError) else type(error).__name__
-        line = f"refused ({code}): {said}"
-        if line != self._said:  # who is asked again and again says it once
-            self._log(line)
-        self._said = line
-        return Refusal(federation=self.settings.federation, owner=self.settings.owner, code=code)
-
     def _check_terms(self, asked: Invitation) -> None:
         """The same columns in the same order, the same scales, the same part for the basis."""
         if asked.share != self.settings.share:
@@ -157,7 +111,7 @@ class Owner:
                 f"{self.settings.share:g}: agree on one"
             )
         if asked.n_columns != self._records.n_columns:
-            raise _ColumnsError(
+            raise ColumnsError(
                 f"the federation has {asked.n_columns} {plural('column', asked.n_columns)} and "
                 f"this table {self._records.n_columns}: compare columns with the agreement"
             )
@@ -171,7 +125,7 @@ class Owner:
         )
         if asked.columns not in agreed:
             named = "names, their order" if self._records.names else "columns, which have no names,"
-            raise _ColumnsError(
+            raise ColumnsError(
                 f"the federation has as many columns, but {named} or scale differ from what was "
                 "agreed: compare columns and scale"
             )

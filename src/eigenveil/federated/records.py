@@ -18,7 +18,7 @@ composition needs it: the number of components and the unit are fixed before bot
 charged for both before the first; the second leaves a note. Proof: docs/proofs/owner.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -80,7 +80,7 @@ from eigenveil.privacy.guarantee import (
 from eigenveil.privacy.ledger import Entry, Ledger
 from eigenveil.wording import option
 
-__all__ = ["Answer", "Records"]
+__all__ = ["Answer", "Records", "open_owned"]
 
 _REST_SHARE = 0.2  # of mu^2 of the second release, for the variance outside the basis
 _ADJACENCY = Adjacency.REPLACE_ONE  # owners declare how many records they have
@@ -104,7 +104,7 @@ class Records:
 
     def __init__(self, settings: OwnerSettings, rows: Any, ledger: Ledger | None) -> None:
         self.settings, self._ledger = settings, ledger
-        self.names, self._rows = _opened(rows, settings)
+        self.names, self._rows = open_owned(rows, settings.columns, settings.unit)
         if not self._rows.rereadable:
             raise InvalidDataError("both rounds read the rows: give a file or an array")
         self._box, self._by_column = Request.ranges(settings.bounds, self.names, self.n_columns)
@@ -499,15 +499,17 @@ def _receipt(receipt: str | None) -> str | None:
     return f"{entry} {number} {receipt[receipt.rindex('(') :]}"
 
 
-def _opened(rows: Any, settings: OwnerSettings) -> tuple[tuple[str, ...] | None, RowSource]:
+def open_owned(
+    rows: Any, wanted: Iterable[str] | None, unit: str | None
+) -> tuple[tuple[str, ...] | None, RowSource]:
     """Names of the columns, their own or their owner's, and the rows."""
-    columns = None if settings.columns is None else tuple(settings.columns)
+    columns = None if wanted is None else tuple(wanted)
     source: RowSource
-    if is_frame(rows) and settings.unit is None:
+    if is_frame(rows) and unit is None:
         source = ArraySource(as_table(rows), names(rows))
     else:
         by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
-        source = open_rows(rows, columns if by_name else None, settings.unit)
+        source = open_rows(rows, columns if by_name else None, unit)
     found = source.feature_names
     if columns is None or found == columns:
         return found, source

@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.agreement import Agreement
@@ -16,6 +16,9 @@ from eigenveil.federated.journal import Journal
 from eigenveil.federated.messages import Code
 from eigenveil.federated.owner import Owner
 from eigenveil.release.artefact import Release
+
+if TYPE_CHECKING:
+    from eigenveil.federated.secure.agreement import SecureAgreement
 
 __all__ = ["Answering", "InProcess", "simulate"]
 
@@ -56,12 +59,12 @@ class InProcess:
         self._questions.clear()
 
 
-def simulate(agreement: Agreement, owners: Mapping[str, Answering]) -> Release:
+def simulate(agreement: "Agreement | SecureAgreement", owners: Mapping[str, Answering]) -> Release:
     """All rounds among owners of this process, with a journal in memory; nobody is waited for.
 
     Parameters
     ----------
-    agreement : Agreement
+    agreement : Agreement or SecureAgreement
         With ``simulated=True`` for owners with seeds; the times in it are not looked at.
     owners : mapping of str to Owner
         By their names. Who is in the agreement and not here stays away, as it may.
@@ -81,7 +84,7 @@ def simulate(agreement: Agreement, owners: Mapping[str, Answering]) -> Release:
         return coordinator.run(InProcess(owners))
 
 
-def _check(agreement: Agreement, owners: Mapping[str, Answering]) -> None:
+def _check(agreement: "Agreement | SecureAgreement", owners: Mapping[str, Answering]) -> None:
     """Mistakes that would only show as owners that are left out."""
     if not isinstance(owners, Mapping):
         raise InvalidParameterError("owners must be a mapping of names to owners: give a dict")

@@ -21,7 +21,7 @@ _ROUNDING = 1e-9  # of weights that sum to 1
 def promise_to_dict(guarantee: Guarantee) -> dict[str, Any]:
     """A guarantee with its sentence; what not every promise has comes last, as it ever did."""
     fields = guarantee_to_dict(guarantee)
-    more = {k: fields.pop(k) for k in list(fields) if k in ("unit_column", "arrival")}
+    more = {k: fields.pop(k) for k in list(fields) if k in ("unit_column", "arrival", "honest")}
     return {**fields, "sentence": guarantee.sentence(), **more}
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.privacy.accounting import epsilon_of
+from eigenveil.privacy.accounting import epsilon_of, native
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import ZCDP, Approx, Cost, Pure
@@ -26,6 +26,11 @@ __all__ = ["FederatedGuarantee"]
 
 _OWN_BOUNDS = "each owner's own, in its statement"
 _MORE_BOUNDS = "more at single owners, in their statements"
+_WITHIN = (
+    "variance within owners: rows are taken about their own owner's centre, and how far the "
+    "centres of owners lie apart is not part of it"
+)
+_TOTAL = "total variance: rows of all owners are taken about one common centre"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +52,14 @@ class FederatedGuarantee(Guarantee):
             raise InvalidParameterError(
                 "owners declare how many records they have: their guarantees must be replace-one"
             )
+        if any(one.honest != each[0].honest for one in each):
+            raise InvalidParameterError("owners of one sum count on the same number of others")
         budget = _largest(each)
         modelled = sum(one.kind is Kind.MODEL_BASED for one in each)
         idealised = any(one.numerics is Numerics.IDEALISED for one in each)
         return cls(
             budget=budget,
-            cost=_all_of(budget),
+            cost=_all_of(budget) if each[0].honest is None else each[0].cost,
             adjacency=Adjacency.REPLACE_ONE,
             bounds=_shared([one.bounds for one in each]),
             kind=Kind.MODEL_BASED if modelled else Kind.WORST_CASE,
@@ -62,8 +69,14 @@ class FederatedGuarantee(Guarantee):
             assumption=_modelled(modelled, len(each)) if modelled else None,
             protects=_weakest([one.protects for one in each]),
             arrival=any(one.arrival for one in each),
+            honest=each[0].honest,
             owners=each,
         )
+
+    def statements(self) -> tuple[tuple[str, str], ...]:
+        """The promise as labelled clauses, after what it is that was estimated."""
+        total = self.honest is not None and self.honest.total
+        return (*Guarantee.statements(self), ("Describes", _TOTAL if total else _WITHIN))
 
     def _protected(self) -> str:
         words = Guarantee._protected(self)
@@ -80,12 +93,22 @@ class FederatedGuarantee(Guarantee):
         return f"the owners protect different units ({told}) and the number of these is public"
 
     def _spent(self) -> str:
+        if self.honest is not None:
+            return (
+                f"{self.budget} at most by any owner, for sums of which nobody sees more than the "
+                f"total; {native(self.cost)}"
+            )
         return (
             f"{self.budget} at most by any owner; what each one spent and promises is in its own "
             "statement, made by itself, and these statements hold one by one"
         )
 
     def _split(self) -> str:
+        if self.honest is not None:
+            return (
+                "a person with rows at several owners, who is protected at as many times the mu; "
+                f"who took part, and how many records each owner has; {Guarantee._split(self)}"
+            )
         return (
             "a person with rows at several owners, who is protected only by the sum of what these "
             f"spent; {Guarantee._split(self)}"

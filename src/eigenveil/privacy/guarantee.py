@@ -10,6 +10,7 @@ from eigenveil.privacy.accounting import delta_of, epsilon_of, fits, native
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget, stated
 from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
+from eigenveil.privacy.honest import Honest
 
 __all__ = [
     "EXAMPLE_DELTA",
@@ -58,6 +59,10 @@ _KINDS = {
     Kind.WORST_CASE: "every table, whatever an attacker knows (worst-case)",
     Kind.MODEL_BASED: "tables that follow the model stated first, and no others (model-based)",
 }
+_BOUNDED_ATTACKER = (
+    "every table, against the server, the public and owners who share what they know, whatever "
+    "they know, as far as computers can break codes (worst-case)"
+)
 _NUMERICS = {
     Numerics.EXACT: (
         "the computer's rounding is covered (exact numerics: sums without rounding error, noise "
@@ -97,6 +102,7 @@ class Guarantee:
     assumption: str | None = None  # of a model-based promise
     protects: Unit = ROW
     arrival: bool = False  # rows were used in the order in which they came
+    honest: Honest | None = None  # of a promise that counts on other owners
 
     def __post_init__(self) -> None:
         if not fits(self.cost, self.budget):
@@ -105,6 +111,8 @@ class Guarantee:
             raise InvalidParameterError("a model-based guarantee states its model, no other does")
         if self.arrival and (self.protects != ROW or not self.adjacency.count_is_public):
             raise InvalidParameterError("places of arrival are those of single rows that stay")
+        if self.honest is not None and self.budget.delta is None:
+            raise InvalidParameterError("secure sums promise epsilon and delta")
 
     @property
     def unit(self) -> str:
@@ -119,13 +127,14 @@ class Guarantee:
         model = () if self.assumption is None else (("Only if", self._model()),)
         return (
             *model,
+            *self._counted_on(),
             (
                 "Protected",
                 f"{self._protected()} makes no outcome more likely by more than "
                 f"{self._strength()}; {self._count()}",
             ),
             ("Spent", self._spent()),
-            ("Holds for", f"{_KINDS[self.kind]}; {_NUMERICS[self.numerics]}"),
+            ("Holds for", f"{self._tables()}; {_NUMERICS[self.numerics]}"),
             ("Bounds, enforced", "; ".join(self.bounds)),
             (
                 "Recorded in",
@@ -142,6 +151,20 @@ class Guarantee:
     def sentence(self) -> str:
         """The promise in plain words, the same wherever it is shown."""
         return " ".join(self.lines())
+
+    def _counted_on(self) -> tuple[tuple[str, str], ...]:
+        """What a promise needs of other owners, and what is left of it without them."""
+        if self.honest is None:
+            return ()
+        assert self.budget.delta is not None  # as __post_init__ requires
+        left = self.honest.otherwise(self.budget.delta)
+        return (
+            ("Only if", self.honest.condition()),
+            ("With fewer honest owners", f"{left}; the last is also what is left if codes break"),
+        )
+
+    def _tables(self) -> str:
+        return _KINDS[self.kind] if self.honest is None else _BOUNDED_ATTACKER
 
     def _model(self) -> str:
         return f"{self.assumption}; other tables are promised nothing"
@@ -223,6 +246,7 @@ def guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:
         "assumption": guarantee.assumption,
         **({"unit_column": column} if column is not None else {}),
         **({"arrival": True} if guarantee.arrival else {}),
+        **({} if guarantee.honest is None else {"honest": guarantee.honest.as_dict()}),
     }
 
 
@@ -242,6 +266,7 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             assumption=document["assumption"],
             protects=_UNITS[document["unit"]] if column is None else Unit("person", column),
             arrival=document.get("arrival", False),
+            honest=Honest.from_dict(document["honest"]) if "honest" in document else None,
         )
         optional = (found.ledger, found.assumption, column)
         words = (*found.bounds, *(text for text in optional if text is not None))

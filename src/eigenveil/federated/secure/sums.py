@@ -1,0 +1,161 @@
+"""An owner's part of a sum: a bounded statistic of its rows, and its share of the noise.
+
+Centre and radius of a question may be anything: a row is clipped, or scaled to unit length, before
+it is added, so what one record moves is known whatever they are. What a step costs is agreed on
+before the first, and does not depend on what earlier ones have shown.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.data.clip import LARGEST_NORM, Clip
+from eigenveil.data.gram import public_rows, second_moment, total
+from eigenveil.data.norms import norm_counts
+from eigenveil.data.sources import RowSource, ScaledSource
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.federated.answerer import ColumnsError
+from eigenveil.federated.records import open_owned
+from eigenveil.federated.secure.agreement import SecureAgreement, Step
+from eigenveil.federated.secure.messages import SumQuestion
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.bounds import OnInvalid, OnMissing
+from eigenveil.mechanisms.paired import drawn_pairs
+from eigenveil.mechanisms.pca.spherical import directions
+from eigenveil.mechanisms.shared import NoiseShare
+from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.ledger import Entry, Ledger
+
+__all__ = ["Sums"]
+
+_ADJACENCY = Adjacency.REPLACE_ONE  # how many records an owner has is in the agreement
+
+
+class Sums:
+    """The rows of an owner, read for every step, and the ledger that is charged before.
+
+    Parameters
+    ----------
+    agreement : SecureAgreement
+        What is summed.
+    name : str
+        Of the owner.
+    rows : path, array, frame or RowSource
+        The records.
+    ledger : Ledger or None
+        Charged before every draw; None in a simulation.
+    noise : NoiseSource
+        Where random bits come from.
+    on_invalid, on_missing
+        As in `PrivatePCA`.
+
+    """
+
+    def __init__(
+        self,
+        agreement: SecureAgreement,
+        name: str,
+        rows: Any,
+        ledger: Ledger | None,
+        noise: NoiseSource,
+        *,
+        on_invalid: OnInvalid = "raise",
+        on_missing: OnMissing = "invalid",
+    ) -> None:
+        self._agreement, self._name = agreement, name
+        self._ledger, self._noise = ledger, noise
+        self._on_invalid, self._on_missing = on_invalid, on_missing
+        names, source = open_owned(rows, agreement.columns, agreement.unit)
+        if not source.rereadable:
+            raise InvalidDataError("every step reads the rows: give a file or an array")
+        self._names, self._rows = names, source
+        if agreement.scale is not None and source.n_columns == agreement.n_columns:
+            self._rows = ScaledSource(source, np.array(agreement.scale))
+
+    def check(self) -> None:
+        """Refuse, as far as public numbers tell, what could not be answered to the end or paid."""
+        agreed = self._agreement
+        if self._rows.n_columns != agreed.n_columns or (
+            None not in (agreed.columns, self._names) and self._names != agreed.columns
+        ):
+            raise ColumnsError("this table has other columns than agreed: compare their names")
+        found, known = public_rows(self._rows), agreed.owners[self._name].records
+        if found != known:
+            raise InvalidParameterError(
+                f"the agreement has {known:,} records for {self._name} and the table {found:,}: "
+                "agree on the right number"
+            )
+        if self._ledger is None:
+            return
+        for step in agreed.steps:
+            if self.charged(step) is None:
+                self._ledger.check(
+                    step.cost, adjacency=_ADJACENCY, unit=self._rows.protects, alone=step.alone
+                )
+        if not any(map(self.charged, agreed.steps)):
+            self._ledger.check(
+                agreed.cost, adjacency=_ADJACENCY, unit=self._rows.protects, alone=agreed.alone
+            )
+
+    def charged(self, step: Step) -> Entry | None:
+        """Return the ledger's entry of a step, where it has one."""
+        entries = () if self._ledger is None else self._ledger.entries
+        return next((entry for entry in entries if entry.label == self._label(step)), None)
+
+    def look(self, step: Step, asked: SumQuestion) -> None:
+        """Read the rows as the step will, so that what stops it is known before the roll."""
+        if step.kind == "pairs":
+            for chunk, _ in self._rows.unit_tables():
+                self._clip(asked).check(chunk)
+        else:
+            self._query(step, self._clip(asked))
+
+    def share(self, step: Step, asked: SumQuestion) -> NDArray[np.int64]:
+        """Charge the ledger, then return the owner's sum with its share of the noise."""
+        gate = Gate(
+            step.cost,
+            label=self._label(step),
+            adjacency=_ADJACENCY,
+            ledger=self._ledger,
+            noise=self._noise,
+            protects=self._rows.protects,
+            once=True,
+            alone=step.alone,
+        )
+        clip = self._clip(asked)
+        if step.kind == "pairs":
+            pairs, _ = drawn_pairs(self._rows, clip, gate)
+            about = directions(replace(clip, centre=None, box=None))
+            query = second_moment(pairs, about, _ADJACENCY)
+        else:
+            query = self._query(step, clip)
+        return gate.draw(NoiseShare(noise=step.noise), query)
+
+    def _query(self, step: Step, clip: Clip) -> Bounded:
+        source: RowSource = self._rows
+        match step.kind:
+            case "distances":
+                return norm_counts(source, replace(clip, row_norm=LARGEST_NORM), _ADJACENCY)
+            case "mean":
+                return total(source, clip, _ADJACENCY)
+            case "directions":
+                return second_moment(source, directions(clip), _ADJACENCY)
+            case _:
+                return second_moment(source, clip, _ADJACENCY)
+
+    def _clip(self, asked: SumQuestion) -> Clip:
+        return Clip(
+            row_norm=asked.radius,
+            centre=asked.centre,
+            box=self._agreement.box,
+            on_invalid=self._on_invalid,
+            on_missing=self._on_missing,
+        )
+
+    def _label(self, step: Step) -> str:
+        """By which the ledger knows a charge of this federation; it makes each once."""
+        return f"{self._agreement.federation} {step.name} (if {self._agreement.honest} are honest)"
