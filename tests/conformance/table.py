@@ -30,10 +30,16 @@ from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.boxes import coordinate_counts
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.moment_columns import OUTSIDE_SCALE, moment_columns
-from eigenveil.data.norms import rows_beyond
+from eigenveil.data.norms import distance_counts, rows_beyond
 from eigenveil.data.products import moment_products
 from eigenveil.data.shuffled import shuffled_records
-from eigenveil.data.sources import Batch, GroupedSource, PairedSource, ProjectedSource
+from eigenveil.data.sources import (
+    Batch,
+    GroupedSource,
+    PairedSource,
+    PresentSource,
+    ProjectedSource,
+)
 from eigenveil.data.spectrum import compressed, projector
 from eigenveil.data.spreads import spread_counts
 from eigenveil.data.updates import update_counts
@@ -96,12 +102,15 @@ from eigenveil.mechanisms import (
     WishartPCA,
     ZeroCov,
 )
+from eigenveil.mechanisms.covariance.elliptical import EllipticalCov
 from eigenveil.mechanisms.pca.adaptive_oja import AdaptiveOjaPCA
 from eigenveil.mechanisms.pca.boxed_oja import BoxedOjaPCA
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
+from eigenveil.mechanisms.present import Present
+from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.mechanisms.scalars.noise_variance import bulk_weights
 from eigenveil.mechanisms.scalars.threshold import NoiseBound
 from eigenveil.numerics.fixedpoint import FixedPoint
@@ -255,7 +264,7 @@ def _in_the_basis(d, adjacency):
 
 
 def _distances(rows, adjacency):
-    return norm_counts(open_rows(rows), replace(CLIP, row_norm=LARGEST_NORM), adjacency)
+    return distance_counts(open_rows(rows), replace(CLIP, row_norm=LARGEST_NORM), adjacency)
 
 
 def _octaves(rows, adjacency):
@@ -462,7 +471,7 @@ def _stages(mu, d, k):
         normalise=True,
         rank=PrivateRank(noise=GaussianNoise(mu=rank), max_rank=1, rows=ROWS),
         variances=Variances(
-            distance=PrivateQuantile(epsilon=distance, level=0.5),
+            distances=PrivateDistances(noise=GaussianNoise(mu=distance)),
             values=PrivateVariances(noise=GaussianNoise(mu=values)),
         ),
     )
@@ -629,7 +638,8 @@ def _components(released):
 
 def _centred_entries(released, inner=_matrix):
     noisy_count = [] if released.noisy_count is None else [released.noisy_count]
-    return np.concatenate([released.centre, noisy_count, inner(released.inner)])
+    centre = np.nan_to_num(released.centre)  # of pairs there is none
+    return np.concatenate([centre, noisy_count, inner(released.inner)])
 
 
 def _number(released):
@@ -754,14 +764,17 @@ def _centred(mu, d, k):
     )
 
 
+CENTRE = (0.2, 0.1, 0.2, 0.1)  # shares of two searches and two means
+
+
 def _located(mu, d, k):
-    spent = rho_of(LocatedCentre.build(Gaussian(mu), ROWS, ZeroCov()).cost())
-    return LocatedCentre.build(Gaussian(mu), ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent)))
+    inner = GaussCov(mu=math.sqrt(0.4) * mu * (1 - 2**-40))
+    return LocatedCentre.build(Gaussian(mu), CENTRE, inner)
 
 
 def _located_pure(epsilon, d, k):
-    spent = pure_of(LocatedCentre.build(Pure(epsilon), ROWS, ZeroCov()).cost())
-    return LocatedCentre.build(Pure(epsilon), ROWS, LapCov(epsilon=epsilon - spent))
+    inner = LapCov(epsilon=0.4 * epsilon * (1 - 2**-40))
+    return LocatedCentre.build(Pure(epsilon), CENTRE, inner)
 
 
 def _located_whole(mu, d, k):
@@ -772,14 +785,45 @@ def _located_whole(mu, d, k):
 def _ranged_about_a_centre(mu, d, k):
     """A centre, a radius and a matrix, as they are built for rows without any bound."""
     whole = Gaussian(mu)
+    inner = PrivateRadiusClip.build(
+        whole,
+        0.1,
+        GaussCov(mu=math.sqrt(0.3) * mu * (1 - 2**-40)),
+        columns=d,
+        adjacency=REPLACE,
+    )
+    return LocatedCentre.build(whole, CENTRE, inner, directions=False)
 
-    def build(rest):
-        inner = PrivateRadiusClip.build(
-            whole, 400, GaussCov(mu=rest) if rest else ZeroCov(), columns=d
-        )
-        return LocatedCentre.build(whole, 400, inner, directions=False)
 
-    return build(math.sqrt(mu * mu - 2 * rho_of(build(0.0).cost())))
+def _elliptical(mechanism, rows, adjacency, gate):
+    """In company whose distances stand out; a refusal is an outcome like any other."""
+    d = rows.shape[1]
+    rows = np.vstack([np.random.default_rng(4).standard_normal((3000, d)), rows])
+    try:
+        return _within_radius(mechanism.run(open_rows(rows), ANYWHERE, gate))
+    except NothingFoundError:
+        return np.zeros(d * (d + 1) // 2 + 1)
+
+
+def _present(mechanism, rows, adjacency, gate):
+    """Rows of which some cells are empty."""
+    return mechanism.run(open_rows(_with_holes(rows)), FILLED, gate)
+
+
+def _with_holes(rows):
+    rows = _with_distances(rows)
+    rows[::3, 0] = np.nan
+    return rows
+
+
+def _present_cells(rows, adjacency):
+    cells = PresentSource(open_rows(rows), FILLED)
+    return total(cells, Clip(row_norm=cells.reach, on_invalid="zero"), adjacency)
+
+
+def _full_and_empty(d, adjacency):
+    """A row without an empty cell, and one with nothing else."""
+    return np.ones(d), None if adjacency is ADD else np.full(d, np.nan)
 
 
 def _threshold(mu, d, k):
@@ -877,12 +921,30 @@ VARIANCES = {
     "exact": False,
     "shows": False,
 }
+ANYWHERE = replace(CLIP, row_norm=LARGEST_NORM)
+BRACKETS = _constant(math.sqrt(2), 1.0)
+BRACKETS_L1 = _constant(2.0, 1.0)
+
+
+def _located_entries(mechanism, rows, adjacency, gate):
+    """In company that has distances; a refusal is an outcome like any other."""
+    return _found_centre(mechanism, _with_distances(rows), adjacency, gate, DIRECTIONS)
+
+
+def _found_centre(mechanism, rows, adjacency, gate, clip):
+    d = rows.shape[1]
+    try:
+        return _centred_entries(mechanism.run(open_rows(rows), clip, gate))
+    except NothingFoundError:
+        return np.zeros(d + d * (d + 1) // 2)
+
+
 LOCATED = {
-    "query": _distances,
-    "run": _on_directions,
-    "read": _centred_entries,
-    "norm": "linf",
-    "sensitivity": ONE,
+    "query": lambda rows, adjacency: _distances(_with_distances(rows), adjacency),
+    "run": _located_entries,
+    "read": lambda entries: entries,
+    "norm": "l2",
+    "sensitivity": BRACKETS,
     "worst_pair": _long_and_short,
     "trials": 1000,
     "shows": False,
@@ -890,9 +952,18 @@ LOCATED = {
 RANGED = {
     "query": lambda rows, adjacency: _distances(_with_distances(rows), adjacency),
     "read": lambda released: released,
-    "norm": "linf",
-    "sensitivity": ONE,
+    "norm": "l2",
+    "sensitivity": BRACKETS,
     "worst_pair": _long_and_short,
+    "trials": 1000,
+    "shows": False,
+}
+BY_DISTANCE = {
+    "query": _distances,
+    "run": _one_step(lambda rows, adjacency: _distances(_with_distances(rows), adjacency)),
+    "read": lambda released: released.counts[320:345],  # distances about 1
+    "worst_pair": _long_and_short,
+    "may_coincide": True,
     "trials": 1000,
     "shows": False,
 }
@@ -1443,7 +1514,12 @@ TABLE = [
         **PURE,
     ),
     _case("located", "located", _located, **LOCATED),
-    _case("located pure", "located", _located_pure, **(LOCATED | PURE)),
+    _case(
+        "located pure",
+        "located",
+        _located_pure,
+        **(LOCATED | PURE | {"norm": "l1", "sensitivity": BRACKETS_L1}),
+    ),
     _case("located at one mu", "located", _located_whole, **LOCATED),
     _case(
         "located of a sample",
@@ -1458,8 +1534,8 @@ TABLE = [
         **(
             LOCATED
             | {
-                "run": lambda step, rows, adjacency, gate: step.run(
-                    open_rows(rows), replace(FILLED, normalise=True), gate
+                "run": lambda step, rows, adjacency, gate: _found_centre(
+                    step, _with_distances(rows), adjacency, gate, replace(FILLED, normalise=True)
                 )
             }
         ),
@@ -1468,9 +1544,9 @@ TABLE = [
         "ranged",
         "ranged",
         lambda mu, d, k: PrivateRadiusClip(
-            distance=PrivateQuantile(epsilon=math.sqrt(0.2) * mu, level=0.5),
+            distances=PrivateDistances(noise=GaussianNoise(mu=math.sqrt(0.2) * mu)),
             inner=GaussCov(mu=math.sqrt(0.8) * mu * (1 - 2**-40)),
-            factor=2.0,
+            rows=10.0,
         ),
         run=_ranged(replace(CLIP, row_norm=LARGEST_NORM), _within_radius),
         **RANGED,
@@ -1479,11 +1555,12 @@ TABLE = [
         "ranged pure",
         "ranged",
         lambda epsilon, d, k: PrivateRadiusClip(
-            distance=PrivateQuantile(epsilon=0.4 * epsilon, level=0.5),
+            distances=PrivateDistances(noise=LaplaceNoise(epsilon=0.4 * epsilon)),
             inner=LapCov(epsilon=0.6 * epsilon),
+            rows=10.0,
         ),
         run=_ranged(replace(CLIP, row_norm=LARGEST_NORM), _within_radius),
-        **(RANGED | PURE),
+        **(RANGED | PURE | {"norm": "l1", "sensitivity": BRACKETS_L1}),
     ),
     _case(
         "ranged about a private centre",
@@ -1494,6 +1571,52 @@ TABLE = [
             lambda released: _centred_entries(released, _within_radius),
         ),
         **RANGED,
+    ),
+    _case(
+        "distances",
+        "scalars.distances",
+        lambda mu, d, k: PrivateDistances(noise=GaussianNoise(mu=mu)),
+        **(BY_DISTANCE | {"norm": "l2", "sensitivity": BRACKETS}),
+    ),
+    _case(
+        "distances pure",
+        "scalars.distances",
+        lambda epsilon, d, k: PrivateDistances(noise=LaplaceNoise(epsilon=epsilon)),
+        **(BY_DISTANCE | PURE | {"norm": "l1", "sensitivity": BRACKETS_L1}),
+    ),
+    _case(
+        "elliptical",
+        "covariance.elliptical",
+        lambda mu, d, k: EllipticalCov.build(Gaussian(mu), 400),
+        **(RANGED | {"run": _elliptical, "may_coincide": True}),
+    ),
+    _case(
+        "elliptical pure",
+        "covariance.elliptical",
+        lambda epsilon, d, k: EllipticalCov.build(Pure(epsilon), 400),
+        **(
+            RANGED
+            | PURE
+            | {"run": _elliptical, "norm": "l1", "sensitivity": BRACKETS_L1}
+            | {"may_coincide": True, "exact": False}
+        ),
+    ),
+    _case(
+        "present",
+        "present",
+        lambda mu, d, k: Present(
+            shares=PrivateMean(noise=GaussianNoise(mu=math.sqrt(0.5) * mu)),
+            inner=Uncentred(inner=GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40)), row_norm=1.0),
+        ),
+        query=_present_cells,
+        run=_present,
+        read=lambda released: np.concatenate([released.present, _matrix(released.inner)]),
+        norm="l2",
+        sensitivity=MEAN,
+        worst_pair=_full_and_empty,
+        may_coincide=True,  # a share of 1 is no more
+        shows=False,
+        trials=1000,
     ),
     _case(
         "paired",
