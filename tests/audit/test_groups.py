@@ -41,7 +41,7 @@ def table(row, m):
     return GroupedSource(ArraySource(np.vstack(persons)), ids)
 
 
-def attack(mechanism, queries, read, seed, trials=2000):
+def attack(mechanism, queries, read, seed, trials=800):
     left, right = queries
     return audit_mechanism(
         mechanism,
@@ -72,7 +72,6 @@ def moments(first, second, adjacency=REPLACE):
         ((AXES[0], 12), (AXES[0], 0), ADD),
     ],
 )
-@pytest.mark.slow
 def test_a_person_is_hidden_in_a_second_moment(first, second, adjacency):
     report = attack(GaussCov(mu=MU), moments(first, second, adjacency), read_matrix, 1)
     assert not report.violated, str(report)
@@ -101,7 +100,6 @@ MEAN = PrivateMean(noise=GaussianNoise(mu=MU))
 
 
 @pytest.mark.parametrize(("m", "k"), [(1, 1), (25, 25), (300, 1)])
-@pytest.mark.slow
 def test_a_person_is_hidden_in_a_mean(m, k):
     report = attack(MEAN, totals((AXES[0], m), (-AXES[0], k)), read_mean, 3)
     assert not report.violated, str(report)
@@ -148,7 +146,6 @@ def distances(m, k):
     ]
 
 
-@pytest.mark.slow
 def test_a_person_is_one_distance(monkeypatch):
     """The median of three small norms and one; with 60 rows the one would decide it."""
     mechanism = PrivateQuantile(epsilon=1.0, level=0.5)
@@ -157,7 +154,7 @@ def test_a_person_is_one_distance(monkeypatch):
         return audit(
             *(_runner(mechanism, query, seed) for query in distances(60, 60)),
             cost=mechanism.cost(),
-            trials=4000,
+            trials=2500,
             alpha=1e-3,
             continuous=False,
         )
@@ -186,7 +183,6 @@ def _runner(mechanism, query, seed):
 
 
 @pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.slow
 def test_a_person_is_hidden_in_pairs(weighted, monkeypatch):
     """Directions of differences: six persons at the origin, and one who is exchanged."""
     if not weighted:
@@ -213,11 +209,10 @@ def test_a_person_is_hidden_in_pairs(weighted, monkeypatch):
         return once
 
     sides = runner(2 * DIAGONALS[0], 30, 7), runner(2 * DIAGONALS[1], 5, 8)
-    report = audit(*sides, cost=Gaussian(MU), trials=2000, alpha=1e-3)
+    report = audit(*sides, cost=Gaussian(MU), trials=700, alpha=1e-3)
     assert report.violated != weighted, str(report)
 
 
-@pytest.mark.slow
 def test_a_person_is_hidden_in_components():
     """Through a whole mechanism that needs no bound: rows of any length."""
     mechanism = SphericalPCA(mu=MU, n_components=1)
@@ -241,5 +236,5 @@ def test_a_person_is_hidden_in_components():
         return once
 
     sides = runner(1e6 * AXES[0], 400, 9), runner(AXES[1], 1, 10)
-    report = audit(*sides, cost=Gaussian(MU), trials=2000, alpha=1e-3)
+    report = audit(*sides, cost=Gaussian(MU), trials=700, alpha=1e-3)
     assert not report.violated, str(report)

@@ -193,7 +193,7 @@ class TestExport:
         assert "--format must be one of" in fails(2, *words, tmp_path / "x.xml")
         fails(2, *words, tmp_path / "x", "--format", "xml")
         assert "spoil" in fails(2, *words, released / "pca" / "x.csv")
-        assert "made by fit" in fails(
+        assert "made by eigenveil fit" in fails(
             2, "export", released / "covariance", tmp_path / "x", "--format", "plink"
         )
         fails(5, "export", tmp_path, tmp_path / "x.csv")

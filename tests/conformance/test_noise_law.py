@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from eigenveil.numerics.random import SimulationSource
-from tests.conformance.table import ADD, TABLE, mu_of
-from tests.conformance.test_conformance import ADJACENCIES, run, table
+from tests.conformance.case import ADD, mu_of
+from tests.conformance.table import TABLE
+from tests.conformance.test_conformance import run, table
 from tests.statistics import variance_p_value
 
-ADDITIVE = [case for case in TABLE if case.deviation is not None]
+GAUSSIAN = [case for case in TABLE if case.deviation and case.strength_of is mu_of]
+PURE = [case for case in TABLE if case.deviation and case.strength_of is not mu_of]
 
 
 def noise_of(case, rows, adjacency, source, strength):
@@ -25,23 +27,29 @@ def noise_of(case, rows, adjacency, source, strength):
     return released / query.unit - value
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ADDITIVE, ids=str)
-@ADJACENCIES
-def test_noise_has_the_scale_the_proof_states(case, adjacency):
-    """False alarm 2e-6 per case; a scale 3 % off lies 8 standard errors out at 40,000 entries."""
-    if case.strength_of is not mu_of:
-        pytest.skip("not Gaussian: see below")
-    mu, rows = 0.8, np.vstack([table(50, 12)] * 10)  # many rows keep the noisy count above one
-    expected = case.deviation(mu, 12, adjacency)
+def noises(case, adjacency, strength, entries):
+    """So many entries of noise in their standard deviations, one draw a row."""
+    d = 12 if case.deviation(strength, 12, adjacency).size == 78 else 78  # a matrix, or a vector
+    rows = np.vstack([table(50, d)] * 10)  # many rows keep the noisy count above one
+    expected = case.deviation(strength, d, adjacency)
     source = SimulationSource(4)
-    draws = 40_000 // expected.size
-    noise = np.array([noise_of(case, rows, adjacency, source, mu) for _ in range(draws)]) / expected
-    assert variance_p_value(noise.ravel(), 1.0) > 1e-6
-    assert variance_p_value(noise.ravel(), 1.03) < 1e-6
-    assert variance_p_value(noise.ravel(), 0.97) < 1e-6
-    # Entry by entry, so that no entry is short of noise at the expense of another.
-    assert all(variance_p_value(column, 1.0) > 1e-8 for column in noise.T)
+    draws = entries // expected.size
+    return (
+        np.array([noise_of(case, rows, adjacency, source, strength) for _ in range(draws)])
+        / expected
+    )
+
+
+@pytest.mark.parametrize("case", GAUSSIAN, ids=str)
+def test_noise_has_the_scale_the_proof_states(case):
+    """False alarm 2e-6 per case; a scale 3 % off lies 8 standard errors out at 40,000 entries."""
+    for adjacency in case.adjacencies:
+        noise = noises(case, adjacency, 0.8, 40_000)
+        assert variance_p_value(noise.ravel(), 1.0) > 1e-6
+        assert variance_p_value(noise.ravel(), 1.03) < 1e-6
+        assert variance_p_value(noise.ravel(), 0.97) < 1e-6
+        # Entry by entry, so that no entry is short of noise at the expense of another.
+        assert all(variance_p_value(column, 1.0) > 1e-8 for column in noise.T)
 
 
 def standard_errors(noise, scale):
@@ -50,25 +58,15 @@ def standard_errors(noise, scale):
     return abs(squares.mean() - scale**2) / (squares.std() / math.sqrt(len(squares)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ADDITIVE, ids=str)
-@ADJACENCIES
-def test_pure_noise_has_the_scale_the_proof_states(case, adjacency):
+@pytest.mark.parametrize("case", PURE, ids=str)
+def test_pure_noise_has_the_scale_the_proof_states(case):
     """False alarm 2e-6 per case; with the tails of Laplace, 3 % of the scale are 8 standard errors
     at 120,000 entries.
     """
-    if case.strength_of is mu_of:
-        pytest.skip("Gaussian: see above")
-    epsilon, rows = 0.8, np.vstack([table(50, 12)] * 10)
-    expected = case.deviation(epsilon, 12, adjacency)
-    source = SimulationSource(4)
-    draws = 120_000 // expected.size
-    noise = (
-        np.array([noise_of(case, rows, adjacency, source, epsilon) for _ in range(draws)])
-        / expected
-    )
-    assert standard_errors(noise, 1.0) < 5
-    assert standard_errors(noise, 1.03) > 5
-    assert standard_errors(noise, 0.97) > 5
-    # Entry by entry: 78 of them, each at 1e-8.
-    assert all(standard_errors(column[:, None], 1.0) < 6 for column in noise.T)
+    for adjacency in case.adjacencies:
+        noise = noises(case, adjacency, 0.8, 120_000)
+        assert standard_errors(noise, 1.0) < 5
+        assert standard_errors(noise, 1.03) > 5
+        assert standard_errors(noise, 0.97) > 5
+        # Entry by entry: 78 of them, each at 1e-8.
+        assert all(standard_errors(column[:, None], 1.0) < 6 for column in noise.T)

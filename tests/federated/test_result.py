@@ -93,12 +93,12 @@ def test_the_noise_of_a_covariance_is_that_of_scaled_columns() -> None:
     tables = {name: rng.standard_normal((400, 4)) * scale * np.float64(0.05) for name in "ab"}
     release = together(tables, scale=scale, kind="covariance", n_components=4, row_norm=4.0)
     np.testing.assert_array_equal(release.arrays["scale"], scale)
-    noise, variance = release.settings["noise_scale"], release.arrays["covariance"].diagonal()
+    noise, covariance = release.settings["noise_scale"], release.arrays["covariance"].copy()
     # The noise of a length of 4 among 800 rows drowns a variance of 0.05^2.
     assert 0.1 < noise < 1.0
-    blank = np.isnan(correlations(release.settings, release.arrays).values.diagonal())
-    np.testing.assert_array_equal(blank, variance / np.square(scale) <= noise)
-    assert blank.any()
+    np.fill_diagonal(covariance, np.square(scale) * noise * [0.9, 1.1, 1.1, 0.9])
+    shown = correlations(release.settings, {**release.arrays, "covariance": covariance})
+    assert np.isnan(shown.values.diagonal()).tolist() == [True, False, False, True]
     assert f"standard deviation {noise:.4g}, of scaled columns" in page(release)
     assert "noise on a value along a common direction" in page(release)
     assert "not stated" not in page(release)  # there is nothing beside all directions

@@ -18,6 +18,7 @@ from eigenveil.federated import weights
 from eigenveil.federated.aggregate import assembled, leading_basis
 from eigenveil.federated.spiked import SpikedClient
 from eigenveil.mechanisms import Gate, SphericalPCA, SpikedValues
+from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.numerics.spiked_model import SpikedModel
@@ -156,8 +157,7 @@ def test_a_form_without_a_proof_is_never_charged_for(tmp_path):
             PrivatePCA(
                 epsilon=1.0,
                 delta=1e-6,
-                mechanism="spiked",
-                model=other.model,
+                mechanism=Spiked(model=other.model),
                 centring="none",
                 random_state=0,
             ).fit(draw(300, np.random.default_rng(0)))

@@ -22,7 +22,8 @@ from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
-from tests.conformance.test_replay import Tape
+from tests.conformance import batches, case
+from tests.conformance.tape import Tape
 from tests.statistics import variance_p_value
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -242,7 +243,6 @@ def accused():
     ).violated
 
 
-@pytest.mark.slow
 def test_half_of_the_noise_would_be_accused(monkeypatch):
     """What is honest is accused with probability 1e-3 at most."""
     assert not accused()
@@ -254,3 +254,16 @@ def test_half_of_the_noise_would_be_accused(monkeypatch):
 
     monkeypatch.setattr(adaptive_oja, "update_sum", halved)
     assert accused()
+
+
+CASES = [
+    case.Case(
+        name,
+        "pca.adaptive_oja",
+        batches.adaptive(AdaptiveOjaPCA),
+        **(batches.ONE_PASS | batches.COUNTED_PART),
+        query=batches.update_distances,
+        run=batches.found(batches.one_pass(clip)),
+    )
+    for name, clip in (("adaptive-oja", case.DIRECTIONS), ("adaptive-oja clipped", case.CLIP))
+]

@@ -1,6 +1,7 @@
 """Boxed Oja: what it finds, what it costs, what it refuses."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.mechanisms.truncated_mean import halves, printed_cost
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.ledger import Ledger
+from tests.conformance import batches, case
 from tests.mechanisms.test_dp_pca import CLIP, D, off, planes, spiked
 from tests.mechanisms.test_spread import gate
 
@@ -119,3 +121,31 @@ def test_refusals_come_before_the_charge(tmp_path):
     assert ledger.entries == ()
     with pytest.raises(InvalidParameterError, match="'mean' or 'histograms'"):
         BoxedOjaPCA.build(1.0, 0.01, 2, centre="median")
+
+
+def _boxed(centre):
+    """A batch of the least size."""
+
+    def build(epsilon, d, k):
+        mean = batches.truncated(epsilon, d, k)
+        mechanism = BoxedOjaPCA(mu=mean.noise.mu, n_components=k, mean=mean, centre=centre)
+        return replace(mechanism, batch_size=mechanism.fewest(d))
+
+    return build
+
+
+CASES = [
+    case.Case(
+        f"boxed-oja {centre}",
+        "pca.boxed_oja",
+        _boxed(centre),
+        query=case.row_trace,
+        run=batches.one_batch,
+        read=case.components,
+        norm="l2",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+        **batches.PRINTED,
+    )
+    for centre in ("mean", "histograms")
+]

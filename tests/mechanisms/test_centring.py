@@ -6,10 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, column_counts, norm_counts, open_rows
+from eigenveil.data import Clip, column_counts, norm_counts, open_rows, second_moment
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.sources import PairedSource, ScaledSource
-from eigenveil.exceptions import BudgetExceededError, InvalidDataError, UnsupportedNotionError
+from eigenveil.exceptions import (
+    BudgetExceededError,
+    InvalidDataError,
+    NothingFoundError,
+    UnsupportedNotionError,
+)
 from eigenveil.mechanisms import (
     ColumnScale,
     Gate,
@@ -20,6 +25,8 @@ from eigenveil.mechanisms import (
     LocatedCentre,
     Paired,
     PrivateQuantile,
+    Scaled,
+    Uncentred,
     ZeroCov,
     release,
 )
@@ -29,6 +36,7 @@ from eigenveil.privacy.accounting import compose, epsilon_of, rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
+from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
@@ -398,3 +406,156 @@ def test_an_invalid_row_beside_the_sample_stops_before_the_charge(tmp_path):
     with pytest.raises(InvalidDataError, match="missing"):
         mechanism.run(open_rows(rows), DIRECTIONS, paid)
     assert ledger.entries == ()
+
+
+def _octaves(rows, adjacency):
+    return column_counts(case.open_rows(rows), case.CLIP, adjacency)
+
+
+def _accompanied(rows):
+    """A row at the origin for each, so that there is a pair at least."""
+    return case.open_rows(np.vstack([rows, np.zeros(rows.shape)]))
+
+
+def _differences(rows, adjacency):
+    return second_moment(
+        PairedSource(_accompanied(rows), adjacency, np.arange), case.DIRECTIONS, adjacency
+    )
+
+
+def _with_scales(rows):
+    """The same rows, all of them with partners, in fixed company that has scales."""
+    company = np.random.default_rng(3).standard_normal((400 + len(rows) % 2, rows.shape[1]))
+    return np.vstack([company, rows])
+
+
+def _paired_octaves(rows, adjacency):
+    return column_counts(
+        PairedSource(case.open_rows(_with_scales(rows)), adjacency, np.arange), case.CLIP, adjacency
+    )
+
+
+def _scaled(mechanism, rows, adjacency, gate):
+    rows = _with_scales(rows)
+    d = rows.shape[1]
+    try:
+        released = case.procedure(mechanism, rows, adjacency, gate)
+    except NothingFoundError:
+        return np.zeros(d + d * (d + 1) // 2)
+    return np.append(1 / released.scale, case.matrix(released.inner))
+
+
+def _octaves_apart(d, adjacency):
+    """No entry is zero, and every one moves to another octave."""
+    return np.ones(d), None if adjacency is case.ADD else np.full(d, 4.0)
+
+
+def _far_octaves(d, adjacency):
+    return np.full(d, 1e9), np.full(d, 1e18)
+
+
+def _located(mu, d, k):
+    spent = rho_of(LocatedCentre.build(Gaussian(mu), case.ROWS, ZeroCov()).cost())
+    return LocatedCentre.build(Gaussian(mu), case.ROWS, GaussCov(mu=math.sqrt(mu * mu - 2 * spent)))
+
+
+def _located_pure(epsilon, d, k):
+    spent = case.pure_of(LocatedCentre.build(Pure(epsilon), case.ROWS, ZeroCov()).cost())
+    return LocatedCentre.build(Pure(epsilon), case.ROWS, LapCov(epsilon=epsilon - spent))
+
+
+def _located_whole(mu, d, k):
+    """Nine tenths of mu^2 for the centre, searches among them, the rest for a matrix."""
+    return LocatedCentre.whole(math.sqrt(0.9) * mu * (1 - 2**-40), GaussCov(mu=math.sqrt(0.1) * mu))
+
+
+LOCATED = {
+    "query": case.distances,
+    "run": case.on_directions,
+    "read": case.centred_entries,
+    "norm": "linf",
+    "sensitivity": case.ONE,
+    "worst_pair": case.long_and_short,
+    "trials": 1000,
+    "shows": False,
+}
+
+OCTAVES = {
+    "query": _octaves,
+    "run": case.one_step(_octaves),
+    "read": lambda scales: np.where(np.isfinite(scales), scales, 0.0),
+    "worst_pair": _octaves_apart,
+    "may_coincide": True,
+    "trials": 1000,
+    "shows": False,
+}
+
+
+CASES = [
+    case.Case("located", "located", _located, **LOCATED),
+    case.Case("located pure", "located", _located_pure, **(LOCATED | case.PURE)),
+    case.Case("located at one mu", "located", _located_whole, **LOCATED),
+    case.Case(
+        "located of a sample",
+        "located",
+        lambda mu, d, k: replace(_located(mu, d, k), sample=0.75),
+        **(LOCATED | {"adjacencies": (case.REPLACE,)}),
+    ),
+    case.Case(
+        "located of filled rows",
+        "located",
+        _located,
+        **(
+            LOCATED
+            | {
+                "run": lambda step, rows, adjacency, gate: step.run(
+                    case.open_rows(rows), replace(case.FILLED, normalise=True), gate
+                )
+            }
+        ),
+    ),
+    case.Case(
+        "paired",
+        "paired",
+        lambda mu, d, k: Paired(inner=GaussCov(mu=mu)),
+        query=_differences,
+        run=lambda step, rows, adjacency, gate: step.run(_accompanied(rows), case.DIRECTIONS, gate),
+        read=case.centred_entries,
+        company=lambda n, d: np.zeros((n, d)),
+        adjacencies=(case.REPLACE,),
+    ),
+    case.Case(
+        "column-scale",
+        "scalars.column_scale",
+        lambda mu, d, k: ColumnScale(noise=GaussianNoise(mu=mu)),
+        norm="l2",
+        sensitivity={case.REPLACE: lambda d: math.sqrt(2 * d), case.ADD: math.sqrt},
+        **OCTAVES,
+    ),
+    case.Case(
+        "column-scale pure",
+        "scalars.column_scale",
+        lambda epsilon, d, k: ColumnScale(noise=LaplaceNoise(epsilon=epsilon)),
+        norm="l1",
+        sensitivity={case.REPLACE: lambda d: 2.0 * d, case.ADD: float},
+        **(OCTAVES | case.PURE),
+    ),
+    case.Case(
+        "scaled",
+        "scaled",
+        lambda mu, d, k: Scaled(
+            scale=ColumnScale(noise=GaussianNoise(mu=math.sqrt(0.5) * mu)),
+            inner=Uncentred(inner=GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40)), row_norm=1.0),
+        ),
+        query=_paired_octaves,
+        run=_scaled,
+        read=lambda released: released,
+        worst_pair=_far_octaves,
+        norm="l2",
+        sensitivity={case.REPLACE: lambda d: math.sqrt(2 * d)},
+        may_coincide=True,
+        adjacencies=(case.REPLACE,),
+        trials=1000,
+        shows=False,
+    ),
+]

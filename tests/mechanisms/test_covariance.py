@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import iv
 
-from eigenveil.data import Clip, open_rows, second_moment
+from eigenveil.data import Clip, eigenvalues, open_rows, second_moment
 from eigenveil.datasets import zipf_norms
-from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import (
     AdaptiveCleanedCov,
     AdaptiveCov,
@@ -18,16 +17,18 @@ from eigenveil.mechanisms import (
     ExponentialCov,
     Gate,
     GaussCov,
-    HomogeneousRows,
     LapCov,
+    ProjectedCov,
     SeparateCov,
     WishartCov,
+    ZeroCov,
     release,
 )
 from eigenveil.mechanisms.covariance import adaptive, adaptive_cleaned
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.accounting import epsilon_of, rho_of
 from eigenveil.privacy.adjacency import Adjacency
+from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
@@ -191,29 +192,191 @@ def test_adaptive_cleaned_does_not_collapse(rho, adjacency):
     assert sum(bound < 0.5 for bound in chosen) <= 8
 
 
-@BOTH
-def test_a_lifted_release_with_little_noise_is_the_covariance(adjacency):
-    rows = np.random.default_rng(0).standard_normal((3000, 4)) * 0.1 + [0.1, 0.0, -0.2, 0.3]
-    lifted = HomogeneousRows(inner=WishartCov(epsilon=1e6, clean=False), row_norm=1.0)
-    found = run(lifted, rows, 0, adjacency)
-    rows_found = 1.0 if found.noisy_count is None else found.noisy_count
-    assert found.centre == pytest.approx(rows.mean(axis=0), abs=1e-3)
-    covariance = np.cov(rows.T, bias=True)
-    assert found.inner.matrix / rows_found == pytest.approx(covariance, abs=1e-4)
-    values = np.linalg.eigvalsh(covariance)
-    assert found.inner.noisy_eigenvalues / rows_found == pytest.approx(values, abs=1e-4)
-    if adjacency is ADD:
-        assert found.noisy_count == pytest.approx(3000, rel=1e-3)
-    with pytest.raises(InvalidParameterError, match="clean=False"):
-        HomogeneousRows(inner=WishartCov(epsilon=1.0), row_norm=1.0)
+def _laplace_sigma(epsilon, d, adjacency):
+    replaced = min(d + 1, math.sqrt((d * d + 3 * d) / 2))
+    scale = (replaced if adjacency is case.REPLACE else (d + 1) / 2) / epsilon
+    return np.full(d * (d + 1) // 2, math.sqrt(2) * scale)
 
 
-def test_a_lifted_release_of_pure_noise_stays_within_bounds():
-    rows = np.zeros((5, 3))
-    for seed in range(20):
-        for adjacency in (REPLACE, ADD):
-            lifted = HomogeneousRows(inner=WishartCov(epsilon=0.1, clean=False), row_norm=1.0)
-            found = run(lifted, rows, seed, adjacency)
-            assert np.linalg.norm(found.centre) <= 1 + 1e-12
-            assert np.isfinite(found.inner.matrix).all()
-            assert found.noisy_count is None or found.noisy_count >= 1
+def _wishart_sigma(epsilon, d, adjacency):
+    """Diagonal sqrt(d + 1)/c, off it smaller by sqrt(2), c = epsilon/2 or epsilon."""
+    s = math.sqrt(d + 1) * (2 if adjacency is case.REPLACE else 1) / epsilon
+    full = np.full((d, d), s / math.sqrt(2))
+    np.fill_diagonal(full, s)
+    return case.upper(full)
+
+
+SHARED_L2 = {case.REPLACE: lambda d: math.sqrt(2) if d > 1 else 1.0, case.ADD: lambda d: 1.0}
+
+SHARED_L1 = {case.REPLACE: lambda d: 2.0 if d > 1 else 1.0, case.ADD: lambda d: 1.0}
+
+
+CASES = [
+    case.Case(
+        "gauss",
+        "covariance.gauss",
+        lambda mu, d, k: GaussCov(mu=mu),
+        deviation=case.symmetric_sigma,
+    ),
+    case.Case(
+        "gauss of filled rows",
+        "covariance.gauss",
+        lambda mu, d, k: GaussCov(mu=mu),
+        query=lambda rows, adjacency: second_moment(case.open_rows(rows), case.FILLED, adjacency),
+        run=lambda step, rows, adjacency, gate: step.run(case.open_rows(rows), case.FILLED, gate),
+    ),
+    case.Case(
+        "gauss on directions",
+        "covariance.gauss",
+        lambda mu, d, k: GaussCov(mu=mu),
+        query=case.direction_moment,
+        run=case.on_directions,
+        deviation=case.symmetric_sigma,
+    ),
+    case.Case(
+        "cleaned", "covariance.cleaned", lambda mu, d, k: CleanedCov(mu=mu), may_coincide=True
+    ),
+    case.Case(
+        "projection",
+        "covariance.projection",
+        lambda mu, d, k: ProjectedCov(mu=mu),
+        may_coincide=True,
+    ),
+    case.Case(
+        "laplace",
+        "covariance.laplace",
+        lambda epsilon, d, k: LapCov(epsilon=epsilon),
+        norm="l1",
+        sensitivity=case.UPPER_L1,
+        worst_pair=case.all_entries,
+        attained=0.95,
+        deviation=_laplace_sigma,
+        **case.PURE,
+    ),
+    case.Case(
+        "wishart",
+        "covariance.wishart",
+        lambda epsilon, d, k: WishartCov(epsilon=epsilon),
+        norm="nuclear",
+        sensitivity=case.NUCLEAR,
+        may_coincide=True,
+        exact=False,
+        **case.PURE,
+    ),
+    case.Case(
+        "wishart uncleaned",
+        "covariance.wishart",
+        lambda epsilon, d, k: WishartCov(epsilon=epsilon, clean=False),
+        norm="nuclear",
+        sensitivity=case.NUCLEAR,
+        deviation=_wishart_sigma,
+        exact=False,
+        **case.PURE,
+    ),
+    case.Case(
+        "separate",
+        "covariance.separate",
+        lambda mu, d, k: SeparateCov.gaussian(mu),
+        may_coincide=True,
+        exact=False,
+    ),
+    case.Case(
+        "separate pure",
+        "covariance.separate",
+        lambda epsilon, d, k: SeparateCov.pure(epsilon),
+        norm="l1",
+        sensitivity=case.UPPER_L1,
+        worst_pair=case.all_entries,
+        attained=0.95,
+        may_coincide=True,
+        exact=False,
+        **case.PURE,
+    ),
+    case.Case(
+        "adaptive",
+        "covariance.adaptive",
+        lambda mu, d, k: AdaptiveCov.gaussian(mu, d),
+        query=case.norms,
+        norm="linf",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+    ),
+    case.Case(
+        "adaptive pure",
+        "covariance.adaptive",
+        lambda epsilon, d, k: AdaptiveCov.pure(epsilon, d),
+        query=case.norms,
+        norm="linf",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+        **case.PURE,
+    ),
+    case.Case(
+        "adaptive-cleaned",
+        "covariance.adaptive_cleaned",
+        lambda mu, d, k: AdaptiveCleanedCov.gaussian(mu),
+        query=case.norms,
+        norm="linf",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+        may_coincide=True,
+        trials=1000,
+        shows=False,
+    ),
+    case.Case(
+        "exponential",
+        "covariance.exponential",
+        lambda mu, d, k: ExponentialCov.concentrated(mu, d),
+        query=lambda rows, adjacency: eigenvalues(case.moment(rows, adjacency)),
+        company=case.one_axis,
+        norm="l2",
+        sensitivity=SHARED_L2,
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+    ),
+    case.Case(
+        "exponential pure",
+        "covariance.exponential",
+        lambda epsilon, d, k: ExponentialCov.pure(epsilon, d),
+        query=lambda rows, adjacency: eigenvalues(case.moment(rows, adjacency)),
+        company=case.one_axis,
+        norm="l1",
+        sensitivity=SHARED_L1,
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+        **case.PURE,
+    ),
+    case.Case(
+        "direction",
+        "covariance.exponential",
+        lambda epsilon, d, k: BinghamDirection(epsilon=epsilon, concentrated=False),
+        run=case.one_step(case.moment),
+        read=lambda u: case.upper(np.outer(u, u)),
+        norm="nuclear",
+        sensitivity=case.NUCLEAR,
+        may_coincide=True,  # in one dimension
+        exact=False,
+        **case.PURE,
+    ),
+    case.Case(
+        "coinpress",
+        "covariance.coinpress",
+        lambda mu, d, k: CoinPressCov.gaussian(mu),
+        exact=False,
+        trials=1000,
+        shows=False,
+    ),
+    case.Case("zero", "covariance.zero", lambda mu, d, k: ZeroCov(), free=True, may_coincide=True),
+]

@@ -17,6 +17,7 @@ from eigenveil.mechanisms.truncated_mean import printed_cost
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.ledger import Ledger
+from tests.conformance import batches, case
 from tests.mechanisms.test_spread import gate
 
 CLIP = Clip(row_norm=2.0)
@@ -192,3 +193,42 @@ def test_deflation_needs_to_know_how_many_records_there_are(tmp_path):
     beyond = DeflationPCA(inner=Told(), n_components=5)
     with pytest.raises(InvalidParameterError, match="no more than 4 components"):
         beyond.run(open_rows(spiked(10)), CLIP, gate(beyond))
+
+
+def _dp_pca(epsilon, d, k):
+    mean = batches.truncated(epsilon, d, k)
+    size = mean.needed_records(d)
+    return TruncatedMeanPCA(mu=mean.noise.mu, n_components=1, batch_size=size, mean=mean)
+
+
+def _one_part_each(mechanism, rows, adjacency, gate):
+    n = mechanism.n_components * mechanism.inner.batch_size
+    return case.procedure(mechanism, batches.among(rows, n, first=True), adjacency, gate)
+
+
+CASES = [
+    case.Case(
+        "dp-pca",
+        "pca.dp_pca",
+        _dp_pca,
+        query=case.row_trace,
+        run=batches.one_batch,
+        read=case.components,
+        norm="l2",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+        **batches.PRINTED,
+    ),
+    case.Case(
+        "deflation",
+        "pca.deflation",
+        lambda epsilon, d, k: DeflationPCA(inner=_dp_pca(epsilon, d, k), n_components=k),
+        query=case.row_trace,
+        run=_one_part_each,
+        read=case.components,
+        norm="l2",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+        **batches.PRINTED,
+    ),
+]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from eigenveil.audit import audit
-from eigenveil.data import Clip, open_rows, second_moment
+from eigenveil.data import Clip, eigengap, open_rows, second_moment
 from eigenveil.data.spectrum import projector, projector_sensitivity
 from eigenveil.exceptions import GapTooSmallError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.mechanisms import (
@@ -27,6 +27,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.ledger import Ledger
+from tests.conformance import case
 from tests.statistics import variance_p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -119,7 +120,6 @@ def test_no_bound_without_a_gap(adjacency):
 
 
 @BOTH
-@pytest.mark.slow
 def test_the_audit_of_the_projector(adjacency):
     """Silent as it stands (false alarm 1e-3); noise for half of the sensitivity is caught."""
     tables = turning_pair(30, adjacency)
@@ -136,7 +136,7 @@ def test_the_audit_of_the_projector(adjacency):
             return np.outer(u, u)[np.triu_indices(2)]
 
         sides = (lambda: side(queries[0]), lambda: side(queries[1]))
-        return audit(*sides, cost=Gaussian(step.mu), trials=1200, alpha=1e-3)
+        return audit(*sides, cost=Gaussian(step.mu), trials=500, alpha=1e-3)
 
     assert not reports(1.0).violated
     assert reports(0.5).violated
@@ -286,3 +286,33 @@ def test_no_search_from_a_public_start_before_the_noise(monkeypatch):
     rows = np.vstack([np.tile(hidden, (60, 1)), np.tile(other, (20, 1))])
     found = projector(moment(rows, REPLACE), 1, 1.0).value.to_float()
     assert hidden @ found @ hidden > 0.999
+
+
+def _tested(mechanism, rows, adjacency, gate):
+    """A refusal is an outcome like any other."""
+    rows = case.with_a_gap(rows)
+    try:
+        return case.projector(case.procedure(mechanism, rows, adjacency, gate))
+    except GapTooSmallError:
+        return case.upper(np.zeros((rows.shape[1], rows.shape[1])))
+
+
+CASES = [
+    case.Case(
+        "gap-projector",
+        "pca.gap_projector",
+        lambda mu, d, k: GapProjectorPCA.build(mu, 1e-3, min(k, max(1, d - 1))),
+        query=lambda rows, adjacency: eigengap(case.moment(case.with_a_gap(rows), adjacency), 1),
+        run=_tested,
+        read=lambda released: released,
+        company=case.one_axis,
+        norm="l2",
+        sensitivity=case.NUCLEAR,
+        strength_of=lambda cost: cost.parts[0].mu,
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+    ),
+]

@@ -14,6 +14,7 @@ from eigenveil.mechanisms.pca.inside import ProjectedMoment
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
+from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE
 RNG = np.random.default_rng(8)
@@ -89,3 +90,28 @@ def test_a_box_is_one_of_rows_and_not_of_their_differences():
 def test_rows_at_the_centre_add_nothing():
     released, _ = run(1e6, np.tile(CENTRE, (50, 1)))
     np.testing.assert_allclose(released.matrix, np.zeros((K, K)), atol=1e-6)
+
+
+def _inside_directions(rows, adjacency):
+    """Directions of rows in the coordinates of two between the axes, or of the only one."""
+    basis = case.turned(rows.shape[1])[:, :2]
+    return second_moment(
+        ProjectedSource(case.open_rows(rows), case.DIRECTIONS, basis), case.CLIP, adjacency
+    )
+
+
+def _in_the_basis(d, adjacency):
+    """A long row inside it, and another across."""
+    turned = 1e3 * case.turned(d)
+    return turned[:, 0], None if adjacency is case.ADD else turned[:, 1]
+
+
+CASES = [
+    case.Case(
+        "inside",
+        "pca.inside",
+        lambda mu, d, k: ProjectedMoment(mu=mu, basis=case.turned(d)[:, :2]),
+        query=_inside_directions,
+        worst_pair=_in_the_basis,
+    ),
+]

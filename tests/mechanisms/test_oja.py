@@ -7,6 +7,7 @@ import pytest
 
 from eigenveil.audit import audit
 from eigenveil.data import Clip, moment_columns, open_rows, updates
+from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.sources import Batch
 from eigenveil.exceptions import BudgetExceededError, InvalidParameterError
 from eigenveil.mechanisms import Gate, GaussianNoise, OjaPCA
@@ -14,6 +15,7 @@ from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
+from tests.conformance import batches, case
 from tests.statistics import variance_p_value
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -85,7 +87,7 @@ def accused(step_on, seed=4):
     ).violated
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_a_batch_that_is_used_twice_would_be_accused():
     """Under other positions the gate lets it pass, and the audit does not: 1.5 sqrt(2) for 1.5.
 
@@ -95,7 +97,7 @@ def test_a_batch_that_is_used_twice_would_be_accused():
     assert accused(lambda table, i: Batch(table, i * len(table)))
 
 
-@pytest.mark.slow
+@pytest.mark.audit
 def test_a_sensitivity_too_small_would_be_accused(monkeypatch):
     monkeypatch.setattr(moment_columns, "_columns_sensitivity", lambda view, adjacency: 0.9)
     assert accused(lambda table, i: Batch(table if i == 0 else 0 * table, i * len(table)))
@@ -119,3 +121,55 @@ def test_numerics_are_exact():
     opened = gate(mechanism.cost())
     mechanism.run(open_rows(np.random.default_rng(6).standard_normal((500, 3))), UNIT, opened)
     assert opened.exact
+
+
+def _updates(clip):
+    def query(rows, adjacency):
+        return moment_columns.moment_columns(
+            Batch(rows, 0), clip, BasisProduct(batches.columns(rows.shape[1])), adjacency
+        )
+
+    return query
+
+
+BATCH = 8
+
+
+def _one_step_of_a_pass(mechanism, rows, adjacency, gate):
+    """The estimate that one batch gives: all that it releases."""
+    basis = batches.columns(rows.shape[1])
+    batch, start = Batch(rows, 0), OnePassState(basis, np.zeros_like(basis))
+    return mechanism.step(start, batch, case.DIRECTIONS, gate)
+
+
+CASES = [
+    case.Case(
+        "oja",
+        "pca.oja",
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
+        **batches.ONE_PASS,
+        query=_updates(case.DIRECTIONS),
+        run=batches.one_pass(case.DIRECTIONS),
+        trials=500,
+        shows=False,
+    ),
+    case.Case(
+        "oja step",
+        "pca.oja",
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k),
+        **(batches.ONE_PASS | {"read": batches.estimate}),
+        query=_updates(case.DIRECTIONS),
+        run=_one_step_of_a_pass,
+        may_coincide=True,
+    ),
+    case.Case(
+        "oja clipped",
+        "pca.oja",
+        lambda mu, d, k: OjaPCA(mu=mu, n_components=k, batch_size=BATCH),
+        **batches.ONE_PASS,
+        query=_updates(case.CLIP),
+        run=batches.one_pass(case.CLIP),
+        trials=500,
+        shows=False,
+    ),
+]

@@ -22,7 +22,8 @@ from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.ledger import Ledger
-from tests.conformance.test_replay import Tape
+from tests.conformance import case
+from tests.conformance.tape import Tape
 from tests.statistics import variance_p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -362,3 +363,58 @@ def test_directions_that_do_not_stand_out_are_not_relied_on(rows):
     procedure = PowerPCA(mu=1.0, n_components=1)
     said = [run(procedure, rows, seed)[0].reliability[0] for seed in range(4)]
     assert np.count_nonzero(said) <= 1
+
+
+def _moment_columns(rows, adjacency):
+    """Products with two columns between the axes, or with the only one."""
+    view = BasisProduct(np.ascontiguousarray(case.turned(rows.shape[1])[:2].T))
+    return moment_columns(case.open_rows(rows), directions(case.CLIP), view, adjacency)
+
+
+def _moment_columns_sensitivity(natural, ends):
+    """Of the unit ball, and what rounding adds: 181/128 sqrt(columns) 2^-19 a row."""
+    return lambda d: natural + ends * 181 / 128 * math.sqrt(min(d, 2)) * 2.0**-19
+
+
+CASES = [
+    case.Case(
+        "power",
+        "pca.power",
+        lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
+        query=case.row_trace,
+        read=case.projector,
+        norm="l2",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+    ),
+    case.Case(
+        "power on directions",
+        "pca.power",
+        lambda mu, d, k: PowerPCA(mu=mu, n_components=k),
+        query=lambda rows, adjacency: (
+            _moment_columns if adjacency is case.REPLACE else case.row_trace
+        )(rows, adjacency),
+        run=case.on_directions,
+        read=case.projector,
+        norm="l2",
+        sensitivity={
+            case.REPLACE: _moment_columns_sensitivity(math.sqrt(2), 2),
+            case.ADD: lambda d: 1.0,
+        },
+        worst_pair=case.two_directions,
+    ),
+    case.Case(
+        "gaussian on columns",
+        "pca.power",
+        lambda mu, d, k: GaussianNoise(mu=mu),
+        query=_moment_columns,
+        run=case.one_step(_moment_columns),
+        read=lambda released: released.values.ravel(),
+        norm="l2",
+        sensitivity={
+            case.REPLACE: _moment_columns_sensitivity(math.sqrt(2), 2),
+            case.ADD: _moment_columns_sensitivity(1.0, 1),
+        },
+        worst_pair=case.two_directions,
+    ),
+]

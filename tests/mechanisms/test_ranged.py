@@ -1,6 +1,7 @@
 """A private bound on rows."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from eigenveil.mechanisms import (
     CoinPressCov,
     Gate,
     GaussCov,
+    LapCov,
+    LocatedCentre,
     PrivateQuantile,
     PrivateRadiusClip,
     ZeroCov,
@@ -22,6 +25,7 @@ from eigenveil.privacy.accounting import rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
+from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 ANY = Clip(row_norm=LARGEST_NORM)
@@ -141,3 +145,84 @@ def test_cost_grows_with_the_strength():
     assert all(
         cost <= 0.1 * mu**2 / 2 for cost, mu in zip(costs, np.geomspace(1e-3, 10, 60), strict=True)
     )
+
+
+def _with_distances(rows):
+    """The same rows in fixed company that has distances."""
+    return np.vstack([np.random.default_rng(4).standard_normal((400, rows.shape[1])), rows])
+
+
+def _ranged(clip, read):
+    """A refusal is an outcome like any other."""
+
+    def run(mechanism, rows, adjacency, gate):
+        rows = _with_distances(rows)
+        try:
+            return read(mechanism.run(case.open_rows(rows), clip, gate))
+        except NothingFoundError:
+            return np.zeros(1)
+
+    return run
+
+
+def _within_radius(released):
+    return np.append(case.matrix(released), released.row_norm)
+
+
+def _ranged_about_a_centre(mu, d, k):
+    """A centre, a radius and a matrix, as they are built for rows without any bound."""
+    whole = Gaussian(mu)
+
+    def build(rest):
+        inner = PrivateRadiusClip.build(
+            whole, 400, GaussCov(mu=rest) if rest else ZeroCov(), columns=d
+        )
+        return LocatedCentre.build(whole, 400, inner, directions=False)
+
+    return build(math.sqrt(mu * mu - 2 * rho_of(build(0.0).cost())))
+
+
+RANGED = {
+    "query": lambda rows, adjacency: case.distances(_with_distances(rows), adjacency),
+    "read": lambda released: released,
+    "norm": "linf",
+    "sensitivity": case.ONE,
+    "worst_pair": case.long_and_short,
+    "trials": 1000,
+    "shows": False,
+}
+
+
+CASES = [
+    case.Case(
+        "ranged",
+        "ranged",
+        lambda mu, d, k: PrivateRadiusClip(
+            distance=PrivateQuantile(epsilon=math.sqrt(0.2) * mu, level=0.5),
+            inner=GaussCov(mu=math.sqrt(0.8) * mu * (1 - 2**-40)),
+            factor=2.0,
+        ),
+        run=_ranged(replace(case.CLIP, row_norm=LARGEST_NORM), _within_radius),
+        **RANGED,
+    ),
+    case.Case(
+        "ranged pure",
+        "ranged",
+        lambda epsilon, d, k: PrivateRadiusClip(
+            distance=PrivateQuantile(epsilon=0.4 * epsilon, level=0.5),
+            inner=LapCov(epsilon=0.6 * epsilon),
+        ),
+        run=_ranged(replace(case.CLIP, row_norm=LARGEST_NORM), _within_radius),
+        **(RANGED | case.PURE),
+    ),
+    case.Case(
+        "ranged about a private centre",
+        "ranged",
+        _ranged_about_a_centre,
+        run=_ranged(
+            replace(case.FILLED, row_norm=LARGEST_NORM),
+            lambda released: case.centred_entries(released, _within_radius),
+        ),
+        **RANGED,
+    ),
+]

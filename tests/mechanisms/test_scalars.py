@@ -7,6 +7,7 @@ import pytest
 
 from eigenveil.data import Clip, norm_counts, open_rows, trace
 from eigenveil.data.bounded import Bounded
+from eigenveil.data.norms import rows_beyond
 from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
 from eigenveil.mechanisms import (
     ClippingThreshold,
@@ -26,6 +27,7 @@ from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.lattice import add_noise
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
+from tests.conformance import case
 from tests.statistics import scale_p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -76,7 +78,7 @@ def test_the_search_stops_within_its_slack():
 def test_the_law_of_the_search():
     """One query at -10: it is answered where Lap(4) - Lap(2) reaches 10.
 
-    20,000 draws, five standard errors; without noise on the threshold the chance is 0.041, with
+    10,000 draws, five standard errors; without noise on the threshold the chance is 0.041, with
     half of the noise 0.0045.
     """
     expected = (16 * math.exp(-10 / 4) - 4 * math.exp(-10 / 2)) / (2 * (16 - 4))
@@ -85,10 +87,10 @@ def test_the_law_of_the_search():
     hits = np.mean(
         [
             release(SparseVector(epsilon=1.0), query, ledger=None, noise=source) == 0
-            for _ in range(20_000)
+            for _ in range(10_000)
         ]
     )
-    error = math.sqrt(expected * (1 - expected) / 20_000)
+    error = math.sqrt(expected * (1 - expected) / 10_000)
     assert abs(hits - expected) < 5 * error
     assert abs(math.exp(-10 / 4) / 2 - expected) > 5 * error
 
@@ -212,14 +214,14 @@ def test_the_histogram_shows_full_bins_only(adjacency):
 
 @BOTH
 def test_a_bin_of_one_row_shows_with_probability_delta(adjacency):
-    """20,000 draws at delta = 0.05; five standard errors, and a threshold without its 1 would
+    """4,000 draws at delta = 0.05; five standard errors, and a threshold without its 1 would
     show it far more often.
     """
     query = norms(sphere(1, 7.0), adjacency)
     mechanism = StabilityHistogram(epsilon=1.0, delta=0.05)
     source = SimulationSource(0)
-    shown = [bool(release(mechanism, query, ledger=None, noise=source)) for _ in range(20_000)]
-    assert np.mean(shown) == pytest.approx(0.05, abs=5 * math.sqrt(0.05 * 0.95 / 20_000))
+    shown = [bool(release(mechanism, query, ledger=None, noise=source)) for _ in range(4000)]
+    assert np.mean(shown) == pytest.approx(0.05, abs=5 * math.sqrt(0.05 * 0.95 / 4000))
 
 
 @BOTH
@@ -288,3 +290,105 @@ def test_noise_bounds():
     assert bound.at(1.0, 1e6) == 10.0
     assert bound.at(1.0, 1.0) == 2 * 2 + 1
     assert bound.at(0.5, 1.0) == min(2.5, 2 + 0.25)
+
+
+def _beyond(rows, adjacency):
+    return rows_beyond(case.norms(rows, adjacency))
+
+
+def _number(released):
+    return np.array([float(released)])
+
+
+def _threshold(mu, d, k):
+    """Three equal shares of rho."""
+    each = mu / math.sqrt(3)
+    return ClippingThreshold(
+        radius=PrivateRadius(epsilon=each),
+        trace=PrivateTrace(noise=GaussianNoise(mu=each)),
+        search=SparseVector(epsilon=each),
+        noise=NoiseBound(frobenius=3.0, operator=1.0, values=1.0),
+    )
+
+
+COUNTED = {  # numbers found by counting rows
+    "query": case.norms,
+    "run": case.one_step(case.norms),
+    "read": _number,
+    "norm": "linf",
+    "sensitivity": case.ONE,
+    "worst_pair": case.long_and_short,
+    "strength_of": case.pure_of,
+    "may_coincide": True,
+    "shows": False,
+}
+
+
+CASES = [
+    case.Case(
+        "trace",
+        "scalars.trace",
+        lambda mu, d, k: PrivateTrace(noise=GaussianNoise(mu=mu)),
+        query=case.row_trace,
+        run=case.one_step(case.row_trace),
+        read=lambda released: np.array([released.value]),
+        shows=False,
+        norm="l2",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+        may_coincide=True,
+    ),
+    case.Case(
+        "trace pure",
+        "scalars.trace",
+        lambda epsilon, d, k: PrivateTrace(noise=LaplaceNoise(epsilon=epsilon)),
+        query=case.row_trace,
+        run=case.one_step(case.row_trace),
+        read=lambda released: np.array([released.value]),
+        shows=False,
+        norm="l1",
+        sensitivity=case.ONE,
+        worst_pair=case.long_and_short,
+        may_coincide=True,
+        **case.PURE,
+    ),
+    case.Case(
+        "sparse-vector",
+        "scalars.sparse_vector",
+        lambda epsilon, d, k: SparseVector(epsilon=epsilon),
+        **(COUNTED | {"query": _beyond, "run": case.one_step(_beyond)}),
+    ),
+    case.Case(
+        "radius",
+        "scalars.radius",
+        lambda epsilon, d, k: PrivateRadius(epsilon=epsilon),
+        **COUNTED,
+    ),
+    case.Case(
+        "quantile",
+        "scalars.quantile",
+        lambda epsilon, d, k: PrivateQuantile(epsilon=epsilon, level=0.5),
+        **COUNTED,
+    ),
+    case.Case(
+        "threshold",
+        "scalars.threshold",
+        _threshold,
+        **(COUNTED | {"run": case.procedure, "strength_of": case.mu_of, "trials": 1000}),
+    ),
+    case.Case(
+        "histogram",
+        "scalars.histogram",
+        lambda epsilon, d, k: StabilityHistogram(epsilon=epsilon, delta=1e-3),
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        **(
+            COUNTED
+            | {
+                "read": lambda released: np.array([released.get(j, 0.0) for j in range(3)]),
+                "norm": "l1",
+                "sensitivity": case.NUCLEAR,
+                "strength_of": lambda cost: cost.epsilon,
+            }
+        ),
+    ),
+]

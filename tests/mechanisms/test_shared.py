@@ -16,6 +16,7 @@ from eigenveil.mechanisms.shared import NoiseShare, packed, unpacked
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.shared_noise import SharedNoise
+from tests.conformance import case
 
 ONE = Adjacency.REPLACE_ONE
 ROWS = ArraySource(np.random.default_rng(0).normal(size=(40, 30)))
@@ -100,3 +101,22 @@ def test_a_triangle_is_packed_and_unpacked():
     matrix = np.arange(16).reshape(4, 4)
     matrix = matrix + matrix.T
     assert np.array_equal(unpacked(packed(matrix), 4), matrix)
+
+
+def _alone(mechanism, rows, adjacency, gate):
+    """What an owner sends who counts on nobody else."""
+    share = gate.draw(mechanism, case.moment(rows, adjacency))
+    return unpacked(share, rows.shape[1]) * 2.0**mechanism.noise.grid
+
+
+CASES = [
+    case.Case(
+        "noise-share",
+        "shared",
+        lambda mu, d, k: _share(mu, math.sqrt(2), d, symmetric=True, honest=1),
+        run=_alone,
+        read=case.upper,
+        adjacencies=(case.REPLACE,),
+        proof="shared_noise",
+    )
+]

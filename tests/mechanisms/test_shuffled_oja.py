@@ -18,6 +18,7 @@ from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.shuffling import local_mu
+from tests.conformance import case
 from tests.statistics import variance_p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -334,3 +335,46 @@ def test_a_broken_row_stops_before_anything_is_charged():
     )
     with pytest.raises(InvalidDataError, match="missing or infinite"):
         mechanism.run(open_rows(rows), CLIP, gate)
+
+
+def _among_many(rows):
+    """The same rows among others at the origin."""
+    return np.vstack([rows, np.zeros((case.MANY - len(rows), rows.shape[1]))])
+
+
+def _shuffled(rows, adjacency):
+    d = rows.shape[1]
+    start, away = np.full(d, 1 / math.sqrt(d)), np.empty((0, d))
+    batch = Batch(_among_many(rows), 0)
+    return shuffled_records(batch, case.CLIP, start, away, np.arange(case.MANY), adjacency)
+
+
+def _about_the_start(d, adjacency):
+    """At 45 degrees on either side of (1, ..., 1), in a plane with it."""
+    start = np.full(d, 1 / math.sqrt(d))
+    across = (np.eye(d)[0] - np.eye(d)[-1]) / math.sqrt(2)
+    return (start + across) / math.sqrt(2), (start - across) / math.sqrt(2)
+
+
+CASES = [
+    case.Case(
+        "shuffled-oja",
+        "pca.shuffled_oja",
+        lambda epsilon, d, k: ShuffledOjaPCA(epsilon=epsilon, delta=0.1, n_records=case.MANY),
+        query=_shuffled,
+        run=lambda step, rows, adjacency, gate: step.run(
+            case.open_rows(_among_many(rows)), case.CLIP, gate
+        ),
+        read=case.components,
+        norm="l2",
+        sensitivity={case.REPLACE: lambda d: 1 + 2.0**-18},  # rounding
+        worst_pair=_about_the_start,
+        strength_of=lambda cost: cost.epsilon,
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        exact=False,
+        adjacencies=(case.REPLACE,),
+        persons=False,
+        trials=500,
+        shows=False,
+    ),
+]

@@ -34,6 +34,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
+from tests.conformance import case
 from tests.statistics import scale_p_value, variance_p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -234,3 +235,152 @@ def test_bad_parameters_are_refused():
         bulk_weights(3, 10, 3)
     with pytest.raises(ValueError, match="weights"):
         weighted_eigenvalues(whole, np.array([1.0, -1.0, 0.0]))
+
+
+def _leading(rows, adjacency):
+    moment = case.moment(rows, adjacency)
+    return leading(moment, min(2, len(moment.value.units)))
+
+
+def _along(rows, adjacency):
+    """Two directions, or the only one."""
+    moment = case.moment(rows, adjacency)
+    return along(moment, case.turned(len(moment.value.units))[:2])
+
+
+def _bulk(rows, adjacency):
+    moment = case.moment(rows, adjacency)
+    return weighted_eigenvalues(moment, bulk_weights(len(moment.value.units), case.ROWS))
+
+
+def _spectrum(rows, adjacency):
+    return eigenvalues(case.moment(case.two_columns(rows), adjacency))
+
+
+def _gap(rows, adjacency):
+    return eigengap(case.moment(case.two_columns(rows), adjacency), 1)
+
+
+def _heaviest(d, adjacency):
+    """The axis that raises the largest eigenvalue with a weight, in the company of one axis."""
+    heaviest = np.eye(d)[np.argmax(bulk_weights(d, case.ROWS))]
+    return heaviest, None if adjacency is case.ADD else np.zeros(d)
+
+
+ONE_OR_SHARED = {  # of one number, or of two that share what a row adds
+    "l2": {case.REPLACE: lambda d: 1.0 if d == 1 else math.sqrt(2), case.ADD: lambda d: 1.0},
+    "l1": {case.REPLACE: lambda d: 1.0 if d == 1 else 2.0, case.ADD: lambda d: 1.0},
+}
+
+EIGENVALUES = {
+    "query": _leading,
+    "run": case.one_step(_leading),
+    "read": lambda released: released.values,
+    "company": case.one_axis,
+    "may_coincide": True,
+    "exact": False,
+    "shows": False,
+}
+
+VARIANCES = {
+    "query": _along,
+    "run": case.one_step(_along),
+    "read": lambda released: released.values,
+    "worst_pair": case.two_directions,
+    "may_coincide": True,
+    "exact": False,
+    "shows": False,
+}
+
+GAP = {
+    "query": _gap,
+    "run": case.one_step(_gap),
+    "read": lambda released: np.array([released.value]),
+    "company": case.one_axis,
+    "sensitivity": case.NUCLEAR,
+    "may_coincide": True,
+    "exact": False,
+    "shows": False,
+}
+
+
+CASES = [
+    case.Case(
+        "eigenvalues",
+        "scalars.leading",
+        lambda mu, d, k: PrivateEigenvalues(noise=GaussianNoise(mu=mu)),
+        norm="l2",
+        sensitivity=ONE_OR_SHARED["l2"],
+        **EIGENVALUES,
+    ),
+    case.Case(
+        "eigenvalues pure",
+        "scalars.leading",
+        lambda epsilon, d, k: PrivateEigenvalues(noise=LaplaceNoise(epsilon=epsilon)),
+        norm="l1",
+        sensitivity=ONE_OR_SHARED["l1"],
+        **(EIGENVALUES | case.PURE),
+    ),
+    case.Case(
+        "variances",
+        "scalars.variances",
+        lambda mu, d, k: PrivateVariances(noise=GaussianNoise(mu=mu)),
+        norm="l2",
+        sensitivity=ONE_OR_SHARED["l2"],
+        **VARIANCES,
+    ),
+    case.Case(
+        "variances pure",
+        "scalars.variances",
+        lambda epsilon, d, k: PrivateVariances(noise=LaplaceNoise(epsilon=epsilon)),
+        norm="l1",
+        sensitivity=ONE_OR_SHARED["l1"],
+        **(VARIANCES | case.PURE),
+    ),
+    case.Case(
+        "gap",
+        "scalars.gap",
+        lambda mu, d, k: PrivateGap(noise=GaussianNoise(mu=mu)),
+        norm="l2",
+        **GAP,
+    ),
+    case.Case(
+        "gap pure",
+        "scalars.gap",
+        lambda epsilon, d, k: PrivateGap(noise=LaplaceNoise(epsilon=epsilon)),
+        norm="l1",
+        **(GAP | case.PURE),
+    ),
+    case.Case(
+        "rank",
+        "scalars.rank",
+        lambda mu, d, k: PrivateRank(noise=GaussianNoise(mu=mu), max_rank=1, rows=case.ROWS),
+        query=_spectrum,
+        run=case.one_step(_spectrum),
+        read=lambda released: np.append(released.eigenvalues, released.rank or 0),
+        company=case.one_axis,
+        norm="l2",
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+    ),
+    case.Case(
+        "noise-variance",
+        "scalars.noise_variance",
+        lambda mu, d, k: PrivateNoiseVariance(noise=GaussianNoise(mu=mu)),
+        query=_bulk,
+        run=case.one_step(_bulk),
+        read=lambda released: np.array([released.value]),
+        company=case.one_axis,
+        norm="l2",
+        sensitivity={
+            a: lambda d: bulk_weights(d, case.ROWS).max() for a in (case.REPLACE, case.ADD)
+        },
+        worst_pair=_heaviest,
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+    ),
+]

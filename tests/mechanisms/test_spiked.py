@@ -1,15 +1,16 @@
 """SpikedPCA on tables that follow its model: its bounds hold, are not loose, and are needed."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from eigenveil.audit import audit_mechanism
 from eigenveil.data import Clip, open_rows, second_moment
-from eigenveil.data.spectrum import projector
+from eigenveil.data.spectrum import compressed, projector
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
-from eigenveil.mechanisms import Gate, GaussCov, SpikedPCA
+from eigenveil.mechanisms import Gate, GaussCov, SpikedPCA, SpikedProjector, SpikedValues
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.spectral import top_eigenpairs
@@ -17,6 +18,7 @@ from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.accounting import rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.guarantee import Kind
+from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 
@@ -252,3 +254,68 @@ def test_refusals():
     ):
         with pytest.raises(InvalidParameterError):
             model(**wrong)
+
+
+def _spiked_model(k):
+    """Spikes too weak for the tables here, which do not follow it: what it says of them is the
+    worst case. Tables that do follow a model are in tests/mechanisms/test_spiked.py.
+    """
+    return SpikedModel(rank=k, smallest_spike=1.0, largest_spike=2.0, noise_variance=1.0)
+
+
+def _in_the_ball(rows, adjacency):
+    """Of the spiked model."""
+    clip = replace(case.CLIP, row_norm=(1 + 2.0**-10) * _spiked_model(1).row_norm(*rows.shape))
+    return second_moment(case.open_rows(rows), clip, adjacency)
+
+
+def _leading_projector(rows, adjacency):
+    sensitivity = _spiked_model(1).projector_sensitivity(*rows.shape)
+    return projector(_in_the_ball(rows, adjacency), 1, sensitivity)
+
+
+def _inside(rows, adjacency):
+    """Two directions, or the only one."""
+    return compressed(_in_the_ball(rows, adjacency), case.turned(rows.shape[1])[:, :2])
+
+
+def _far_along(d, adjacency):
+    """Beyond the ball along the first direction, and along another."""
+    return 1e3 * case.turned(d)[:, 0], 1e3 * case.turned(d)[:, 1]
+
+
+CASES = [
+    case.Case(
+        "spiked",
+        "pca.spiked",
+        lambda mu, d, k: SpikedPCA(mu=mu, model=_spiked_model(k)),
+        query=_leading_projector,
+        read=case.components,
+        company=lambda n, d: np.zeros((n, d)),
+        exact=False,
+        adjacencies=(case.REPLACE,),
+        persons=False,
+    ),
+    case.Case(
+        "spiked-projector",
+        "pca.spiked",
+        lambda mu, d, k: SpikedProjector(mu=mu, model=_spiked_model(k)),
+        query=_leading_projector,
+        company=lambda n, d: np.zeros((n, d)),
+        exact=False,
+        trials=1000,
+        adjacencies=(case.REPLACE,),
+        persons=False,
+    ),
+    case.Case(
+        "spiked-values",
+        "pca.spiked",
+        lambda mu, d, k: SpikedValues(mu=mu, model=_spiked_model(k), basis=case.turned(d)[:, :k]),
+        query=_inside,
+        worst_pair=_far_along,
+        exact=False,
+        trials=1000,
+        adjacencies=(case.REPLACE,),
+        persons=False,
+    ),
+]

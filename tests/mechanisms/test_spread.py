@@ -18,6 +18,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Approx
 from eigenveil.privacy.ledger import Ledger
+from tests.conformance import case
 
 REPLACE = Adjacency.REPLACE_ONE
 CLIP = Clip(row_norm=8.0)
@@ -182,3 +183,33 @@ def test_an_audit_finds_a_threshold_that_is_too_low(kind, guilty):
 def test_impossible_probabilities(wrong):
     with pytest.raises(InvalidParameterError, match="between 0 and 1"):
         PrivateSpread(**({"epsilon": 1.0, "delta": 0.01} | wrong))
+
+
+def _spreads(rows, adjacency):
+    """Pairs of rows, each a block; one at the origin for each, so that no row is left over."""
+    d = rows.shape[1]
+    batch = Batch(np.vstack([rows, np.zeros(rows.shape)]), 0)
+    view = BasisProduct(np.full((d, 1), 1 / math.sqrt(d)))
+    return spread_counts(batch, case.CLIP, view, adjacency, len(rows), np.empty((0, d)))
+
+
+CASES = [
+    case.Case(
+        "spread",
+        "scalars.spread",
+        lambda epsilon, d, k: PrivateSpread(epsilon=epsilon, delta=1e-3),
+        query=_spreads,
+        run=case.one_step(_spreads),
+        read=lambda released: np.array([-1.0 if released is None else released]),
+        norm="l1",
+        sensitivity=case.NUCLEAR,
+        worst_pair=case.long_and_short,
+        strength_of=lambda cost: cost.epsilon,
+        ledger={"epsilon": 50.0, "delta": 0.5},
+        may_coincide=True,
+        trials=300,
+        shows=False,
+        adjacencies=(case.REPLACE,),
+        persons=False,
+    ),
+]

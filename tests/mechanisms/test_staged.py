@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eigenveil.data import Clip, inside, open_rows, second_moment
+from eigenveil.data import Clip, eigenvalues, inside, open_rows, second_moment
 from eigenveil.data.products import moment_products
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
@@ -18,14 +18,16 @@ from eigenveil.mechanisms import (
     PrivateVariances,
     Scaled,
     SphericalPCA,
+    TangentPCA,
     Uncentred,
     Variances,
 )
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
+from tests.conformance import case
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
@@ -129,3 +131,47 @@ def test_units_of_columns_do_not_matter():
 def test_no_scale_at_all_is_refused():
     with pytest.raises(NothingFoundError, match="more rows"):
         run(scaled(), np.ones((500, 3)))
+
+
+def _stages(mu, d, k):
+    """A rank, components, a distance, and a variance."""
+    rank, inner, distance, values = split(mu, (0.2, 0.5, 0.1, 0.2))
+    return ComponentStages(
+        inner=TangentPCA(mu=inner, n_components=k),
+        normalise=True,
+        rank=PrivateRank(noise=GaussianNoise(mu=rank), max_rank=1, rows=case.ROWS),
+        variances=Variances(
+            distance=PrivateQuantile(epsilon=distance, level=0.5),
+            values=PrivateVariances(noise=GaussianNoise(mu=values)),
+        ),
+    )
+
+
+def _staged(mechanism, rows, adjacency, gate):
+    """A refusal is an outcome like any other."""
+    rows = case.with_a_gap(rows)
+    try:
+        released = case.procedure(mechanism, rows, adjacency, gate)
+    except NothingFoundError:
+        return np.zeros(rows.shape[1] * (rows.shape[1] + 1) // 2 + 2)
+    return np.append(case.projector(released.components), [released.variance, released.row_norm])
+
+
+CASES = [
+    case.Case(
+        "staged",
+        "pca.staged",
+        _stages,
+        query=lambda rows, adjacency: eigenvalues(
+            case.direction_moment(case.with_a_gap(rows), adjacency)
+        ),
+        run=_staged,
+        read=lambda released: released,
+        company=case.one_axis,
+        norm="l2",
+        may_coincide=True,
+        exact=False,
+        trials=1000,
+        shows=False,
+    ),
+]

@@ -31,7 +31,8 @@ from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.ledger import Ledger
-from tests.conformance.test_replay import Tape
+from tests.conformance import case
+from tests.conformance.tape import Tape
 from tests.statistics import variance_p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -468,3 +469,69 @@ def test_noise_alone_is_not_relied_on(procedure):
     )
     assert (said == 0).sum() >= 40
     assert (said > 0.5).sum() <= 4
+
+
+def _stretched_clip(d):
+    """Directions of rows, stretched threefold along one between the axes."""
+    return replace(directions(case.CLIP), stretch=(case.turned(d)[:1], 3.0))
+
+
+def _stretched(rows, adjacency):
+    return second_moment(case.open_rows(rows), _stretched_clip(rows.shape[1]), adjacency)
+
+
+def _products(rows, adjacency):
+    return moment_products(case.open_rows(rows), directions(case.CLIP), adjacency)
+
+
+CASES = [
+    case.Case(
+        "spherical",
+        "pca.spherical",
+        lambda mu, d, k: SphericalPCA(mu=mu, n_components=k),
+        query=case.direction_moment,
+        read=case.projector,
+    ),
+    case.Case(
+        "spherical lazy",
+        "pca.spherical",
+        lambda mu, d, k: SphericalPCA(mu=mu, n_components=k, lazy=True),
+        query=case.direction_moment,
+        read=case.projector,
+        exact=False,
+    ),
+    case.Case(
+        "tangent",
+        "pca.tangent",
+        lambda mu, d, k: TangentPCA(mu=mu, n_components=k),
+        query=case.direction_moment,
+        read=case.projector,
+    ),
+    case.Case(
+        "tangent lazy",
+        "pca.tangent",
+        lambda mu, d, k: TangentPCA(mu=mu, n_components=k, lazy=True),
+        query=case.direction_moment,
+        read=case.projector,
+        exact=False,
+    ),
+    # What tangent does with rows that it stretches: tables here are too small for it to do so.
+    case.Case(
+        "gauss on stretched directions",
+        "pca.tangent",
+        lambda mu, d, k: GaussCov(mu=mu),
+        query=_stretched,
+        run=case.one_step(_stretched),
+        worst_pair=case.two_directions,
+        deviation=case.symmetric_sigma,
+    ),
+    case.Case(
+        "product",
+        "pca.tangent",
+        lambda mu, d, k: ProductNoise(mu=mu, columns=case.turned(d)[:, :k]),
+        query=_products,
+        run=case.one_step(_products),
+        read=lambda released: np.append(released.columns, released.trace),
+        exact=False,
+    ),
+]

@@ -10,8 +10,11 @@ import pytest
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.sources import Batch
+from eigenveil.data.updates import update_counts
 from eigenveil.mechanisms import AdaptiveOjaPCA, TangentOjaPCA
+from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.one_pass import OnePassState
+from tests.conformance import batches, case
 from tests.mechanisms.test_adaptive_oja import tape
 
 CLIP = Clip(row_norm=1.0)
@@ -150,3 +153,42 @@ def test_a_first_step_has_nothing_to_stand_still_beside():
     before = OnePassState(wide, np.zeros_like(wide), trace=1.0)
     after = OnePassState(wide, wide * 0.1, trace=1.0, steps=1, noise_variance=1e-9, doubt=1e-9)
     assert TangentOjaPCA.build(1.0, K)._considered(before, after) is after
+
+
+def _tangent_step(mechanism, rows, adjacency, gate):
+    """One batch after the warm start."""
+    basis = batches.columns(rows.shape[1])[:, : mechanism.n_components]
+    batch = Batch(batches.batched(mechanism, rows, 0), 0)
+    return mechanism.step(OnePassState(basis, basis / 2, trace=1.0), batch, case.DIRECTIONS, gate)
+
+
+def _tangent_counts(rows, adjacency):
+    view = BasisProduct(batches.columns(rows.shape[1])[:, :1], tangent=True)
+    return update_counts(Batch(rows, 0), case.DIRECTIONS, view, adjacency)
+
+
+def _tangent_estimate(released):
+    if isinstance(released, NoisyComponents):  # nothing was found
+        return np.zeros(released.components.shape[1] * (released.components.shape[1] + 1) // 2)
+    return batches.estimate(released)
+
+
+CASES = [
+    case.Case(
+        "tangent-oja",
+        "pca.tangent_oja",
+        batches.adaptive(TangentOjaPCA),
+        **(batches.ONE_PASS | batches.COUNTED_PART),
+        query=batches.update_distances,
+        run=batches.found(batches.one_pass(case.DIRECTIONS)),
+    ),
+    case.Case(
+        "tangent-oja step",
+        "pca.tangent_oja",
+        batches.adaptive(TangentOjaPCA),
+        **(batches.ONE_PASS | batches.COUNTED_PART | {"read": _tangent_estimate}),
+        query=_tangent_counts,
+        run=batches.found(_tangent_step),
+        may_coincide=True,
+    ),
+]

@@ -14,11 +14,13 @@ from eigenveil.data.sources import Batch
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms import Gate, GaussianNoise, PrivateSpread, TruncatedMean, release
 from eigenveil.mechanisms.truncated_mean import CoordinateCentre, boxed_mean, halves, printed_cost
+from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.accounting import delta_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Approx, Composed
 from eigenveil.privacy.ledger import Ledger
+from tests.conformance import batches, case
 from tests.mechanisms.test_spread import NOTHING, gate, matrices
 from tests.statistics import variance_p_value
 
@@ -223,3 +225,37 @@ def test_the_printed_cost():
     cost = printed_cost(1.0, 0.01)
     assert cost == TruncatedMean.build(1.0, 0.01, "advanced").cost()
     assert 0.005 < delta_of(cost, 1.0) < 0.01
+
+
+def _coordinates(rows, adjacency):
+    """Entries of Aq in bins of width 0.01, empty ones included."""
+    d = rows.shape[1]
+    view, away = BasisProduct(np.full((d, 1), 1 / math.sqrt(d))), np.empty((0, d))
+    query = coordinate_counts(Batch(rows, 0), case.CLIP, view, adjacency, 0.01, away)
+    numbers = np.arange(-102, 102) + (1 << 31)
+    filled = ((np.arange(d)[:, None] << 32) + numbers).ravel()
+    return replace(query, value=FixedPoint(case.dense_counts(query, filled), 0), bins=None)
+
+
+def _truncated_mean(mechanism, rows, adjacency, gate):
+    """The rows are in the half that the mean is of."""
+    d = rows.shape[1]
+    batch = Batch(batches.among(rows, mechanism.needed_records(d), first=False), 0)
+    view = BasisProduct(np.full((d, 1), 1 / math.sqrt(d)))
+    return mechanism.estimate(batch, case.CLIP, view, gate, np.empty((0, d)))
+
+
+CASES = [
+    case.Case(
+        "truncated-mean",
+        "truncated_mean",
+        batches.truncated,
+        query=_coordinates,
+        run=_truncated_mean,
+        read=lambda released: released.values.ravel(),
+        norm="l1",
+        sensitivity={case.REPLACE: lambda d: 2.0 * d},
+        worst_pair=case.long_and_short,
+        **batches.PRINTED,
+    ),
+]

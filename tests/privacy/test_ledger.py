@@ -168,7 +168,6 @@ def _kill(path, order):
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
 def test_a_killed_process_never_releases_uncharged(tmp_path):
     """220 kills: every release is charged; the other order is seen to lose charges."""
     safe = _kill(tmp_path / "safe", "charge-first")

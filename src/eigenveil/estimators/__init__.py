@@ -2,6 +2,7 @@
 
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
+from eigenveil.estimators.spiked_model import PrivateSpikedModel
 from eigenveil.estimators.streaming import StreamingPCA
 
-__all__ = ["PrivateCovariance", "PrivatePCA", "StreamingPCA"]
+__all__ = ["PrivateCovariance", "PrivatePCA", "PrivateSpikedModel", "StreamingPCA"]

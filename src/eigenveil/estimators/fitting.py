@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
-from eigenveil.estimators.tables import open_table
+from eigenveil.estimators.tables import open_table, with_tags
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.execute import FitResult, execute
 from eigenveil.mechanisms.registry import Releases, entry
@@ -100,10 +99,3 @@ def renewed(estimator: BaseEstimator) -> Iterator[None]:
     except BaseException:
         estimator.__dict__ = earlier
         raise
-
-
-def with_tags(estimator: BaseEstimator, tags: Tags) -> Tags:
-    """Return tags that say whether rows with missing cells are taken."""
-    invalid, missing = estimator.on_invalid == "zero", estimator.on_missing == "centre"
-    tags.input_tags.allow_nan = invalid or missing
-    return tags

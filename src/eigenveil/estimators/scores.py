@@ -6,20 +6,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.sources import is_streamed, open_rows
-from eigenveil.estimators.fitting import with_tags
-from eigenveil.estimators.tables import filled, mean_score, per_row
+from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.release.projection import Projection
 
 __all__ = ["ComponentEstimator", "GaussianDensity"]
 
 
-class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class ComponentEstimator(
+    TableEstimator,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Scores along released components, and rows from scores."""
 
     components_: NDArray[np.float64]
@@ -70,9 +73,6 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
-
-    def __sklearn_tags__(self) -> Tags:
-        return with_tags(self, super().__sklearn_tags__())
 
 
 def _has_density(pca: Any) -> bool:

@@ -1,11 +1,12 @@
 """Tables as scikit-learn's users pass them: what is opened, checked and scored."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from eigenveil.data.sources import (
@@ -22,13 +23,32 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
+    "TableEstimator",
     "check_columns",
     "check_table",
     "filled",
     "mean_score",
     "open_table",
     "per_row",
+    "with_tags",
 ]
+
+
+class TableEstimator:
+    """An estimator that tells scikit-learn whether rows with missing cells are taken."""
+
+    on_invalid: Literal["raise", "zero"]
+    on_missing: Literal["invalid", "centre"]
+
+    def __sklearn_tags__(self) -> Tags:
+        return with_tags(self, super().__sklearn_tags__())  # type: ignore[misc]
+
+
+def with_tags(estimator: Any, tags: Tags) -> Tags:
+    """Return tags that say whether rows with missing cells are taken."""
+    invalid, missing = estimator.on_invalid == "zero", estimator.on_missing == "centre"
+    tags.input_tags.allow_nan = invalid or missing
+    return tags
 
 
 def open_table(

@@ -92,6 +92,10 @@ class SpikedClient:
         """The release of the first step."""
         return SpikedProjector(mu=self.strengths[0], model=self.model)
 
+    def second(self, basis: NDArray[np.float64]) -> SpikedValues:
+        """The release of the second step along the aggregate basis."""
+        return SpikedValues(mu=self.strengths[1], model=self.model, basis=basis)
+
     def basis(self, source: RowSource, clip: Clip, gate: Gate) -> NDArray[np.float64]:
         """First step: orthonormal columns, the leading eigenvectors of the noisy projector."""
         noisy = self.projector().run(source, clip, gate)
@@ -102,6 +106,5 @@ class SpikedClient:
         self, source: RowSource, clip: Clip, gate: Gate, basis: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Second step: the noisy second moment along the aggregate basis, above the noise."""
-        step = SpikedValues(mu=self.strengths[1], model=self.model, basis=basis)
-        noisy = step.run(source, clip, gate)
+        noisy = self.second(basis).run(source, clip, gate)
         return np.asarray(noisy.matrix - self.model.noise_variance * np.eye(basis.shape[1]))

@@ -14,7 +14,7 @@ from eigenveil.reproduce.figure import Figure
 
 __all__ = ["PAPERS", "figure", "figures"]
 
-PAPERS = ("spiked", "covrev", "kpca")  # modules of this package
+PAPERS = ("spiked", "covrev", "kpca", "fed")  # modules of this package
 
 
 @cache

@@ -1,0 +1,352 @@
+"""The faults: where they are planted, what they say there, and which tests are to notice."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "eigenveil"
+
+CONFORMANCE = "tests/conformance/test_conformance.py"
+REPLAY = "tests/conformance/test_replay.py"
+NOISE_LAW = "tests/conformance/test_noise_law.py"
+BASE = "tests/mechanisms/test_base.py"
+STREAMING = "tests/estimators/test_streaming.py"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault in one file."""
+
+    name: str
+    file: str  # under src/eigenveil
+    changes: tuple[tuple[str, str], ...]  # what stands there once, and what is planted
+    tests: tuple[str, ...]  # arguments of pytest
+
+    def planted(self, text):
+        """Return the text of the file with the fault."""
+        for right, wrong in self.changes:
+            if text.count(right) != 1:
+                raise ValueError(
+                    f"{self.name!r} does not fit {self.file}: {right!r} stands there "
+                    f"{text.count(right)} times; plant it where that went"
+                )
+            text = text.replace(right, wrong)
+        return text
+
+
+def fault(name, file, right, wrong, *tests):
+    return Fault(name, file, ((right, wrong),), tests)
+
+
+LEAVES = [
+    fault(
+        "noise too small by a fifth",
+        "mechanisms/covariance/gauss.py",
+        'scale = noise_scale(query.sensitivity("frobenius"), self.mu)',
+        'scale = 0.8 * noise_scale(query.sensitivity("frobenius"), self.mu)',
+        NOISE_LAW,
+        "-k",
+        "gauss",
+    ),
+    fault(
+        "a sensitivity without its sqrt(2)",
+        "data/gram.py",
+        '"frobenius": math.sqrt(2)',
+        '"frobenius": 1.0',
+        CONFORMANCE,
+        "-k",
+        "sensitivity and gauss",
+    ),
+    fault(
+        "rows clipped at the largest of the table",
+        "mechanisms/base.py",
+        "return gate.draw(self, second_moment(source, clip, gate.adjacency))",
+        "own = max(float(abs(chunk).max()) for chunk in source.chunks())\n"
+        "        clip = type(clip)(row_norm=own, on_invalid='zero')\n"
+        "        return gate.draw(self, second_moment(source, clip, gate.adjacency))",
+        REPLAY,
+        "-k",
+        "draws and gauss",
+    ),
+    fault(
+        "noise that does not depend on the table",
+        "numerics/random.py",
+        "digest.update(np.ascontiguousarray(query).tobytes())",
+        "pass",
+        CONFORMANCE,
+        "-k",
+        "duplicate and gauss",
+    ),
+    fault(
+        "a seed that repeats its draws",
+        "numerics/random.py",
+        "{self._seed} {next(self._draws)} {query.shape}",
+        "{self._seed} {query.shape}",
+        CONFORMANCE,
+        "-k",
+        "duplicate and gauss",
+    ),
+    fault(
+        "quiet queries of the sparse vector technique",
+        "mechanisms/scalars/sparse_vector.py",
+        "noisy = add_noise(queries, scale, noise",
+        "noisy = add_noise(queries, scale / 8, noise",
+        "tests/mechanisms/test_scalars.py",
+        "-k",
+        "search",
+    ),
+    fault(
+        "an exact threshold of the sparse vector technique",
+        "mechanisms/scalars/sparse_vector.py",
+        "threshold = add_noise(zero, scale / 2, noise, law=LAPLACE, grid=grid).units[0]",
+        "threshold = zero.units[0]",
+        "tests/mechanisms/test_scalars.py",
+        "-k",
+        "search",
+    ),
+    fault(
+        "a bin of one row that shows too often",
+        "mechanisms/scalars/histogram.py",
+        "return 1 + scale * max",
+        "return scale * max",
+        "tests/mechanisms/test_scalars.py",
+        "-k",
+        "bin",
+    ),
+    fault(
+        "Wishart noise that is too small by a half",
+        "mechanisms/covariance/wishart.py",
+        'query.sensitivity("nuclear")',
+        '(query.sensitivity("nuclear") / 2)',
+        NOISE_LAW,
+        "-k",
+        "wishart",
+    ),
+]
+
+WRAPPERS = [
+    fault(
+        "centred: the mean is not paid for",
+        "mechanisms/centred.py",
+        "return compose(self.mean.cost(), self.inner.cost())",
+        "return self.inner.cost()",
+        CONFORMANCE,
+        "-k",
+        "cost and centred",
+    ),
+    fault(
+        "centred: about the mean of the rows themselves",
+        "mechanisms/centred.py",
+        "centre = project_to_bounds(centre + rough.offset, start)",
+        "centre = project_to_bounds(np.vstack([*source.chunks()]).mean(axis=0), start)",
+        REPLAY,
+        "-k",
+        "draws and centred",
+    ),
+    fault(
+        "a quantile of distances that is drawn and not used",
+        "mechanisms/centred.py",
+        "j = gate.draw(step, norm_counts(source, raw, gate.adjacency))",
+        "counts = norm_counts(source, raw, gate.adjacency)\n"
+        "    gate.draw(step, counts)\n"
+        "    j = int(np.searchsorted(counts.value.units, counts.value.units.max() / 2))",
+        REPLAY,
+        "-k",
+        "draws and (located or ranged)",
+    ),
+    fault(
+        "lifted: the number of rows itself",
+        "mechanisms/lifted.py",
+        "count = None if public else max(1.0, corner / constant)",
+        "count = None if public else float(sum(map(len, source.chunks())))",
+        REPLAY,
+        "-k",
+        "draws and lifted",
+    ),
+    fault(
+        "located: a search that is not paid for",
+        "mechanisms/located.py",
+        "(len(self.means) + (not self.bounded))",
+        "len(self.means)",
+        CONFORMANCE,
+        "-k",
+        "cost and located",
+    ),
+    fault(
+        "ranged: as far as the farthest row",
+        "mechanisms/ranged.py",
+        "radius = min(clip.row_norm, self.factor * found)",
+        "far = (float(abs(row).max()) for chunk in source.chunks() for row in chunk)\n"
+        "        radius = min(clip.row_norm, max(far))",
+        REPLAY,
+        "-k",
+        "draws and ranged",
+    ),
+    fault(
+        "scaled: scales of the rows themselves",
+        "mechanisms/scaled.py",
+        "return replace(self.inner.run(ScaledSource(source, scale), start, gate), scale=scale)",
+        "scale = np.nanstd(np.vstack([*source.chunks()]), axis=0)\n"
+        "        return replace(self.inner.run(ScaledSource(source, scale), start, gate), "
+        "scale=scale)",
+        REPLAY,
+        "-k",
+        "draws and scaled",
+    ),
+    fault(
+        "scaled: scales that are not paid for",
+        "mechanisms/scaled.py",
+        "return compose(self.scale.cost(), self.inner.cost())",
+        "return self.inner.cost()",
+        CONFORMANCE,
+        "-k",
+        "cost and scaled",
+    ),
+    fault(
+        "paired: neighbours in the table are pairs",
+        "mechanisms/paired.py",
+        "paired(source, gate.adjacency, gate.order)",
+        "paired(source, gate.adjacency, np.arange)",
+        REPLAY,
+        "-k",
+        "draws and paired",
+    ),
+    fault(
+        "staged: a variance without its noise",
+        "mechanisms/pca/staged.py",
+        "return float(gate.draw(self.values, query).values[0]), beyond.row_norm",
+        "gate.draw(self.values, query)\n"
+        "        return float(query.value.to_float().ravel()[0]), beyond.row_norm",
+        REPLAY,
+        "-k",
+        "draws and staged",
+    ),
+    fault(
+        "staged: variances that are not paid for",
+        "mechanisms/pca/staged.py",
+        "stages = (self.rank, self.inner, self.variances)",
+        "stages = (self.rank, self.inner)",
+        CONFORMANCE,
+        "-k",
+        "cost and staged",
+    ),
+]
+
+BOOKS = [
+    fault(
+        "execute: a release that no ledger hears of",
+        "mechanisms/execute.py",
+        "ledger=ledger,\n        noise=noise,\n        protects=request.unit,",
+        "ledger=None,\n        noise=noise,\n        protects=request.unit,",
+        "tests/estimators/test_estimators.py",
+        "-k",
+        "every_road_charges",
+    ),
+    fault(
+        "execute: rows of a person are single rows",
+        "mechanisms/execute.py",
+        "protects=request.unit,\n        once",
+        "once",
+        "tests/estimators/test_groups.py",
+    ),
+    Fault(
+        "gate: the charge comes after the noise",
+        "mechanisms/base.py",
+        (
+            (
+                "            self._commit()\n            self._spent",
+                "            self._spent",
+            ),
+            (
+                "return step.perturb(query, self._noise.bound_to(query.value.units))",
+                "answer = step.perturb(query, self._noise.bound_to(query.value.units))\n"
+                "        self._commit()\n"
+                "        return answer",
+            ),
+        ),
+        (BASE, "-k", "charge"),
+    ),
+    fault(
+        "gate: steps are not added up",
+        "mechanisms/base.py",
+        "self._spent = (*self._spent, step.cost())",
+        "self._spent = (step.cost(),)",
+        CONFORMANCE,
+        "-k",
+        "beyond_its_share and gauss",
+    ),
+    fault(
+        "gate: an earlier batch may come again",
+        "mechanisms/base.py",
+        "or records.start < self._batch.start",
+        "or records.start < 0",
+        BASE,
+        "-k",
+        "batch",
+    ),
+    fault(
+        "gate: noise that is not bound to the query",
+        "mechanisms/base.py",
+        "step.perturb(query, self._noise.bound_to(query.value.units))",
+        "step.perturb(query, self._noise)",
+        BASE,
+        "tests/mechanisms/test_analyze_gauss.py",
+        "-k",
+        "seed or bound or charge",
+    ),
+    fault(
+        "a stream that is opened again forgets what was spent",
+        "mechanisms/base.py",
+        "gate._batch = range(position, position)",
+        "gate._batch = range(0, 0)",
+        STREAMING,
+        "-k",
+        "opened_again",
+    ),
+    fault(
+        "stream: records are noted as spent after their step",
+        "estimators/stream_run.py",
+        "        self.keep(False)  # spent, whatever happens next\n",
+        "",
+        STREAMING,
+        "-k",
+        "killed or error_in_a_step or cannot_be_replaced",
+    ),
+    fault(
+        "stream: the ledger does not note what was spent",
+        "estimators/stream_run.py",
+        "            stream.account.advance(stream.name, batch.records.start, stream.spent)",
+        "            pass",
+        STREAMING,
+        "-k",
+        "older_copy or two_copies",
+    ),
+    fault(
+        "stream: records are handed out again",
+        "estimators/stream_state.py",
+        "self.waiting = [rows[size:].copy()] if len(rows) > size else []",
+        "self.waiting = [rows.copy()]",
+        STREAMING,
+        "-k",
+        "goes_on_where_it_stopped or whole_stream_is_charged",
+    ),
+    fault(
+        "ledger: a charge that the total does not hear of",
+        "privacy/ledger.py",
+        "return _appended(file, ends, cost, spent, label, unit, alone)",
+        "return _appended(file, ends, cost, ends.spent, label, unit, alone)",
+        "tests/privacy/test_ledger.py",
+        "-k",
+        "add_up or compose_exactly",
+    ),
+    fault(
+        "ledger: what is charged once is charged twice",
+        "privacy/ledger.py",
+        "if once and any(",
+        "if not once and any(",
+        "tests/federated/test_owner.py",
+        "-k",
+        "guard or interrupted or at_once",
+    ),
+]
+
+FAULTS = [*LEAVES, *WRAPPERS, *BOOKS]
