@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.estimators.fitting import fit_release, with_tags
 from eigenveil.estimators.results import public_settings
 from eigenveil.estimators.tables import filled, mean_score, per_row
@@ -345,7 +346,9 @@ def _bound_trace(
     bound = math.inf if entry.trace_bound is None else float(entry.trace_bound)
     if fitted.n_rows is None and entry.semidefinite:
         bound = min(bound, fitted.stated.clip.row_norm**2)  # a noisy count may be too small
-    if bound == math.inf:
+    if fitted.result.differences and entry.semidefinite:
+        bound = min(bound, fitted.plan.stated.clip.row_norm**2)  # as rows about a centre have
+    if bound >= LARGEST_NORM**2:
         return matrix
     held, _ = map_eigenvalues(matrix, lambda values: project_to_simplex(values, bound))
     return held

@@ -22,6 +22,7 @@ from eigenveil.data.products import can_keep
 from eigenveil.mechanisms.registry import entry, wide
 from eigenveil.mechanisms.request import Request
 from eigenveil.mechanisms.scalars.distances import searchable
+from eigenveil.mechanisms.stages import free_centring
 from eigenveil.planner.assumed import AssumedTable
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.calibrate import whole_strength
@@ -133,7 +134,7 @@ def _generous(situation: Situation) -> tuple[bool, str]:
         f"expected to lose {min(1.0, clipped):.2g} of the variance of clipped rows and "
         f"{min(1.0, unit):.2g} of that of unit rows, which miss about {_TARGET:g} more"
     )
-    return clipped < unit + _TARGET, numbers
+    return clipped < unit + _TARGET and _can_search(situation), numbers
 
 
 def _loss(table: AssumedTable, scale: float) -> float:
@@ -163,7 +164,11 @@ def _matrix(situation: Situation) -> Choice:
 
 
 def _can_search(situation: Situation) -> bool:
-    """Whether distances of rows can be found, as far as public numbers tell."""
+    """Whether distances of rows, or of pairs of them, can be found, as far as public numbers tell."""
     pure = situation.budget.is_pure
     found = whole_strength(situation.budget, pure=pure)
-    return searchable(Pure(found) if pure else Gaussian(found), situation.n)
+    rows = situation.n if situation.adjacency.count_is_public else None
+    if rows is not None and not situation.assume_centered:
+        centring = free_centring(situation.budget, pure=pure, n_rows=rows, n_columns=situation.d)
+        rows //= 2 if centring == "paired" else 1
+    return searchable(Pure(found) if pure else Gaussian(found), rows)

@@ -67,12 +67,12 @@ class Projection:
     def scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """One row of scores for each row."""
         rows = rows.astype(np.float64, copy=False)
-        if not self.has_centre:
-            warnings.warn(_NO_CENTRE, stacklevel=2)
         if self.on_missing == "centre":
             rows = np.where(np.isnan(rows), self.mean, rows)
         if self.on_invalid == "raise" and not np.isfinite(rows).all():
             raise InvalidDataError("a row holds NaN or inf: fill it or drop the row")
+        if not self.has_centre:
+            warnings.warn(_NO_CENTRE, stacklevel=2)
         with np.errstate(invalid="ignore", over="ignore"):
             scores: NDArray[np.float64] = ((rows - self.origin) / self.scale) @ self.components.T
         scores[~np.isfinite(scores).all(axis=1)] = np.nan

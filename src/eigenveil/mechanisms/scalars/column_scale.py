@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.norms import OCTAVES
 from eigenveil.mechanisms.additive import Allotment, LaplaceNoise, VectorNoise
-from eigenveil.mechanisms.scalars.distances import FALSE_ALARM, laplace_sum
+from eigenveil.mechanisms.scalars.distances import FALSE_ALARM, LONG_TAILS, laplace_sum
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Pure
 
@@ -55,7 +55,7 @@ def enough_for_scales(whole: Allotment, rows: int | None, columns: int) -> bool:
 def _deviation(whole: Allotment, columns: int) -> float:
     """Standard deviation of the noise on a count, were the whole budget spent on it."""
     if isinstance(whole, Pure):
-        return 2 * math.sqrt(2) * columns / whole.epsilon
+        return LONG_TAILS * 2 * math.sqrt(2) * columns / whole.epsilon
     return math.sqrt(2 * columns) / whole.mu
 
 

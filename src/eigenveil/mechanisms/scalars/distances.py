@@ -32,6 +32,7 @@ from eigenveil.privacy.cost import Cost, Pure
 
 __all__ = [
     "FALSE_ALARM",
+    "LONG_TAILS",
     "NoisyDistances",
     "PrivateDistances",
     "distance_share",
@@ -45,7 +46,9 @@ _WIDTHS = (1, 2, 4, 8)  # of runs, in brackets
 # Rows for each standard deviation of the noise on a count. From 20 on, rows whose distances spread
 # like those of two normal columns are found all but surely; of fewer than 16 often nothing is.
 _WANTED, _ENOUGH = 20.0, 16.0
+LONG_TAILS = 2.2  # deviations of Laplace noise that are exceeded as rarely as one of Gaussian noise
 _LEAST_SHARE, _MOST_SHARE = 0.005, 0.1
+_UNKNOWN_SHARE, _PURE_UNKNOWN_SHARE = 0.01, 0.05  # where the number of rows is private
 _UPPER = LARGEST_NORM * 2.0 ** (-np.arange(NO_EXPONENT) / 2)
 _MIDDLE = _UPPER * 2.0**-0.25
 
@@ -53,7 +56,7 @@ _MIDDLE = _UPPER * 2.0**-0.25
 def distance_share(whole: Allotment, rows: int | None) -> float:
     """Return the share of a budget that one search for distances needs, up to a tenth."""
     if rows is None:
-        return 2 * _LEAST_SHARE
+        return _PURE_UNKNOWN_SHARE if isinstance(whole, Pure) else _UNKNOWN_SHARE
     if rows == 0:
         return _MOST_SHARE
     needed = _deviation(whole) * _WANTED / rows
@@ -71,9 +74,12 @@ def searchable(whole: Allotment, rows: int | None) -> bool:
 
 
 def _deviation(whole: Allotment) -> float:
-    """Standard deviation of the noise on a count, were the whole budget spent on it."""
+    """Standard deviation of the noise on a count, were the whole budget spent on it.
+
+    Of Laplace noise: that of Gaussian noise which a count stands out from as rarely.
+    """
     if isinstance(whole, Pure):
-        return 2 * math.sqrt(2) / whole.epsilon
+        return LONG_TAILS * 2 * math.sqrt(2) / whole.epsilon
     return math.sqrt(2) / whole.mu
 
 
