@@ -167,8 +167,6 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         self.noise_scale_ = noisy.noise_scale
         error = fitted.result.centre_error
-        if plan.entry.unit_rows:  # a share of squared lengths
-            error *= float(np.trace(noisy.matrix))
         self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
         scaled = bool((self.scale_ != 1).any())

@@ -8,7 +8,9 @@ a public scale from 1e50 down (`distances`), so no bound is asked for, and r_t i
 loss together are least: at a generous budget beyond all rows. The first step comes near, with an
 error that grows with how far the data are from the start; the second pays for their spread only.
 Where the first distances do not stand out, there is no centre: differences of pairs of rows need
-none. Of a large table some of the rows are enough (`enough_rows`), which saves four reads of it.
+none. Where directions are wanted, distances are looked at once more, about the centre that was
+found: only they tell data that lie too far away for two steps from data of one direction. Of a
+large table some of the rows are enough (`enough_rows`), which saves up to five reads of it.
 Proof: docs/proofs/located.md.
 """
 
@@ -18,7 +20,7 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from eigenveil.data.clip import Clip
+from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import total
 from eigenveil.data.sources import RowSource, sampled
 from eigenveil.exceptions import NothingFoundError
@@ -36,22 +38,21 @@ from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost, Gaussian, Pure
 from eigenveil.wording import BOUNDS, option
 
-__all__ = ["LocatedCentre", "centre_shares", "enough_rows"]
+__all__ = ["LocatedCentre", "Shares", "centre_shares", "enough_rows"]
 
 # Of mu^2 for the two means, or of a pure epsilon, at most; and the second at least.
 _MEANS = (0.05, 0.2)
 _LEAST_MEAN = 0.05
-# Of a whole mu^2 where nothing but a centre is bought: two searches and two means.
-_WHOLE = (0.05, 0.25, 0.05, 0.65)
-_NEAREST = 0.05  # share of squared distances that may be taken off for an earlier error
+# Of a whole mu^2 where nothing but a centre is bought: each of three searches, and two means.
+_WHOLE = (0.05, 0.25, 0.6)
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27
 
 Result = TypeVar("Result")
-Shares = tuple[float, float, float, float]
+Shares = tuple[float, float, float]
 
 
 def centre_shares(whole: Allotment, rows: int | None, columns: int) -> Shares:
-    """Return the shares of a budget for distances, a rough mean, distances again and the mean.
+    """Return the shares of a budget for one search for distances, a rough mean and the mean.
 
     The squared error of the second mean, 4 d/(s (n mu)^2) of a squared distance, need not fall
     below a fifth of the noise of a matrix, 2 sqrt(d)/(n mu): a share of 10 sqrt(d)/(n mu) is
@@ -62,7 +63,7 @@ def centre_shares(whole: Allotment, rows: int | None, columns: int) -> Shares:
     if rows and isinstance(whole, Gaussian):
         enough = max(_LEAST_MEAN, 10 * math.sqrt(columns) / (rows * whole.mu))
         rough, fine = min(rough, enough / 2), min(fine, enough)
-    return search, rough, search, fine
+    return search, rough, fine
 
 
 def enough_rows(whole: Allotment, rows: int | None, columns: int) -> float:
@@ -86,7 +87,9 @@ class LocatedCentre(Generic[Result]):
 
     Attributes
     ----------
-    distances, means : pairs of mechanisms
+    distances : two or three of `PrivateDistances`
+        Of the two steps, and with ``directions`` about the centre that was found.
+    means : pair of `PrivateMean`
         Of the two steps.
     inner : Procedure
         What is released about the centre; or about pairs of rows where no centre was found.
@@ -99,7 +102,7 @@ class LocatedCentre(Generic[Result]):
     """
 
     name: ClassVar[str] = "located"
-    distances: tuple[PrivateDistances, PrivateDistances]
+    distances: tuple[PrivateDistances, ...]
     means: tuple[PrivateMean, PrivateMean]
     inner: Procedure[Result]
     sample: float = 1.0
@@ -116,9 +119,9 @@ class LocatedCentre(Generic[Result]):
         directions: bool = True,
     ) -> Self:
         """Steps at their shares, as `centre_shares` has them."""
-        first, rough, second, fine = (vector_noise(part(whole, share)) for share in shares)
+        search, rough, fine = (vector_noise(part(whole, share)) for share in shares)
         return cls(
-            distances=(PrivateDistances(noise=first), PrivateDistances(noise=second)),
+            distances=(PrivateDistances(noise=search),) * (3 if directions else 2),
             means=(PrivateMean(noise=rough), PrivateMean(noise=fine)),
             inner=inner,
             sample=sample,
@@ -132,17 +135,24 @@ class LocatedCentre(Generic[Result]):
 
     def cost(self) -> Cost:
         """All steps, composed."""
-        steps = (*self.distances, *self.means)
-        return compose(*(step.cost() for step in steps), self.inner.cost())
+        searches = (search.cost() for search in self.distances)
+        means = (mean.cost() for mean in self.means)
+        return compose(*searches, *means, self.inner.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows four times; ``start`` says how they are read about the centre."""
         some = sampled(source, self.sample, gate.adjacency, gate.sample, start.check)
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
-        about = replace(start, centre=centre)
+        about = Clip(  # rows as they are, however they are read about the centre
+            row_norm=LARGEST_NORM,
+            centre=centre,
+            box=start.box,
+            on_invalid=start.on_invalid,
+            on_missing=start.on_missing,
+        )
         present = 1.0 if start.present is None else start.present
-        squared_error, closeness, count = 0.0, 0.0, None
-        for search, mean in zip(self.distances, self.means, strict=True):
+        error, count = 0.0, None
+        for search, mean in zip(self.distances, self.means, strict=False):
             found = distances_from(some, about, search, gate)
             if not found.found:
                 return self._without_centre(source, start, gate)
@@ -153,14 +163,10 @@ class LocatedCentre(Generic[Result]):
             if start.box is not None:
                 centre = np.clip(centre, *start.box)
             about = replace(about, centre=centre)
-            # Rows lie nearer to this centre than to the one before, which was off as well.
-            square = found.mean_power(2)
-            nearer = square / max(square - squared_error, _NEAREST * square)
-            closeness = nearer * found.mean_power(-2)
-            squared_error, count = rough.squared_error, rough.count
-        # What the centre is off by, as a share of the squared distance from it: only this tells
-        # data that lie too far away for two steps from data that have one direction.
-        error = min(1.0, squared_error * closeness) if self.directions else squared_error
+            error, count = rough.squared_error, rough.count
+        if self.directions:
+            found = distances_from(some, about, self.distances[-1], gate)
+            error = min(1.0, error * found.mean_power(-2)) if found.found else 1.0
         added = error * (count or 1.0)
         inner = self.inner.run(source, replace(start, centre=centre, centre_error=added), gate)
         return CentredResult(centre, error, count, inner)

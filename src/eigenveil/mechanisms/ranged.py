@@ -39,7 +39,7 @@ def noise_rows(whole: Allotment, columns: int, adjacency: Adjacency) -> float:
     """Return the noise on a matrix as a number of rows on the sphere that would move it as much."""
     if isinstance(whole, Pure):  # two-sided Wishart noise
         nuclear = moment_sensitivities(columns, adjacency)["nuclear"]
-        return _CLEANED * nuclear * float(columns) ** 1.5 / math.sqrt(2) / whole.epsilon
+        return _CLEANED * nuclear * math.sqrt(columns**3 / 2) / whole.epsilon
     frobenius = moment_sensitivities(columns, adjacency)["frobenius"]
     law = GaussianLaw(columns, frobenius / whole.mu)
     energy: float = law.energy

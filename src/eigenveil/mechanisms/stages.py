@@ -27,7 +27,7 @@ from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
 from eigenveil.mechanisms.lifted import HomogeneousRows
-from eigenveil.mechanisms.located import LocatedCentre, centre_shares, enough_rows
+from eigenveil.mechanisms.located import LocatedCentre, Shares, centre_shares, enough_rows
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, ComponentStages, Variances
@@ -159,7 +159,8 @@ class Plan:
         if self.request.on_missing == "centre":
             shares["present"] = PRESENT_SHARE
         if self.centring == "located":
-            shares["centre"] = sum(self._centre_shares)
+            search, *means = self._centre_shares
+            shares["centre"] = (3 if self.normalise else 2) * search + sum(means)
         elif (self.centring == "mean" and not self.lifts) or self.counts:
             wide = self.components and self.pure
             shares["centre"] = PURE_MEAN_SHARE if wide else CENTRE_SHARE
@@ -174,7 +175,7 @@ class Plan:
         return shares
 
     @property
-    def _centre_shares(self) -> tuple[float, float, float, float]:
+    def _centre_shares(self) -> Shares:
         return centre_shares(self.whole, self.n_rows, self.request.n_columns)
 
     @property
@@ -286,7 +287,7 @@ class Plan:
                 self._centre_shares,
                 inner,
                 sample=sample,
-                directions=not request.clips,
+                directions=self.normalise,
             )
         row_norm = self.stated.clip.row_norm
         if "centre" not in self.shares:

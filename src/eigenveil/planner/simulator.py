@@ -187,7 +187,7 @@ class Simulator:
             share = self.plan.shares["centre"]
             return deviation(part(whole, share), stated) * math.sqrt(self.table.stretch)
         shares = centre_shares(self.plan.whole, self.plan.n_rows, situation.d)
-        first, second = part(whole, shares[1]), part(whole, shares[3])
+        first, second = part(whole, shares[1]), part(whole, shares[2])
         start = stated if self.plan.request.box is not None else _BRACKET * _FAR
         rough = deviation(first, start) * math.sqrt(situation.d)
         near = _BRACKET * math.sqrt(1 + rough**2)

@@ -80,9 +80,7 @@ class EllipticalCov:
         return compose(*(step.cost() for step in steps))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        """Read the rows about the centre of ``clip`` four times; its ``centre_error`` is a share
-        of their squared lengths.
-        """
+        """Read the rows about the centre of ``clip`` four times."""
         found = distances_from(source, clip, self.distances, gate)
         if not found.found:
             raise NothingFoundError(
@@ -102,18 +100,19 @@ class EllipticalCov:
         rows = gate.draw(self.unit, second_moment(source, directions, adjacency))
         bounded = replace(clip, row_norm=radius)
         noisy = gate.draw(self.clipped, second_moment(source, bounded, adjacency))
-        return self._together(rows, noisy, total, clip.centre_error, radius)
+        spike = clip.centre_error * found.mean_power(-2)  # as a share of squared lengths
+        return self._together(rows, noisy, total, spike, radius)
 
     @staticmethod
     def _together(
-        rows: NoisyMatrix, noisy: NoisyMatrix, total: float, centre_error: float, radius: float
+        rows: NoisyMatrix, noisy: NoisyMatrix, total: float, spike: float, radius: float
     ) -> NoisyMatrix:
         """Post-processing of what was released."""
         assert rows.law is not None  # both are noisy
         assert noisy.law is not None
         # Under add/remove all are sums: of unit rows, that of their number.
         whole = max(float(np.trace(rows.matrix)), float(rows.law.deviation)) or 1.0
-        cleaned = rows.cleaned(trace_bound=whole, spike=centre_error)
+        cleaned = rows.cleaned(trace_bound=whole, spike=spike)
         target, _ = map_eigenvalues(cleaned.matrix, lambda values: total * _elliptical(values))
         matrix = drawn_towards(target, noisy.matrix, noisy.law.energy)
         positive, _ = map_eigenvalues(matrix, lambda values: np.maximum(values, 0.0))
