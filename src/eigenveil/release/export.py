@@ -161,7 +161,7 @@ def _onnx(release: Release) -> Files:
     k, d = projection.components.shape
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     nodes, rows = [], "rows"
-    if projection.on_missing == "centre":
+    if projection.on_missing == "centre" and projection.has_centre:
         nodes.append(helper.make_node("IsNaN", ["rows"], ["missing"]))
         nodes.append(helper.make_node("Where", ["missing", "mean", "rows"], ["filled"]))
         rows = "filled"

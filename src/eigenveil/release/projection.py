@@ -17,9 +17,9 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.text import plural
 from eigenveil.wording import option
 
-__all__ = ["Projection"]
+__all__ = ["NO_CENTRE", "Projection"]
 
-_NO_CENTRE = (
+NO_CENTRE = (
     "the release has no centre (pairs of rows have none): scores are those of rows as they are, "
     "and only their differences mean anything"
 )
@@ -72,7 +72,7 @@ class Projection:
         if self.on_invalid == "raise" and not np.isfinite(rows).all():
             raise InvalidDataError("a row holds NaN or inf: fill it or drop the row")
         if not self.has_centre:
-            warnings.warn(_NO_CENTRE, stacklevel=2)
+            warnings.warn(NO_CENTRE, stacklevel=2)
         with np.errstate(invalid="ignore", over="ignore"):
             scores: NDArray[np.float64] = ((rows - self.origin) / self.scale) @ self.components.T
         scores[~np.isfinite(scores).all(axis=1)] = np.nan
