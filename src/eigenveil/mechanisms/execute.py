@@ -95,7 +95,7 @@ def execute(
         once=label is not None,
         charge=charge,
     )
-    result = plan.procedure.run(source, plan.stated.start, gate)
+    result = plan.procedure.run(source, plan.start, gate)
     del source  # post-processing only from here
     stated = plan.stated.chosen(getattr(result.inner, "row_norm", None), _words(plan, result))
     guarantee = Guarantee(

@@ -9,12 +9,13 @@ need, from 0.005 to 0.1; the more rows, the less for all of them.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any
 
 from eigenveil.data.batches import check_batches
+from eigenveil.data.clip import Clip
 from eigenveil.data.sources.pairs import check_pairs
 from eigenveil.exceptions import (
     BoundsRequiredError,
@@ -126,6 +127,14 @@ class Plan:
         """The budget, were nothing spent before."""
         found = whole_strength(self.request.budget, pure=self.pure)
         return Pure(found) if self.pure else Gaussian(found)
+
+    @property
+    def start(self) -> Clip:
+        """How rows are read first: for a mean within a stated range, else by the stated length."""
+        start, stated = self.stated.start, self.stated.clip.row_norm
+        if self.centring == "mean":
+            return start
+        return replace(start, row_norm=min(start.row_norm, stated))
 
     @property
     def buys(self) -> bool:

@@ -164,7 +164,7 @@ def _matrix(situation: Situation) -> Choice:
 
 
 def _can_search(situation: Situation) -> bool:
-    """Whether distances of rows, or of pairs of them, can be found, as far as public numbers tell."""
+    """Whether distances of rows, or of pairs, can be found, as far as public numbers tell."""
     pure = situation.budget.is_pure
     found = whole_strength(situation.budget, pure=pure)
     rows = situation.n if situation.adjacency.count_is_public else None
