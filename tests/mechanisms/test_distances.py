@@ -115,7 +115,7 @@ def test_shares_and_what_can_be_found():
     whole = Gaussian(0.2)
     assert distance_share(whole, 10**7) == 0.005
     assert distance_share(whole, 10) == 0.1
-    assert distance_share(whole, 2000) == pytest.approx((math.sqrt(2) / 0.2 * 20 / 2000) ** 2)
+    assert distance_share(whole, 2000) == pytest.approx((math.sqrt(2) / 0.2 * 24 / 2000) ** 2)
     assert searchable(whole, 2000)
     assert searchable(whole, None)
     assert not searchable(whole, 300)
@@ -123,12 +123,12 @@ def test_shares_and_what_can_be_found():
 
 
 def test_searches_that_are_called_possible_mostly_succeed():
-    """At the fewest rows: two normal columns, the widest spread of distances there is."""
+    """At the fewest rows of ten normal columns: each run fails once in a thousand."""
     whole = Gaussian(1.0)
     n = next(n for n in range(10, 2000) if searchable(whole, n))
     noise = GaussianNoise(mu=math.sqrt(distance_share(whole, n)))
-    rows = np.random.default_rng(2).standard_normal((n, 2))
-    assert sum(found(rows, noise, seed=s).found for s in range(40)) >= 20
+    rows = np.random.default_rng(2).standard_normal((n, 10))
+    assert sum(found(rows, noise, seed=s).found for s in range(40)) >= 38
 
 
 def test_sums_of_laplace_noise():

@@ -242,7 +242,12 @@ LOCATED = {"run": case.in_company(_entries, case.DIRECTIONS, case.centred_entrie
 
 CASES = [
     case.Case("located", "located", _located, **(case.BRACKETS | LOCATED)),
-    case.Case("located pure", "located", _located_pure, **(case.PURE_BRACKETS | LOCATED)),
+    case.Case(
+        "located pure",
+        "located",
+        _located_pure,
+        **(case.PURE_BRACKETS | LOCATED | {"may_coincide": True}),  # nothing may be found
+    ),
     case.Case("located at one mu", "located", _located_whole, **(case.BRACKETS | LOCATED)),
     case.Case(
         "located of a sample",

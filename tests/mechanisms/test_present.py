@@ -83,7 +83,8 @@ def _with_holes(rows):
 
 
 def _cells(rows, adjacency):
-    cells = PresentSource(case.open_rows(rows), case.FILLED)
+    """With zeros as empty cells, which tables of all cases have."""
+    cells = PresentSource(case.open_rows(np.where(rows == 0, np.nan, rows)), case.FILLED)
     return total(cells, Clip(row_norm=cells.reach, on_invalid="zero"), adjacency)
 
 
