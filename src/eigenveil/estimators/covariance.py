@@ -22,6 +22,7 @@ from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.registry import CovarianceEntry
 from eigenveil.mechanisms.request import Centring
+from eigenveil.numerics.correlation import clear_variances, correlation_noise
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
@@ -31,7 +32,14 @@ __all__ = ["PrivateCovariance"]
 
 def _has_precision(estimator: "PrivateCovariance") -> bool:
     """Before a fit nobody knows; after it the error says why there is none."""
-    return not hasattr(estimator, "covariance_") or estimator.precision_ is not None
+    if not hasattr(estimator, "covariance_"):
+        return True
+    if np.isnan(estimator.location_).any():
+        raise AttributeError(
+            "pairs of rows have no centre to measure from: release with centring='located', with "
+            "more rows or a larger budget"
+        )
+    return estimator.precision_ is not None
 
 
 class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
@@ -45,26 +53,23 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
     mechanism : str or CovarianceEntry
         A name, or one of `eigenveil.mechanisms.covariance` with options, such as
         ``Cleaned(trace_bound=40.0)``. ``"auto"`` lets the planner choose from public numbers and
-        records why: ``"adaptive-cleaned"`` as a rule, ``"wishart"`` for a pure epsilon.
-        ``"cleaned"`` takes the known noise off the eigenvalues; ``"adaptive-cleaned"`` first lowers
-        the bound on rows privately, which is better where the stated bound is generous, and worse
-        where variances rest on a few far rows.
-        The README lists all.
+        records why: ``"elliptical"`` as a rule, which needs no bound; ``"cleaned"`` where rows can
+        be read once only. The README lists all.
     row_norm : float or "private", optional
         Clipping distance of a row from the centre. A smaller one means less noise, and smaller
-        variances if rows lie beyond it. ``"private"`` needs no bound: without ``bounds`` the centre
-        is found by 0.15 of the budget (0.25 of a pure epsilon) and up to three searches, and a
-        tenth at most buys the radius, from the 75 % quantile of distances up to 8 times that, the
-        more rows the farther. With ``bounds`` it is bought within them.
+        variances if rows lie beyond it. ``"private"``, for mechanisms that clip, buys it with a
+        tenth of the budget at most: where noise and loss are least together, within ``bounds`` if
+        there are any. The default mechanism does so by itself.
     scale : array of shape (n_features,) or "private", optional
         What columns are divided by before rows are clipped and noise is added, for columns of
         different units; ``covariance_`` is in the units of the data. ``"private"`` finds scales
-        with a tenth of the budget, for replace-one neighbours. ``row_norm`` is a distance of scaled
-        rows, ``bounds`` are those of the columns as they are.
-    centring : {"none", "mean", "located"}, optional
+        with 0.02 to 0.25 of the budget, by public numbers, for replace-one neighbours.
+        ``row_norm`` is a distance of scaled rows, ``bounds`` are those of the columns as they are.
+    centring : {"none", "mean", "located", "paired"}, optional
         How the centre is found: ``"none"`` takes the origin, ``"mean"`` is a private mean within
-        the stated bound, ``"located"`` needs none. By default the last for a private ``row_norm``
-        without ``bounds``, otherwise the second.
+        the stated bound, ``"located"`` needs none, ``"paired"`` takes differences of pairs of rows,
+        which have none. By default ``"located"``; of small tables ``"mean"`` where a clipping
+        mechanism is told ranges, otherwise ``"paired"``.
     bounds, adjacency, on_invalid, on_missing, ledger, random_state
         As in `PrivatePCA`, except that ``bounds`` alone clip at the distance from the start (the
         middle of the box, or the origin if centred) to its farthest corner, and that columns are
@@ -78,18 +83,19 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
         and ``"coinpress"``. A column whose private scale did not stand out has zeros.
     correlation_ : array of shape (n_features, n_features)
         Of ``covariance_``: positive semi-definite with ones on the diagonal, NaN in rows and
-        columns of a column whose released variance is not positive.
+        columns of a column whose released variance cannot be told from noise.
+    correlation_noise_ : array of shape (n_features, n_features)
+        Standard deviation of the noise on each correlation: what a strong one is compared with.
     scale_ : array of shape (n_features,)
         What columns were divided by, infinite for a column that was left out; ones by default.
     shares_ : dict
-        With ``row_norm="private"`` or ``scale="private"``: how the budget was split, in shares of
-        mu^2, or of a pure epsilon. Searches for a centre come on top.
+        How the budget was split, in shares of mu^2, or of a pure epsilon, searches among them.
     precision_ : array of shape (n_features, n_features)
         The inverse of ``covariance_``, only where that is positive definite.
     mechanism_, choice_ : str
         The mechanism, and why ``"auto"`` chose it.
     location_ : array of shape (n_features,)
-        The released centre; zero with ``centring="none"``.
+        The released centre; zero with ``centring="none"``, NaN where pairs of rows have none.
     n_samples_ : int
         None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
@@ -232,14 +238,14 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
 
     @property
     def correlation_(self) -> NDArray[np.float64]:
-        """Correlations of ``covariance_``; NaN for columns without a positive variance.
+        """Correlations of ``covariance_``; NaN for columns whose variance may be noise.
 
         Of an indefinite matrix the nearest positive semi-definite one is taken, once its diagonal
         is 1 so that units do not matter; that raises the diagonal, which is brought back to 1.
         """
         check_is_fitted(self)
         variances = self.covariance_.diagonal()
-        kept = np.flatnonzero(variances > 0)
+        kept = np.flatnonzero(clear_variances(variances, self._variance_noise))
         correlation = np.full(self.covariance_.shape, np.nan)
         if kept.size:
             deviations = np.sqrt(variances[kept])
@@ -250,6 +256,18 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
             np.fill_diagonal(among, 1.0)
             correlation[np.ix_(kept, kept)] = (among + among.T) / 2
         return correlation
+
+    @property
+    def correlation_noise_(self) -> NDArray[np.float64]:
+        """Standard deviation of the noise on each entry of ``correlation_``, to first order."""
+        check_is_fitted(self)
+        return correlation_noise(self.covariance_.diagonal(), self._variance_noise)
+
+    @property
+    def _variance_noise(self) -> NDArray[np.float64]:
+        """Standard deviation of the noise on each variance, in the units of the data."""
+        scale = np.where(np.isfinite(self.scale_), self.scale_, 0.0)
+        return np.asarray(self.noise_scale_ * scale**2)
 
     @property
     def precision_(self) -> NDArray[np.float64]:

@@ -361,8 +361,7 @@ def _check_together(request: Request, entry: Entry) -> None:
             " out, or choose ",
             option("mechanism", "analyze-gauss"),
         )
-    chosen = bool(request.reason) and request.row_norm is None
-    if request.variances and not (request.normalises or chosen):
+    if request.variances and not request.normalises:
         raise InvalidParameterError(
             "explained_variance_ is in the units of the data already: leave variances out"
         )

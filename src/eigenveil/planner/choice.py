@@ -52,7 +52,10 @@ def chosen(request: Request) -> Request:
         return request
     choice = choose(Situation.of(request))
     found = replace(request, entry=entry(request.releases, choice.mechanism), reason=choice.reason)
-    return replace(found, row_norm="private") if choice.private_radius else found
+    if not choice.private_radius:
+        return found
+    # Clipped rows have variances in the units of the data by themselves.
+    return replace(found, row_norm="private", variances=False)
 
 
 @lru_cache(maxsize=1024)
