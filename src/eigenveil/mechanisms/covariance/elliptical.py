@@ -146,7 +146,7 @@ class Elliptical(CovarianceEntry):
     """Unit rows give the shape, one number the size, clipped rows what is not elliptical."""
 
     name = "elliptical"
-    about = "shape of unit rows, size from one number; needs no bound"
+    about = "shape of unit rows, size from one number; no bounds"
     source = "unit rows inverted, clipped rows drawn towards them; new here"
     auto = "as a rule"
     reads_once = False
