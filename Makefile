@@ -5,13 +5,21 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test fuzz kill bench check clean
+.PHONY: demo test audit faults fuzz kill bench check clean
 
 demo: .venv/installed
 	$(BIN)/eigenveil demo
 
 test: .venv/installed-dev
 	$(BIN)/python -m pytest
+
+# Attacks on every mechanism, wrapped ones too, and other laws in full: `make test` has them in little.
+audit: .venv/installed-dev
+	$(BIN)/python -m pytest -m audit
+
+# Faults of privacy, planted in a copy of the source: tests of `make test` must notice each.
+faults: .venv/installed-dev
+	$(BIN)/python -m tests.faults
 
 # Bad inputs to every reader and command, and processes killed at every change of a file: long forms
 # of what `make test` does in little. CASES and KILLS say how many, SEED which.

@@ -1,8 +1,9 @@
 """Frobenius error on the grid of Dong, Liang, Yi 2022: ours against the mechanisms as published.
 
-As published, and a tuned AdaptiveCov: see `published.py`. The oracle knows the best eigenvalues for
-the noisy basis that `cleaned` has; no mechanism with that basis can beat it. MNIST and Reuters are
-read from ../shared/data where they are present. Mean of 10; CoinPress, which is slow, once.
+As published, and a tuned AdaptiveCov: see `eigenveil.reproduce.printed`; the paper's own figures
+are `eigenveil reproduce covrev`. The oracle knows the best eigenvalues for the noisy basis that
+`cleaned` has; no mechanism with that basis can beat it. MNIST and Reuters are read from
+../shared/data where they are present. Mean of 10; CoinPress, which is slow, once.
 """
 
 import math
@@ -18,7 +19,7 @@ from eigenveil.mechanisms import (
     GaussCov,
     ProjectedCov,
 )
-from published import published_adaptive, published_gauss, published_separate
+from eigenveil.reproduce.printed.covrev import adaptive_cov, gauss_cov, separate_cov
 from side_by_side import report
 from tables import means, mnist, reuters, summarise, tick, zipf
 
@@ -46,10 +47,10 @@ def errors(table, rho, seed):
     mu, n, truth = math.sqrt(2 * rho), table.n, table.truth
     gauss = table.release(GaussCov(mu=mu), seed)
     estimates = {
-        "published gauss": published_gauss(truth, n, rho, rng),
-        "published separate": published_separate(truth, n, rho, rng),
-        "published adaptive": published_adaptive(table.norms, table.moment, rho, rng),
-        "tuned adaptive": published_adaptive(table.norms, table.moment, rho, rng, tuned=True),
+        "published gauss": gauss_cov(truth, n, rho, rng),
+        "published separate": separate_cov(truth, n, rho, rng),
+        "published adaptive": adaptive_cov(table.norms, table.moment, rho, rng),
+        "tuned adaptive": adaptive_cov(table.norms, table.moment, rho, rng, tuned=True),
         "gauss": gauss,
         "projection": table.release(ProjectedCov(mu=mu), seed),
         "adaptive": table.run(AdaptiveCov.gaussian(mu, table.d), seed)[0].matrix,

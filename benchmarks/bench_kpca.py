@@ -41,12 +41,8 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
+from eigenveil.reproduce.printed.kpca import dp_gauss_1, dp_gauss_2_not_private, dp_power
 from eigenveil.reproduce.printed.schedules import SpikedRate, StepDecay
-from published import (
-    published_dp_gauss_1,
-    published_dp_gauss_2_not_private,
-    published_power,
-)
 from side_by_side import report
 
 REPEATS = 10
@@ -154,15 +150,13 @@ def baselines(records):
     square, k = cell.beta**2, cell.k
     clipped = records.total(cell.beta, cell.alpha)
     bound = cell.beta * cell.alpha
-    powers = [
-        records.error(published_power(clipped, k, bound, steps, MU, rng).T) for steps in POWER_STEPS
-    ]
+    powers = [records.error(dp_power(clipped, k, bound, steps, MU, rng).T) for steps in POWER_STEPS]
     total = records.clipped
     return {
         "non-private": records.error(records.leading()),
-        "DP-Gauss-1": records.error(published_dp_gauss_1(total, k, square, MU, rng).T),
+        "DP-Gauss-1": records.error(dp_gauss_1(total, k, square, MU, rng).T),
         "DP-Gauss-2, oracle": records.error(
-            published_dp_gauss_2_not_private(total, k, square, EPSILON, DELTA, rng).T
+            dp_gauss_2_not_private(total, k, square, EPSILON, DELTA, rng).T
         ),
         **{f"power {steps}": error for steps, error in zip(POWER_STEPS, powers, strict=True)},
     }

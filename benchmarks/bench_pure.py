@@ -1,15 +1,15 @@
 """Frobenius error at pure epsilon on the grid of Dong, Liang, Yi 2022, Appendix J.
 
-As published: see `published.py`. `raw` is two-sided Wishart noise without cleaning; the oracle
-knows the best eigenvalues for its basis. Mean of 10; the exponential mechanism, which is slow, of 2
-and for d <= 100 only.
+As published: see `eigenveil.reproduce.printed`. `raw` is two-sided Wishart noise without cleaning;
+the oracle knows the best eigenvalues for its basis. Mean of 10; the exponential mechanism, which is
+slow, of 2 and for d <= 100 only.
 """
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.mechanisms import AdaptiveCov, ExponentialCov, LapCov, SeparateCov, WishartCov
-from published import published_laplace, published_separate_pure
+from eigenveil.reproduce.printed.covrev import lap_cov, separate_cov_pure
 from side_by_side import report
 from tables import means, summarise, tick, zipf
 
@@ -35,8 +35,8 @@ def errors(table, epsilon, seed):
     n, d, truth = table.n, table.d, table.truth
     raw = table.release(WishartCov(epsilon=epsilon, clean=False), seed)
     estimates = {
-        "published laplace": published_laplace(truth, n, epsilon, rng),
-        "published separate": published_separate_pure(truth, n, epsilon, rng),
+        "published laplace": lap_cov(truth, n, epsilon, rng),
+        "published separate": separate_cov_pure(truth, n, epsilon, rng),
         "laplace": table.release(LapCov(epsilon=epsilon), seed),
         "separate": table.run(SeparateCov.pure(epsilon), seed)[0].matrix,
         "adaptive": table.run(AdaptiveCov.pure(epsilon, d), seed)[0].matrix,

@@ -214,7 +214,7 @@ def test_copies_say_the_same():
 
 
 def test_an_error_about_an_error_keeps_its_phrases(tmp_path):
-    from eigenveil.federated.configuration import _built
+    from eigenveil.federated.toml import built as _built
 
     def build() -> None:
         raise InvalidParameterError("state ", option("row_norm", "private"))

@@ -21,7 +21,7 @@ class _WithoutPandas(Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """One that this loader fails to load; None for all others."""
+        """Return a spec that this loader fails to load; None for all other names."""
         return ModuleSpec(name, self) if name == "pandas" else None
 
     def exec_module(self, module: ModuleType) -> None:

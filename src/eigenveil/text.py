@@ -23,5 +23,5 @@ def plural(noun: str, number: float) -> str:
 
 
 def is_formula(cell: str) -> bool:
-    """Whether a spreadsheet that opens a CSV file would compute the cell."""
+    """Return whether a spreadsheet that opens a CSV file would compute the cell."""
     return cell.startswith(("=", "+", "-", "@", "\t", "\r"))

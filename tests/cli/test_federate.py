@@ -243,7 +243,7 @@ def test_what_a_server_keeps_is_for_itself(federation, tmp_path):
 def test_what_a_demo_leaves_is_for_itself(tmp_path, monkeypatch):
     demo = pytest.importorskip("eigenveil.cli.federate_demo")
     for name in ("_federate", "_compare"):
-        monkeypatch.setattr(demo, name, lambda *_: None)
+        monkeypatch.setattr(demo, name, lambda *_, **__: None)
     monkeypatch.setattr(demo, "Release", SimpleNamespace(load=lambda _: None))
     former = os.umask(0)
     try:

@@ -1,5 +1,6 @@
 """`plan`: public numbers in, a recommendation and the next command out."""
 
+import importlib
 import json
 import shlex
 
@@ -15,6 +16,19 @@ pytestmark = pytest.mark.skipif(
 )
 BUDGET = ["--epsilon", 1, "--delta", 1e-6]
 SIZE = ["--rows", 1000, "--columns-count", 5]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_simulations():
+    """What is predicted is tested elsewhere: two releases each will do."""
+    predicting = importlib.import_module("eigenveil.planner.predict")
+    predicting._predict.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predicting, "_FEW", 2)
+        patch.setattr(predicting, "_RELEASES", (2, 2))
+        patch.setattr(predicting, "_BATCHED", (2, 2))
+        yield
+    predicting._predict.cache_clear()
 
 
 def told(*words):

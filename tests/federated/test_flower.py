@@ -5,6 +5,7 @@ import hashlib
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
@@ -681,10 +682,15 @@ def test_who_connects_during_the_farewell_is_told_too():
     assert fleet.looks == []
 
 
-def test_an_interrupt_waits_for_the_answer_at_hand():
+@pytest.mark.parametrize(
+    ("number", "ends"),
+    [(signal.SIGINT, pytest.raises(KeyboardInterrupt)), (signal.SIGHUP, nullcontext())],
+    ids=["ctrl-C", "a closed terminal"],
+)
+def test_an_interrupt_waits_for_the_answer_at_hand(number, ends):
     class Interrupted(Stub):
         def answer(self, question):
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
             return super().answer(question)
 
     with ThreadPoolExecutor(1) as thread, superlink("127.0.0.1:0", insecure=True) as transport:
@@ -695,6 +701,6 @@ def test_an_interrupt_waits_for_the_answer_at_hand():
             return list(ask(transport, dict.fromkeys(transport.nodes(), b"who?")))
 
         asked = thread.submit(asking)
-        with pytest.raises(KeyboardInterrupt):
+        with ends:
             client.serve(Interrupted(), transport.address, insecure=True)
         assert [answer for _, answer in asked.result()] == [b"answer to who?"]

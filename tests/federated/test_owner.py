@@ -394,7 +394,7 @@ def answers_both(mechanism, persons, asked):
 
 def test_one_record_has_no_pair(ledger, folder):
     said: list[str] = []
-    settings = replace(SETTINGS, centring=None, row_norm=None)
+    settings = replace(SETTINGS, centring="paired", row_norm=None)
     owner = Owner(settings, ROWS[:1], ledger, folder, log=said.append)
     join = encode(Invitation(**{**ASKED, "unit": "shares"}))
     assert code_of(owner.answer(join)) is Code.DATA
@@ -403,6 +403,13 @@ def test_one_record_has_no_pair(ledger, folder):
     assert ledger.entries == ()
     located = Owner(replace(SIMULATED, centring="located"), ROWS[:1])
     assert decode(located.answer(join), Declaration).n_records == 1
+
+
+def test_the_local_model_needs_no_settings():
+    """One record each, as [Fed] has it for n_j = 1: about the origin unless told otherwise."""
+    alone = Owner(replace(SIMULATED, centring=None, row_norm=None), ROWS[:1])
+    join = encode(Invitation(**{**ASKED, "unit": "shares"}))
+    assert decode(alone.answer(join), Declaration).n_records == 1
 
 
 def test_no_larger_message_is_promised_than_is_read():

@@ -290,6 +290,7 @@ def test_who_fails_is_named_and_a_killed_server_goes_on(federation):
             assert b"Traceback" not in data, file
 
 
+@pytest.mark.audit
 def test_owners_start_again_and_send_what_they_have_stored(federation):
     run = federation("north", "gate")
     make_node_key(run.folder / "stranger.key")

@@ -69,6 +69,7 @@ _ARGUMENTS = {
     "name": ("east",),
     "place": ("journal",),
     "config": ("file.toml",),
+    "names": ("nowhere", "spiked:none"),  # figures take minutes
 }
 _GOOD = {
     "output": "out",

@@ -9,7 +9,6 @@ import hashlib
 import json
 import random
 import sqlite3
-import struct
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
@@ -26,25 +25,20 @@ from eigenveil.federated.configuration import JOURNAL, read_client, read_server
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.journal import Journal
 from eigenveil.federated.messages import (
-    BasisAnswer,
     BasisQuestion,
-    Declaration,
     Invitation,
-    Message,
-    ValuesAnswer,
     ValuesQuestion,
     columns_digest,
-    decode,
     encode,
 )
 from eigenveil.federated.owner import Owner
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.federated.simulation import InProcess
 from tests.federated.stubs import NAMES as OWNERS
-from tests.federated.stubs import Clock, D, K, Stub, agreement
+from tests.federated.stubs import Clock, Stub, agreement
 from tests.fuzz.case import Call, Case, Command, Outcome
-from tests.fuzz.secrets import NUMBER
-from tests.fuzz.stock import conversation, rows
+from tests.fuzz.messages import odd_message
+from tests.fuzz.stock import rows
 from tests.fuzz.values import any_json, dumped, mutated_bytes, mutated_json, mutated_text, odd_text
 
 __all__ = [
@@ -55,82 +49,10 @@ __all__ = [
     "door_case",
     "envelope_case",
     "journal_case",
-    "message_case",
     "toml",
 ]
 
 Random = random.Random
-_KINDS: tuple[type[Message], ...] = (
-    Invitation,
-    Declaration,
-    BasisQuestion,
-    BasisAnswer,
-    ValuesQuestion,
-    ValuesAnswer,
-)
-
-
-# Messages
-
-
-def _message(rng: Random) -> bytes:
-    """Return a message with a changed header, changed numbers, or changed bytes."""
-    data = rng.choice(list(conversation().values()))
-    if rng.random() < 0.15:
-        return mutated_bytes(rng, data)
-    start = 14
-    (length,) = struct.unpack_from("<I", data, 10)
-    header, numbers = json.loads(data[start : start + length]), data[start + length :]
-    if rng.random() < 0.7:
-        header = mutated_json(rng, header, rng.choice((1, 1, 2)))
-    if numbers and rng.random() < 0.5:
-        array = np.frombuffer(numbers, "<f8").copy()
-        odd = (np.nan, np.inf, 1e308, -1e308, 0.0, -1.0, 1e-310, 2.0, 1e100)
-        array[rng.randrange(array.size)] = rng.choice(odd)
-        numbers = array.tobytes()
-    words = dumped(header)
-    size = len(words) if rng.random() < 0.95 else rng.choice((0, 2**31, 2**16, len(words) - 1))
-    return data[:9] + struct.pack("<BI", rng.choice((1, 1, 1, 1, 2)), size) + words + numbers
-
-
-def message_case(rng: Random, place: Path) -> Case:
-    """A message, to who reads it: the decoder, an owner, a coordinator."""
-    match rng.randrange(5):
-        case 0 | 1 | 2:
-            data = _message(rng)
-            kinds = rng.sample(_KINDS, rng.randint(1, 6))
-            return Case([Call(f"decode({data!r:.300})", lambda: decode(data, *kinds))])
-        case 3:
-            questions = [_message(rng) for _ in range(3)]
-            return Case([Call(f"Owner.answer({questions!r:.600})", lambda: _asked(questions))])
-    return Case([Call("Coordinator.run", lambda: _coordinated(rng))])
-
-
-def _asked(questions: list[bytes]) -> None:
-    """Ask an owner of a simulation; whatever comes, it answers in the protocol."""
-    settings = OwnerSettings(
-        owner="east", federation="test", epsilon=1.0, delta=1e-6, random_state=1
-    )
-    lines: list[str] = []
-    table = np.concatenate([rows(40), rows(40)], axis=1)
-    owner = Owner(settings, table, log=lines.append)
-    for question in questions:
-        answer = owner.answer(question)
-        assert answer.startswith(b"EIGENVEIL"), "an owner answers in the protocol"
-        assert NUMBER[:6] not in repr(lines), "a line for the owner quotes a cell"
-
-
-def _coordinated(rng: Random) -> None:
-    """Let a coordinator hear owners of whom some answer with anything."""
-
-    class Odd(Stub):
-        def answer(self, question: bytes) -> bytes:
-            return _message(rng) if rng.random() < 0.3 else super().answer(question)
-
-    clock = Clock()
-    with Journal() as journal:
-        coordinator = Coordinator(agreement(quorum=1), journal, clock=clock, sleep=clock.sleep)
-        coordinator.run(InProcess({name: Odd(name) for name in OWNERS}))._files()
 
 
 # Agreements and settings in Python
@@ -282,7 +204,7 @@ def configuration_case(rng: Random, place: Path) -> Case:
     path = place / "file.toml"
     path.write_bytes(data)
     insecure = ("--insecure",) if rng.random() < 0.8 else ()
-    questions = tuple(_message(rng) for _ in range(2)) + tuple(_invitations())
+    questions = tuple(odd_message(rng) for _ in range(2)) + tuple(_invitations())
     within = lambda: _no_network(questions)  # noqa: E731
     python = rng.random() < 0.3
     match kind:
@@ -371,7 +293,7 @@ def _odd_data(rng: Random, data: bytes) -> bytes:
     try:
         return dumped(mutated_json(rng, json.loads(data)))
     except ValueError:
-        return rng.choice((_message(rng), mutated_bytes(rng, data), b"", b"{}"))
+        return rng.choice((odd_message(rng), mutated_bytes(rng, data), b"", b"{}"))
 
 
 def journal_case(rng: Random, place: Path) -> Case:
@@ -422,7 +344,7 @@ def answers_case(rng: Random, place: Path) -> Case:
             header = mutated_json(rng, json.loads(line))
             files[name] = dumped(header) + b"\n" + answer
         case 3 if name != "terms":
-            answer = _message(rng)
+            answer = odd_message(rng)
             digest = hashlib.sha256(answer).hexdigest()
             line = {**json.loads(files[name].partition(b"\n")[0]), "sha256": digest}
             files[name] = dumped(line) + b"\n" + answer
@@ -601,6 +523,3 @@ def _record(data: bytes) -> Any:
     from eigenveil.federated.flower.envelope import content
 
     return content(data)
-
-
-assert (D, K) == (6, 2)  # the widths that `_asked` gives its owner

@@ -1,6 +1,6 @@
 """Which kind of input a case is: its number says so."""
 
-from tests.fuzz import arguments, artefacts, books, commands, federations, tables
+from tests.fuzz import arguments, artefacts, books, commands, federations, messages, tables
 from tests.fuzz.case import Make
 
 __all__ = ["KINDS", "kind_of"]
@@ -17,7 +17,7 @@ KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hun
     "key": (artefacts.key_case, 2),
     "ledger": (books.ledger_case, 9),
     "stream": (books.stream_case, 4),
-    "message": (federations.message_case, 7),
+    "message": (messages.message_case, 7),
     "agreement": (federations.agreement_case, 2),
     "configuration": (federations.configuration_case, 5),
     "journal": (federations.journal_case, 3),

@@ -1,5 +1,7 @@
 """Stories: a scenario, a folder, and processes of which all but the last are killed."""
 
+import gc
+import io
 import os
 import random
 import shutil
@@ -8,6 +10,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,12 +56,29 @@ class Story:
 
 def stories(scenario: Any, seed: int, fault: str | None = None) -> Iterator[Story]:
     """Tell stories without end: the first death is at one point after the other."""
+    _warm_up(scenario)
     points = _count(scenario, fault)
     number = 0
     while True:
         rng = random.Random(f"{seed} {scenario.name} {number}")
         yield _tell(scenario, rng, number % points + 1, points, f"{seed} {number}", fault)
         number += 1
+
+
+def _warm_up(scenario: Any) -> None:
+    """Attempt it once in this process: what is imported and calibrated here, no child does again.
+
+    Frozen, it is not visited by a child's collector either, which would copy its memory.
+    """
+    nowhere = io.StringIO()
+    with (
+        tempfile.TemporaryDirectory(prefix="kill-") as place,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+    ):
+        scenario.prepare(Path(place))
+        scenario.attempt(Path(place))
+    gc.freeze()
 
 
 def _count(scenario: Any, fault: str | None) -> int:

@@ -218,7 +218,7 @@ def test_a_write_that_fails_leaves_no_draft(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StateError, match="cannot write"):
+    with pytest.raises(StateError, match="the disk is full"):
         replace_file(tmp_path / "file", b"private")
     assert list(tmp_path.iterdir()) == []
 

@@ -167,7 +167,7 @@ def audit_mechanism(
 def _statistics(
     train: list[NDArray[np.float64]], direction: NDArray[np.float64] | None
 ) -> dict[str, Score]:
-    """Scores that may depend on the first quarter of the runs only."""
+    """Return scores that may depend on the first quarter of the runs only."""
     centre = (train[0].mean(axis=0) + train[1].mean(axis=0)) / 2
     variance = (train[0].var(axis=0) + train[1].var(axis=0)) / 2
     gap = train[0].mean(axis=0) - train[1].mean(axis=0) if direction is None else direction
@@ -228,7 +228,7 @@ def _limits(scores: _Pair, threshold: float, level: float) -> tuple[float, float
 
 
 def _allowed_power(cost: Cost) -> Callable[[float], float]:
-    """The trade-off the cost promises: largest p at a given q."""
+    """Return the trade-off the cost promises: largest p at a given q."""
     if isinstance(cost, Gaussian):
         return lambda q: float(norm.cdf(norm.ppf(q) + cost.mu)) if q < 1 else 1.0
     # An approximate cost has no finite epsilon below its own delta.
@@ -239,7 +239,7 @@ def _allowed_power(cost: Cost) -> Callable[[float], float]:
 
 
 def _reuses_noise(left: NDArray[np.float64], right: NDArray[np.float64]) -> bool:
-    """Whether two runs coincide, or paired runs differ by the same amount throughout.
+    """Return whether two runs coincide, or paired runs differ by the same amount throughout.
 
     Fewer than three free coordinates on a grid of 2**20 points may coincide by chance.
     """

@@ -44,7 +44,7 @@ def command(
     from eigenveil.cli.progress import counting
 
     attacked = _entry(mechanism, of)
-    run, cost = _runs(mechanism, attacked.releases, budget)
+    run, cost = _runs(attacked, budget)
     with counting(2 * trials, "attacking") as step:
         report = audit(
             lambda: step(run(0)),
@@ -97,28 +97,28 @@ def _entry(mechanism: str, of: str | None) -> "Entry":
     return attacked
 
 
-def _runs(mechanism: str, kind: str, budget: dict[str, float | None]) -> tuple[Any, Any]:
-    """One run on the first or second table, as a flat array, and the cost that is claimed."""
+def _runs(attacked: "Entry", budget: dict[str, float | None]) -> tuple[Any, Any]:
+    """Return one run on the first or second table, as a flat array, and the claimed cost."""
     import numpy as np
 
     from eigenveil.estimators import PrivateCovariance, PrivatePCA
 
     company = np.eye(4)[1:] / 2
-    if mechanism == "gap-projector":  # which asks for a gap: the exchanged rows turn one direction
+    if attacked.needs_gap:  # the exchanged rows turn one direction
         company = np.tile(np.eye(4)[0], (_GAP, 1))
     sides = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, -1.0, 0.0, 0.0]]) / math.sqrt(2)
     tables = [np.vstack([row, company]) for row in sides]
     upper = np.triu_indices(4)
-    asked: dict[str, Any] = {**budget, "mechanism": mechanism, "centring": "none"}
+    asked: dict[str, Any] = {**budget, "mechanism": attacked.name, "centring": "none"}
     fit: Callable[[Any], Any]
-    if kind == "components":
+    if attacked.releases == "components":
         fit = PrivatePCA(1, **asked).fit
     else:
         fit = PrivateCovariance(**asked, row_norm=1.0).fit
 
     def read(fitted: Any) -> Any:
         """Everything that is released, but for signs."""
-        if kind == "covariance":
+        if attacked.releases == "covariance":
             values = fitted.release_.arrays.get("noisy_eigenvalues", ())
             return np.append(fitted.covariance_[upper], values)
         (component,), (value,) = fitted.components_, fitted.explained_variance_

@@ -26,7 +26,7 @@ def _down(value: float) -> float:
 
 
 def balance(ledger: Ledger) -> dict[str, Any]:
-    """The state of a ledger as a JSON object."""
+    """Return the state of a ledger as a JSON object."""
     notion, amount = left(ledger)
     entries = ledger.entries
     alone = _alone(ledger)
@@ -45,7 +45,9 @@ def balance(ledger: Ledger) -> dict[str, Any]:
 
 
 def _alone(ledger: Ledger) -> str | None:
-    """What all entries cost if no other owner is honest; None where that makes no difference."""
+    """Return what all entries cost if no other owner is honest; None where that makes no
+    difference.
+    """
     cap, delta = ledger.alone_budget, ledger.budget.delta
     if delta is None or (cap is None and all(entry.alone is None for entry in ledger.entries)):
         return None

@@ -1,4 +1,4 @@
-"""``eigenveil federate server|client|status|keys|demo``."""
+"""``eigenveil federate server|client|status|keys|init|agree|demo``."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,10 +70,16 @@ def _client(config: Path, insecure: bool, as_json: bool) -> None:
     Two answers cost budget, each once: asked again, the same one is sent.
     """
     with _configured():
-        from eigenveil.cli.federate_client import run
-        from eigenveil.federated.configuration import read_client
+        from eigenveil.cli import federate_client
+        from eigenveil.federated.configuration import ClientConfiguration, read_client
 
-        run(read_client(config, insecure=insecure), insecure=insecure, as_json=as_json)
+        chosen = read_client(config, insecure=insecure)
+        if isinstance(chosen, ClientConfiguration):
+            federate_client.run(chosen, insecure=insecure, as_json=as_json)
+        else:
+            from eigenveil.cli import federate_sums
+
+            federate_sums.run(chosen, insecure=insecure, as_json=as_json)
 
 
 @command.command("status")
@@ -131,12 +137,67 @@ def _keys_owner(name: str, output: Path) -> None:
     say(f'next: key = "{key}.pub" in the server\'s [owners.{name}]', err=True)
 
 
+@_keys.command("sums")
+@click.argument("name")
+@_FOLDER
+def _keys_sums(name: str, output: Path) -> None:
+    """Make a key that the owner NAME signs secure sums with, and nothing else.
+
+    NAME.sums stays with it. Who writes the agreement gets NAME.sums.pub; compare its fingerprint
+    by another way.
+    """
+    from eigenveil.federated.messages import check_name
+    from eigenveil.release import generate_key
+
+    key = output / f"{check_name('NAME', name)}.sums"
+    output.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fingerprint = generate_key(key)
+    say(f"for the agreement          {key}.pub")
+    say(f"for the owner, PRIVATE     {key}")
+    say(f"fingerprint                {fingerprint}")
+    say(f'next: signing_key = "{key}.pub" in the server\'s [owners.{name}]', err=True)
+
+
+@command.command("init")
+@click.argument("config", type=PATH, metavar="CONFIG.toml")
+@click.option(
+    "-o", "--output", type=PATH, metavar="FILE", required=True, help="A new file for all owners."
+)
+def _init(config: Path, output: Path) -> None:
+    """Write the agreement on secure sums that CONFIG.toml of a server asks for.
+
+    Every owner gets the file, compares its fingerprint with the others by voice, and signs it.
+    """
+    with _configured():
+        from eigenveil.cli.federate_sums import write_agreement
+        from eigenveil.federated.configuration import read_server
+
+        write_agreement(read_server(config, insecure=True).agreement, output)
+
+
+@command.command("agree")
+@click.argument("file", type=PATH, metavar="AGREEMENT")
+@click.option("--key", type=PATH, metavar="FILE", required=True, help="NAME.sums of the owner.")
+@click.option("--fingerprint", help="As the other owners have it; asked for by another way.")
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="Where the signed word goes.")
+def _agree(file: Path, key: Path, fingerprint: str | None, output: Path | None) -> None:
+    """Show what an AGREEMENT on secure sums says and, with its fingerprint, sign it.
+
+    Compare the fingerprint with every other owner by voice or on paper: everything rests on the
+    keys in it.
+    """
+    from eigenveil.cli.federate_sums import agree
+
+    agree(file, key, fingerprint, output)
+
+
 @command.command("demo")
 @click.option(
     "--folder", type=PATH, metavar="FOLDER", help="A new folder to keep everything; else none is."
 )
-def _demo(folder: Path | None) -> None:
+@click.option("--secure", is_flag=True, help="By secure sums, with shares of one noise.")
+def _demo(folder: Path | None, secure: bool) -> None:
     """Run a server and three owners on this machine, over real connections."""
     from eigenveil.cli.federate_demo import run
 
-    run(folder)
+    run(folder, secure=secure)

@@ -4,6 +4,7 @@ What is printed is for the owner's eyes. The server gets answers and codes.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,7 +35,10 @@ from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict
 from eigenveil.privacy.ledger import Entry, Ledger
 from eigenveil.text import plural
 
-__all__ = ["run"]
+if TYPE_CHECKING:
+    from eigenveil.federated.secure.configuration import SecureClientConfiguration
+
+__all__ = ["answer_all", "run"]
 
 _QUESTIONS = {
     Invitation.kind: "who takes part",
@@ -102,8 +106,6 @@ def _outcome(sent: Message, paid: bool) -> str:
 
 def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
     """Answer until the server says that it is done, and say what was spent."""
-    from eigenveil.federated.flower.client import serve
-
     settings = chosen.settings
     ledger = Ledger(chosen.ledger)
     # Its mistakes are explained. Of a .npy the columns are names, which the owner looks at.
@@ -119,36 +121,51 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
             face="file",
         )
         beware(settings.budget.as_dict())
-        if insecure:
-            say(
-                "insecure: no encryption, and nobody's identity is checked; this machine only",
-                err=True,
-            )
-        say(f"{settings.owner}: waiting for questions of {chosen.server}", err=True)
         told = _Told(owner, ledger)
-        try:
-            serve(
-                told,
-                chosen.server,
-                root_certificate=chosen.certificate,
-                key=chosen.key,
-                insecure=insecure,
-                patience=chosen.patience,
-                largest=readable_size(n_columns),
-                tell=_say,
-            )
-        except FederationConnectionError as error:
-            if told.refused is None:
-                raise
-            _say(f"error: {error.said('file')}")  # what was refused comes first
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"the ledger has {ledger.summary()}; started again, nothing that was answered is "
-                "spent twice"
-            ) from None
+        answer_all(told, settings.owner, chosen, ledger, insecure=insecure, n_columns=n_columns)
         _close(chosen, told, ledger, as_json=as_json)
         if told.refused is not None:
             click.get_current_context().exit(4 if told.refused is Code.BUDGET else 3)
+
+
+def answer_all(
+    told: Any,
+    name: str,
+    chosen: "ClientConfiguration | SecureClientConfiguration",
+    ledger: Ledger,
+    *,
+    insecure: bool,
+    n_columns: int,
+) -> None:
+    """Answer until the server has no more questions; ``told.refused`` says whether it did."""
+    from eigenveil.federated.flower.client import serve
+
+    if insecure:
+        say(
+            "insecure: no encryption, and nobody's identity is checked; this machine only",
+            err=True,
+        )
+    say(f"{name}: waiting for questions of {chosen.server}", err=True)
+    try:
+        serve(
+            told,
+            chosen.server,
+            root_certificate=chosen.certificate,
+            key=chosen.key,
+            insecure=insecure,
+            patience=chosen.patience,
+            largest=readable_size(n_columns),
+            tell=_say,
+        )
+    except FederationConnectionError as error:
+        if told.refused is None:
+            raise
+        _say(f"error: {error.said('file')}")  # what was refused comes first
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"the ledger has {ledger.summary()}; started again, nothing that was answered is "
+            "spent twice"
+        ) from None
 
 
 def _say(line: str) -> None:

@@ -4,6 +4,7 @@ The handwritten digits that travel with scikit-learn are dealt out unevenly. The
 fewest records states the largest epsilon, so that no one of them has most of what can be known.
 """
 
+import json
 import os
 import shlex
 import signal
@@ -26,11 +27,13 @@ from eigenveil.cli.printing import say
 from eigenveil.cli.stopping import stoppable
 from eigenveil.estimators import PrivatePCA
 from eigenveil.exceptions import EigenveilError
+from eigenveil.federated.configuration import read_server
 from eigenveil.federated.flower.keys import make_certificate, make_node_key
 from eigenveil.federated.private import private_file
+from eigenveil.federated.secure.agreement import SecureAgreement
 from eigenveil.numerics.metrics import captured_variance, subspace_distance
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.release import Release
+from eigenveil.release import Release, generate_key, private_key
 from eigenveil.storage.places import require_new
 
 __all__ = ["run"]
@@ -91,8 +94,41 @@ folder = "answers"
 patience = 60
 """
 
+_SUMS_EPSILON, _SUMS_GRANTED = 1.5, 1.6  # five charges take a little more than one
+_SECURE = """
+[secure]
+honest = 2 # of three: one may collude with the server
+epsilon = {epsilon}
+delta = {delta}
+bounds = [0, 16] # of pixels
+"""
+_MEMBER = """
+[owners.{name}]
+key = "{name}/{name}.key.pub"
+signing_key = "{name}/{name}.sums.pub"
+records = {records}
+"""
+_SUMS_FILE = """\
+[federation]
+server = "{address}"
+certificate = "../server/authority.pem"
+key = "{name}.key"
 
-def run(folder: Path | None) -> None:
+[secure]
+agreement = "../agreement.json"
+key = "{name}.sums"
+agreed = "{name}.agreed"
+
+[owner]
+name = "{name}"
+data = "table.npy"
+ledger = "ledger"
+folder = "answers"
+patience = 60
+"""
+
+
+def run(folder: Path | None, *, secure: bool = False) -> None:
     """Deal, ask, compare."""
     started = time.monotonic()
     with stoppable("all processes of the demo were ended"), ExitStack() as stack:
@@ -104,7 +140,7 @@ def run(folder: Path | None) -> None:
             place = folder
         table = np.asarray(load_digits().data, dtype=np.float64)
         parts = _dealt(table)
-        _prepare(place, parts)
+        _prepare(place, parts, secure=secure)
         say(
             f"{len(table):,} handwritten digits, {table.shape[1]} columns, {_K} components; "
             "TLS and keys made on the spot",
@@ -113,7 +149,7 @@ def run(folder: Path | None) -> None:
         )
         _federate(place)
         seconds = time.monotonic() - started
-        _compare(Release.load(place / "release"), parts, place)
+        _compare(Release.load(place / "release"), parts, place, secure=secure)
         say("", f"{1 + len(parts)} processes, {seconds:.0f} seconds")
         if folder is not None:
             say(f"next         {shlex.join(['eigenveil', 'verify', str(folder / 'release')])}")
@@ -127,13 +163,16 @@ def _dealt(table: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     return {part.name: rows for part, rows in zip(_PARTS, dealt, strict=True)}
 
 
-def _prepare(place: Path, parts: dict[str, NDArray[np.float64]]) -> None:
+def _prepare(place: Path, parts: dict[str, NDArray[np.float64]], *, secure: bool) -> None:
     """What the four of them would have prepared by themselves."""
     make_certificate(place / "server", ["127.0.0.1"])
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     columns = next(iter(parts.values())).shape[1]
     text = _SERVER_FILE.format(address=address, columns=columns, k=_K)
+    if secure:
+        _prepare_sums(place, parts, address, text)
+        return
     for part in _PARTS:
         home = place / part.name
         home.mkdir(mode=0o700)
@@ -145,6 +184,35 @@ def _prepare(place: Path, parts: dict[str, NDArray[np.float64]]) -> None:
         text += _LIMITS.format(records=len(parts[part.name]), **known)
         (home / "client.toml").write_text(_CLIENT_FILE.format(address=address, **known), "utf-8")
     (place / "server.toml").write_text(text, "utf-8")
+
+
+def _prepare_sums(
+    place: Path, parts: dict[str, NDArray[np.float64]], address: str, text: str
+) -> None:
+    """The same for secure sums: keys to sign with, and an agreement that all have signed."""
+    text += _SECURE.format(epsilon=_SUMS_EPSILON, delta=_DELTA)
+    for name, rows in parts.items():
+        home = place / name
+        home.mkdir(mode=0o700)
+        make_node_key(home / f"{name}.key")
+        generate_key(home / f"{name}.sums")
+        np.save(home / "table.npy", rows)
+        Ledger.create(home / "ledger", epsilon=_SUMS_GRANTED, delta=_DELTA)
+        text += _MEMBER.format(name=name, records=len(rows))
+        (home / "client.toml").write_text(_SUMS_FILE.format(address=address, name=name), "utf-8")
+    (place / "server.toml").write_text(text, "utf-8")
+    agreement = read_server(place / "server.toml", insecure=True).agreement
+    assert isinstance(agreement, SecureAgreement)  # as _SECURE says
+    (place / "agreement.json").write_bytes(agreement.encode())
+    for name in parts:
+        key = private_key(place / name / f"{name}.sums")
+        word = {
+            "agreement": agreement.digest.hex(),
+            "owner": name,
+            "signature": agreement.agreed(name).sign(key),
+        }
+        (place / name / f"{name}.agreed").write_text(json.dumps(word), "utf-8")
+    say(f"agreement {agreement.fingerprint}, signed by all", err=True)
 
 
 def _federate(place: Path) -> None:
@@ -204,7 +272,9 @@ def _show(name: str, lines: IO[str]) -> None:
         say(f"{name:>7} | {line.rstrip()}", err=True)
 
 
-def _compare(release: Release, parts: dict[str, NDArray[np.float64]], place: Path) -> None:
+def _compare(
+    release: Release, parts: dict[str, NDArray[np.float64]], place: Path, *, secure: bool
+) -> None:
     """Who spent what, and how good the result is."""
     owners = {owner.name: owner for owner in release.owners}
     say("", f"{'owner':<8}{'records':>8}  {'weights':<12}ledger afterwards")
@@ -217,9 +287,13 @@ def _compare(release: Release, parts: dict[str, NDArray[np.float64]], place: Pat
     truth = np.cov(np.concatenate(list(parts.values())).T, bias=True)
     exact = np.linalg.eigh(truth)[1][:, : -_K - 1 : -1].T
     found = {"the federation": release.arrays["components"]}
-    found |= {f"{part.name}, whole budget": _alone(part, parts[part.name]) for part in _PARTS}
+    sole = [part._replace(epsilon=_SUMS_EPSILON) if secure else part for part in _PARTS]
+    found |= {f"{part.name}, whole budget": _alone(part, parts[part.name]) for part in sole}
+    if secure:
+        whole = _Part("all", 1.0, _SUMS_EPSILON)
+        found["one trusted table"] = _alone(whole, np.concatenate(list(parts.values())))
     far = {name: subspace_distance(components, exact) for name, components in found.items()}
-    best = min((name for name in far if name != "the federation"), key=lambda name: far[name])
+    best = min((name for name in far if "budget" in name), key=lambda name: far[name])
     say(f"{'':<22}{'distance of projectors':>22}  {'variance captured':>17}")
     for name, components in found.items():
         share = captured_variance(components, truth)

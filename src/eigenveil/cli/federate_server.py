@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eigenveil.cli.alone import alone
 from eigenveil.cli.federate_status import line, standing
@@ -23,6 +23,9 @@ from eigenveil.federated.messages import Code, largest_size
 from eigenveil.federated.private import private_folder
 from eigenveil.release import Release
 from eigenveil.storage.reservation import abandon
+
+if TYPE_CHECKING:
+    from eigenveil.federated.secure.agreement import SecureAgreement
 
 __all__ = ["run"]
 
@@ -79,7 +82,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
             certificate=chosen.certificate,
             private_key=chosen.private_key,
             insecure=insecure,
-            largest=largest_size(agreed.n_columns, agreed.n_directions),
+            largest=_largest(agreed),
         ) as transport:
             say(f"listening on {transport.address}", err=True)
             coordinator = Coordinator(agreed, journal, tell=partial(_told, agreed))
@@ -97,19 +100,28 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
             coordinator.dismissed()
 
 
-def _size(agreed: Agreement) -> int:
+def _largest(agreed: "Agreement | SecureAgreement") -> int:
+    """Bytes of the largest answer."""
+    if isinstance(agreed, Agreement):
+        return largest_size(agreed.n_columns, agreed.n_directions)
+    return (1 << 20) + 8 * max(step.size for step in agreed.steps)
+
+
+def _size(agreed: "Agreement | SecureAgreement") -> int:
     d, k, owners = agreed.n_columns, agreed.n_components, len(agreed.owners)
     return expected_size(agreed.kind, d, k, agreed.columns, owners)
 
 
-def _told(agreed: Agreement, event: Event) -> None:
+def _told(agreed: "Agreement | SecureAgreement", event: Event) -> None:
     say(f"{datetime.now():%H:%M:%S}  {line(event, agreed)}", err=True)
 
 
 def _details(release: Release, state: Mapping[str, Any]) -> Sequence[str]:
     """Who made it, who claims too much, whose weight was cut, and who is missing."""
-    about = release.settings["federation"]
     lines = owners(release)
+    if "secure" in release.settings:
+        return [*lines, *_sums(release.settings["secure"])]
+    about = release.settings["federation"]
     if state["beyond"]:
         lines.append(
             f"claims       {', '.join(state['beyond'])} more records than agreed: as many "
@@ -120,9 +132,18 @@ def _details(release: Release, state: Mapping[str, Any]) -> Sequence[str]:
             f"cut          {', '.join(about['cut'])} to a weight of {about['largest_weight']:g}, "
             "the most that was agreed on, or of an owner without complete limits"
         )
-    for each in about["left_out"]:
-        code = Code(each["code"])
-        lines.append(
-            f"left out     {each['owner']} of {each['round']}: {code.explanation} ({code})"
-        )
-    return lines
+    return [*lines, *_left_out(about["left_out"])]
+
+
+def _sums(about: Mapping[str, Any]) -> list[str]:
+    """Which agreement it was, who was left out of a sum, and whether one is doubtful."""
+    lines = [f"agreement    {about['agreement']}", *_left_out(about["left_out"])]
+    return [*lines, f"doubt        {about['doubt']}"] if about["doubt"] else lines
+
+
+def _left_out(missing: Sequence[Mapping[str, str]]) -> list[str]:
+    return [
+        f"left out     {each['owner']} of {each['round']}: "
+        f"{Code(each['code']).explanation} ({each['code']})"
+        for each in missing
+    ]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eigenveil.cli.printing import say, say_json
 from eigenveil.exceptions import EigenveilError, StateError
@@ -13,22 +13,45 @@ from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Declaration, decode
 from eigenveil.text import plural, printable
 
-__all__ = ["line", "standing", "tell"]
+__all__ = ["asked_for", "line", "standing", "tell"]
+
+if TYPE_CHECKING:
+    from eigenveil.federated.secure.agreement import SecureAgreement
 
 _ROUNDS = {
     "join": "who takes part",
     "basis": "for directions",
     "values": "for values inside the common directions",
 }
+_SUMS = {"ready": "who is ready for", "upload": "for masked"}
+_SUMMED = {
+    "distances": "counts of distances",
+    "mean": "sums of rows",
+    "directions": "sums of products of unit rows",
+    "moment": "sums of products of rows",
+    "pairs": "sums of products of unit pairs",
+}
 
 
-def line(event: Event, agreed: Agreement) -> str:
+def asked_for(name: str) -> str:
+    """What a round asks, in words."""
+    if name in _ROUNDS:
+        return _ROUNDS[name]
+    phase, _, kind = name.split("-")
+    return f"{_SUMS[phase]} {_SUMMED[kind]}"
+
+
+def line(event: Event, agreed: "Agreement | SecureAgreement") -> str:
     """One event in words; all of them are public, and an owner's claims are said to be such."""
     owner = printable(event.owner)
     match event.happening:
         case Happening.BEGUN:
             return f"federation {json.loads(event.data)['federation']} begun"
+        case Happening.JOINED if not isinstance(agreed, Agreement):
+            records = agreed.owners[event.owner].records
+            return f"{owner} has agreed: {records:,} {plural('record', records)}"
         case Happening.JOINED:
+            assert isinstance(agreed, Agreement)  # the other case is above
             said = decode(event.data, Declaration)
             limits = agreed.owners[event.owner]
             doubts, records = limits.doubts(said), limits.counted(said)
@@ -38,7 +61,7 @@ def line(event: Event, agreed: Agreement) -> str:
                 f"{f' ({doubts})' if doubts else ''}"
             )
         case Happening.ASKED:
-            return f"round {event.round}: asking {_ROUNDS[event.round]}"
+            return f"round {event.round}: asking {asked_for(event.round)}"
         case Happening.ANSWERED:
             return f"{owner} answered {event.round}"
         case Happening.LEFT_OUT:
@@ -58,24 +81,49 @@ def standing(events: Sequence[Event]) -> dict[str, Any]:
     asked = [event.round for event in events if event.happening is Happening.ASKED]
     closed = [event.round for event in events if event.happening is Happening.CLOSED]
     released = [event for event in events if event.happening is Happening.RELEASED]
+    sums = [f"{i}-{step['kind']}" for i, step in enumerate(begun.get("steps", ()))]
+    later = [f"{phase}-{one}" for one in sums for phase in _SUMS] or list(_ROUNDS)[1:]
+    current = asked[-1] if asked and not released else None
     return {
         "federation": begun["federation"],
         "state": "released" if released else "open" if asked else "begun",
-        "round": asked[-1] if asked and not released else None,
+        "round": current,
+        "waiting": _waiting(current, begun["owners"], events) if current not in closed else [],
         "closed": closed,
         "quorum": begun["quorum"],
         "begun": events[0].at,
         "newest": events[-1].at,
-        "owners": {name: _owner(name, events) for name in begun["owners"]},
+        "owners": {name: _owner(name, events, ["join", *later]) for name in begun["owners"]},
         "strangers": _strangers(events, begun["owners"]),
-        "beyond": [name for name in begun["owners"] if _beyond(name, begun, events)],
+        "beyond": [name for name in begun["owners"] if not sums and _beyond(name, begun, events)],
         "fingerprint": released[-1].data.decode() if released else None,
     }
 
 
-def _owner(name: str, events: Sequence[Event]) -> dict[str, Any]:
+def _waiting(name: str | None, owners: Sequence[str], events: Sequence[Event]) -> list[str]:
+    """Who is asked in a round and has not answered."""
+    if name is None:
+        return []
+    among = list(owners)
+    if name != "join":
+        among = [event.owner for event in events if event.happening is Happening.JOINED]
+    question = [event.data for event in events if event.happening is Happening.ASKED][-1]
+    if name.startswith("upload-"):
+        from eigenveil.federated.secure.messages import Roll
+
+        among = [member.owner for member in decode(question, Roll).ready()]
+    done = {
+        event.owner
+        for event in events
+        if event.round == name
+        and event.happening in (Happening.JOINED, Happening.ANSWERED, Happening.LEFT_OUT)
+    }
+    return [owner for owner in among if owner not in done]
+
+
+def _owner(name: str, events: Sequence[Event], names: Sequence[str]) -> dict[str, Any]:
     """When an owner did what; a round that it was left out of and back in is answered."""
-    rounds: dict[str, Any] = dict.fromkeys(_ROUNDS)
+    rounds: dict[str, Any] = dict.fromkeys(names)
     for event in events:
         if event.owner != name:
             continue
@@ -119,9 +167,11 @@ def tell(place: Path, *, as_json: bool) -> None:
     say(f"federation   {state['federation']}: {state['state']}{where}")
     say(f"since        {state['begun']}, newest event {state['newest']}")
     say(f"quorum       {state['quorum']} of {len(state['owners'])}")
+    if state["waiting"]:
+        say(f"waiting for  {', '.join(map(printable, state['waiting']))}")
     wide = max(map(len, state["owners"]))
     for name, rounds in state["owners"].items():
-        told = ", ".join(f"{each} {_word(each, did)}" for each, did in rounds.items())
+        told = ", ".join(f"{each} {_word(each, did)}" for each, did in _shown(rounds))
         claims = "; claims more records than agreed" * (name in state["beyond"])
         say(f"  {name:<{wide}}  {told}{claims}")
     for other in state["strangers"]:
@@ -129,6 +179,15 @@ def tell(place: Path, *, as_json: bool) -> None:
         say(f"  {name}  no owner, sent away at {other['at']}: {other['left_out'].explanation}")
     if state["fingerprint"]:
         say(f"fingerprint  {state['fingerprint']}")
+
+
+def _shown(rounds: dict[str, Any]) -> list[tuple[str, Any]]:
+    """All of three rounds; of many, those that have begun, and the next."""
+    items = list(rounds.items())
+    if len(items) <= len(_ROUNDS):
+        return items
+    begun = max((i for i, (_, did) in enumerate(items) if did is not None), default=-1)
+    return items[max(0, begun - 1) : begun + 2]
 
 
 def _word(name: str, did: dict[str, Any] | None) -> str:

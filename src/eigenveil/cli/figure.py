@@ -65,7 +65,9 @@ def draw(situation: Situation, advice: Recommendation, path: Path) -> None:
 
 
 def _budgets(situation: Situation) -> tuple[Literal["epsilon", "rho"], dict[float, Situation]]:
-    """The same situation at each budget; all but the one that was asked for are round numbers."""
+    """Return the same situation at each budget; all but the one that was asked for are round
+    numbers.
+    """
     budget = situation.budget
     notion: Literal["epsilon", "rho"] = "rho" if budget.epsilon is None else "epsilon"
     asked = getattr(budget, notion)
@@ -77,7 +79,7 @@ def _budgets(situation: Situation) -> tuple[Literal["epsilon", "rho"], dict[floa
 
 
 def _best(advice: Recommendation) -> dict[str, str]:
-    """By label, the recommended mechanism and those with the smallest errors.
+    """Return, by label, the recommended mechanism and those with the smallest errors.
 
     Those that come to the same are one line.
     """
@@ -90,7 +92,7 @@ def _best(advice: Recommendation) -> dict[str, str]:
 
 
 def _point(label: str, one: Prediction, *, banded: bool) -> tuple[str, float, float, float]:
-    """As `PlanDisplay` takes it; NaN where a mechanism cannot serve a budget."""
+    """Return a point as `PlanDisplay` takes it; NaN where a mechanism cannot serve a budget."""
     if one.error is None or one.low is None or one.high is None:
         return label, math.nan, math.nan, math.nan
     if not banded:
@@ -99,7 +101,8 @@ def _point(label: str, one: Prediction, *, banded: bool) -> tuple[str, float, fl
 
 
 def _privacy(rate: Rate, situation: Situation) -> float:
-    """What privacy costs: predictions compare with the table itself, which sampling does not touch.
+    """Return what privacy costs: predictions compare with the table itself, which sampling does not
+    touch.
 
     Rates of components are distances of subspaces; lost variance goes with their squares.
     """

@@ -73,7 +73,8 @@ def _show(file: Path, as_json: bool) -> None:
         return
     ((notion, amount),) = state["left"].items()
     say(f"{file}: {state['summary']}, {_promise(state['unit'], state['adjacency'])}")
-    say(f"left for another release: {notion} = {amount:g}{_COUNTED[state['currency']]}")
+    counted = _COUNTED[state["currency"]] if amount else ""
+    say(f"left for another release: {notion} = {amount:g}{counted}")
     if "alone" in state:
         say(f"if no other owner of its secure sums is honest: {state['alone']}")
     say(f"entries: {state['entries']}; newest hash {state['newest_hash'] or 'none'}")

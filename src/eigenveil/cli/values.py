@@ -120,7 +120,7 @@ def _numbers(value: Any, count: int | None) -> tuple[float, ...] | None:
 
 
 def per_column(option: str, value: Any, names: Sequence[str] | None) -> Any:
-    """The numbers of ``--bounds`` or ``--scale`` in the order of the columns."""
+    """Return the numbers of ``--bounds`` or ``--scale`` in the order of the columns."""
     if isinstance(value, tuple) and len(value) == 1:
         return value[0]
     if not isinstance(value, dict):
@@ -141,12 +141,12 @@ def per_column(option: str, value: Any, names: Sequence[str] | None) -> Any:
 
 
 def joined(names: Sequence[str]) -> str:
-    """Names as ``--columns`` takes them."""
+    """Return names as ``--columns`` takes them."""
     return ",".join(map(_quoted, names))
 
 
 def _quoted(name: str) -> str:
-    """A space before a name is no part of it, unless it is in quotes."""
+    """Drop the space before a name, which is no part of it unless it is in quotes."""
     if name == name.lstrip() and not set(name) & set(',"\n'):
         return name
     doubled = name.replace('"', '""')
@@ -154,14 +154,14 @@ def _quoted(name: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """Names as one line; no more than fit."""
+    """Return names as one line; no more than fit."""
     more = len(names) - most
     shown = ", ".join(printable(name) or "(no name)" for name in names[:most])
     return f"{shown} and {more} more" if more > 0 else shown
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """The nearest of the names that exist, and all of them."""
+    """Return the nearest of the names that exist, and all of them."""
     close = difflib.get_close_matches(name, names, n=1)
     guess = f"did you mean {close[0]!r}? " if close else ""
     return f"{guess}choose from {listed(names)}"

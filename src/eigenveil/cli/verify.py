@@ -14,8 +14,20 @@ __all__ = ["command"]
 @click.argument("folder", type=PATH)
 @click.option("--fingerprint", help="Compare with a fingerprint you noted.")
 @click.option("--old-page", is_flag=True, help="Accept a page of an older format, unchecked.")
+@click.option(
+    "--journal",
+    type=PATH,
+    metavar="FOLDER",
+    help="Folder of the server of secure sums: recompute the release from its signed uploads.",
+)
 @KEY
-def command(folder: Path, fingerprint: str | None, old_page: bool, key: Path | None) -> None:
+def command(
+    folder: Path,
+    fingerprint: str | None,
+    old_page: bool,
+    journal: Path | None,
+    key: Path | None,
+) -> None:
     """Check that a release FOLDER is complete, unaltered and consistent.
 
     Says what was checked and what was not.
@@ -37,4 +49,10 @@ def command(folder: Path, fingerprint: str | None, old_page: bool, key: Path | N
     say(f"page         {verdict.about_page}")
     say(f"signature    {verdict.about_signature}")
     say(f"fingerprint  {verdict.fingerprint}, {verdict.about_fingerprint}")
+    if journal is not None:
+        from eigenveil.federated.configuration import JOURNAL
+        from eigenveil.federated.secure.recompute import recompute
+
+        uploads = recompute(journal / JOURNAL if journal.is_dir() else journal, release)
+        say(f"totals       checked: {uploads} signed uploads make this release")
     say(*release.guarantee.lines(), *owners(release))

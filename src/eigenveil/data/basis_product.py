@@ -67,7 +67,7 @@ class BasisProduct:
         return np.asarray(columns - (1 - self.weight) * self.basis @ (self.basis.T @ columns))
 
     def restored(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What `weigh` made of it; the tangent part has nothing inside, and no noise."""
+        """Return what `weigh` made of it; the tangent part has nothing inside, and no noise."""
         if self.tangent:
             return self.weigh(columns)
         if self.weight == 1:
@@ -92,7 +92,7 @@ class BasisProduct:
         return float(np.linalg.norm(gram - np.eye(len(gram)), 2)) * (1 + 2.0**-20) + 2.0**-40
 
     def natural(self) -> float:
-        """How far two rows in the unit ball can be apart here, with what rounding adds."""
+        """Return how far two rows in the unit ball can be apart here, with what rounding adds."""
         one = 2.0 ** -(FRACTION_BITS + 1)
         inside = self.skew + math.sqrt(self.k) * one
         if self.weight == 1:
@@ -108,7 +108,7 @@ class BasisProduct:
         return self.skew * (1 + inside) + inside + math.sqrt(len(self.basis)) * one
 
     def slack(self, centre: NDArray[np.float64]) -> float:
-        """What rounding adds to a row's part of a sum that is pulled in, at most."""
+        """Return what rounding adds to a row's part of a sum that is pulled in, at most."""
         one = 2.0 ** -(FRACTION_BITS + 1)
         longest = 1 + (self._outside if self.weight < 1 else 0.0)
         length = float(np.linalg.norm(centre)) * (1 + 2.0**-40)

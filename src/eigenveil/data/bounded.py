@@ -69,7 +69,7 @@ class Bounded:
                 raise InvalidParameterError("a sensitivity must be positive and finite")
 
     def sensitivity(self, norm: Norm) -> float:
-        """How far one row can move the value in ``norm``."""
+        """Return how far one row can move the value in ``norm``."""
         try:
             return self.sensitivities[norm]
         except KeyError:

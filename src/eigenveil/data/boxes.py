@@ -37,7 +37,7 @@ def coordinate_counts(
     width: float,
     away: NDArray[np.float64],
 ) -> Bounded:
-    """Records by the bin of every entry, [j w, (j+1) w); of bins that are not empty."""
+    """Return records by the bin of every entry, [j w, (j+1) w); of bins that are not empty."""
     relative = width / clip.radius**2
     if not relative >= FINEST:
         raise InvalidParameterError("bins are too narrow for the squared row norm")

@@ -23,7 +23,8 @@ OUTSIDE_SCALE = 1 + _OUTSIDE * 2.0**-_OUTSIDE_BITS  # 181/128, whose square is j
 def moment_columns(
     source: RowSource, clip: Clip, view: BasisProduct, adjacency: Adjacency
 ) -> Bounded:
-    """The second moment times Q, its part outside the span of Q scaled up by `OUTSIDE_SCALE`.
+    """Return the second moment times Q, its part outside the span of Q scaled up by
+    `OUTSIDE_SCALE`.
 
     Of a table, of persons or of a batch; a mean where the number of rows is public, else a sum.
     l2 sensitivity: that of the second moment in Frobenius norm, and what rounding adds.
@@ -61,7 +62,7 @@ def moment_columns(
 
 
 def unscaled(view: BasisProduct, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What noise made of `moment_columns`, with the part outside at its own size again."""
+    """Return what noise made of `moment_columns`, with the part outside at its own size again."""
     inside = view.basis @ (view.basis.T @ noisy)
     return np.asarray(inside + (noisy - inside) / OUTSIDE_SCALE)
 

@@ -32,7 +32,7 @@ _ROWS = 32  # at a time at least: fewer make products slow, more leave the cache
 
 
 def can_keep(n: int, d: int) -> bool:
-    """Whether so many rows are kept, so that they need be read once only."""
+    """Return whether so many rows are kept, so that they need be read once only."""
     return 4 * n * d <= _KEPT_BYTES
 
 
@@ -61,7 +61,7 @@ class MomentProducts(Bounded):
         return math.ldexp(int(self.value.units.sum()), self.value.exponent)
 
     def times(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The matrix times the columns of ``block``, in the units of `value`. Private."""
+        """Return the matrix times the columns of ``block``, in the units of `value`. Private."""
         across = np.ascontiguousarray(block.T)
         total = np.zeros(across.shape)
         for rows in self.blocks():

@@ -65,7 +65,7 @@ def shuffled_records(
     order: NDArray[np.intp],
     adjacency: Adjacency,
 ) -> ShuffledRecords:
-    """The records in a random order, which must be secret and have nothing to do with them."""
+    """Return the records in a random order, secret and independent of them."""
     view = BasisProduct(start[:, None])
     first = update_sum(records, clip, view, adjacency)
     sensitivity = first.sensitivity("l2")  # of products of matrices, which are pulled in

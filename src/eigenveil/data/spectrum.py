@@ -79,7 +79,7 @@ def compressed_with_rest(moment: Bounded, basis: NDArray[np.float64]) -> Bounded
 
 
 def leading(moment: Bounded, m: int) -> Bounded:
-    """The ``m`` largest eigenvalues of a second moment, descending."""
+    """Return the ``m`` largest eigenvalues of a second moment, descending."""
     d = len(moment.value.units)
     if not 1 <= m <= d:
         raise InvalidParameterError("the number of eigenvalues must lie between 1 and the columns")
@@ -115,7 +115,7 @@ def along_with_rest(moment: Bounded, directions: NDArray[np.float64]) -> Bounded
 
 
 def inside(moment: Bounded, directions: NDArray[np.float64]) -> Bounded:
-    """The sum of `along`: the second moment inside the directions, which a row moves by 1."""
+    """Return the sum of `along`, the second moment inside directions; a row moves it by 1."""
     return replace(
         moment,
         value=_rounded(_along(moment, directions).sum(keepdims=True)),
@@ -150,7 +150,7 @@ def weighted_eigenvalues(moment: Bounded, weights: NDArray[np.float64]) -> Bound
 
 
 def gap_sensitivity(adjacency: Adjacency) -> float:
-    """How far one row in the unit ball moves a gap between eigenvalues: 2 if replaced, or 1."""
+    """Return how far one row in the unit ball moves an eigengap: 2 if replaced, or 1."""
     return 2.0 if adjacency.count_is_public else 1.0
 
 
@@ -172,7 +172,7 @@ def eigengap(moment: Bounded, k: int) -> Bounded:
 
 
 def projector_sensitivity(gap: float, adjacency: Adjacency) -> float:
-    r"""Frobenius distance of the projectors of neighbours, one of which has a k-th gap of ``gap``.
+    r"""Return how far the projectors of neighbours are apart, one of which has the k-th ``gap``.
 
     At most :math:`\sqrt{1 - \sqrt{1 - (c/\text{gap})^2}}`, c the sensitivity of the gap:
     docs/proofs/gap_projector.md. ``gap`` is a public number in units of the unit ball.
@@ -187,7 +187,8 @@ def projector_sensitivity(gap: float, adjacency: Adjacency) -> float:
 
 
 def projector(moment: Bounded, k: int, sensitivity: float) -> Bounded:
-    """The projector on the leading k eigenvectors, whose Frobenius sensitivity the caller proves.
+    """Return the projector on the leading k eigenvectors, whose Frobenius sensitivity the caller
+    proves.
 
     No bound on rows alone gives one below sqrt(2 min(k, d - k)): the gap may be as small as it
     likes.
@@ -208,7 +209,7 @@ def projector(moment: Bounded, k: int, sensitivity: float) -> Bounded:
 
 
 def _shared_by(m: int, adjacency: Adjacency) -> dict[Norm, float]:
-    """How far m numbers move to which one row adds, together, between 0 and 1."""
+    """Return how far m numbers move to which one row adds, together, between 0 and 1."""
     if m == 1 or not adjacency.count_is_public:
         return {"l1": 1.0, "l2": 1.0}
     return {"l1": 2.0, "l2": math.sqrt(2)}  # the float above sqrt(2)

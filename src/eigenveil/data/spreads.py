@@ -76,14 +76,14 @@ def spread_counts(
 
 
 def quarter_octave(value: float) -> int:
-    """The j with 2^(-(j+1)/4) <= value < 2^(-j/4), the last one for zero."""
+    """Return the j with 2^(-(j+1)/4) <= value < 2^(-j/4), the last one for zero."""
     if value <= 0:
         return ZERO_SPREAD
     return min(ZERO_SPREAD, max(0, math.ceil(-4 * math.log2(value)) - 1))
 
 
 def _spread(differences: NDArray[np.float64]) -> float:
-    """Largest eigenvalue over the columns of (b, d, k) differences."""
+    """Return the largest eigenvalue over the columns of (b, d, k) differences."""
     pairs, d, _ = differences.shape
     columns = differences.transpose(2, 1, 0) if pairs > d else differences.transpose(2, 0, 1)
     gram = columns @ columns.transpose(0, 2, 1)  # the smaller of the two with these eigenvalues

@@ -98,7 +98,7 @@ def update_sum(
 def update_counts(
     records: Records, clip: Clip, view: BasisProduct, adjacency: Adjacency
 ) -> Bounded:
-    """Records by the half octave of |W(AQ - C)|, from twice the squared row norm down."""
+    """Return records by the half octave of |W(AQ - C)|, from twice the squared row norm down."""
     bound = clip.radius**2
     counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
     for distances in _all_distances(records, clip, view):
@@ -136,7 +136,7 @@ def update_blocks(
 def _parts(
     records: Records, clip: Clip, view: BasisProduct
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Integer rows times W, and their coordinates inside."""
+    """Yield integer rows times W, and their coordinates inside."""
     assert not records.holds_matrices
     scale = 2.0**-BASIS_BITS
     across = np.ascontiguousarray(view.integers.T)
@@ -187,7 +187,7 @@ def _all_distances(
 def _products(
     records: MatrixBatch, clip: Clip, view: BasisProduct
 ) -> Iterator[NDArray[np.float64]]:
-    """Of matrix records, each at most the squared row norm long in Frobenius norm."""
+    """Yield products of matrix records, each at most the squared row norm long."""
     bound = clip.radius**2
     with np.errstate(all="ignore"):  # a warning would depend on the records
         for block in records.products(view.basis, max(1, _AT_A_TIME // view.basis.size)):

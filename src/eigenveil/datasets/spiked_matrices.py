@@ -49,7 +49,7 @@ class SpikedChunk:
         return products
 
     def diagonals(self) -> NDArray[np.float64]:
-        """Of the matrices, one row for each."""
+        """Return the diagonals of the matrices, one row for each."""
         return np.asarray(self.basis**2 @ self.spikes + self.noise**2)
 
     def total(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -87,7 +87,7 @@ class _Spiked(ABC):
 
     @abstractmethod
     def _chunk(self, size: int, generator: np.random.Generator) -> Any:
-        """Some records."""
+        """Return a chunk of records."""
 
     def _noise(self, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
         return self.noise * generator.standard_normal((size, self.d))

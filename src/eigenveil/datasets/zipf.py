@@ -16,7 +16,7 @@ __all__ = ["zipf_norms"]
 def zipf_norms(
     n: int, d: int, bins: int = 1, *, seed: int, skewness: float = 3.0
 ) -> NDArray[np.float64]:
-    """A table of ``n`` rows and ``d`` columns, rows at most of norm one."""
+    """Return a table of ``n`` rows and ``d`` columns, rows at most of norm one."""
     if min(n, d, bins) < 1:
         raise InvalidParameterError("n, d and bins must be positive")
     generator = np.random.default_rng(seed)

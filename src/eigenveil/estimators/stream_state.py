@@ -189,7 +189,7 @@ class Stream:
             self.waiting.append(rows)
 
     def take(self, size: int) -> Batch:
-        """The next records; from now on they are spent."""
+        """Return the next records; from now on they are spent."""
         first = self.spent
         rows = self.waiting[0] if len(self.waiting) == 1 else np.concatenate(self.waiting)
         batch = Batch(rows[:size], first)
@@ -303,7 +303,7 @@ def kept_stream(state: str | Path, *, afresh: bool) -> Iterator[tuple[Path, Stre
 
 
 def digest(chunk: NDArray[Any]) -> str:
-    """Of the bytes of the rows; as private as they are."""
+    """Return a hash of the bytes of the rows; as private as they are."""
     with np.errstate(all="ignore"):  # a warning would depend on the records
         rows = np.ascontiguousarray(chunk, dtype=np.float64)
     return hashlib.sha256(f"{rows.shape} ".encode() + rows.tobytes()).hexdigest()
@@ -353,7 +353,9 @@ def _is_table(array: Any, shape: tuple[Any, ...], *, finite: bool = True) -> boo
 
 
 def _is_possible(iterate: OnePassState, settings: dict[str, Any]) -> bool:
-    """Whether a method can stand there, after at least as many directions as it is asked for."""
+    """Return whether a method can stand there, after at least as many directions as it is asked
+    for.
+    """
     d, k = settings["n_features"], settings["n_components"]
     numbers = (iterate.noise_variance, iterate.doubt, iterate.trace_weight)
     counts = (iterate.records, iterate.steps)
@@ -378,7 +380,7 @@ def _iterate(arrays: dict[str, NDArray[Any]]) -> OnePassState | None:
 
 
 def _waiting(path: Path, rows: dict[str, Any] | None, spent: int) -> list[NDArray[np.float64]]:
-    """The records that were not spent since their file was written."""
+    """Return the records that were not spent since their file was written."""
     if rows is None:
         return []
     if not 0 <= rows["first"] <= spent:

@@ -196,7 +196,7 @@ class StreamingPCA(ComponentEstimator):
         return self
 
     def restore(self) -> Self:
-        """What was released so far, from the state; nothing is taken in or spent."""
+        """Return what was released so far, from the state; nothing is taken in or spent."""
         with self._opened() as stream:
             if "n_features" not in stream.settings:
                 raise InvalidDataError("no records came yet: call partial_fit first")
@@ -205,12 +205,12 @@ class StreamingPCA(ComponentEstimator):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Scores of the rows of ``X``. They are NOT private with respect to ``X``."""
+        """Return scores of the rows of ``X``. They are NOT private with respect to ``X``."""
         self._require_components()
         return super().transform(X)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """Rows with the given scores; as private as the scores are."""
+        """Return rows with the given scores; as private as the scores are."""
         self._require_components()
         return super().inverse_transform(X)
 
@@ -227,7 +227,7 @@ class StreamingPCA(ComponentEstimator):
 
     @contextmanager
     def _opened(self, *, afresh: bool = False) -> Iterator[Stream]:
-        """The stream as it stands, for this call alone."""
+        """Yield the stream as it stands, for this call alone."""
         if self.state is None:
             busy = self.__dict__.setdefault("_busy", threading.Lock())
             if not busy.acquire(blocking=False):
@@ -245,7 +245,7 @@ class StreamingPCA(ComponentEstimator):
             yield stream
 
     def _checked(self, stream: Stream | None, path: Path | None = None) -> Stream:
-        """The stream of these parameters, new if there is none."""
+        """Return the stream of these parameters, new if there is none."""
         _, ledger = noise_and_ledger(self)
         payer = None if ledger is None else ledger.id
         given = {name: _plain(getattr(self, name)) for name in _FIXED}
@@ -321,7 +321,7 @@ class StreamingPCA(ComponentEstimator):
             self._publish(run)
 
     def _arriving(self, stream: Stream, X: Any) -> RowSource:
-        """Rows with the columns that the stream began with."""
+        """Return rows with the columns that the stream began with."""
         settings = stream.settings
         if "n_features" not in settings:
             source = open_table(self, X, ADJACENCY)
@@ -337,7 +337,7 @@ class StreamingPCA(ComponentEstimator):
         return source
 
     def _recall(self, stream: Stream) -> None:
-        """The columns, where another process was told them."""
+        """Set the columns, where another process was told them."""
         self.n_features_in_ = stream.settings["n_features"]
         names = stream.settings["feature_names"]
         if names is not None:
@@ -388,7 +388,7 @@ class StreamingPCA(ComponentEstimator):
         return StreamRun(stream, plan, gate, lambda records: self._keep(stream, records=records))
 
     def _gate(self, stream: Stream, plan: StreamPlan) -> Gate:
-        """The allotment of the stream, charged once for all processes."""
+        """Return the allotment of the stream, charged once for all processes."""
         noise, ledger = noise_and_ledger(self)
         total = cost_to_dict(plan.total)
         if stream.settings.setdefault("total", total) != total:

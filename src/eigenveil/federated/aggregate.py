@@ -35,7 +35,7 @@ __all__ = ["Assembled", "assembled", "leading_basis"]
 def leading_basis(
     bases: Sequence[NDArray[np.float64]], weights: NDArray[np.float64], n_components: int
 ) -> NDArray[np.float64]:
-    """Leading eigenvectors, as columns, of the weighted sum of projectors on the bases.
+    """Return the leading eigenvectors, as columns, of the weighted sum of projectors on the bases.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Assembled:
     noise_variance: float
 
     def dense(self) -> NDArray[np.float64]:
-        """The d x d matrix."""
+        """Return the d x d matrix."""
         spiked = (self.basis * self.eigenvalues) @ self.basis.T
         return np.asarray(spiked + self.noise_variance * np.eye(len(self.basis)))
 
@@ -97,7 +97,7 @@ def assembled(
     weights: NDArray[np.float64],
     noise_variance: float = 0.0,
 ) -> Assembled:
-    """The covariance from weighted k x k matrices in the coordinates of one basis.
+    """Return the covariance from weighted k x k matrices in the coordinates of one basis.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ class Limits:
         return None not in (self.records, self.epsilon, self.delta, self.mechanism)
 
     def allow(self, declared: Declaration) -> bool:
-        """Whether an owner spends what, and in the way that, the others know."""
+        """Return whether an owner spends what, and in the way that, the others know."""
         return (
             (self.epsilon is None or declared.epsilon <= self.epsilon)
             and (self.delta is None or declared.delta <= self.delta)
@@ -69,15 +69,17 @@ class Limits:
         )
 
     def counted(self, declared: Declaration) -> int:
-        """How many records the others count and state: no more than they have agreed on."""
+        """Return how many records the others count and state: no more than they have agreed on."""
         return declared.n_records if self.records is None else min(declared.n_records, self.records)
 
     def exceeded(self, declared: Declaration) -> bool:
-        """Whether an owner claims more records than are counted."""
+        """Return whether an owner claims more records than are counted."""
         return self.counted(declared) < declared.n_records
 
     def doubts(self, declared: Declaration) -> str | None:
-        """What of the stated numbers nobody vouches for, in words; None if the others know all."""
+        """Return what of the stated numbers nobody vouches for, in words; None if the others know
+        all.
+        """
         if self.exceeded(declared):
             assert self.records is not None  # exceeded
             agreed = f"{self.records:,} {plural('record', self.records)}"
@@ -222,7 +224,7 @@ class Agreement:
         return 1.0 if len(self.vouched) == len(self.owners) else _HALF
 
     def encode(self) -> bytes:
-        """The same bytes for the same agreement; how long to wait may change in between."""
+        """Return the same bytes for the same agreement; how long to wait may change in between."""
         document: dict[str, Any] = asdict(self)
         for seconds in ("join_seconds", "answer_seconds", "again_seconds"):
             del document[seconds]

@@ -58,7 +58,7 @@ class Answerer(ABC):
         self._said = ""  # of the last question, if it was refused
 
     def answer(self, question: bytes) -> bytes:
-        """The answer to a question, or a refusal: a code and nothing else. It never raises."""
+        """Return the answer to a question, or a refusal, which is a code; never raise."""
         try:
             answer = self._answer(question)
         except Exception as error:  # whatever it is, nothing of it leaves

@@ -80,7 +80,7 @@ class Answers:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """For one question: no other thread or process answers meanwhile."""
+        """Hold the answers for one question: no other thread or process answers meanwhile."""
         place = self._folder
         among_all = nullcontext() if place is None else locked(place / "answers", _BUSY_SECONDS)
         with self._alone, among_all:
@@ -95,7 +95,7 @@ class Answers:
             yield
 
     def find(self, name: str) -> Kept | None:
-        """What is known of a round."""
+        """Return what is known of a round."""
         data = self._read(name)
         if data is None:
             return None
@@ -133,7 +133,7 @@ class Answers:
         self._write(f"secret-{name}", secret)
 
     def hidden(self, name: str) -> bytes | None:
-        """What was hidden; None where it was erased, or never there."""
+        """Return what was hidden; None where it was erased, or never there."""
         return self._read(f"secret-{name}")
 
     def erase(self, name: str) -> None:

@@ -4,26 +4,48 @@ Everything is checked before anything is done with it: an unknown key, a value o
 a key that is missing are each one line that names the key.
 """
 
-import math
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.agreement import Agreement, Limits
 from eigenveil.federated.settings import OwnerSettings
-from eigenveil.storage.paths import read_regular
+from eigenveil.federated.toml import (
+    BOUNDS,
+    NAMES,
+    NORM,
+    NUMBER,
+    PATH,
+    SCALE,
+    TEXT,
+    WHOLE,
+    Key,
+    built,
+    needed,
+    parsed,
+    sections,
+    tables,
+)
+from eigenveil.federated.toml import text as any_text
 
-__all__ = ["JOURNAL", "ClientConfiguration", "ServerConfiguration", "read_client", "read_server"]
+if TYPE_CHECKING:
+    from eigenveil.federated.secure.agreement import SecureAgreement
+    from eigenveil.federated.secure.configuration import SecureClientConfiguration
+
+__all__ = [
+    "JOURNAL",
+    "ClientConfiguration",
+    "ServerConfiguration",
+    "patience_of",
+    "read_client",
+    "read_server",
+    "require_connection",
+]
 
 JOURNAL = "journal.sqlite"  # in the server's folder
 _PATIENCE = 600.0  # s
-_LARGEST = 1 << 24  # bytes of a file
-_DEEPEST = 200  # folders in a path
-
-Built = TypeVar("Built")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +54,7 @@ class ServerConfiguration:
 
     Attributes
     ----------
-    agreement : Agreement
+    agreement : Agreement or SecureAgreement
         What the owners have agreed on.
     address : str
         ``host:port`` to listen on.
@@ -47,7 +69,7 @@ class ServerConfiguration:
 
     """
 
-    agreement: Agreement
+    agreement: "Agreement | SecureAgreement"
     address: str
     folder: Path
     output: Path
@@ -90,139 +112,78 @@ class ClientConfiguration:
     patience: float
 
 
-class _Key(NamedTuple):
-    """What a key holds: in words, and as a function that has None for anything else."""
-
-    wanted: str
-    read: Callable[[Any], Any]
-    required: bool = False
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value and "\0" not in value else None
-
-
-def _path(value: Any) -> Path | None:
-    text = _text(value)
-    return None if text is None or len(Path(text).parts) > _DEEPEST else Path(text)
-
-
-def _number(value: Any) -> float | None:
-    if type(value) not in (int, float):  # true is an int to Python
-        return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:
-        return None
-
-
-def _numbers(value: Any) -> tuple[float, ...] | None:
-    found = tuple(map(_number, value)) if isinstance(value, list) and value else (None,)
-    return None if None in found else tuple(n for n in found if n is not None)
-
-
-def _names(value: Any) -> tuple[str, ...] | None:
-    named = isinstance(value, list) and value and all(_text(name) for name in value)
-    return tuple(value) if named and len(set(value)) == len(value) else None
-
-
-def _range(value: Any) -> tuple[float, ...] | None:
-    found = _numbers(value)
-    return found if found is not None and len(found) == 2 else None
-
-
-def _ranges(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return _range(value)
-    found = {name: _range(each) for name, each in value.items()}
-    return found if found and None not in found.values() else None
-
-
-_TEXT = _Key("text", _text)
-_PATH = _Key("the path of a file or folder, in quotes", _path)
-_NUMBER = _Key("a number", _number)
-_WHOLE = _Key("a whole number", lambda value: value if type(value) is int else None)
-_FLAG = _Key("true or false", lambda value: value if type(value) is bool else None)
-_NAMES = _Key('names in a list, each once, such as ["age", "height"]', _names)
-_SCALE = _Key(
-    "a number, or a list with one for each column",
-    lambda value: _number(value) if _numbers(value) is None else _numbers(value),
-)
-_BOUNDS = _Key("[low, high], or a table such as { age = [0, 120], height = [40, 250] }", _ranges)
-_NORM = _Key('a number or "private"', lambda value: value if value == "private" else _number(value))
-
-
-def _needed(key: _Key) -> _Key:
-    return key._replace(required=True)
-
-
-_SERVER: dict[str, dict[str, _Key]] = {
+_SERVER: dict[str, dict[str, Key]] = {
     "federation": {
-        "name": _needed(_TEXT),
-        "columns": _NAMES,
-        "n_columns": _WHOLE,
-        "components": _needed(_WHOLE),
-        "directions": _WHOLE,
-        "share": _NUMBER,
-        "scale": _SCALE,
-        "kind": _TEXT,
-        "values": _TEXT,
-        "quorum": _WHOLE,
-        "weights": _TEXT,
-        "most_weight": _NUMBER,
-        "join_seconds": _NUMBER,
-        "answer_seconds": _NUMBER,
-        "again_seconds": _NUMBER,
+        "name": needed(TEXT),
+        "columns": NAMES,
+        "n_columns": WHOLE,
+        "components": needed(WHOLE),
+        "directions": WHOLE,
+        "share": NUMBER,
+        "scale": SCALE,
+        "kind": TEXT,
+        "values": TEXT,
+        "quorum": WHOLE,
+        "weights": TEXT,
+        "most_weight": NUMBER,
+        "join_seconds": NUMBER,
+        "answer_seconds": NUMBER,
+        "again_seconds": NUMBER,
     },
     "server": {
-        "address": _needed(_Key('"host:port"', _text)),
-        "certificate": _PATH,
-        "private_key": _PATH,
-        "folder": _needed(_PATH),
-        "output": _needed(_PATH),
+        "address": needed(Key('"host:port"', any_text)),
+        "certificate": PATH,
+        "private_key": PATH,
+        "folder": needed(PATH),
+        "output": needed(PATH),
     },
 }
 _OWNER = {
-    "key": _PATH,
-    "records": _WHOLE,
-    "epsilon": _NUMBER,
-    "delta": _NUMBER,
-    "mechanism": _TEXT,
+    "key": PATH,
+    "records": WHOLE,
+    "epsilon": NUMBER,
+    "delta": NUMBER,
+    "mechanism": TEXT,
+    "signing_key": PATH,
 }
-_CLIENT: dict[str, dict[str, _Key]] = {
+_CLIENT: dict[str, dict[str, Key]] = {
     "federation": {
-        "name": _needed(_TEXT),
-        "server": _needed(_Key('"host:port"', _text)),
-        "certificate": _PATH,
-        "key": _PATH,
+        "name": needed(TEXT),
+        "server": needed(Key('"host:port"', any_text)),
+        "certificate": PATH,
+        "key": PATH,
     },
     "owner": {
-        "name": _needed(_TEXT),
-        "data": _needed(_PATH),
-        "columns": _NAMES,
-        "epsilon": _needed(_NUMBER),
-        "delta": _needed(_NUMBER),
-        "share": _NUMBER,
-        "mechanism": _TEXT,
-        "ledger": _needed(_PATH),
-        "folder": _needed(_PATH),
-        "row_norm": _NORM,
-        "bounds": _BOUNDS,
-        "centring": _TEXT,
-        "scale": _SCALE,
-        "unit": _TEXT,
-        "on_missing": _TEXT,
-        "on_invalid": _TEXT,
-        "patience": _NUMBER,
+        "name": needed(TEXT),
+        "data": needed(PATH),
+        "columns": NAMES,
+        "epsilon": needed(NUMBER),
+        "delta": needed(NUMBER),
+        "share": NUMBER,
+        "mechanism": TEXT,
+        "ledger": needed(PATH),
+        "folder": needed(PATH),
+        "row_norm": NORM,
+        "bounds": BOUNDS,
+        "centring": TEXT,
+        "scale": SCALE,
+        "unit": TEXT,
+        "on_missing": TEXT,
+        "on_invalid": TEXT,
+        "patience": NUMBER,
     },
 }
 
 
 def read_server(path: Path, *, insecure: bool = False) -> ServerConfiguration:
-    """The file of a server; keys and certificates in it are needed unless it is insecure."""
-    document = _parsed(path)
-    owners = _tables(path, document.pop("owners", None))
-    federation, server = _sections(path, document, _SERVER)
+    """The file of a server; keys and certificates in it are needed unless it is insecure.
+
+    With a section [secure] owners add shares of one noise, and sums are masked.
+    """
+    document = parsed(path)
+    owners = tables(path, document.pop("owners", None), _OWNER)
+    secure = document.pop("secure", None)
+    federation, server = sections(path, document, _SERVER)
     agreed = {
         "federation": federation.pop("name"),
         "n_components": federation.pop("components"),
@@ -249,21 +210,54 @@ def read_server(path: Path, *, insecure: bool = False) -> ServerConfiguration:
             f"{path.name} has the folder in the output of [server]: a release is alone in its "
             "folder, choose another"
         )
-    return _built(
+    agreement: Agreement | SecureAgreement
+    if secure is None:
+        agreement = built(path, lambda: _agreement(path, agreed, owners))
+    else:
+        from eigenveil.federated.secure.configuration import secure_agreement
+
+        agreement = secure_agreement(path, agreed, owners, secure)
+    return ServerConfiguration(agreement=agreement, keys=keys, **server)
+
+
+def _agreement(
+    path: Path, agreed: Mapping[str, Any], owners: Mapping[str, dict[str, Any]]
+) -> Agreement:
+    """What owners with noise of their own agree on."""
+    for name, owner in owners.items():
+        if "signing_key" in owner:
+            raise InvalidParameterError(
+                f"signing_key in [owners.{name}] is for secure sums: add a section [secure], or "
+                "leave it out"
+            )
+    limits = {name: Limits(**owner) for name, owner in owners.items()}
+    return Agreement(owners=limits, **agreed)
+
+
+def read_client(
+    path: Path, *, insecure: bool = False
+) -> "ClientConfiguration | SecureClientConfiguration":
+    """The file of an owner; its key and the certificate are needed unless it is insecure."""
+    document = parsed(path)
+    if "secure" in document:
+        from eigenveil.federated.secure.configuration import read_secure_client
+
+        return read_secure_client(path, document, insecure=insecure)
+    federation, owner = sections(path, document, _CLIENT)
+    require_connection(path, federation, insecure=insecure)
+    files = {name: owner.pop(name) for name in ("data", "ledger", "folder")}
+    patience = patience_of(path, owner)
+    named = {"owner": owner.pop("name"), "federation": federation.pop("name")}
+    return built(
         path,
-        lambda: ServerConfiguration(
-            agreement=Agreement(
-                owners={name: Limits(**limits) for name, limits in owners.items()}, **agreed
-            ),
-            keys=keys,
-            **server,
+        lambda: ClientConfiguration(
+            settings=OwnerSettings(**named, **owner), patience=patience, **files, **federation
         ),
     )
 
 
-def read_client(path: Path, *, insecure: bool = False) -> ClientConfiguration:
-    """The file of an owner; its key and the certificate are needed unless it is insecure."""
-    federation, owner = _sections(path, _parsed(path), _CLIENT)
+def require_connection(path: Path, federation: dict[str, Any], *, insecure: bool) -> None:
+    """Require the certificate and the key of an owner, or take both away."""
     for key, where in {
         "certificate": "the authority.pem of who runs the server",
         "key": "what eigenveil federate keys owner makes",
@@ -274,17 +268,14 @@ def read_client(path: Path, *, insecure: bool = False) -> ClientConfiguration:
             raise InvalidParameterError(
                 f"{path.name} has no {key} in [federation]: add the path of {where}"
             )
-    files = {name: owner.pop(name) for name in ("data", "ledger", "folder")}
-    patience = owner.pop("patience", _PATIENCE)
+
+
+def patience_of(path: Path, owner: dict[str, Any]) -> float:
+    """Take out how long an owner goes on without a word from the server."""
+    patience = float(owner.pop("patience", _PATIENCE))
     if patience <= 0:
         raise InvalidParameterError(f"{path.name}: patience must be a positive number of seconds")
-    named = {"owner": owner.pop("name"), "federation": federation.pop("name")}
-    return _built(
-        path,
-        lambda: ClientConfiguration(
-            settings=OwnerSettings(**named, **owner), patience=patience, **files, **federation
-        ),
-    )
+    return patience
 
 
 def _columns(path: Path, federation: dict[str, Any]) -> dict[str, Any]:
@@ -299,75 +290,3 @@ def _columns(path: Path, federation: dict[str, Any]) -> dict[str, Any]:
     if isinstance(scale, float):
         scale = (scale,) * count
     return {"columns": names, "n_columns": count, "scale": scale}
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_regular(path, _LARGEST).decode())
-    except OSError:
-        raise InvalidDataError(f"no readable file at {path}: check the path") from None
-    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, too many digits
-        where = f" ({error})" if isinstance(error, tomllib.TOMLDecodeError) else ""
-        raise InvalidParameterError(
-            f'{path.name} is not TOML{where}: write key = value below [sections], text in "quotes"'
-        ) from None
-
-
-def _sections(
-    path: Path, document: dict[str, Any], known: Mapping[str, Mapping[str, _Key]]
-) -> list[dict[str, Any]]:
-    """Each section by its keys, with paths taken from the file's folder."""
-    for name in document:
-        if name not in known:
-            raise InvalidParameterError(
-                f"{path.name} holds the unknown section or key {name!r}: choose from "
-                f"{', '.join(f'[{section}]' for section in known)}"
-            )
-    for name in known:
-        if not isinstance(document.get(name), dict):
-            raise InvalidParameterError(f"{path.name} has no section [{name}]: add it")
-    return [_values(path, name, document[name], keys) for name, keys in known.items()]
-
-
-def _tables(path: Path, owners: Any) -> dict[str, dict[str, Any]]:
-    """The owners by name."""
-    if not (isinstance(owners, dict) and owners):
-        raise InvalidParameterError(f"{path.name} has no owners: add a section [owners.NAME] each")
-    for name, owner in owners.items():
-        if not isinstance(owner, dict):
-            raise InvalidParameterError(
-                f"{path.name} holds {name!r} in [owners]: add a section [owners.NAME] for each"
-            )
-    return {name: _values(path, f"owners.{name}", owner, _OWNER) for name, owner in owners.items()}
-
-
-def _values(
-    path: Path, section: str, table: Mapping[str, Any], known: Mapping[str, _Key]
-) -> dict[str, Any]:
-    values = {}
-    for name, value in table.items():
-        if name not in known:
-            raise InvalidParameterError(
-                f"{path.name} holds the unknown key {name!r} in [{section}]: choose from "
-                f"{', '.join(known)}"
-            )
-        found = known[name].read(value)
-        if found is None:
-            raise InvalidParameterError(
-                f"{path.name} does not understand {name} in [{section}]: give {known[name].wanted}"
-            )
-        values[name] = path.parent / found if isinstance(found, Path) else found
-    for name, key in known.items():
-        if key.required and name not in values:
-            raise InvalidParameterError(
-                f"{path.name} has no {name} in [{section}]: add it, {key.wanted}"
-            )
-    return values
-
-
-def _built(path: Path, build: Callable[[], Built]) -> Built:
-    """What the values stand for, or what is impossible about them."""
-    try:
-        return build()
-    except InvalidParameterError as error:
-        raise type(error)(f"{path.name}: ", *error.args) from None

@@ -57,7 +57,8 @@ class Chance(NamedTuple):
 
 
 def in_common(values: NDArray[np.float64], weights: NDArray[np.float64], d: int) -> int:
-    """How many directions owners share beyond chance; too many about once in a hundred times.
+    """Return how many directions owners share beyond chance; too many about once in a hundred
+    times.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def in_common(values: NDArray[np.float64], weights: NDArray[np.float64], d: int)
 
 
 def chance(weights: NDArray[np.float64], d: int, k: int) -> Chance:
-    """What owners of these weights agree by who have nothing in common."""
+    """Return what owners of these weights agree by who have nothing in common."""
     if weights.size * d * k <= _SMALL:
         return _drawn(tuple(weights.tolist()), d, k)
     largest = float(weights.max())
@@ -98,7 +99,7 @@ def chance(weights: NDArray[np.float64], d: int, k: int) -> Chance:
 
 @lru_cache(maxsize=256)
 def _drawn(weights: tuple[float, ...], d: int, k: int) -> Chance:
-    """Where the edge of a law for large tables says little: one of the largest of many draws."""
+    """Return one of the largest of many draws, where a law for large tables says little."""
     m = len(weights)
     bases = np.linalg.qr(normals(SimulationSource(0), (_DRAWS, m, d, k)))[0]
     scaled = bases * np.sqrt(weights)[:, None, None]
@@ -111,7 +112,7 @@ def _drawn(weights: tuple[float, ...], d: int, k: int) -> Chance:
 def reliability(
     agreement: NDArray[np.float64], weights: NDArray[np.float64], d: int
 ) -> NDArray[np.float64]:
-    """About the squared cosine between components and those without noise.
+    """Return about the squared cosine between components and those without noise.
 
     As if all owners were equally good: cautious where the better ones have the larger weights.
     """

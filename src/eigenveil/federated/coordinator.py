@@ -61,15 +61,19 @@ class Transport(Protocol):
     pause: float  # seconds between two looks
 
     def nodes(self) -> Mapping[str, str | None]:
-        """Ids of the nodes that are there; the owner whose key a node has, None without keys."""
+        """Return ids of the nodes that are there; the owner whose key a node has, None without
+        keys.
+        """
         ...
 
     def send(self, questions: Mapping[str, bytes], seconds: float) -> None:
-        """One question to each node, worthless after so many seconds."""
+        """Send one question to each node, worthless after so many seconds."""
         ...
 
     def replies(self) -> Iterable[tuple[str, bytes, bytes | Code]]:
-        """What came since the last call: node, question, and its answer or why there is none."""
+        """Return what came since the last call: node, question, and its answer or why there is
+        none.
+        """
         ...
 
     def withdraw(self) -> None:
@@ -118,7 +122,7 @@ class Coordinator:
         self._recall()
 
     def run(self, transport: Transport) -> Release:
-        """All rounds; the release, or `QuorumLostError`."""
+        """Run all rounds; return the release, or raise `QuorumLostError`."""
         for name in self._rounds:
             self._round(name, transport)
         return self._script.release(self._heard())
@@ -136,11 +140,11 @@ class Coordinator:
         self._note(Event(happening=Happening.RELEASED, data=fingerprint.encode()))
 
     def dismissed(self) -> None:
-        """The owners know that nothing more will be asked."""
+        """Note that the owners know that nothing more will be asked."""
         self._note(Event(happening=Happening.DISMISSED))
 
     def _recall(self) -> None:
-        """What the journal knows."""
+        """Take up what the journal knows."""
         events = self._journal.events
         if not events:
             self._note(Event(happening=Happening.BEGUN, data=self.agreement.encode()))
@@ -164,7 +168,9 @@ class Coordinator:
             self._lacks[failed] = self._left_out.pop(failed)
 
     def _is_possible(self) -> bool:
-        """Whether each round was asked and closed in its turn, and heard who was in the last."""
+        """Return whether each round was asked and closed in its turn, and heard who was in the
+        last.
+        """
         heard, open_before = self._heard(), False
         for name in self._rounds:
             answered, asked = self._answers[name].keys(), name in self._questions
@@ -250,14 +256,14 @@ class Coordinator:
             self._sleep(transport.pause)
 
     def _waiting(self, name: str, among: tuple[str, ...]) -> list[str]:
-        """Who has not answered; of joining, which is free, also who may mend what it lacks."""
+        """Return who has not answered; of joining, also who may mend what it lacks."""
         out = {owner for (each, owner), code in self._left_out.items() if each == name}
         if name == "join":
             out = {owner for owner in out if self._left_out[name, owner] not in _MENDABLE}
         return [o for o in among if o not in self._answers[name] and o not in out]
 
     def _ask(self, name: str, among: tuple[str, ...], transport: Transport, left: float) -> None:
-        """The round's question to owners whose node is known, an invitation to others.
+        """Send the round's question to owners whose node is known, an invitation to others.
 
         Who is silent is asked again now and then: it may have been started anew. That costs it
         nothing, as it sends the same answer.
@@ -279,7 +285,7 @@ class Coordinator:
             transport.send({n: self._questions[which] for n, which in asked.items()}, left)
 
     def _hear(self, current: str, node: str, question: bytes, reply: bytes | Code) -> None:
-        """One reply: noted, or its owner left out."""
+        """Note one reply, or leave its owner out."""
         name = next((name for name, asked in self._questions.items() if asked == question), None)
         if name is None or node not in self._named:
             return  # nobody asked
@@ -347,7 +353,7 @@ class Coordinator:
         self._note(Event(happening=Happening.LEFT_OUT, round=name, owner=owner, code=code))
 
     def _heard(self) -> Heard:
-        """What the journal knows by now."""
+        """Return what the journal knows by now."""
         answers = {
             name: {owner: each[owner] for owner in self.agreement.owners if owner in each}
             for name, each in self._answers.items()
@@ -364,7 +370,7 @@ def _script(agreement: "Agreement | SecureAgreement") -> Script:
 
 
 def _lies_at(place: Path, release: Release) -> bool:
-    """Whether a release is there already, as far as another machine would round as this one."""
+    """Return whether a release is there already, up to the rounding of other machines."""
     try:
         found = Release.verify(place)
     except EigenveilError:
@@ -386,7 +392,7 @@ def _lies_at(place: Path, release: Release) -> bool:
 
 
 def _said(reply: bytes | Code) -> bytes:
-    """What an owner said; that it did not is an error like others."""
+    """Return what an owner said; that it did not is an error like others."""
     if isinstance(reply, Code):
         raise ProtocolError(reply)
     return reply

@@ -84,7 +84,7 @@ class Journal:
 
     @classmethod
     def read(cls, path: Path) -> list[Event]:
-        """The events of a file that another process may be writing to."""
+        """Return the events of a file that another process may be writing to."""
         if not path.is_file():
             raise StateError(f"no journal at {path}: start the server first")
         try:
@@ -127,7 +127,7 @@ class Journal:
 
 
 def _take_rights(path: Path) -> None:
-    """Nobody else reads the file, nor those that SQLite makes beside it with the same rights."""
+    """Keep the file, and those that SQLite makes beside it, from all others."""
     beside = (Path(f"{path}-wal"), Path(f"{path}-shm"))
     for each in (path, *(other for other in beside if other.exists())):
         private_file(each)

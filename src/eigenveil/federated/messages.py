@@ -69,7 +69,7 @@ _DTYPES: dict[Any, str] = {Array: "<f8", Words: "<u8", Octets: "|u1"}  # by the 
 
 
 def columns_digest(names: Iterable[str] | None, scale: Iterable[float] | None = None) -> str:
-    """One hash for what is agreed on the columns: their names in order, what they are divided by.
+    """Return one hash for the agreed columns: their names in order, what they are divided by.
 
     Both are public, and may be left out.
     """
@@ -79,7 +79,7 @@ def columns_digest(names: Iterable[str] | None, scale: Iterable[float] | None = 
 
 
 def check_name(what: str, name: object) -> str:
-    """A name that is safe in a message, a file name and a line of a log."""
+    """Return a name that is safe in a message, a file name and a line of a log."""
     if not (isinstance(name, str) and _NAME.fullmatch(name)):
         raise InvalidParameterError(
             f"{what} must be a name of 1 to 64 letters, digits, dots, dashes and underscores that "
@@ -89,18 +89,18 @@ def check_name(what: str, name: object) -> str:
 
 
 def largest_size(n_columns: int, n_directions: int) -> int:
-    """Bytes that no message of a federation exceeds, with room for a header; at least 1 MiB."""
+    """Return the most bytes of a message of a federation, header included; at least 1 MiB."""
     numbers = n_columns * n_directions + n_directions**2 + n_directions
     return max(1 << 20, 8 * numbers + _LONGEST_HEADER)
 
 
 def readable_size(n_columns: int) -> int:
-    """Bytes of the largest message that an owner of so many columns reads or sends."""
+    """Return bytes of the largest message that an owner of so many columns reads or sends."""
     return max(_READABLE, largest_size(n_columns, min(n_columns, _READABLE_DIRECTIONS)))
 
 
 def orthonormal(basis: Array) -> Array:
-    """The basis if its columns are orthonormal, the nearest such basis if they nearly are."""
+    """Return the basis if it is orthonormal, the nearest such basis if it nearly is."""
     d, k = basis.shape
     if not 1 <= k <= d:
         raise ProtocolError(Code.SHAPE)
@@ -256,7 +256,7 @@ Kind = TypeVar("Kind", bound=Message)
 
 
 def encode(message: Message) -> bytes:
-    """The same bytes for the same message, always."""
+    """Return the same bytes for the same message, always."""
     header: dict[str, Any] = {"kind": message.kind}
     arrays = []
     for field in fields(message):
@@ -273,7 +273,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes, *expected: type[Kind]) -> Kind:
-    """The message in ``data``, of one of the expected kinds, or `ProtocolError`.
+    """Return the message in ``data``, of one of the expected kinds, or `ProtocolError`.
 
     A refusal in its place raises the error with the code that it carries.
     """
@@ -297,7 +297,7 @@ def decode(data: bytes, *expected: type[Kind]) -> Kind:
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """Header and numbers."""
+    """Return header and numbers."""
     start = len(_MAGIC) + _HEADER.size
     if not isinstance(data, bytes) or len(data) < start or not data.startswith(_MAGIC):
         raise ProtocolError(Code.MALFORMED)
@@ -321,7 +321,7 @@ def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Names that are there twice would mislead."""
+    """Return the members as a dict; names that are there twice would mislead."""
     if len(dict(members)) < len(members):
         raise ValueError("twice")
     return dict(members)
@@ -338,7 +338,7 @@ def _constant(word: str) -> float:
 
 
 def _typed(value: Any, wanted: Any) -> Any:
-    """A value of the header as its field wants it, without guessing."""
+    """Return a value of the header as its field wants it, without guessing."""
     if wanted is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         if not math.isfinite(value):
             raise ProtocolError(Code.NOT_FINITE)
@@ -354,7 +354,7 @@ def _typed(value: Any, wanted: Any) -> Any:
 def _arrays(
     shapes: Mapping[str, Any], dtypes: Mapping[str, str], data: bytes
 ) -> dict[str, NDArray[Any]]:
-    """The arrays behind the header, whose sizes must add up to what came."""
+    """Return the arrays behind the header, whose sizes must add up to what came."""
     sizes = {}
     for name, shape in shapes.items():
         whole = isinstance(shape, list) and 1 <= len(shape) <= 2

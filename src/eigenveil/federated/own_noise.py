@@ -116,7 +116,7 @@ class OwnNoise:
 
 
 def _contributions(heard: Heard) -> Contributions:
-    """What was heard so far, decoded."""
+    """Return what was heard so far, decoded."""
     told = heard.answers
     return Contributions(
         declarations={o: decode(m, Declaration) for o, m in told["join"].items()},

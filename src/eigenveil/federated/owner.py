@@ -104,7 +104,7 @@ class Owner(Answerer):
         return encode(self._declaration(asked))
 
     def _check_terms(self, asked: Invitation) -> None:
-        """The same columns in the same order, the same scales, the same part for the basis."""
+        """Refuse other columns, another order, other scales, another part for the basis."""
         if asked.share != self.settings.share:
             raise InvalidParameterError(
                 f"the federation has share = {asked.share:g} and these settings "
@@ -131,7 +131,7 @@ class Owner(Answerer):
             )
 
     def _declaration(self, asked: Invitation) -> Declaration:
-        """What would fail later had better be known before the first answer is paid for."""
+        """Refuse what would fail later, before the first answer is paid for."""
         settings = self.settings
         if self._records.charged("basis") is None:
             self._records.check(asked)
@@ -174,7 +174,7 @@ class Owner(Answerer):
             return answer
 
     def _prepared(self, asked: BasisQuestion | ValuesQuestion) -> Callable[[], Answer]:
-        """What is to be done, unless public numbers tell that it cannot be."""
+        """Return what is to be done, unless public numbers tell that it cannot be."""
         if isinstance(asked, BasisQuestion):
             self._check_terms(asked)
             self._records.check(asked)

@@ -18,10 +18,8 @@ composition needs it: the number of components and the unit are fixed before bot
 charged for both before the first; the second leaves a note. Proof: docs/proofs/owner.md.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,15 +28,11 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import (
-    ArraySource,
     OutsideSource,
     ProjectedSource,
     RowSource,
     ScaledSource,
-    as_table,
-    open_rows,
 )
-from eigenveil.data.sources.frames import is_frame, names
 from eigenveil.estimators.results import component_result
 from eigenveil.exceptions import (
     InvalidDataError,
@@ -54,7 +48,15 @@ from eigenveil.federated.messages import (
     Message,
     ValuesAnswer,
 )
+from eigenveil.federated.owned_rows import open_owned
 from eigenveil.federated.settings import OwnerSettings
+from eigenveil.federated.two_answers import (
+    first_budget,
+    part_of,
+    second_strength,
+    short_receipt,
+    together,
+)
 from eigenveil.mechanisms.additive import part
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import RowNorm
@@ -66,10 +68,9 @@ from eigenveil.mechanisms.scalars.distances import searchable
 from eigenveil.mechanisms.stages import Plan, plan
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
-from eigenveil.privacy.accounting import compose, covers, epsilon_of, split
+from eigenveil.privacy.accounting import compose, covers
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import NOTHING, Cost, Gaussian
 from eigenveil.privacy.guarantee import (
     Guarantee,
@@ -80,7 +81,7 @@ from eigenveil.privacy.guarantee import (
 from eigenveil.privacy.ledger import Entry, Ledger
 from eigenveil.wording import option
 
-__all__ = ["Answer", "Records", "open_owned"]
+__all__ = ["Answer", "Records"]
 
 _REST_SHARE = 0.2  # of mu^2 of the second release, for the variance outside the basis
 _ADJACENCY = Adjacency.REPLACE_ONE  # owners declare how many records they have
@@ -139,7 +140,7 @@ class Records:
 
     def _price(self, asked: Invitation) -> Cost:
         first = self._basis_plan(asked).cost
-        left = _left(self.settings.budget, first)
+        left = second_strength(self.settings.budget, first)
         if asked.unit == "shares":
             return compose(first, Gaussian(left))
         rows, clip = self._about(np.zeros(self.n_columns))
@@ -169,7 +170,7 @@ class Records:
             fitted.guarantee,
             budget=settings.budget,
             bounds=tuple(f"basis: {words}" for words in fitted.guarantee.bounds),
-            ledger=_receipt(fitted.guarantee.ledger),
+            ledger=short_receipt(fitted.guarantee.ledger),
         )
         released, unscaled = fitted.result, np.ones(self.n_columns)
         found = component_result(
@@ -198,7 +199,7 @@ class Records:
     def values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
         """The second release, inside any orthonormal basis."""
         settings, first = self.settings, guarantee_from_dict(notes["guarantee"])
-        left = _left(self.settings.budget, first.cost)
+        left = second_strength(self.settings.budget, first.cost)
         if notes["unit"] == "shares":
             found, promise = self._shares(basis, left, first, notes)
         else:
@@ -255,7 +256,7 @@ class Records:
         more = sent > asked.n_components  # the next one tells how strong these are
         request = Request(
             releases="components",
-            budget=_first_budget(settings.budget, settings.share),
+            budget=first_budget(settings.budget, settings.share),
             adjacency=_ADJACENCY,
             unit=self._rows.protects,
             n_columns=self.n_columns,
@@ -272,16 +273,7 @@ class Records:
             # With noise there are as many directions as columns, however few rows an owner has.
             every_direction=True,
         )
-        planned = plan(chosen(request))
-        if planned.centring == "paired" and self.n_records == 1:
-            raise InvalidParameterError(
-                "one record has no other to make a pair with: state ",
-                option("centring", "located"),
-                " or ",
-                option("centring", "none"),
-                ", or stay away",
-            )
-        return planned
+        return plan(chosen(request))
 
     @property
     def _entry(self) -> Any:
@@ -292,7 +284,12 @@ class Records:
         return self.settings.mechanism == "auto" or self._entry.uses_lengths
 
     def _centring(self, unit: str) -> Centring | None:
-        """Return how the centre is found: variances need one, which pairs of rows do not have."""
+        """Return how the centre is found: variances need one, which pairs of rows do not have.
+
+        An owner of one record, as in the local model, has neither: its centre is the origin.
+        """
+        if self.settings.centring is None and self.n_records == 1:
+            return "none"
         free = self.settings.centring is None and not self._uses_lengths
         return "located" if free and unit == "variances" else self.settings.centring
 
@@ -328,7 +325,7 @@ class Records:
             numerics=Numerics.EXACT if gate.exact else Numerics.IDEALISED,
             ledger=gate.receipt,
         )
-        return found, _together(before, promise)
+        return found, together(before, promise)
 
     def _rest(
         self, basis: NDArray[np.float64], left: float, before: Guarantee, notes: Mapping[str, Any]
@@ -340,7 +337,7 @@ class Records:
         self._require_paid(compose(before.cost, planned.cost))
         fitted = self._executed(planned, lengths, "values, beside")
         promise = replace(fitted.guarantee, budget=self.settings.budget)
-        return float(fitted.result.inner.matrix[0, 0]), _together(before, promise)
+        return float(fitted.result.inner.matrix[0, 0]), together(before, promise)
 
     def _norm(self, left: float, clip: Clip) -> RowNorm:
         """Return where lengths are clipped: as stated, privately found, or where bounds end.
@@ -359,7 +356,7 @@ class Records:
     def _outside_plan(self, lengths: RowSource, left: float, norm: RowNorm) -> Plan:
         """Plan the variance outside the basis, at its share of what is left."""
         settings = self.settings
-        budget = _part(left, _REST_SHARE, settings.delta * (1 - settings.share))
+        budget = part_of(left, _REST_SHARE, settings.delta * (1 - settings.share))
         return self._moment_plan(lengths, budget, norm, "none", None)
 
     def _inside_plan(self, rows: RowSource, norm: RowNorm, spent: Cost) -> Plan:
@@ -418,7 +415,7 @@ class Records:
             centred=True,
             noise_scale=noisy.noise_scale,
         )
-        return found, _together(before, fitted.guarantee)
+        return found, together(before, fitted.guarantee)
 
     def _about(self, centre: NDArray[np.float64]) -> tuple[RowSource, Clip]:
         """Rows in scaled units, and how they are read: about the centre of the first answer."""
@@ -456,66 +453,3 @@ def _strengths(values: NDArray[np.float64], sent: int) -> NDArray[np.float64]:
     if strongest <= 0:
         return np.ones(sent)
     return np.asarray(np.clip(np.sqrt(np.maximum(above, 0.0) / strongest), WEAKEST, 1.0))
-
-
-@lru_cache(maxsize=64)
-def _first_budget(whole: Budget, share: float) -> Budget:
-    """The (epsilon, delta) of ``share`` of mu^2, at that share of delta."""
-    assert whole.delta is not None  # the settings have both
-    return _part(whole_strength(whole, pure=False), share, whole.delta)
-
-
-@lru_cache(maxsize=64)
-def _left(whole: Budget, first: Cost) -> float:
-    """The mu that a budget buys beside a first release."""
-    return strength(whole, lambda mu: compose(first, Gaussian(mu)), ProjectedMoment.name)
-
-
-def _part(mu: float, share: float, delta: float) -> Budget:
-    """The (epsilon, delta) of ``share`` of mu^2, at that share of a delta."""
-    (own,) = split(mu, (share,))
-    return Budget(epsilon=epsilon_of(Gaussian(own), share * delta), delta=share * delta)
-
-
-def _together(before: Guarantee, after: Guarantee) -> Guarantee:
-    """The promise for what was released before and after."""
-    exact = before.numerics is after.numerics is Numerics.EXACT
-    receipts = [receipt for receipt in (before.ledger, _receipt(after.ledger)) if receipt]
-    return replace(
-        after,
-        budget=before.budget,
-        cost=compose(before.cost, after.cost),
-        bounds=(*before.bounds, *(f"values: {words}" for words in after.bounds)),
-        numerics=Numerics.EXACT if exact else Numerics.IDEALISED,
-        ledger=" and ".join(receipts) or None,
-    )
-
-
-def _receipt(receipt: str | None) -> str | None:
-    """Number and hash of an entry, without the name of the ledger's file."""
-    if receipt is None:
-        return None
-    entry, number, _ = receipt.split(" ", 2)
-    return f"{entry} {number} {receipt[receipt.rindex('(') :]}"
-
-
-def open_owned(
-    rows: Any, wanted: Iterable[str] | None, unit: str | None
-) -> tuple[tuple[str, ...] | None, RowSource]:
-    """Names of the columns, their own or their owner's, and the rows."""
-    columns = None if wanted is None else tuple(wanted)
-    source: RowSource
-    if is_frame(rows) and unit is None:
-        source = ArraySource(as_table(rows), names(rows))
-    else:
-        by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
-        source = open_rows(rows, columns if by_name else None, unit)
-    found = source.feature_names
-    if columns is None or found == columns:
-        return found, source
-    if found is not None or len(columns) != source.n_columns:
-        raise InvalidParameterError(
-            "columns chooses from CSV and parquet files only: name all columns of this table, in "
-            "their order, or leave columns out"
-        )
-    return columns, source  # the owner's word: it has no names itself

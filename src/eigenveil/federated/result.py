@@ -76,7 +76,7 @@ class Weighed:
 
 
 def promised(answer: BasisAnswer | ValuesAnswer) -> Guarantee:
-    """The promise that came with an answer, or `ProtocolError`.
+    """Return the promise that came with an answer, or `ProtocolError`.
 
     Whatever would stop a release later, texts that are too long or a cost nested too deep, is found
     out here, before the answer is taken, and before a long cost is added up.
@@ -98,7 +98,7 @@ def promised(answer: BasisAnswer | ValuesAnswer) -> Guarantee:
 
 
 def _is_short(cost: Any) -> bool:
-    """Whether a cost, as it came, is a leaf or a list of few leaves."""
+    """Return whether a cost, as it came, is a leaf or a list of few leaves."""
     parts = cost.get("parts", ()) if isinstance(cost, dict) else None
     return (
         isinstance(parts, (list, tuple))
@@ -117,7 +117,7 @@ def check_weight(agreed: Agreement, declared: Declaration) -> None:
 
 
 def check_values(agreed: Agreement, declared: Declaration, answer: ValuesAnswer) -> None:
-    """Shares lie between 0 and 1, as far as the noise allows that was declared."""
+    """Refuse shares that lie farther outside 0 to 1 than the declared noise allows."""
     if agreed.unit == "variances":
         return
     values = np.linalg.eigvalsh(answer.matrix)
@@ -129,7 +129,9 @@ def check_values(agreed: Agreement, declared: Declaration, answer: ValuesAnswer)
 
 
 def _noise(agreed: Agreement, declared: Declaration) -> float:
-    """The most noise that shares have at the declared numbers: pairs, and searches beside them."""
+    """Return the most noise that shares have at the declared numbers: pairs, and searches beside
+    them.
+    """
     whole = whole_strength(Budget(epsilon=declared.epsilon, delta=declared.delta), pure=False)
     return 4 * math.sqrt(2) / (declared.n_records * whole * math.sqrt(1 - agreed.share))
 
@@ -140,7 +142,7 @@ def weigh(
     *,
     values: Mapping[str, ValuesAnswer] | None = None,
 ) -> Weighed:
-    """How much each of some owners counts, for its basis or for its ``values``."""
+    """Return how much each of some owners counts, for its basis or for its ``values``."""
     numbers = [_believed(agreed, each) for each in declared.values()]
     n, epsilon, delta = (np.array(column) for column in zip(*numbers, strict=True))
     d, k = agreed.n_columns, agreed.n_components
@@ -172,13 +174,13 @@ def weigh(
 
 
 def _believed(agreed: Agreement, declared: Declaration) -> tuple[float, float, float]:
-    """Records as far as others vouch for them, epsilon and delta."""
+    """Return records as far as others vouch for them, epsilon and delta."""
     records = agreed.owners[declared.owner].counted(declared)
     return float(records), declared.epsilon, declared.delta
 
 
 def aggregate(agreed: Agreement, heard: Contributions) -> NDArray[np.float64]:
-    """One basis from those that came."""
+    """Return one basis from those that came."""
     weighed = weigh(agreed, _of(heard.declarations, heard.bases))
     answers = [heard.bases[owner] for owner in weighed.shares]
     # Those of most owners, for all: who overstates its own gains nothing.
@@ -188,7 +190,7 @@ def aggregate(agreed: Agreement, heard: Contributions) -> NDArray[np.float64]:
 
 
 def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64]) -> Release:
-    """The release of a federation: an ordinary one, with a guarantee for each owner."""
+    """Return the release of a federation: an ordinary one, with a guarantee for each owner."""
     directions = weigh(agreed, _of(heard.declarations, heard.bases))
     inside = weigh(agreed, _of(heard.declarations, heard.values), values=heard.values)
     v = np.array(list(inside.shares.values()))
@@ -235,7 +237,7 @@ def _of(
 
 
 def _centre(answers: list[ValuesAnswer], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of the owners who know theirs, inside the basis: scores need no more of it.
+    """Return the centre inside the basis, of owners who know theirs: scores need no more.
 
     A median, so that no single owner can put it anywhere.
     """
@@ -248,7 +250,7 @@ def _centre(answers: list[ValuesAnswer], weights: NDArray[np.float64]) -> NDArra
 
 
 def _median(values: NDArray[np.float64], votes: NDArray[np.float64]) -> float:
-    """Half of the weight lies on either side; nobody has more than a third of it."""
+    """Return the weighted median, in which nobody has more than a third of the weight."""
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weights.capped(votes, _MOST_OF_A_MEDIAN)[0][order])
     i = int(np.searchsorted(below, 0.5 - 2.0**-40))
@@ -257,7 +259,7 @@ def _median(values: NDArray[np.float64], votes: NDArray[np.float64]) -> float:
 
 
 def _alike(sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whose variance is of the size of most others', give or take a factor of a hundred.
+    """Return the owners whose variance is within a factor of a hundred of most others'.
 
     Every owner has one vote: what one declares of itself gives it no other.
     """
@@ -282,7 +284,7 @@ def _owner(
 
 
 def _promise(agreed: Agreement, heard: Contributions, owner: str) -> Guarantee:
-    """For all that an owner was asked.
+    """Return the promise of an owner for all that it was asked.
 
     One whose answer was not heard, or not taken, may have paid for it all the same, and that there
     is none may tell of its records as much as that: then its whole budget is what can be said.
@@ -306,7 +308,7 @@ def _promise(agreed: Agreement, heard: Contributions, owner: str) -> Guarantee:
 def _trust(
     heard: Contributions, directions: Weighed, pooled: Assembled
 ) -> dict[str, NDArray[np.float64]]:
-    """How far the owners agree on each component, and what follows from that.
+    """Return how far the owners agree on each component, and what follows from that.
 
     As many stand out as directions are shared beyond chance: those with the most agreement.
     """
@@ -332,7 +334,7 @@ def _trust(
 def _compared(
     heard: Contributions, owner: str, basis: NDArray[np.float64], pooled: Assembled
 ) -> dict[str, float]:
-    """How far an owner's answers are from the result: one that makes them up stands out.
+    """Return how far an owner's answers are from the result: one that makes them up stands out.
 
     ``distance``: of its basis, between 0 and 1, the root of the share that lies outside.
     ``variance``: its variance inside the result's basis, over the result's.
@@ -361,7 +363,7 @@ def _settings(agreed: Agreement, owners: Sequence[Contribution], noise: float) -
 
 
 def _centring(agreed: Agreement, answers: list[ValuesAnswer]) -> dict[str, str]:
-    """How far a centre is known; how each owner found its own is not told."""
+    """Return how far a centre is known; how each owner found its own is not told."""
     if not any(answer.centred for answer in answers):
         return {"centring": "paired"}
     return {"centring": "inside"} if agreed.n_components < agreed.n_columns else {}
@@ -374,7 +376,7 @@ def _arrays(
     scale: NDArray[np.float64],
     rest: float,
 ) -> dict[str, NDArray[np.float64]]:
-    """Components, or the matrix in the units of the data.
+    """Return components, or the matrix in the units of the data.
 
     The variance beside the basis is spread evenly over the other directions.
     """

@@ -38,7 +38,8 @@ class OwnerSettings:
         unless its mechanism uses directions only, for variances in the second, by default at a
         length that is found privately or, with too few rows for that, follows from ``bounds``.
     bounds, centring, on_invalid, on_missing
-        As in `PrivatePCA`. In the second round entries are clamped to the bounds, and an empty cell
+        As in `PrivatePCA`; the centre of a single record, as in the local model of privacy, is the
+        origin by default. In the second round entries are clamped to the bounds, and an empty cell
         lies at the centre that the first round found.
     scale : array, optional
         Public numbers that columns are divided by, the same for all owners.

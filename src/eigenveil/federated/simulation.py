@@ -27,7 +27,7 @@ class Answering(Protocol):
     """An owner, as a transport sees it."""
 
     def answer(self, question: bytes) -> bytes:
-        """One message for another; it never raises."""
+        """Return one message for another; never raise."""
         ...
 
 
@@ -41,7 +41,7 @@ class InProcess:
         self._questions: deque[tuple[str, bytes]] = deque()
 
     def nodes(self) -> Mapping[str, str | None]:
-        """All of them, always."""
+        """Return all owners, always."""
         return {name: name for name in self._owners}
 
     def send(self, questions: Mapping[str, bytes], seconds: float) -> None:
@@ -60,7 +60,8 @@ class InProcess:
 
 
 def simulate(agreement: "Agreement | SecureAgreement", owners: Mapping[str, Answering]) -> Release:
-    """All rounds among owners of this process, with a journal in memory; nobody is waited for.
+    """Return all rounds among owners of this process, with a journal in memory; nobody is waited
+    for.
 
     Parameters
     ----------

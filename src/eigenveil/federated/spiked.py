@@ -85,15 +85,15 @@ class SpikedClient:
         return split(strength(self._budget, Gaussian, "gauss"), (0.5, 0.5))
 
     def cost(self) -> Cost:
-        """Both steps, composed; each charges its own gate."""
+        """Return the cost of both steps, composed; each charges its own gate."""
         return compose(*map(Gaussian, self.strengths))
 
     def projector(self) -> SpikedProjector:
-        """The release of the first step."""
+        """Return the release of the first step."""
         return SpikedProjector(mu=self.strengths[0], model=self.model)
 
     def second(self, basis: NDArray[np.float64]) -> SpikedValues:
-        """The release of the second step along the aggregate basis."""
+        """Return the release of the second step along the aggregate basis."""
         return SpikedValues(mu=self.strengths[1], model=self.model, basis=basis)
 
     def basis(self, source: RowSource, clip: Clip, gate: Gate) -> NDArray[np.float64]:

@@ -67,7 +67,7 @@ _BALL = MECHANISMS["analyze-gauss"]
 
 
 def equal(m: int) -> NDArray[np.float64]:
-    """The same for all."""
+    """Return the same weight for every owner."""
     if m < 1:
         raise InvalidParameterError("weights need at least one owner")
     return np.full(m, 1 / m)
@@ -76,7 +76,7 @@ def equal(m: int) -> NDArray[np.float64]:
 def printed(
     n: ArrayLike, epsilon: ArrayLike, delta: ArrayLike, d: int, k: int
 ) -> NDArray[np.float64]:
-    """Weights of bases, [Fed] Theorem 1: any signal and noise variance give the same.
+    """Return weights of bases, [Fed] Theorem 1: any signal and noise variance give the same.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def printed_values(
     spike: float,
     noise_variance: float,
 ) -> NDArray[np.float64]:
-    """Weights of k x k matrices, [Fed] Theorem 2; ``spike`` is its lambda."""
+    """Return weights of k x k matrices, [Fed] Theorem 2; ``spike`` is its lambda."""
     n, epsilon, delta = _owners(n, epsilon, delta)
     size = (spike * (k + np.log(n))) ** 2 + (noise_variance * d) ** 2
     noise = 8 * np.log(2.5 / delta) * size / (epsilon * n) ** 2
@@ -118,7 +118,7 @@ def predicted(
     *,
     share: ArrayLike = 0.5,
 ) -> NDArray[np.float64]:
-    """Weights of bases, from the error that each owner's worst-case mechanism should have.
+    """Return weights of bases, from the error that each owner's worst-case mechanism should have.
 
     Parameters
     ----------
@@ -151,7 +151,8 @@ def predicted_values(
     share: ArrayLike = 0.5,
     unit_rows: bool = False,
 ) -> NDArray[np.float64]:
-    """Weights of k x k matrices from GaussCov on projected rows, from its squared Frobenius error.
+    """Return weights of k x k matrices from GaussCov on projected rows, from its squared Frobenius
+    error.
 
     ``share`` of mu^2 buys the matrices. Eigenvalues are assumed to decay as 1/j, and rows to have
     the length that the planner assumes where a bound is stated.
@@ -165,7 +166,7 @@ def predicted_values(
 
 
 def sound(noise_scale: ArrayLike) -> NDArray[np.float64]:
-    """What is left of a weight where an answer has far more noise than others have.
+    """Return what is left of a weight where an answer has far more noise than others have.
 
     A private search for the length of rows may miss it by any factor, about once in a thousand
     times, and the noise with it. The median of what is stated decides what is far; nobody gains by
@@ -178,7 +179,8 @@ def sound(noise_scale: ArrayLike) -> NDArray[np.float64]:
 
 
 def capped(weights: ArrayLike, most: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Weights of sum 1 of which none exceeds ``most``, of all or of each, and which ones were cut.
+    """Return weights of sum 1 of which none exceeds ``most``, of all or of each, and which ones
+    were cut.
 
     What is cut goes to the others in proportion, as far as the caps allow. Where there are too few
     owners for that, all who count count the same.
@@ -205,7 +207,7 @@ def capped(weights: ArrayLike, most: ArrayLike) -> tuple[NDArray[np.float64], ND
 def _owners(
     n: ArrayLike, epsilon: ArrayLike, delta: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """One number of each for every owner."""
+    """Return one number of each kind for every owner."""
     arrays = [np.atleast_1d(np.asarray(array, dtype=np.float64)) for array in (n, epsilon, delta)]
     records, budgets, failures = np.broadcast_arrays(*arrays)
     if records.ndim != 1 or not records.size:
@@ -230,7 +232,7 @@ def _shares(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 def _mu(
     epsilon: NDArray[np.float64], delta: NDArray[np.float64], share: ArrayLike
 ) -> NDArray[np.float64]:
-    """What a share of each owner's budget buys."""
+    """Return what a share of each owner's budget buys."""
     shares = np.broadcast_to(np.asarray(share, dtype=np.float64), epsilon.shape)
     if not ((shares > 0) & (shares <= 1)).all():
         raise InvalidParameterError("every owner's share must lie above 0 and be at most 1")
@@ -244,7 +246,7 @@ def _strength(epsilon: float, delta: float) -> float:
 
 
 def _decaying(d: int) -> NDArray[np.float64]:
-    """The planner's assumption, of sum 1."""
+    """Return the spectrum that the planner assumes, of sum 1."""
     return Situation(task="covariance", n=None, d=d, budget=Budget(rho=1.0)).eigenvalues
 
 

@@ -214,11 +214,11 @@ class Gate:
         return np.sort(chosen).astype(np.intp)
 
     def normals(self, *shape: int) -> NDArray[np.float64]:
-        """Standard normal numbers that no row has to do with; they cost nothing."""
+        """Return standard normal numbers that no row has to do with; they cost nothing."""
         return normals(self._free(*shape), shape)
 
     def _free(self, *shape: int) -> NoiseSource:
-        """Random bits that no row has to do with."""
+        """Return random bits that no row has to do with."""
         self._check_process()
         with self._lock:
             self._commit()  # no random bit before the charge
@@ -294,7 +294,7 @@ class MomentMechanism(Generic[Result]):
     __slots__ = ()
 
     def run(self: Mechanism[Result], source: RowSource, clip: Clip, gate: Gate) -> Result:
-        """One draw on the second moment of the rows."""
+        """Draw once on the second moment of the rows."""
         return gate.draw(self, second_moment(source, clip, gate.adjacency))
 
 

@@ -46,7 +46,7 @@ class HomogeneousRows:
             raise InvalidParameterError("a lifted release cleans for itself: pass clean=False")
 
     def cost(self) -> Cost:
-        """That of the inner release: the rest is post-processing."""
+        """Return the cost of the inner release: the rest is post-processing."""
         return self.inner.cost()
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[NoisyMatrix]:
@@ -78,7 +78,7 @@ class HomogeneousRows:
 
 
 def _complement(lifted: NDArray[np.float64], corner: float) -> NDArray[np.float64]:
-    """Of a positive semi-definite matrix; a corner of zero comes with a side of zeros."""
+    """Return the Schur complement of a corner; a corner of zero comes with a side of zeros."""
     side = lifted[:-1, -1]
     rest = lifted[:-1, :-1]
     return rest - np.outer(side, side) / corner if corner > 0 else rest.copy()
@@ -87,7 +87,7 @@ def _complement(lifted: NDArray[np.float64], corner: float) -> NDArray[np.float6
 def _before_cleaning(
     noisy: NoisyMatrix, corner: float
 ) -> tuple[NDArray[np.float64], NoiseLaw | None]:
-    """Eigenvalues of the complement as released, and a law that ends where its noise does.
+    """Return eigenvalues of the complement as released, and a law that ends where its noise does.
 
     The complement stretches the noise along the mean; the error of the mean subtracts.
     """

@@ -115,6 +115,8 @@ class Entry:
         Whether it may fail with a small probability, so that rho will not do.
     pays_per_component : bool
         Whether its cost depends on the number of components.
+    needs_gap : bool
+        Whether it refuses tables whose leading directions are not well apart from the rest.
     may_coincide : bool
         Whether two honest releases may be equal, as where eigenvalues are held at zero.
     unpredicted : str
@@ -139,6 +141,7 @@ class Entry:
     batches: ClassVar[bool] = False
     needs_delta: ClassVar[bool] = False
     pays_per_component: ClassVar[bool] = False
+    needs_gap: ClassVar[bool] = False
     may_coincide: ClassVar[bool] = False
     unpredicted: ClassVar[str] = ""
     slow: ClassVar[bool] = False

@@ -76,19 +76,19 @@ _REACH = 3.0  # of the box, in roots of the spread and logarithms
 
 
 def printed_cost(epsilon: float, delta: float) -> Cost:
-    """Of histograms for one half of (epsilon, delta) and a Gaussian mean for the other."""
+    """Return the cost of histograms at half of (epsilon, delta) and a mean at the other."""
     half = Budget(epsilon=epsilon / 2, delta=delta / 2)
     return compose(Approx(epsilon / 2, delta / 2), Gaussian(strength(half, Gaussian, "mean")))
 
 
 def halves(batch: Records) -> tuple[Records, Records]:
-    """The first half of a batch, for the spread, and the second, for the mean."""
+    """Return the first half of a batch, for the spread, and the second, for the mean."""
     middle, size = len(batch.records) // 2, len(batch.records)
     return batch.slice(0, middle), batch.slice(middle, size)
 
 
 def root_spread(spread: float, clip: Clip) -> float:
-    """A width for bins and boxes, never zero."""
+    """Return a width for bins and boxes, never zero."""
     return max(math.sqrt(spread), clip.radius**2 * FINEST)
 
 
@@ -103,7 +103,7 @@ def boxed_mean(
     away: NDArray[np.float64],
     margin: float = 0.0,
 ) -> NoisyVector:
-    """Mean of AQ in a box about the centre of ``view``.
+    """Return the mean of AQ in a box about the centre of ``view``.
 
     ``width`` is the root of the spread, ``margin`` what the centre may be off by.
     """
@@ -140,7 +140,7 @@ class CoordinateCentre:
         return Approx(self.epsilon, self.delta)
 
     def histogram(self, coordinates: int) -> StabilityHistogram:
-        """That of one coordinate."""
+        """Return the histogram of one coordinate."""
         if self.composition == "basic":
             epsilon, delta = self.epsilon / coordinates, self.delta / coordinates
         else:
@@ -191,7 +191,7 @@ class TruncatedMean:
 
     @classmethod
     def build(cls, epsilon: float, delta: float, composition: Composition) -> Self:
-        """For an allotment of `printed_cost`."""
+        """Build the mechanism for an allotment of `printed_cost`."""
         part, mean = epsilon / 2, delta / 2
         noise = strength(Budget(epsilon=part, delta=mean), Gaussian, cls.name)
         return cls(
@@ -201,7 +201,7 @@ class TruncatedMean:
         )
 
     def cost(self) -> Cost:
-        """Of the second half of a batch, which covers that of the first."""
+        """Return the cost on the second half of a batch, which covers that of the first."""
         return compose(self.centre.cost(), self.noise.cost())
 
     def needed_records(self, coordinates: int) -> int:
@@ -212,7 +212,7 @@ class TruncatedMean:
     def estimate(
         self, batch: Records, clip: Clip, view: BasisProduct, gate: Gate, away: NDArray[np.float64]
     ) -> NoisyVector:
-        """Mean of AQ over the batch, without what lies along the rows of ``away``."""
+        """Return the mean of AQ over the batch, without what lies along the rows of ``away``."""
         needed = self.needed_records(view.basis.size)
         if len(batch.records) < needed:
             raise InvalidDataError(

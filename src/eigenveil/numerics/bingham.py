@@ -30,7 +30,7 @@ _BATCH = 32  # proposals at a time
 def draw_bingham(
     matrix: NDArray[np.float64], strength: float, source: NoiseSource
 ) -> NDArray[np.float64]:
-    """One unit vector u with density proportional to exp(strength * u' matrix u)."""
+    """Draw a unit vector u with density proportional to exp(strength * u' matrix u)."""
     values, vectors = eigh(matrix, driver="evd")
     direction = _draw_in_eigenbasis(strength * (values[-1] - values), source)
     return np.asarray(vectors @ direction)
@@ -51,7 +51,7 @@ def _draw_in_eigenbasis(decay: NDArray[np.float64], source: NoiseSource) -> NDAr
 
 
 def _envelope(decay: NDArray[np.float64]) -> float:
-    """The b with the most acceptances; any b in (0, d] gives the right law."""
+    """Return the b with the most acceptances; any b in (0, d] gives the right law."""
     d = decay.size
 
     def excess(b: float) -> float:

@@ -93,7 +93,8 @@ def _is_noise(
     nothing: bool,
     patience: float = 1.0,
 ) -> bool:
-    """Whether neither the largest eigenvalue nor the energy stands out from noise about the mean.
+    """Return whether neither the largest eigenvalue nor the energy stands out from noise about the
+    mean.
 
     Without a spike pure noise passes each limit about once in ten thousand times; a spike that
     shows is left out of the energy. Where the trace says that there is more than ``nothing``, the
@@ -108,7 +109,7 @@ def _is_noise(
 
 
 def _common_value(values: NDArray[np.float64], law: NoiseLaw, spike: float) -> float:
-    """The mean eigenvalue, shrunk to zero unless it clears three of its standard errors."""
+    """Return the mean eigenvalue, shrunk to zero unless it clears three of its standard errors."""
     d = values.size
     mean = float(values.mean()) - spike / d
     error = math.hypot(law.deviation / math.sqrt(d), spike * math.sqrt(2 / d) / d)

@@ -21,7 +21,7 @@ class FixedPoint:
         return self.units.astype(np.float64) * math.ldexp(1.0, self.exponent)
 
     def refined(self, exponent: int) -> "FixedPoint":
-        """The same array with at most this exponent."""
+        """Return the same array with at most this exponent."""
         shift = max(0, self.exponent - exponent)
         return FixedPoint(self.units << shift, self.exponent - shift)
 

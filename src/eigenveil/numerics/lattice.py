@@ -117,7 +117,7 @@ class _TooCloseError(Exception):
 
 
 def _round(level: int, bits: int, fraction: Fraction, ratio: Fraction, law: Law) -> int:
-    """Smallest integer m with Z < (m + 1/2 - fraction) / ratio."""
+    """Return the smallest integer m with Z < (m + 1/2 - fraction) / ratio."""
 
     def below(m: int) -> bool:
         boundary = law.cdf((m + Fraction(1, 2) - fraction) / ratio, bits)

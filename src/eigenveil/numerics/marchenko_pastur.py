@@ -29,7 +29,9 @@ _TRACY_WIDOM = 2.02  # exceeded once in a hundred times
 
 
 def upper_quantiles(levels: NDArray[np.float64], aspect: float) -> NDArray[np.float64]:
-    """The points above which lies the mass ``levels``, in [0, 1], of the non-zero eigenvalues."""
+    """Return the points above which lies the mass ``levels``, in [0, 1], of the non-zero
+    eigenvalues.
+    """
     low = np.zeros_like(levels)
     high = np.full_like(levels, math.pi)
     for _ in range(_HALVINGS):
@@ -40,7 +42,7 @@ def upper_quantiles(levels: NDArray[np.float64], aspect: float) -> NDArray[np.fl
 
 
 def highest(d: int, rows: float) -> float:
-    """What the largest eigenvalue of pure noise exceeds about once in a hundred times."""
+    """Return what the largest eigenvalue of pure noise exceeds about once in a hundred times."""
     root_n, root_d = math.sqrt(rows), math.sqrt(d)
     spread = (root_n + root_d) * math.cbrt(1 / root_n + 1 / root_d)
     return ((root_n + root_d) ** 2 + _TRACY_WIDOM * spread) / rows

@@ -52,7 +52,7 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def scaled(self, factor: float) -> "NoiseLaw":
-        """The law of the noise times ``factor``."""
+        """Return the law of the noise times ``factor``."""
 
     @property
     def energy(self) -> float:
@@ -77,7 +77,7 @@ class NoiseLaw(ABC):
         return self.edge + 4 * self.fluctuation
 
     def overlap(self, spike: float) -> float:
-        """Squared cosine between the direction of ``spike`` with and without noise.
+        """Return the squared cosine between the direction of ``spike`` with and without noise.
 
         1 - g^2 R'(g) at g = 1/spike: docs/proofs/cleaned.md, Spikes. Zero where the spike drowns.
         """
@@ -87,7 +87,7 @@ class NoiseLaw(ABC):
         return max(0.0, 1 - unit.r_transform(1.0)[1])
 
     def level(self, values: NDArray[np.float64], trace: float) -> float:
-        """What all directions have on average beside the larger half of leading eigenvalues.
+        """Return what all directions have on average beside the larger half of leading eigenvalues.
 
         It moves all eigenvalues alike and says nothing about directions.
         """
@@ -96,7 +96,7 @@ class NoiseLaw(ABC):
         return max(0.0, (trace - float(values[:kept].sum())) / others) if others else 0.0
 
     def signal(self, value: float) -> tuple[float, float]:
-        """The spike that shows as the eigenvalue ``value`` = z(g), 1/g, and its overlap.
+        """Return the spike that shows as the eigenvalue ``value`` = z(g), 1/g, and its overlap.
 
         Zero below the edge.
         """

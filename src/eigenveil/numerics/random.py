@@ -31,7 +31,7 @@ class NoiseSource(Protocol):
         ...
 
     def bound_to(self, query: NDArray[Any]) -> "NoiseSource":
-        """The source to use for one draw on ``query``."""
+        """Return the source to use for one draw on ``query``."""
         ...
 
 
@@ -45,7 +45,7 @@ class SystemSource:
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
     def bound_to(self, query: NDArray[Any]) -> NoiseSource:
-        """The operating system never repeats itself: no binding is needed."""
+        """Return itself: the operating system never repeats itself, so no binding is needed."""
         return self
 
 
@@ -70,7 +70,7 @@ class SimulationSource:
         return np.asarray(self._bits.random_raw(count), dtype=np.uint64)
 
     def bound_to(self, query: NDArray[Any]) -> NoiseSource:
-        """A stream of its own for this draw and this query."""
+        """Return a stream of its own for this draw and this query."""
         digest = hashlib.sha256(f"{self._seed} {next(self._draws)} {query.shape}".encode())
         digest.update(np.ascontiguousarray(query).tobytes())
         return SimulationSource(int.from_bytes(digest.digest(), "big"))

@@ -26,7 +26,8 @@ _CHECK_GROWTH = 1.1  # of the basis between looks at the residuals
 def top_eigenpairs(
     matrix: NDArray[np.float64], k: int, tolerance: float | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Largest ``k`` eigenvalues, descending, and their eigenvectors as rows; signs as `signed`.
+    """Return the largest ``k`` eigenvalues, descending, and their eigenvectors as rows; signs as
+    `signed`.
 
     A few pairs of a large matrix come from `block_krylov`, to residuals of at most ``tolerance``
     (1e-11 of the Frobenius norm where absent), unless LAPACK would take less time for it.
@@ -64,7 +65,7 @@ def block_krylov(
     columns: int,
     drowned: float = -math.inf,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Largest ``k`` eigenpairs of a symmetric matrix A from products alone: block Lanczos.
+    """Return the largest ``k`` eigenpairs of a symmetric matrix by block Lanczos products.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def block_krylov(
 def eigenpairs_of_image(
     basis: NDArray[np.float64], image: NDArray[np.float64], level: float, width: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Leading eigenvectors, as columns, and eigenvalues of a matrix M known by its image of Q.
+    """Return the leading eigenvectors, as columns, and eigenvalues of an M known by its image of Q.
 
     With P for MQ, symmetric inside Q, and ``level`` for all that lies outside Q on both sides:
     M = level + Q (Q'P - level) Q' + T Q' + Q T', T = (I - QQ')P.
@@ -142,7 +143,7 @@ def eigenpairs_of_image(
 
 
 def signed(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each vector's entry of largest magnitude made positive: the same signs everywhere."""
+    """Make each vector's entry of largest magnitude positive: the same signs everywhere."""
     largest = rows[np.arange(len(rows)), np.argmax(np.abs(rows), axis=1)]
     return np.ascontiguousarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None])
 
@@ -150,7 +151,9 @@ def signed(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 def map_eigenvalues(
     matrix: NDArray[np.float64], change: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The symmetric matrix with changed eigenvalues, and the ascending ones before the change."""
+    """Return the symmetric matrix with changed eigenvalues, and the ascending ones before the
+    change.
+    """
     values, vectors = eigh(matrix, driver="evd")
     changed = (vectors * change(values)) @ vectors.T
     return (changed + changed.T) / 2, values

@@ -112,7 +112,7 @@ class SpikedModel:
         )
 
     def row_norm(self, n: int, d: int) -> float:
-        """A ball that holds all n rows and their replacements."""
+        """Return a ball that holds all n rows and their replacements."""
         if self.form == "printed":  # where sqrt(2) R^2/n is the source's Delta_2
             spikes = self.largest_spike * (self.rank + math.log(n))
             noise = self.noise_variance * (d + math.log(n))
@@ -190,7 +190,7 @@ class SpikedModel:
         return math.sqrt(self.proxy * (m + 2 * math.sqrt(m * tau) + 2 * tau))
 
     def _spectrum(self, n: int, d: int) -> _Spectrum:
-        """At most six events share the other half of the failure probability."""
+        """Return bounds on the spectrum; six events share half of the failure probability."""
         tau = math.log(12 / self.failure)
         k, others, rows = self.rank, d - self.rank, math.sqrt(n)
         if self.tail == "sub-gaussian":
@@ -203,7 +203,7 @@ class SpikedModel:
         return _Spectrum(lowest, highest, cross)
 
     def _deviation(self, m: int, n: int, tau: float) -> float:
-        """Of the second moment of n whitened sub-Gaussian rows in m dimensions from I."""
+        """Return how far the second moment of n whitened sub-Gaussian rows lies from I."""
         if m > 1:  # Bernstein's inequality on a net
             tau += m * math.log(1 + 2 / _MESH)
         at_point = math.sqrt(32 * tau / n) * self.proxy + 2 * self.proxy * tau / n

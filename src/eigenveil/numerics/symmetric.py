@@ -109,7 +109,7 @@ class GaussianLaw(NoiseLaw):
         return np.asarray(2 * self._radius**2 * g.real)
 
     def scaled(self, factor: float) -> "GaussianLaw":
-        """The law of the noise times ``factor``."""
+        """Return the law of the noise times ``factor``."""
         return GaussianLaw(self.d, self.scale * factor)
 
     @property
@@ -173,7 +173,7 @@ class LazyGaussian:
         return answer
 
     def trace(self) -> float:
-        r"""The trace of Z, given all answers: the last question.
+        r"""Return the trace of Z, given all answers: the last question.
 
         With U a basis of what was not asked about, tr Z = tr(V'W) + tr(U'ZU), and U'ZU is
         isotropic of the same scale and independent of the answers: its d - m diagonal entries

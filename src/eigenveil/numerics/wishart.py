@@ -86,7 +86,7 @@ class WishartLaw(NoiseLaw):
         return np.asarray(2 * slope * bounded.real / np.abs(1 - (self._a * bounded) ** 2) ** 2)
 
     def scaled(self, factor: float) -> "WishartLaw":
-        """The law of the noise times ``factor``."""
+        """Return the law of the noise times ``factor``."""
         return WishartLaw(self.d, self.c / factor)
 
     @property

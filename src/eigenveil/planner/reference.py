@@ -46,7 +46,7 @@ class Rate:
 
 
 def reference(situation: Situation) -> tuple[Rate, ...]:
-    """The rates that speak about a situation, without their constants.
+    """Return the rates that speak about a situation, without their constants.
 
     Epsilon is that of the budget; for ``rho`` alone it is sqrt(2 rho), which differs from it by
     logarithms, as the rates themselves do.
@@ -106,7 +106,7 @@ def _components(situation: Situation, n: int) -> tuple[Rate, ...]:
 
 
 def _matrix(situation: Situation, n: int) -> tuple[Rate, ...]:
-    """Errors in units of the Frobenius norm of the covariance, as predictions have them."""
+    """Return errors in units of the Frobenius norm of the covariance, as predictions have them."""
     d, epsilon = situation.d, _epsilon(situation)
     values = situation.eigenvalues
     norm = float(values @ values) ** 0.5

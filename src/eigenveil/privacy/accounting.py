@@ -68,7 +68,8 @@ def _mills(x: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    r"""The curve :math:`\Phi(-\epsilon/\mu + \mu/2) - e^\epsilon \Phi(-\epsilon/\mu - \mu/2)`.
+    r"""Return the curve :math:`\Phi(-\epsilon/\mu + \mu/2) - e^\epsilon \Phi(-\epsilon/\mu -
+    \mu/2)`.
 
     Written with Mills' ratio M, since :math:`e^\epsilon\varphi(x_2) = \varphi(x_1)` for
     :math:`x_{1,2} = \epsilon/\mu \mp \mu/2`: the curve is
@@ -93,7 +94,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_mu(epsilon: float) -> float:
-    r"""Smallest mu whose Gaussian cost covers a pure step: :math:`2\Phi^{-1}(1/(1+e^{-\epsilon}))`.
+    r"""Return the smallest mu whose Gaussian cost covers a pure step:
+    :math:`2\Phi^{-1}(1/(1+e^{-\epsilon}))`.
 
     Where a total has Gaussian parts only, a pure step can be paid from them.
     """
@@ -160,7 +162,7 @@ def parts_of(cost: Cost) -> Parts:
 
 
 def _sum(values: Iterable[Fraction]) -> Fraction:
-    """Exact; most of them are nothing, and rationals are slow to add."""
+    """Return the exact sum; most terms are zero, and rationals are slow to add."""
     return sum((value for value in values if value is not _ZERO), _ZERO)
 
 
@@ -180,7 +182,7 @@ def sqrt_up(square: Fraction) -> float:
 
 
 def compose(*costs: Cost) -> Cost:
-    """The cost of all of them on the same records: one Gaussian where all are Gaussian."""
+    """Return the cost of several steps on the same records; of Gaussians, one Gaussian."""
     leaves = [leaf for cost in costs for leaf in _leaves(cost)]
     gaussian = [leaf for leaf in leaves if isinstance(leaf, Gaussian)]
     rest: list[Cost] = [leaf for leaf in leaves if not isinstance(leaf, Gaussian)]
@@ -238,7 +240,7 @@ def _zcdp_delta(rho: float, epsilon: float) -> float:
 
 
 def delta_of(cost: Cost, epsilon: float) -> float:
-    """Smallest delta this accountant can vouch for at ``epsilon``; never too small."""
+    """Return the smallest delta this accountant can vouch for at ``epsilon``; never too small."""
     parts = parts_of(cost)
     mu = parts.mu
     if parts.rho:
@@ -265,7 +267,7 @@ def delta_of(cost: Cost, epsilon: float) -> float:
 
 
 def epsilon_of(cost: Cost, delta: float) -> float:
-    """Smallest epsilon this accountant can vouch for at ``delta``; infinite where none is."""
+    """Return the smallest epsilon this accountant can vouch for at ``delta``, or infinity."""
     if delta_of(cost, 0.0) <= delta:
         return 0.0
     parts = parts_of(cost)
@@ -287,7 +289,7 @@ def epsilon_of(cost: Cost, delta: float) -> float:
 
 
 def rho_of(cost: Cost) -> float:
-    """The cost in zCDP: mu^2/2 for Gaussian steps, epsilon^2/2 for pure ones."""
+    """Return the cost in zCDP: mu^2/2 for Gaussian steps, epsilon^2/2 for pure ones."""
     parts = parts_of(cost)
     if parts.delta:
         raise UnsupportedNotionError(
@@ -297,7 +299,7 @@ def rho_of(cost: Cost) -> float:
 
 
 def fits(cost: Cost, budget: Budget) -> bool:
-    """Whether ``cost`` is within ``budget``."""
+    """Return whether ``cost`` is within ``budget``."""
     if budget.rho is not None:
         return rho_of(cost) <= budget.rho
     assert budget.epsilon is not None  # a Budget has rho or epsilon
@@ -307,7 +309,9 @@ def fits(cost: Cost, budget: Budget) -> bool:
 
 
 def covers(total: Cost, spent: Cost) -> bool:
-    """Whether ``spent`` is part by part within ``total``: what an allotment may still pay for."""
+    """Return whether ``spent`` is part by part within ``total``: what an allotment may still pay
+    for.
+    """
     whole, used = parts_of(total), parts_of(spent)
     slots = sorted(whole.pure, reverse=True)
     wanted = sorted((epsilon for epsilon in used.pure if epsilon > 0), reverse=True)
@@ -321,7 +325,7 @@ def covers(total: Cost, spent: Cost) -> bool:
 
 
 def native(cost: Cost) -> str:
-    """The exact parameter behind an (epsilon, delta) figure, for people."""
+    """Return the exact parameter behind an (epsilon, delta) figure, for people."""
     if isinstance(cost, Composed):
         counts = Counter(native(part) for part in cost.parts)
         words = (text if n == 1 else f"{n} times {text}" for text, n in counts.items())

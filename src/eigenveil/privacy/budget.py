@@ -70,7 +70,7 @@ class Budget:
         return self.epsilon is not None and self.delta is None
 
     def as_dict(self) -> dict[str, float]:
-        """Only the parameters that were given."""
+        """Return the parameters that were given."""
         given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
         return {name: float(value) for name, value in given.items() if value is not None}
 

@@ -16,7 +16,7 @@ _SMALLEST = 1e-12  # noise beyond it would leave the range of exact numerics
 
 
 def strength(budget: Budget, cost_of: Callable[[float], Cost], mechanism: str) -> float:
-    """Largest parameter, mu or epsilon, whose cost the budget covers.
+    """Return the largest parameter, mu or epsilon, whose cost the budget covers.
 
     For Gaussian noise and ``(epsilon, delta)`` this is the exact curve of Balle and Wang (2018),
     for zCDP sqrt(2 rho). The classical sqrt(2 ln(1.25/delta))/epsilon is not used: it is loose and
@@ -36,12 +36,14 @@ def strength(budget: Budget, cost_of: Callable[[float], Cost], mechanism: str) -
 
 @lru_cache(maxsize=64)
 def whole_strength(budget: Budget, *, pure: bool) -> float:
-    """The mu, or the epsilon, that one step may spend."""
+    """Return the mu, or the epsilon, that one step may spend."""
     return strength(budget, Pure if pure else Gaussian, "noise")
 
 
 def noise_scale(sensitivity: float, strength: float) -> float:
-    """Smallest float with sensitivity / scale <= strength, for sigma and mu or b and epsilon."""
+    """Return the smallest float with sensitivity / scale <= strength, for sigma and mu or b and
+    epsilon.
+    """
     scale = sensitivity / strength
     while Fraction(scale) * Fraction(strength) < Fraction(sensitivity):
         scale = math.nextafter(scale, math.inf)
@@ -49,7 +51,7 @@ def noise_scale(sensitivity: float, strength: float) -> float:
 
 
 def largest(holds: Callable[[float], bool], start: float) -> float:
-    """Largest float for which a downward-closed condition holds: the side of privacy."""
+    """Return the largest float for which a downward-closed condition holds: the side of privacy."""
     good, bad = start, start
     while not holds(good):
         good /= 2

@@ -19,14 +19,14 @@ _ROUNDING = 1e-9  # of weights that sum to 1
 
 
 def promise_to_dict(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee with its sentence; what not every promise has comes last, as it ever did."""
+    """Return a guarantee with its sentence; what not every promise has comes last."""
     fields = guarantee_to_dict(guarantee)
     more = {k: fields.pop(k) for k in list(fields) if k in ("unit_column", "arrival", "honest")}
     return {**fields, "sentence": guarantee.sentence(), **more}
 
 
 def promise_from_dict(document: dict[str, Any]) -> Guarantee:
-    """The inverse, but for the sentence, which is not read."""
+    """Return the guarantee of a document; its sentence is not read."""
     return guarantee_from_dict({k: v for k, v in document.items() if k != "sentence"})
 
 
@@ -84,7 +84,7 @@ class Contribution:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """The content of ``release.json`` for one owner."""
+        """Return the content of ``release.json`` for one owner."""
         return {
             "name": self.name,
             "n_rows": self.n_rows,
@@ -95,12 +95,12 @@ class Contribution:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
-        """The inverse of `as_dict`, of a document that follows the schema."""
+        """Return the contribution of a document that follows the schema."""
         return cls(**{**document, "guarantee": promise_from_dict(document["guarantee"])})
 
 
 def check_owners(owners: Sequence[Contribution], guarantee: Guarantee, n_rows: int | None) -> None:
-    """Whether a release says of itself what its owners say."""
+    """Refuse a release that says of itself what its owners do not say."""
     if len({owner.name for owner in owners}) < len(owners):
         raise InvalidParameterError("two owners have one name")
     for weights in ([o.basis_weight for o in owners], [o.values_weight for o in owners]):

@@ -89,14 +89,14 @@ _NAMES = {leaf: name for name, leaf in _LEAVES.items()}
 
 
 def cost_to_dict(cost: Cost) -> dict[str, Any]:
-    """A JSON-ready form; floats survive the round trip to the last bit."""
+    """Return a JSON-ready form; floats survive the round trip to the last bit."""
     if isinstance(cost, Composed):
         return {"kind": "composed", "parts": [cost_to_dict(part) for part in cost.parts]}
     return {"kind": _NAMES[type(cost)], **asdict(cost)}
 
 
 def cost_from_dict(document: dict[str, Any]) -> Cost:
-    """The inverse of `cost_to_dict`."""
+    """Return the cost of a form that `cost_to_dict` wrote."""
     fields = dict(document)
     kind = fields.pop("kind", None)
     try:

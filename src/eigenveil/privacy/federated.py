@@ -44,7 +44,7 @@ class FederatedGuarantee(Guarantee):
 
     @classmethod
     def of(cls, owners: Iterable[Guarantee]) -> Self:
-        """The one promise that the promises of the owners imply."""
+        """Return the one promise that the promises of the owners imply."""
         each = tuple(owners)
         if not each:
             raise InvalidParameterError("a release of several owners has the guarantee of each")
@@ -74,7 +74,7 @@ class FederatedGuarantee(Guarantee):
         )
 
     def statements(self) -> tuple[tuple[str, str], ...]:
-        """The promise as labelled clauses, after what it is that was estimated."""
+        """Return the promise as labelled clauses, after what it is that was estimated."""
         total = self.honest is not None and self.honest.total
         return (*Guarantee.statements(self), ("Describes", _TOTAL if total else _WITHIN))
 
@@ -120,7 +120,7 @@ class FederatedGuarantee(Guarantee):
 
 
 def _largest(owners: tuple[Guarantee, ...]) -> Budget:
-    """The budget that none exceeds, in the notion of all, else as epsilon and delta."""
+    """Return the budget that none exceeds, in the notion of all, else as epsilon and delta."""
     rhos = [one.budget.rho for one in owners if one.budget.rho is not None]
     if len(rhos) == len(owners):
         return Budget(rho=max(rhos))
@@ -133,7 +133,7 @@ def _largest(owners: tuple[Guarantee, ...]) -> Budget:
 
 
 def _all_of(budget: Budget) -> Cost:
-    """The cost of which a budget is all that is known."""
+    """Return the cost of which a budget is all that is known."""
     if budget.rho is not None:
         return ZCDP(budget.rho)
     assert budget.epsilon is not None  # a Budget has rho or epsilon
@@ -141,14 +141,17 @@ def _all_of(budget: Budget) -> Cost:
 
 
 def _weakest(units: list[Unit]) -> Unit:
-    """What all of them protect: a row is one of its group's, and persons are groups by one id."""
+    """Return the unit that all owners protect.
+
+    A row is one of its group's, and persons are groups by one id.
+    """
     if len(set(units)) == 1:
         return units[0]
     return GROUP if all(unit.owns_many for unit in units) else ROW
 
 
 def _shared(bounds: list[tuple[str, ...]]) -> tuple[str, ...]:
-    """The words that every owner uses, and whether some use more."""
+    """Return the words that every owner uses, and whether some use more."""
     shared = tuple(words for words in bounds[0] if all(words in others for others in bounds))
     if all(set(others) == set(shared) for others in bounds):
         return shared

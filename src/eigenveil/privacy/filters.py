@@ -101,7 +101,7 @@ class Spent:
         return cls(currency, amount, leak, charges)
 
     def follows(self, before: "Spent") -> bool:
-        """Whether this total can be that of one more entry, which may be a note."""
+        """Return whether this total can be that of one more entry, which may be a note."""
         return (
             self.charges - before.charges in (0, 1)
             and before.currency in (None, self.currency)

@@ -120,7 +120,7 @@ class Guarantee:
         return f"all rows of one {self.protects.name}" if self.protects.owns_many else "one row"
 
     def statements(self) -> tuple[tuple[str, str], ...]:
-        """The promise as labelled clauses; `sentence` strings them together word for word.
+        """Return the promise as labelled clauses; `sentence` strings them together word for word.
 
         A promise that holds for some tables only says so first.
         """
@@ -144,16 +144,16 @@ class Guarantee:
         )
 
     def lines(self) -> tuple[str, ...]:
-        """The promise in plain words, one clause a line."""
+        """Return the promise in plain words, one clause a line."""
         warning = (SIMULATION,) if self.simulated else ()
         return (*warning, *(f"{label}: {text}." for label, text in self.statements()))
 
     def sentence(self) -> str:
-        """The promise in plain words, the same wherever it is shown."""
+        """Return the promise in plain words, the same wherever it is shown."""
         return " ".join(self.lines())
 
     def _counted_on(self) -> tuple[tuple[str, str], ...]:
-        """What a promise needs of other owners, and what is left of it without them."""
+        """Return what a promise needs of other owners, and what is left of it without them."""
         if self.honest is None:
             return ()
         assert self.budget.delta is not None  # as __post_init__ requires
@@ -231,7 +231,7 @@ def _factor(epsilon: float) -> str:
 
 
 def guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:
-    """A JSON-ready form of the fields, without the sentence that follows from them."""
+    """Return a JSON-ready form of the fields, without the sentence that follows from them."""
     column = guarantee.protects.column
     return {
         "unit": guarantee.unit,
@@ -251,7 +251,9 @@ def guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:
 
 
 def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
-    """The inverse of `guarantee_to_dict`, of it alone: a form from elsewhere may hold anything."""
+    """Return the inverse of `guarantee_to_dict`, of it alone: a form from elsewhere may hold
+    anything.
+    """
     try:
         column = document.get("unit_column")
         found = Guarantee(

@@ -50,7 +50,7 @@ class Honest:
         return len(self.mus)
 
     def condition(self) -> str:
-        """What must hold, in words."""
+        """Return what must hold, in words."""
         spare = self.quorum - self.needed
         collude = "none colludes" if not spare else f"at most {spare} of {self.owners} collude"
         return (
@@ -67,7 +67,7 @@ class Honest:
         )
 
     def otherwise(self, delta: float) -> str:
-        """What is left with fewer honest owners, in words."""
+        """Return what is left with fewer honest owners, in words."""
         rows = self.table(delta)[1:]
         if len(rows) > _MOST_SHOWN:
             step = len(rows) / (_MOST_SHOWN - 1)
@@ -87,5 +87,5 @@ class Honest:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
-        """The inverse of `as_dict`."""
+        """Return the inverse of `as_dict`."""
         return cls(**{**document, "mus": tuple(document["mus"])})

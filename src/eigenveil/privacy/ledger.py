@@ -16,6 +16,7 @@ Proof: docs/proofs/ledger.md.
 
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import FileIO
@@ -157,6 +158,35 @@ class Ledger:
         """Refuse what `charge` would refuse at present, before rows are read for it."""
         with ledger_file.opened(self.path, exclusive=False) as file:
             _require(file, ledger_file.ends(file), cost, adjacency, unit, alone)
+
+    def check_all(
+        self,
+        charges: Sequence[tuple[Cost, Cost | None]],
+        *,
+        adjacency: Adjacency,
+        unit: Unit = ROW,
+    ) -> None:
+        """Refuse where charges, one after the other, would be refused before the last.
+
+        Each is a cost and what it is if no other owner is honest.
+        """
+        with ledger_file.opened(self.path, exclusive=False) as file:
+            ends = ledger_file.ends(file)
+            _require(file, ends, NOTHING, adjacency, unit)
+            budget, spent = ends.terms.budget, ends.spent
+            for cost, _ in charges:
+                admitted = admit(budget, spent, cost)
+                if admitted is None:
+                    total = used(budget, _all(budget, ends.spent, charges))[1]
+                    raise BudgetExceededError(
+                        f"the ledger has {_spent_of(budget, *used(budget, ends.spent))}; with all "
+                        f"{len(charges)} charges it would be {total:.6g}, as several take a little "
+                        "more than one: grant that much in a ledger, or agree on less"
+                    )
+                spent = admitted
+            if ends.terms.alone is not None:
+                entries = ledger_file.entries(file)[1]
+                _require_alone(ends.terms.alone, entries, *(b or a for a, b in charges))
 
     @property
     def id(self) -> str:
@@ -324,10 +354,16 @@ def _require(
     return admitted
 
 
-def _require_alone(cap: Budget, entries: tuple[Entry, ...], cost: Cost) -> None:
+def _all(budget: Budget, spent: Spent, charges: Sequence[tuple[Cost, Cost | None]]) -> Spent:
+    for cost, _ in charges:
+        spent = spent.plus(cost, budget)
+    return spent
+
+
+def _require_alone(cap: Budget, entries: tuple[Entry, ...], *costs: Cost) -> None:
     """Require that all entries stay within their cap if no other owner is honest."""
     spent: Spent | None = Spent()
-    for each in (*(entry.alone or entry.cost for entry in entries), cost):
+    for each in (*(entry.alone or entry.cost for entry in entries), *costs):
         spent = None if spent is None else admit(cap, spent, each)
     if spent is None:
         raise BudgetExceededError(

@@ -28,6 +28,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
 from eigenveil.privacy.filters import Spent
 from eigenveil.storage.locks import LockTimeoutError, lock, sync
+from eigenveil.storage.paths import write_advice
 from eigenveil.text import printable
 from eigenveil.wording import Phrase
 
@@ -208,14 +209,8 @@ def create(path: Path, terms: Terms) -> None:
                 raise LedgerError(f"{printable(path.name)} exists already: ", _GO_ON)
             append(file, 0, terms.as_line())
             sync(path.parent)
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "the disk is full" if full else "is its folder there and writable?"
-        raise LedgerError(f"cannot create {printable(path.name)}: {remedy}") from None
-    except (ValueError, LockTimeoutError):
-        raise LedgerError(
-            f"cannot create {printable(path.name)}: is its folder there and writable?"
-        ) from None
+    except (OSError, ValueError, LockTimeoutError) as error:
+        raise LedgerError(f"cannot create {printable(path.name)}: {write_advice(error)}") from None
 
 
 @contextmanager

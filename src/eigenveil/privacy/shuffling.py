@@ -52,13 +52,14 @@ def amplified(local: float, n: int, delta: float) -> float:
 
 
 def amplified_delta(epsilon: float, local: float, local_delta: float, n: int) -> float:
-    """What n shuffled randomisers with ``(local, local_delta)`` add to delta, rounded up."""
+    """Return what n shuffled randomisers with ``(local, local_delta)`` add to delta, rounded up."""
     each = (math.exp(epsilon) + 1) * (1 + math.exp(-local) / 2)
     return n * each * local_delta * (1 + _ROUNDING)
 
 
 def local_epsilon(epsilon: float, delta: float, n: int) -> float:
-    """Largest pure epsilon of each of n shuffled randomisers, rounded down: `amplified` inverted.
+    """Return the largest pure epsilon of each of n shuffled randomisers, rounded down: `amplified`
+    inverted.
 
     Refused where the theorem holds for none.
     """
@@ -72,7 +73,7 @@ def local_epsilon(epsilon: float, delta: float, n: int) -> float:
 
 @lru_cache(maxsize=64)
 def local_mu(epsilon: float, delta: float, n: int) -> float:
-    """Largest mu of Gaussian noise on each of n shuffled records for ``(epsilon, delta)``.
+    """Return the largest mu of noise on each of n shuffled records for ``(epsilon, delta)``.
 
     By the exact Gaussian curve, rounded down. Where few records hide one another too little, it is
     that of ``(epsilon, delta)`` itself, for which a record that is used once needs no company.
@@ -90,7 +91,7 @@ def _mu(epsilon: float, delta: float) -> float:
 
 
 def _fewest(enough: Callable[[int], bool]) -> int:
-    """Smallest number for which an upward-closed condition holds."""
+    """Return the smallest number for which an upward-closed condition holds."""
     few, many = 0, 1
     while not enough(many):
         few, many = many, 2 * many

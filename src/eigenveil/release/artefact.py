@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,11 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+@cache
+def _library() -> str:
+    return version("eigenveil")  # which parses a file: a twentieth of a small fit
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Release:
     """What was released, with its promise. Nothing in it depends on raw records but through
@@ -76,7 +82,7 @@ class Release:
     settings: Mapping[str, Any]
     arrays: Mapping[str, NDArray[np.float64]]
     created: str = field(default_factory=_now)
-    library: str = field(default_factory=lambda: version("eigenveil"))
+    library: str = field(default_factory=_library)
     owners: tuple[Contribution, ...] = ()
 
     def __post_init__(self) -> None:

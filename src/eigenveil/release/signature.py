@@ -64,7 +64,7 @@ class Signature:
         return cls(secret.public_key().public_bytes_raw(), secret.sign(_DOMAIN + sums))
 
     def encode(self) -> bytes:
-        """The content of ``SIGNATURE``."""
+        """Return the content of ``SIGNATURE``."""
         key = base64.b64encode(_DER_PREFIX + self.key).decode()
         signed = base64.b64encode(self.signed).decode()
         head = _DOMAIN.decode()
@@ -139,14 +139,18 @@ def generate_key(path: str | Path, *, password: str | None = None) -> str:
 
 
 def fingerprint(key: "Ed25519PublicKey | str | Path") -> str:
-    """The SHA-256 of a public key, as ``openssl pkey -pubin -outform DER | sha256sum`` gives it."""
+    """Return the SHA-256 of a public key, as ``openssl pkey -pubin -outform DER | sha256sum`` gives
+    it.
+    """
     return Signature(public_key(key).public_bytes_raw(), b"").signer
 
 
 def private_key(
     key: "Ed25519PrivateKey | str | Path", *, password: str | None = None
 ) -> "Ed25519PrivateKey":
-    """A key to sign with, from a PEM file; a key that was opened already is returned as it is."""
+    """Return a key to sign with, from a PEM file; a key that was opened already is returned as it
+    is.
+    """
     _require()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ed25519
@@ -174,7 +178,9 @@ def private_key(
 
 
 def public_key(key: "Ed25519PublicKey | str | Path") -> "Ed25519PublicKey":
-    """A key to check with, from a PEM file; a key that was opened already is returned as it is."""
+    """Return a key to check with, from a PEM file; a key that was opened already is returned as it
+    is.
+    """
     _require()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ed25519

@@ -78,7 +78,7 @@ class Verdict:
         return f"signed by {signature.signer}, not checked against a key you trust"
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything public about the release, as plain JSON values."""
+        """Return everything public about the release, as plain JSON values."""
         release = self.release
         return {
             **release.as_dict(),

@@ -9,12 +9,11 @@ that reads records without noise is called "not private" wherever its name stand
 from functools import cache
 from importlib import import_module
 
-from eigenveil.exceptions import InvalidParameterError
 from eigenveil.reproduce.figure import Figure
 
-__all__ = ["PAPERS", "figure", "figures"]
+__all__ = ["PAPERS", "figures"]
 
-PAPERS = ("spiked", "covrev", "kpca", "fed")  # modules of this package
+PAPERS = ("spiked", "covrev", "kpca", "fed", "kimjung")  # modules of this package
 
 
 @cache
@@ -22,12 +21,3 @@ def figures() -> dict[str, Figure]:
     """Return all figures by name."""
     modules = [import_module(f"{__name__}.{paper}") for paper in PAPERS]
     return {one.name: one for module in modules for one in module.FIGURES}
-
-
-def figure(name: str) -> Figure:
-    """Return the figure of a name such as ``"spiked:fig1"``."""
-    try:
-        return figures()[name]
-    except KeyError:
-        known = ", ".join(figures())
-        raise InvalidParameterError(f"no figure {name}: choose one of {known}") from None

@@ -32,7 +32,6 @@ __all__ = [
     "near",
     "often_below",
     "rises",
-    "runs_at_all",
     "steady",
 ]
 
@@ -250,17 +249,6 @@ def at_most(most: float, panel: str | None = None) -> Check:
         means = [results.mean(runs, subject) for _, _, runs in results.cells(panel)]
         shown = ", ".join(f"{mean:.3g}" for mean in means)
         return Verdict(max(means) <= most, f"{shown} (asked: at most {most:g})")
-
-    return check
-
-
-def runs_at_all(panel: str | None = None) -> Check:
-    """Judge that a method answers in every cell, and does not refuse for want of records."""
-
-    def check(results: Results, subject: str) -> Verdict:
-        cells = [runs[subject] for _, _, runs in results.cells(panel)]
-        answered = sum(bool(np.isfinite(one).any()) for one in cells)
-        return Verdict(answered == len(cells), f"answers in {answered} of {len(cells)} cells")
 
     return check
 

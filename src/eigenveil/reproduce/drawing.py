@@ -15,9 +15,13 @@ __all__ = ["draw"]
 _DPI = 110
 _WIDTH, _HEIGHT = 4.3, 3.6  # inches of one panel
 _LEGEND = 2.6
+_TICKS = 7
 # Told apart by shape as well: ours are solid, what has been published is dashed.
-_COLOURS = ("#1f6f8b", "#bf4a30", "#6a994e", "#8e6c8a", "#d98e04", "#4c5b7a", "#a23e48", "#2a9d8f")
-_MARKERS = "osD^vP*X"
+_COLOURS = (
+    *("#1f6f8b", "#bf4a30", "#6a994e", "#8e6c8a", "#d98e04", "#4c5b7a"),
+    *("#a23e48", "#2a9d8f", "#7f5539", "#c77dff", "#111111"),
+)
+_MARKERS = "osD^vP*X<>h"
 _STYLES = {"printed": "--", "published": "--", "ours": "-", "not private": ":", "reference": ":"}
 
 
@@ -88,6 +92,9 @@ def _lines(ax: Any, panel: Panel, results: Results, methods: list[Method]) -> No
     ax.set_xlabel(panel.along)
     if panel.log_x:
         ax.set_xscale("log")
+    if len(along) <= _TICKS:  # the values themselves, and no others
+        ax.set_xticks(along, [f"{value:g}" for value in along])
+        ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     ax.set_yscale("linear" if results.figure.more_is_better else "log")
     ax.grid(axis="y", color=LINE)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from eigenveil.exceptions import BusyError, StateError
 from eigenveil.storage.locks import sync, try_lock, unlock
+from eigenveil.storage.paths import write_advice
 
 __all__ = ["TOKEN", "locked", "replace_file", "token", "unchanged"]
 
@@ -71,8 +72,8 @@ def _lock(path: Path, seconds: float) -> _Lock:
                     "done, then call again"
                 )
             time.sleep(_PAUSE_SECONDS)
-    except (OSError, ValueError):  # a name with a NUL is no value
-        raise StateError(f"cannot write {path}: is its folder there and writable?") from None
+    except (OSError, ValueError) as error:  # a name with a NUL is no value
+        raise StateError(f"cannot write {path}: {write_advice(error)}") from None
     if os.fstat(descriptor).st_size:
         os.close(descriptor)
         raise StateError(f"{file.name} cannot be locked: is it the empty file it should be?")
@@ -124,8 +125,8 @@ def unchanged(path: Path, digest: str | None) -> Iterator[None]:
             )
         except FileNotFoundError:
             same = digest is None
-        except OSError:
-            raise StateError(f"cannot write {path}: is its folder there and writable?") from None
+        except OSError as error:
+            raise StateError(f"cannot write {path}: {write_advice(error)}") from None
         if not same:
             raise StateError(
                 f"{path.name} was moved, removed or replaced while in use, and nothing more was "
@@ -157,8 +158,8 @@ def replace_file(path: Path, data: bytes) -> None:
             sync(file)
         os.replace(draft, path)
         sync(path.parent)
-    except OSError:
-        raise StateError(f"cannot write {path}: is its folder there and writable?") from None
+    except OSError as error:
+        raise StateError(f"cannot write {path}: {write_advice(error)}") from None
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)  # of a write that failed

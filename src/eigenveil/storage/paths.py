@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["read_regular", "real_path"]
+__all__ = ["read_regular", "real_path", "write_advice"]
 
 
 def real_path(path: str | Path) -> Path:
@@ -32,6 +32,13 @@ def read_regular(path: str | Path, most: int | None = None) -> bytes:
         if most is not None and status.st_size > most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
         return file.read()
+
+
+def write_advice(error: Exception) -> str:
+    """Return what to do about a file that cannot be written."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full"
+    return "is its folder there and writable?"
 
 
 def _at_once(path: str, flags: int) -> int:

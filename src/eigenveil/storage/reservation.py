@@ -101,7 +101,7 @@ class Reservation:
             abandon(self.path)
 
     def _is_ours(self) -> bool:
-        """Whether it is still the empty one; a folder that is not cannot be replaced either."""
+        """Return whether it is still the empty one, which alone can be replaced."""
         try:
             return os.path.samestat(os.lstat(self.path), self._status) and is_empty(self.path)
         except OSError:

@@ -57,6 +57,8 @@ RECORDS = {
     "a telephone number": b"Meier,030/4711-12,secret\n",
     "a date": b"Meier,2020-02-03,secret\n",
     "a number": b"Meier,12,secret\n",
+    "a number behind a mark": "Meier,\ufeff4711e4,secret\n".encode(),
+    "a sum of money": b"Meier,$4711.5E-4,secret\n",
 }
 
 
@@ -72,9 +74,9 @@ def test_a_first_line_that_may_be_a_record_is_not_quoted(tmp_path, name, columns
 
 
 def test_names_with_digits_and_marks_are_names(tmp_path):
-    names = ("1007_s_at", "rs123", "k__A|p__B", "rate; %", "2ndFloor", "$")
+    names = ("1007_s_at", "1e", "rs123", "k__A|p__B", "rate; %", "2ndFloor", "$")
     path = tmp_path / "t.csv"
-    path.write_text(",".join(names) + "\n1,2,3,4,5,6\n")
+    path.write_text(",".join(names) + "\n1,2,3,4,5,6,7\n")
     assert open_rows(path).feature_names == names
 
 
@@ -117,6 +119,11 @@ DAMAGED = {
     "two stray quotes in two rows": (8, with_cells(_8=f'5,"{SECRET},1', _200='5,6",1')),
     "a line break in a cell": (4, with_cells(_4=f'5,"{SECRET}\n6",1')),
     "text after a closing quote": (3, with_cells(_3=f'5,"{SECRET}"7,1')),
+    "a carriage return in a cell": (5, with_cells(_5=f"5,{SECRET}\r,1")),
+    "a line break in a table of carriage returns": (
+        5,
+        with_cells(_5="5,6\r\n,1").replace("\r\n", "\f").replace("\n", "\r").replace("\f", "\n"),
+    ),
     "a NUL": (307, with_cells(_307="5,\0,1")),
     "a cell without end": (2, with_cells(_2=f"5,{'9' * (csv.field_size_limit() + 1)},1")),
     "a quote in the first line": (1, with_cells(_1=f'a,"note {SECRET},who')),

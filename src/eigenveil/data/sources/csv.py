@@ -161,10 +161,17 @@ def read_records(lines: TextIO, file: str, size: int) -> Iterator[list[list[str]
         ) from None
 
 
-def _blocks(lines: TextIO) -> Iterator[list[str]]:
-    """Yield lines, many at a time; a NUL stands where a damaged disk lost something."""
-    while block := lines.readlines(_BLOCK_CHARACTERS):
-        if "\0" in "".join(block):
+def _blocks(lines: TextIO, characters: int = _BLOCK_CHARACTERS) -> Iterator[list[str]]:
+    """Yield lines, many at a time; refuse what a cell cannot hold.
+
+    A NUL stands where a damaged disk lost something. A carriage return alone ends a line only if
+    it ends the first one: inside a cell it would make two records of one.
+    """
+    other = ""  # the end that no line may have
+    while block := lines.readlines(characters):
+        other = other or ("\n" if block[0].endswith("\r") else "\r")
+        text = "".join(block)
+        if "\0" in text or (other in text and any(line.endswith(other) for line in block)):
             raise csv.Error
         yield block
 
@@ -172,11 +179,11 @@ def _blocks(lines: TextIO) -> Iterator[list[str]]:
 def _first_damaged(lines: TextIO) -> int:
     """Return the number of the line on which the first record starts that is not one line."""
     lines.seek(0)
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(itertools.chain.from_iterable(_blocks(lines, 1)), strict=True)
     line = 1
     with suppress(csv.Error):
-        for record in reader:
-            if reader.line_num > line or any("\0" in cell for cell in record):
+        for _ in reader:
+            if reader.line_num > line:
                 break
             line += 1
     return line

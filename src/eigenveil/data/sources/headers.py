@@ -1,6 +1,7 @@
 """Names of columns, which are published: a first record must not pass for them."""
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,8 @@ from eigenveil.text import printable
 from eigenveil.wording import COLUMNS
 
 __all__ = ["are_positions", "check_encoding", "check_header", "check_names", "select_columns"]
+
+_EXPONENT = re.compile(r"(?<=[\d.])[eE](?=[-+\u2212]?\d)")
 
 
 def check_header(header: Sequence[str], file: str) -> None:
@@ -93,13 +96,16 @@ def _is_position(name: str) -> bool:
 
 
 def _is_value(cell: str) -> bool:
-    """Return whether it may be a number, a date, a telephone number: digits and no letter."""
+    """Return whether it may be a number, a date, a telephone number: digits and no letter.
+
+    The e of 7.3e4 is none, whatever stands around the number: a currency, a mark that nobody sees.
+    """
     try:
         if not math.isnan(float(cell)):
             return True
     except ValueError:
         pass
-    return any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))
+    return any(map(str.isdigit, cell)) and not any(map(str.isalpha, _EXPONENT.sub("", cell)))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from eigenveil.data.sources.base import RowSource
@@ -32,15 +31,23 @@ class IterableSource(RowSource):
             raise InvalidParameterError("n_columns must be a positive number of columns")
         self._stream = iter(chunks)
         self.rereadable = iter(chunks) is not self._stream
-        self._stated = n_columns
+        self._stated = n_columns is not None
+        self._n_columns = n_columns
         self._chunks = chunks if self.rereadable else self._stream
         self._read = False
 
-    @cached_property
+    @property
     def n_columns(self) -> int:  # type: ignore[override]
-        """Number of columns, for which the first chunk is read where it is not stated."""
-        if self._stated is not None:
-            return self._stated
+        """Number of columns, for which the first chunk is read where it is not stated.
+
+        No `cached_property`: before Python 3.12 its lock is that of the class, and a chunk that
+        does not come would keep every other table from being read.
+        """
+        if self._n_columns is None:
+            self._n_columns = self._first_width()
+        return self._n_columns
+
+    def _first_width(self) -> int:
         try:
             first = as_table(next(self._stream))
         except StopIteration:
@@ -52,7 +59,7 @@ class IterableSource(RowSource):
     @property
     def hides_count(self) -> bool:
         """Whether a table without rows would not have been refused."""
-        return self._stated is not None
+        return self._stated
 
     def chunks(self) -> Iterator[Any]:
         """Yield the chunks as they come; whoever sums them checks them."""

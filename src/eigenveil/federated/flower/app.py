@@ -23,7 +23,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
-from eigenveil.federated.configuration import read_client, read_server
+from eigenveil.federated.agreement import Agreement
+from eigenveil.federated.configuration import ClientConfiguration, read_client, read_server
 from eigenveil.federated.coordinator import Coordinator
 from eigenveil.federated.flower.envelope import content, held
 from eigenveil.federated.journal import Event, Happening, Journal
@@ -38,6 +39,7 @@ __all__ = ["GridTransport", "client", "server"]
 
 _LOG = logging.getLogger("flwr")  # whose lines are shown where a run is followed
 _CONFIG, _INSECURE = "eigenveil-config", "eigenveil-insecure"
+_NO_SUMS = "secure sums need eigenveil federate server and client, not a stock installation"
 _UNNAMED = "unnamed"  # an owner whose file cannot be read
 
 server = ServerApp()
@@ -114,6 +116,8 @@ def _coordinate(grid: Grid, context: Context) -> None:
     """Ask everybody and save the release; started again, go on."""
     _LOG.setLevel(logging.INFO)  # the terminal is Flower's here
     chosen = read_server(_file(context.run_config), insecure=True)
+    if not isinstance(chosen.agreement, Agreement):
+        raise InvalidParameterError(_NO_SUMS)
     private_folder(chosen.folder)
     with locked(chosen.folder / "server"), Journal(chosen.journal) as journal:
         if any(event.happening is Happening.RELEASED for event in journal.events):
@@ -142,6 +146,8 @@ def _answer(question: bytes | None, node_config: Mapping[str, Any]) -> bytes:
     federation = owner = _UNNAMED
     try:
         chosen = read_client(_file(node_config), insecure=True)
+        if not isinstance(chosen, ClientConfiguration):
+            raise InvalidParameterError(_NO_SUMS)
         federation, owner = chosen.settings.federation, chosen.settings.owner
         owned = Owner(
             chosen.settings, chosen.data, Ledger(chosen.ledger), chosen.folder, face="file"

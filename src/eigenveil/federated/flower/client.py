@@ -66,7 +66,7 @@ def serve(
 ) -> None:
     """Answer the server's questions until it says that it has no more, or a signal comes.
 
-    On SIGTERM the answer at hand is finished and sent; on SIGINT likewise, and then
+    On SIGTERM and SIGHUP the answer at hand is finished and sent; on SIGINT likewise, and then
     `KeyboardInterrupt` is raised. A second signal does not wait.
 
     Parameters
@@ -169,13 +169,18 @@ def _exchange(owner: Answers, fleet: FleetHttpClient, node: Node, largest: int) 
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set; elsewhere than in the main thread nobody does."""
+    """Yield an event that requests to end set; elsewhere than in the main thread nobody does.
+
+    They are SIGINT, SIGTERM and, of a closed terminal, SIGHUP; one that is ignored stays so.
+    """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
     came: list[int] = []
-    former = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    known = (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP"))
+    former = {s: signal.getsignal(s) for s in known if s is not None}
+    former = {s: handler for s, handler in former.items() if handler is not signal.SIG_IGN}
 
     def note(number: int, frame: FrameType | None) -> None:
         came.append(number)

@@ -191,7 +191,7 @@ def _trusting(root: Path) -> ssl.SSLContext:
 
 
 def require_certified(error: httpx.HTTPError, address: str) -> None:
-    """A server that shows another certificate does not become the right one by waiting."""
+    """Refuse a server that shows another certificate: waiting does not make it the right one."""
     # What a server says itself, in an error of another kind, is no such sign.
     if isinstance(error, httpx.ConnectError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
         raise FederationConnectionError(

@@ -47,7 +47,7 @@ _START = re.compile(
 
 
 def content(data: bytes) -> RecordDict:
-    """The bytes as the content of a Flower message."""
+    """Return the bytes as the content of a Flower message."""
     return RecordDict({_RECORD: ConfigRecord({_FIELD: data})})
 
 
@@ -71,7 +71,9 @@ class Sealed:
 
 
 def chain(tree: ObjectTree) -> list[str] | None:
-    """The names in the tree of a question or an answer, from the message down; None in another."""
+    """Return the names in the tree of a question or an answer, from the message down; None in
+    another.
+    """
     names = [tree.object_id]
     while len(tree.children) == 1 and len(names) < _CHAIN:
         tree = tree.children[0]
@@ -80,7 +82,7 @@ def chain(tree: ObjectTree) -> list[str] | None:
 
 
 def opened(tree: ObjectTree, fetch: Callable[[str], bytes]) -> bytes | None:
-    """The bytes inside, or None if the tree holds anything else; ``fetch`` gets an object."""
+    """Return the bytes inside a tree, or None if it holds more; ``fetch`` gets an object."""
     names = chain(tree)
     if names is None:
         return None
@@ -100,7 +102,7 @@ def opened(tree: ObjectTree, fetch: Callable[[str], bytes]) -> bytes | None:
 
 
 def held(message: Message) -> bytes | None:
-    """The bytes in a Flower message, or None if it holds anything else."""
+    """Return the bytes in a Flower message, or None if it holds anything else."""
     try:
         data = message.content[_RECORD][_FIELD]
     except (KeyError, TypeError, ValueError):  # no such record or field, no content
@@ -109,7 +111,7 @@ def held(message: Message) -> bytes | None:
 
 
 def _holds_one_field(record: bytes) -> bool:
-    """Whether a record is one run of bytes, read off its first bytes.
+    """Return whether a record is one run of bytes, read off its first bytes.
 
     As many fields as fit in a message would, as objects, take twenty times its memory and a minute.
     """

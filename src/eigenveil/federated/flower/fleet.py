@@ -130,7 +130,7 @@ class Fleet(InMemoryLinkState):
             return bool(super().activate_node(node_id, heartbeat_interval))
 
     def online(self) -> dict[int, str | None]:
-        """The nodes that are connected, with the names that their keys prove."""
+        """Return the nodes that are connected, with the names that their keys prove."""
         nodes = self.get_node_info(statuses=[NodeStatus.ONLINE])
         return {node.node_id: self._owners.get(node.public_key) for node in nodes}
 
@@ -163,7 +163,7 @@ class Fleet(InMemoryLinkState):
         return sealed.tree.object_id
 
     def receive(self, question: str) -> bytes | Code | None:
-        """The answer to a question, a code if it cannot be read, None if it is not all here."""
+        """Return the answer to a question, a code if unreadable, None if it is not all here."""
         with self.lock:
             asked = self._questions.get(question)
             if asked is None or asked.tree is None or not asked.answered:
@@ -186,7 +186,7 @@ class Fleet(InMemoryLinkState):
     # What a node does
 
     def pull(self, node_id: int) -> Sealed | None:
-        """The next question to a node."""
+        """Return the next question to a node."""
         with self.lock:
             for question in self._of(node_id):
                 if not question.delivered:
@@ -195,7 +195,7 @@ class Fleet(InMemoryLinkState):
         return None
 
     def fetch(self, node_id: int, name: str) -> bytes | None:
-        """An object of a question that this node was asked."""
+        """Return an object of a question that this node was asked."""
         with self.lock:
             for question in self._of(node_id):
                 if name in question.sealed.objects:
@@ -230,7 +230,7 @@ class Fleet(InMemoryLinkState):
             return taken
 
     def _of(self, node_id: int) -> list[_Question]:
-        """The questions to a node that it has not answered."""
+        """Return the questions to a node that it has not answered."""
         return [
             question
             for question in self._questions.values()
@@ -239,7 +239,7 @@ class Fleet(InMemoryLinkState):
 
 
 def fleet_app(fleet: Fleet, *, keys: bool) -> ASGIApp:
-    """The Fleet interface as a web application.
+    """Return the Fleet interface as a web application.
 
     Parameters
     ----------

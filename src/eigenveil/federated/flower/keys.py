@@ -45,7 +45,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine alone; a name is never looked up."""
+    """Return whether a host is this machine alone; a name is never looked up."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

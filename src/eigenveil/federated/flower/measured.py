@@ -88,7 +88,7 @@ class Measured:
             self.busy[node, path] -= 1
 
     def _signer(self, request: Request) -> int | None:
-        """The node whose key signed the headers of a request."""
+        """Return the node whose key signed the headers of a request."""
         try:
             key = b64decode(request.headers.get(FLEET_HTTP_PUBLIC_KEY_HEADER, ""), validate=True)
             node = self.fleet.get_node_id_by_public_key(key)

@@ -48,11 +48,11 @@ class FlowerTransport:
         self.address = address
 
     def nodes(self) -> dict[str, str | None]:
-        """The nodes that are connected now, with the owner's name where its key proves it."""
+        """Return the connected nodes, with the owner's name where its key proves it."""
         return {str(node): name for node, name in self._fleet.online().items()}
 
     def send(self, questions: Mapping[str, bytes], seconds: float) -> None:
-        """One question to each node, forgotten after so many seconds.
+        """Send one question to each node, forgotten after so many seconds.
 
         One that is still open is the same message, delivered again: the process that fetched it may
         be gone.
@@ -69,7 +69,7 @@ class FlowerTransport:
                 self._lost.append((node, question))
 
     def replies(self) -> Iterator[tuple[str, bytes, bytes | Code]]:
-        """What came since the last call; a node that is silent is not mentioned."""
+        """Yield what came since the last call; a node that is silent is not mentioned."""
         while self._lost:
             yield *self._lost.pop(), Code.LOST
         for name, asked in list(self._asked.items()):

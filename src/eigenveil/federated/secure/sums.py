@@ -18,7 +18,7 @@ from eigenveil.data.norms import norm_counts
 from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.federated.answerer import ColumnsError
-from eigenveil.federated.records import open_owned
+from eigenveil.federated.owned_rows import open_owned
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
 from eigenveil.federated.secure.messages import SumQuestion
 from eigenveil.mechanisms.base import Gate
@@ -91,15 +91,12 @@ class Sums:
             )
         if self._ledger is None:
             return
-        for step in agreed.steps:
-            if self.charged(step) is None:
-                self._ledger.check(
-                    step.cost, adjacency=_ADJACENCY, unit=self._rows.protects, alone=step.alone
-                )
-        if not any(map(self.charged, agreed.steps)):
-            self._ledger.check(
-                agreed.cost, adjacency=_ADJACENCY, unit=self._rows.protects, alone=agreed.alone
-            )
+        left = [step for step in agreed.steps if self.charged(step) is None]
+        self._ledger.check_all(
+            [(step.cost, step.alone) for step in left],
+            adjacency=_ADJACENCY,
+            unit=self._rows.protects,
+        )
 
     def charged(self, step: Step) -> Entry | None:
         """Return the ledger's entry of a step, where it has one."""

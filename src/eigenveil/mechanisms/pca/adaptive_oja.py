@@ -64,7 +64,7 @@ class AdaptiveOjaPCA(OnePass):
         batch_size: int | None = None,
         schedule: Schedule | None = None,
     ) -> Self:
-        """For k components; ``mu`` is that of the means."""
+        """Build the method for k components; ``mu`` is that of the means."""
         return cls(
             mu=mu,
             epsilon=_RANGE * mu,
@@ -74,7 +74,7 @@ class AdaptiveOjaPCA(OnePass):
         )
 
     def cost(self) -> Cost:
-        """Both steps on one batch, and so on all."""
+        """Return the cost of both steps on one batch, and so on all."""
         return compose(Gaussian(self.mu), self._quantile(1).cost())
 
     def first_batch(self, d: int) -> int:
@@ -91,7 +91,7 @@ class AdaptiveOjaPCA(OnePass):
         return PrivateQuantile(epsilon=self.epsilon, level=level)
 
     def view(self, iterate: OnePassState) -> BasisProduct:
-        """What a step looks at."""
+        """Return what a step looks at."""
         return BasisProduct(iterate.basis, iterate.image, weighted=True)
 
     def step(self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate) -> OnePassState:

@@ -65,7 +65,7 @@ class Boxed(OnePass):
     mean: TruncatedMean
 
     def cost(self) -> Cost:
-        """Of one batch, and so of all."""
+        """Return the cost of one batch, and so of all."""
         return self.mean.cost()
 
     def width(self, d: int) -> int:
@@ -73,11 +73,11 @@ class Boxed(OnePass):
         return min(d, self.n_components)
 
     def fewest(self, d: int) -> int:
-        """Records of a batch that show anything."""
+        """Return records of a batch that show anything."""
         return self.mean.needed_records(d * self.width(d))
 
     def first_batch(self, d: int) -> int:
-        """As many as the histograms need, too."""
+        """Return the size of the first batch, which the histograms need as well."""
         return self.batch_size or max(OnePass.first_batch(self, d), self.fewest(d))
 
     def needed_records(self, d: int) -> int:
@@ -101,7 +101,7 @@ class Boxed(OnePass):
         gate: Gate,
         away: NDArray[np.float64] | None = None,
     ) -> OnePassState:
-        """One batch, the trace on the way; what is left at the end of a stream is left out."""
+        """Use one batch, the trace on the way; what is left at the end of a stream is left out."""
         if iterate.steps and len(batch.records) < self.fewest(len(iterate.basis)):
             return iterate
         first, _ = halves(batch)
@@ -153,7 +153,7 @@ class BoxedOjaPCA(Boxed):
         batch_size: int | None = None,
         schedule: Schedule | None = None,
     ) -> Self:
-        """For k components and an allotment of `printed_cost`."""
+        """Build the method for k components and an allotment of `printed_cost`."""
         mean = TruncatedMean.build(epsilon, delta, "basic")
         return cls(
             mu=mean.noise.mu,
@@ -165,7 +165,7 @@ class BoxedOjaPCA(Boxed):
         )
 
     def fewest(self, d: int) -> int:
-        """Records of a batch that show anything."""
+        """Return records of a batch that show anything."""
         if self.centre == "mean":
             return 2 * self.mean.spread.needed_records
         return Boxed.fewest(self, d)

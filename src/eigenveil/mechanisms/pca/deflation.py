@@ -51,7 +51,7 @@ class RankOne(Protocol):
         ...
 
     def cost(self) -> Cost:
-        """Of all records that it is given."""
+        """Return the cost on all records that it is given."""
         ...
 
     def check_records(self, d: int, n: int | None, rows_each: int = 1) -> None:
@@ -61,7 +61,7 @@ class RankOne(Protocol):
     def direction(
         self, records: Records, clip: Clip, gate: Gate, away: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float, float]:
-        """A unit vector orthogonal to the rows of ``away``, the eigenvalue along it, and the
+        """Return a unit vector orthogonal to the rows of ``away``, the eigenvalue along it, and the
         deviation of the noise on an entry of its image.
         """
         ...
@@ -76,7 +76,7 @@ class DeflationPCA:
     n_components: int
 
     def cost(self) -> Cost:
-        """Of one part of the records, and so of all."""
+        """Return the cost on one part of the records, and so on all."""
         return self.inner.cost()
 
     def check_records(self, d: int, n: int | None, rows_each: int = 1) -> None:
@@ -95,7 +95,7 @@ class DeflationPCA:
             raise InvalidDataError("for each of its components ", *error.args) from None
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Leading components about the centre of ``clip``."""
+        """Return the leading components about the centre of ``clip``."""
         d, k = source.n_columns, self.n_components
         if k > d:
             raise InvalidParameterError(

@@ -54,7 +54,7 @@ class TruncatedMeanPCA(Boxed):
         batch_size: int | None = None,
         schedule: Schedule | None = None,
     ) -> Self:
-        """For an allotment of `printed_cost`."""
+        """Build the method for an allotment of `printed_cost`."""
         mean = TruncatedMean.build(epsilon, delta, composition)
         return cls(
             mu=mean.noise.mu,
@@ -67,7 +67,7 @@ class TruncatedMeanPCA(Boxed):
     def direction(
         self, records: Records, clip: Clip, gate: Gate, away: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float, float]:
-        """A unit vector orthogonal to the rows of ``away``, the eigenvalue along it, and the
+        """Return a unit vector orthogonal to the rows of ``away``, the eigenvalue along it, and the
         deviation of the noise on an entry of its image.
         """
         d, n = away.shape[1], len(records.records)
@@ -88,7 +88,7 @@ class TruncatedMeanPCA(Boxed):
 
 
 def _outside(basis: NDArray[np.float64], away: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A unit column orthogonal to the rows of ``away``, which rounding may have moved."""
+    """Return a unit column orthogonal to the rows of ``away``, which rounding may have moved."""
     outside = basis - away.T @ (away @ basis)
     return np.asarray(outside / np.linalg.norm(outside))
 

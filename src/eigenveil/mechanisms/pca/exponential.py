@@ -63,7 +63,7 @@ class ExponentialPCA:
 
     @classmethod
     def pure(cls, epsilon: float, k: int) -> Self:
-        """For a pure epsilon."""
+        """Build the mechanism for a pure epsilon."""
         return cls(
             direction=BinghamDirection(epsilon=(1 - VALUE_SHARE) * epsilon / k, concentrated=False),
             values=LaplaceNoise(epsilon=VALUE_SHARE * epsilon),
@@ -72,7 +72,7 @@ class ExponentialPCA:
 
     @classmethod
     def concentrated(cls, mu: float, k: int) -> Self:
-        """For zCDP, rho = mu^2/2."""
+        """Build the mechanism for zCDP, rho = mu^2/2."""
         epsilon = 2 * mu * math.sqrt((1 - VALUE_SHARE) / k)  # k epsilon^2/8 = 0.9 rho
         return cls(
             direction=BinghamDirection(epsilon=epsilon, concentrated=True),
@@ -81,12 +81,12 @@ class ExponentialPCA:
         )
 
     def cost(self) -> Cost:
-        """All directions and their second moments."""
+        """Return all directions and their second moments."""
         directions = (self.direction.cost(),) * self.n_components
         return Composed((*directions, self.values.cost()))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Components in the order they were drawn, second moments in the caller's units."""
+        """Return components in the order they were drawn, second moments in the caller's units."""
         if not 1 <= self.n_components <= clip.width(source.n_columns):
             raise InvalidParameterError(
                 option("n_components"), " must be between 1 and the number of columns"
@@ -108,7 +108,7 @@ class ExponentialPCA:
     def _reliability(
         self, moment: Bounded, values: NDArray[np.float64], trace: float
     ) -> NDArray[np.float64]:
-        """To first order, each of the other directions takes 1/(2 c gap) of a Bingham draw."""
+        """Return the expected squared cosines: each other direction takes 1/(2 c gap) of a draw."""
         others = len(moment.value.units) - values.size
         if others == 0:
             return np.ones(values.size)

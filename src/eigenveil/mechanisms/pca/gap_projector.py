@@ -172,6 +172,7 @@ class GapProjector(ComponentEntry):
     numerics = Numerics.IDEALISED
     needs_delta = True
     pays_per_component = True
+    needs_gap = True
     may_coincide = True
 
     def gaussian(self, mu: float, terms: Terms) -> GapProjectorPCA:

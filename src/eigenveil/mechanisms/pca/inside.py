@@ -47,11 +47,11 @@ class ProjectedMoment:
             raise InvalidParameterError("columns of a basis must be orthonormal")
 
     def cost(self) -> Cost:
-        """That of one release of a matrix."""
+        """Return the cost of one release of a matrix."""
         return Gaussian(self.mu)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        """The k x k matrix about the centre of ``clip``, whose bound is not used."""
+        """Return the k x k matrix about the centre of ``clip``, whose bound is not used."""
         rows, about, n = source, directions(clip), None
         if self.paired:
             rows, n = drawn_pairs(source, clip, gate)

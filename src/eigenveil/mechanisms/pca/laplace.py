@@ -34,7 +34,7 @@ class LaplacePCA(MomentMechanism[NoisyComponents]):
         return Pure(self.epsilon)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyComponents:
-        """Leading components of the noisy second moment."""
+        """Return the leading components of the noisy second moment."""
         return leading(LapCov(epsilon=self.epsilon).perturb(query, noise), self.n_components)
 
 

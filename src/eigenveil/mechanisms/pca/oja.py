@@ -43,7 +43,7 @@ class OjaPCA(OnePass):
     name: ClassVar[str] = "oja"
 
     def cost(self) -> Cost:
-        """Of one batch, and so of all."""
+        """Return the cost of one batch, and so of all."""
         return Gaussian(self.mu)
 
     def step(self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate) -> OnePassState:

@@ -67,7 +67,7 @@ class Schedule(Protocol):
     """Learning rates, from public numbers."""
 
     def rate(self, step: int) -> float:
-        """Of step 1, 2, ...; in the inverse units of A."""
+        """Return the rate of step 1, 2, ..., in the inverse units of A."""
         ...
 
 
@@ -110,7 +110,7 @@ class OnePassState:
         return max(0.0, self.trace - inside) / float(d - p)
 
     def values(self, k: int) -> NDArray[np.float64]:
-        """Along the leading ``k`` directions."""
+        """Return the eigenvalues along the leading ``k`` directions."""
         return np.asarray(np.einsum("ij,ij->j", self.basis, self.image)[:k])
 
     def corrected(
@@ -120,7 +120,7 @@ class OnePassState:
         batch: Records,
         schedule: "Schedule | None" = None,
     ) -> "OnePassState":
-        """The image moved by its share of ``correction``, and the basis of the estimate.
+        """Return the image moved by its share of ``correction``, and the basis of the estimate.
 
         ``deviation`` is that of the noise on an entry. With a ``schedule`` the basis is that of
         Oja's own update.
@@ -154,7 +154,7 @@ class OnePassState:
         )
 
     def traced(self, mu: float, batch: Batch, clip: Clip, gate: Gate) -> "OnePassState":
-        """With the trace of one more batch, bought at ``mu``."""
+        """Return the state with the trace of one more batch, bought at ``mu``."""
         noise = PrivateTrace(noise=GaussianNoise(mu=mu))
         released = gate.draw(noise, trace(batch, clip, gate.adjacency)).value
         size = len(batch.records) ** 2
@@ -163,12 +163,12 @@ class OnePassState:
         return replace(self, trace=mean, trace_weight=self.trace_weight + size)
 
     def narrowed(self, k: int) -> "OnePassState":
-        """With the leading ``k`` columns alone."""
+        """Return the state with the leading ``k`` columns alone."""
         basis, image = self.basis[:, :k], self.image[:, :k]
         return replace(self, basis=np.ascontiguousarray(basis), image=np.ascontiguousarray(image))
 
     def components(self, k: int) -> NoisyComponents:
-        """The leading ``k`` directions."""
+        """Return the leading ``k`` directions."""
         d, p = self.basis.shape
         values = self.values(p)
         trace = self.trace if not math.isnan(self.trace) else float(np.maximum(values, 0.0).sum())
@@ -200,28 +200,28 @@ class OnePass(ABC):
 
     @abstractmethod
     def cost(self) -> Cost:
-        """Of one batch, and so of all."""
+        """Return the cost of one batch, and so of all."""
 
     @abstractmethod
     def step(self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate) -> OnePassState:
         """Correct the estimate by one batch."""
 
     def width(self, d: int) -> int:
-        """Number of columns of the basis."""
+        """Return the number of columns of the basis."""
         k = self.n_components
         return min(d, k if self.schedule is not None else 4 * k + 20)
 
     def first_batch(self, d: int) -> int:
-        """Records in the first batch: as many as noise on unit rows asks for."""
+        """Return records in the first batch: as many as noise on unit rows asks for."""
         return self.batch_size or _first(d, self.mu)
 
     def next_batch(self, iterate: OnePassState) -> int:
-        """Records in the next batch of a stream whose end is not known."""
+        """Return records in the next batch of a stream whose end is not known."""
         first = self.first_batch(len(iterate.basis))
         return first if self.batch_size is not None else first * _GROWTH**iterate.steps
 
     def sizes(self, n: int, d: int) -> list[int]:
-        """Records in each batch of a table of ``n``."""
+        """Return records in each batch of a table of ``n``."""
         if self.batch_size is not None:
             size = self.batch_size
             return [min(size, n - start) for start in range(0, n, size)]
@@ -235,21 +235,21 @@ class OnePass(ABC):
         return self.batch_size or _grown(_first(d, self.mu), _STEPS)
 
     def stream_records(self, d: int) -> int:
-        """Records of a stream that reaches as many batches as a random start needs."""
+        """Return records of a stream that reaches as many batches as a random start needs."""
         return _grown(self.first_batch(d), _STEPS)
 
     def table_records(self, d: int) -> int:
-        """Records of a table of which no batch is smaller than the first should be."""
+        """Return records of a table of which no batch is smaller than the first should be."""
         return _EARLIER * _grown(self.first_batch(d), _STEPS - 1)
 
     def start(self, d: int, clip: Clip, gate: Gate) -> OnePassState:
-        """A random basis."""
+        """Return a random basis."""
         basis = np.linalg.qr(gate.normals(d, self.width(d)))[0]
         trace = clip.row_norm**2 if clip.normalise else math.nan
         return OnePassState(basis, np.zeros_like(basis), trace)
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Leading components about the centre of ``clip``; the records are read once."""
+        """Return the leading components about the centre of ``clip``; the records are read once."""
         check_batches(gate.protects, gate.adjacency)
         d = source.n_columns
         n = count_records(source) if source.rereadable else None
@@ -273,7 +273,7 @@ class OnePass(ABC):
     def advance(
         self, iterate: OnePassState, batch: Records, clip: Clip, gate: Gate
     ) -> OnePassState:
-        """One batch, of which rows of unknown lengths also give the trace."""
+        """Use one batch, of which rows of unknown lengths also give the trace."""
         method = self
         if not (clip.normalise or batch.holds_matrices):
             small, rest = split(self.mu, (_TRACE_SHARE, 1 - _TRACE_SHARE))
@@ -283,7 +283,7 @@ class OnePass(ABC):
         return after if self.schedule is not None else self._considered(iterate, after)
 
     def _considered(self, before: OnePassState, after: OnePassState) -> OnePassState:
-        """What earlier steps are worth, and how many columns the next one needs.
+        """Return what earlier steps are worth, and how many columns the next one needs.
 
         While the leading directions turn, an image of others says little about theirs. Once they
         stand still, and their values too, further columns only add to the time, and to distances.
@@ -332,10 +332,10 @@ class OnePassEntry(ComponentEntry):
 
 
 def _first(d: int, mu: float) -> int:
-    """As many records as noise on unit rows asks for."""
+    """Return as many records as noise on unit rows asks for."""
     return math.ceil(max(_FEWEST, _FIRST_NOISE * math.sqrt(2 * d) / mu))
 
 
 def _grown(first: int, batches: int) -> int:
-    """Records in so many batches from the first on."""
+    """Return records in so many batches from the first on."""
     return first * sum(int(_GROWTH**step) for step in range(batches))

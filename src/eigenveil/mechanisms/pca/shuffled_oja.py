@@ -100,11 +100,11 @@ class ShuffledOjaPCA:
         local_mu(self.epsilon, self.delta, self.n_records)  # refuses too few records
 
     def cost(self) -> Cost:
-        """Of the whole pass."""
+        """Return the cost of the whole pass."""
         return Approx(self.epsilon, self.delta)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyDirection:
-        """One pass over shuffled records."""
+        """Pass once over shuffled records."""
         if not isinstance(query, ShuffledRecords) or query.count != self.n_records:
             raise InvalidParameterError("the noise is for another number of shuffled records")
         mu = local_mu(self.epsilon, self.delta, self.n_records)
@@ -130,8 +130,8 @@ class ShuffledOjaPCA:
     def direction(
         self, records: Records, clip: Clip, gate: Gate, away: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float, float]:
-        """The leading direction beside the orthonormal rows of ``away``, its eigenvalue, and the
-        deviation of the noise on an entry of its image.
+        """Return the leading direction beside the orthonormal rows of ``away``, its eigenvalue, and
+        the deviation of the noise on an entry of its image.
         """
         found = self._pass(records, clip, gate, away)
         return found.vector, found.eigenvalue, self._image_deviation(found)
@@ -158,7 +158,7 @@ class ShuffledOjaPCA:
         return gate.draw(self, query)
 
     def run(self, source: RowSource | MatrixSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """The leading component about the centre of ``clip``; the table is held in memory."""
+        """Return the leading component about the centre of ``clip``, of a table in memory."""
         d = source.n_columns
         records = Batches(source, gate.adjacency).take(self.n_records + 1)
         if records is None:
@@ -177,11 +177,11 @@ class ShuffledOjaPCA:
         )
 
     def _image_deviation(self, found: NoisyDirection) -> float:
-        """Of the noise on an entry of the mean of all answers."""
+        """Return the deviation of the noise on an entry of the mean of all answers."""
         return found.deviation * math.sqrt(_weights_squared(self.n_records))
 
     def _reliability(self, found: NoisyDirection, level: float) -> float:
-        """Squared cosine that noise leaves, by the linearised recursion of what lies across.
+        """Return the squared cosine that noise leaves, by a linearised recursion.
 
         An entry e across becomes (1 - eta gap) e + eta deviation z.
         """
@@ -205,7 +205,7 @@ def _weights_squared(n: int) -> float:
 def _noise(
     query: ShuffledRecords, scale: float, noise: NoiseSource
 ) -> Iterator[NDArray[np.float64]]:
-    """For every record, beside what is released already: a projection of the whole noise."""
+    """Return noise for every record, outside released directions: a projection of it all."""
     assert query.count is not None
     d = len(query.start)
     size = max(1, _AT_A_TIME // d)

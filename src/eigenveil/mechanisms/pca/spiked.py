@@ -75,7 +75,7 @@ class SpikedProjector:
         return self.model.assumption
 
     def cost(self) -> Cost:
-        """Of one release."""
+        """Return the cost of one release."""
         return Gaussian(self.mu)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
@@ -83,7 +83,7 @@ class SpikedProjector:
         return self.of(_moment(self.model, source, clip, gate), gate)
 
     def of(self, moment: Bounded, gate: Gate) -> NoisyMatrix:
-        """From the second moment of rows of the model."""
+        """Release from the second moment of rows of the model."""
         _require_proven(self.model, gate)
         assert moment.count is not None  # `_moment` has checked
         sensitivity = self.model.projector_sensitivity(moment.count, len(moment.value.units))
@@ -115,7 +115,7 @@ class SpikedValues:
         return self.model.assumption
 
     def cost(self) -> Cost:
-        """Of one release."""
+        """Return the cost of one release."""
         return Gaussian(self.mu)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
@@ -123,7 +123,7 @@ class SpikedValues:
         return self.of(_moment(self.model, source, clip, gate), gate)
 
     def of(self, moment: Bounded, gate: Gate) -> NoisyMatrix:
-        """From the second moment of rows of the model."""
+        """Release from the second moment of rows of the model."""
         _require_proven(self.model, gate)
         assert moment.count is not None  # `_moment` has checked
         inside = compressed(moment, self.basis)
@@ -158,7 +158,7 @@ class SpikedPCA:
         return self.model.assumption
 
     def cost(self) -> Cost:
-        """Both releases, composed."""
+        """Return the cost of both releases, composed."""
         return compose(*map(Gaussian, self._split()))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
@@ -182,7 +182,7 @@ class SpikedPCA:
         )
 
     def covariance(self, released: NoisyComponents) -> NDArray[np.float64]:
-        """The spiked covariance of a release: post-processing."""
+        """Return the spiked covariance of a release: post-processing."""
         noise, components = self.model.noise_variance, released.components
         spiked = (components.T * (released.eigenvalues - noise)) @ components
         return spiked + noise * np.eye(components.shape[1])
@@ -198,7 +198,7 @@ def _require_proven(model: SpikedModel, gate: Gate) -> None:
 
 
 def _moment(model: SpikedModel, source: RowSource, clip: Clip, gate: Gate) -> Bounded:
-    """The second moment of rows in the model's ball."""
+    """Return the second moment of rows in the model's ball."""
     _require_proven(model, gate)
     if not gate.adjacency.count_is_public:
         raise UnsupportedNotionError("'spiked' needs a public number of rows: use ", REPLACE_ONE)

@@ -83,7 +83,7 @@ class ProductNoise:
         return Gaussian(self.mu)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyProduct:
-        """In the caller's units."""
+        """Return noisy products in the caller's units."""
         if not isinstance(query, MomentProducts):
             raise InvalidParameterError("lazy noise needs moment_products, not a matrix")
         d, k = self.columns.shape
@@ -104,11 +104,11 @@ class TangentPCA:
     lazy: bool = False
 
     def cost(self) -> Cost:
-        """Both releases, composed."""
+        """Return the cost of both releases, composed."""
         return Gaussian(self.mu)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Leading components about the centre of ``clip``, whose bound is not used."""
+        """Return the leading components about the centre of ``clip``, whose bound is not used."""
         clip = directions(clip)
         first, second = split(self.mu, (ROUGH_SHARE, 1 - ROUGH_SHARE))
         if self.lazy:
@@ -129,7 +129,7 @@ class TangentPCA:
     def _lazily(
         self, source: RowSource, clip: Clip, gate: Gate, first: float, second: float
     ) -> NoisyComponents:
-        """The same, but for the average: matrices that were not formed have none."""
+        """Lazy variant; there is no average, because the matrices are never formed."""
         step = AnalyzeGaussPCA(mu=first, n_components=self.n_components, lazy=True)
         rough = step.run(source, clip, gate)
         factor = self.stretching(rough, first, gate.adjacency)
@@ -140,7 +140,9 @@ class TangentPCA:
         return turn(rough, gate.draw(ProductNoise(mu=second, columns=columns), query), factor)
 
     def stretching(self, rough: NoisyComponents, mu: float, adjacency: Adjacency) -> float | None:
-        """The factor t, from the first release and public numbers; None leaves rows as they are."""
+        """Return the factor t, from the first release and public numbers; None leaves rows as they
+        are.
+        """
         law, k = rough.law, self.n_components
         assert law is not None  # both ways to the rough components state it
         others = law.d - k
@@ -175,7 +177,7 @@ def _stretched(clip: Clip, rough: NoisyComponents, factor: float) -> Clip:
 
 
 def _average(one: NoisyMatrix, other: NoisyMatrix) -> NoisyMatrix:
-    """Of two releases of the same matrix, weighted by their precision."""
+    """Return the average of two releases of one matrix, weighted by their precision."""
     weights = np.array([one.noise_scale**-2, other.noise_scale**-2])
     scale = float(weights.sum()) ** -0.5
     weights *= scale**2
@@ -184,7 +186,7 @@ def _average(one: NoisyMatrix, other: NoisyMatrix) -> NoisyMatrix:
 
 
 def turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> NoisyComponents:
-    """One Newton step from a rough basis, on the scale of rows before they were stretched."""
+    """Take one Newton step from a rough basis, on the scale of rows before rescaling."""
     basis = rough.components.T
     d, k = basis.shape
     block = basis.T @ product.columns
@@ -213,7 +215,7 @@ def turn(rough: NoisyComponents, product: NoisyProduct, factor: float) -> NoisyC
 
 
 def _without_noise(rough: NoisyComponents) -> NDArray[np.float64]:
-    """Eigenvalues less what noise adds to them."""
+    """Return eigenvalues less what noise adds to them."""
     assert rough.law is not None  # both ways to the rough components state it
     level = rough.law.level(rough.eigenvalues, rough.trace)
     return np.array([rough.law.signal(value - level)[0] + level for value in rough.eigenvalues])

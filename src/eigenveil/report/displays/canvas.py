@@ -33,7 +33,7 @@ _FARTHEST = 100  # exponent of numbers that matplotlib still places
 
 
 def matplotlib(module: str) -> Any:
-    """A module of matplotlib, or word of what to install."""
+    """Return a module of matplotlib, or word of what to install."""
     try:
         return import_module(f"matplotlib.{module}")
     except ImportError:
@@ -73,7 +73,7 @@ class Display(ABC):
 
     @staticmethod
     def _frame(ax: Any, grid: str | None) -> None:
-        """Two axes instead of a box, and faint lines behind the data."""
+        """Draw two axes instead of a box, and faint lines behind the data."""
         ax.spines[["top", "right"]].set_visible(False)
         ax.set_axisbelow(True)
         if grid is not None:

@@ -21,12 +21,12 @@ UNITS = {
 
 
 def promise(guarantee: Guarantee) -> str:
-    """The guarantee's own words, clause by clause."""
+    """Return the guarantee's own words, clause by clause."""
     return f'<div class="promise">{table(guarantee.statements())}</div>'
 
 
 def promises(owners: Sequence[Contribution]) -> str:
-    """Who took part, and the own words of each, folded; nothing where there is no such list."""
+    """Return who took part, and the words of each, folded; nothing where there is no list."""
     if not owners:
         return ""
     notions = [
@@ -54,7 +54,7 @@ def promises(owners: Sequence[Contribution]) -> str:
 
 
 def comparison(federation: Mapping[str, Any] | None) -> str:
-    """Whose answers stand apart, whose weight was cut, and who is missing."""
+    """Return whose answers stand apart, whose weight was cut, and who is missing."""
     if federation is None:
         return ""
     told = federation["compared"]
@@ -109,5 +109,5 @@ def _owner_row(owner: Contribution, notions: Sequence[str]) -> str:
 
 
 def counted_as(owners: Sequence[Contribution]) -> str:
-    """What the numbers of rows are numbers of."""
+    """Return what the numbers of rows are numbers of."""
     return " or ".join(sorted({UNITS[owner.guarantee.unit] for owner in owners}))

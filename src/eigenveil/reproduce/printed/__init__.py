@@ -2,5 +2,6 @@
 
 Noise is that of the papers: drawn by numpy, calibrated by their closed forms, the same on every
 entry on and above the diagonal. What reads records without noise has "not_private" in its name.
-Nothing here passes a gate, so that nothing here can charge a ledger.
+No gate here has a ledger, so that nothing here can charge one. `boxed_tangent_oja` alone is private
+and is given its gate, like every mechanism.
 """

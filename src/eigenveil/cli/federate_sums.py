@@ -1,0 +1,237 @@
+"""``eigenveil federate init``, ``agree`` and ``client`` for secure sums."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from eigenveil.cli.alone import alone
+from eigenveil.cli.balance import balance, left
+from eigenveil.cli.federate_client import answer_all
+from eigenveil.cli.federate_status import asked_for
+from eigenveil.cli.options import beware
+from eigenveil.cli.printing import say, say_json
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.federated.codes import Code, ProtocolError
+from eigenveil.federated.messages import decode
+from eigenveil.federated.secure.agreement import SecureAgreement
+from eigenveil.federated.secure.configuration import SecureClientConfiguration, read_agreement
+from eigenveil.federated.secure.messages import (
+    Agreed,
+    Ready,
+    Roll,
+    SumInvitation,
+    SumQuestion,
+    Upload,
+)
+from eigenveil.federated.secure.owner import SecureOwner
+from eigenveil.privacy.accounting import epsilon_of
+from eigenveil.privacy.budget import stated
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.release.signature import private_key
+from eigenveil.storage.places import require_new
+from eigenveil.text import plural
+
+if TYPE_CHECKING:
+    from eigenveil.federated.agreement import Agreement
+
+__all__ = ["agree", "run", "write_agreement"]
+
+_SHORTEST = 16  # hexadecimal digits of a fingerprint
+
+
+def write_agreement(agreement: "Agreement | SecureAgreement", output: Path) -> None:
+    """Write an agreement to a new file, and say what it holds."""
+    if not isinstance(agreement, SecureAgreement):
+        raise InvalidParameterError(
+            "only secure sums are agreed on in a file: add a section [secure] with honest, epsilon "
+            "and delta"
+        )
+    _write(output, agreement.encode())
+    _show(agreement)
+    say(
+        f"next: every owner runs eigenveil federate agree {output.name} --key NAME.sums",
+        err=True,
+    )
+
+
+def agree(file: Path, key: Path, fingerprint: str | None, output: Path | None) -> None:
+    """Show an agreement; sign it where the fingerprint is the one that the others have."""
+    agreement = read_agreement(file)
+    secret = private_key(key)
+    own = secret.public_key().public_bytes_raw()
+    names = [name for name in agreement.owners if agreement.key(name) == own]
+    if not names:
+        raise InvalidParameterError(
+            f"{key.name} is none of the keys in the agreement: ask for one that has it"
+        )
+    (name,) = names
+    if fingerprint is None:
+        _show(agreement)
+        say(
+            "not signed: compare the fingerprint with every other owner by voice or on paper, then "
+            "give it with --fingerprint",
+            err=True,
+        )
+        return
+    digits = "".join(fingerprint.split()).lower()
+    if len(digits) < _SHORTEST:
+        raise InvalidParameterError(f"give at least {_SHORTEST} digits of the fingerprint")
+    if not agreement.digest.hex().startswith(digits):
+        raise InvalidParameterError(
+            "this is not the agreement with that fingerprint: nothing is signed; ask for the file "
+            "that the others have"
+        )
+    word = {
+        "agreement": agreement.digest.hex(),
+        "owner": name,
+        "signature": agreement.agreed(name).sign(secret),
+    }
+    place = key.with_name(f"{name}.agreed") if output is None else output
+    _write(place, json.dumps(word, indent=1).encode() + b"\n")
+    _show(agreement)
+    say(f"signed       {place}, by {name}")
+    say(f'next: agreed = "{place.name}" in [secure] of the owner\'s file', err=True)
+
+
+def _write(place: Path, data: bytes) -> None:
+    require_new(place, "choose a new file with -o")
+    try:
+        with place.open("xb") as file:
+            file.write(data)
+    except OSError:
+        raise InvalidParameterError(f"cannot write {place}: choose a writable place") from None
+
+
+def _show(agreement: SecureAgreement) -> None:
+    """Everything that somebody who agrees should know, one thing a line."""
+    columns, k = agreement.n_columns, agreement.n_components
+    what = f"{k} {plural('component', k)}" if agreement.kind == "pca" else "the covariance"
+    spare = agreement.quorum - agreement.honest
+    say(f"federation   {agreement.federation}: {what} of {columns} {plural('column', columns)}")
+    say(f"describes    {agreement.variance} variance, in {len(agreement.steps)} sums")
+    say(
+        f"promise      {agreement.budget} for every record, if {agreement.honest} owners are "
+        f"honest (sure if at most {spare} of {len(agreement.owners)} collude)"
+    )
+    say(f"with fewer   {agreement.promise.otherwise(agreement.delta)}")
+    say(f"quorum       {agreement.quorum} of {len(agreement.owners)} owners in every sum")
+    wide = max(map(len, agreement.owners))
+    for name, member in agreement.owners.items():
+        records = f"{member.records:,} {plural('record', member.records)}"
+        say(f"  {name:<{wide}}  key {member.key}, {records}")
+    say(f"fingerprint  {agreement.fingerprint}")
+
+
+class _Told:
+    """An owner whose terminal says what it was asked and what that cost."""
+
+    def __init__(self, owner: SecureOwner, ledger: Ledger) -> None:
+        self._owner, self._ledger = owner, ledger
+        self.uploads = 0
+        self.refused: Code | None = None
+        self._said = ""
+
+    def answer(self, question: bytes) -> bytes:
+        before = len(self._ledger.entries)
+        answer = self._owner.answer(question)
+        paid = self._ledger.entries[before:]
+        try:
+            sent = decode(answer, Agreed, Ready, Upload)
+        except ProtocolError as refused:
+            outcome = f"refused ({refused.code})"
+            if refused.code not in (Code.MALFORMED, Code.VERSION):  # which say more of the server
+                self.refused = refused.code
+        else:
+            self.refused = None
+            self.uploads += isinstance(sent, Upload) and bool(paid)
+            outcome = _OUTCOMES[type(sent)]
+            if isinstance(sent, Upload) and not paid:
+                outcome = "sent the stored sum again"
+        charged = f"charged; {self._ledger.summary()}" if paid else "nothing charged"
+        line = f"asked {self._asked(question)}: {outcome}; {charged}"
+        if line != self._said:  # a server may ask the same for as long as it likes
+            say(line, err=True)
+        self._said = line
+        return answer
+
+    def _asked(self, question: bytes) -> str:
+        try:
+            asked: Any = decode(question, SumInvitation, SumQuestion, Roll)
+            if isinstance(asked, SumInvitation):
+                return asked_for("join")
+            step = self._owner.agreement.steps[asked.step]
+        except (ProtocolError, IndexError):
+            return "something unreadable"
+        return asked_for(f"{'upload' if isinstance(asked, Roll) else 'ready'}-{step.name}")
+
+
+_OUTCOMES: dict[type, str] = {
+    Agreed: "agreed",
+    Ready: "ready",
+    Upload: "sent a masked sum",
+}
+
+
+def run(chosen: SecureClientConfiguration, *, insecure: bool, as_json: bool) -> None:
+    """Answer until the server says that it is done, and say what was spent."""
+    agreement, ledger = chosen.agreement, Ledger(chosen.ledger)
+    with alone(chosen.folder, "client", mode=0o700):
+        owner = SecureOwner(
+            agreement,
+            chosen.name,
+            chosen.data,
+            private_key(chosen.signing_key),
+            ledger,
+            chosen.folder,
+            signature=chosen.signature,
+            on_invalid=chosen.on_invalid,
+            on_missing=chosen.on_missing,
+            log=_say,
+            face="file",
+        )
+        beware(agreement.budget.as_dict())
+        say(f"agreement    {agreement.fingerprint}", err=True)
+        told = _Told(owner, ledger)
+        answer_all(
+            told,
+            chosen.name,
+            chosen,
+            ledger,
+            insecure=insecure,
+            n_columns=agreement.n_columns,
+        )
+        _close(chosen, told, ledger, as_json=as_json)
+        if told.refused is not None:
+            click.get_current_context().exit(4 if told.refused is Code.BUDGET else 3)
+
+
+def _say(line: str) -> None:
+    say(line, err=True)
+
+
+def _close(
+    chosen: SecureClientConfiguration, told: _Told, ledger: Ledger, *, as_json: bool
+) -> None:
+    """What the owner has sent, what it refused, and what its ledger has left."""
+    agreement, refused = chosen.agreement, told.refused
+    if as_json:
+        say_json(
+            {
+                "owner": chosen.name,
+                "federation": agreement.federation,
+                "agreement": agreement.digest.hex(),
+                "sums": told.uploads,
+                "refused": refused,
+                "balance": balance(ledger),
+            }
+        )
+        return
+    notion, amount = left(ledger)
+    say(f"answered     {told.uploads} {plural('sum', told.uploads)} in this run")
+    say(f"promise      {agreement.budget}, only if {agreement.promise.condition()}")
+    say(f"alone        epsilon = {stated(epsilon_of(ledger.spent_alone, agreement.delta))} by now")
+    if refused is not None:
+        say(f"refused      the last question: {refused.explanation} ({refused})")
+    say(f"ledger       {ledger.summary()}; left for another: {notion} = {amount:g}")

@@ -1,0 +1,12 @@
+"""``python -m tests.documents --write``: write the tables of mechanisms into documents."""
+
+import sys
+
+from tests.documents.tables import TABLES, written
+
+if __name__ == "__main__":
+    for (path, name), table in TABLES.items():
+        if "--write" in sys.argv:
+            path.write_text(written(path.read_text("utf-8"), name, table()), "utf-8")
+        else:
+            print(table())

@@ -1,0 +1,102 @@
+"""Tables of mechanisms in documents, from what each mechanism declares about itself.
+
+``python -m tests.documents --write`` writes them between the marks of each document.
+"""
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import eigenveil
+from eigenveil.mechanisms.registry import Entry, entries
+from eigenveil.privacy.guarantee import Kind, Numerics
+
+ROOT = Path(__file__).parents[2]
+SOURCE = Path(eigenveil.__file__).parent
+BEGIN, END = "<!-- {name}: python -m tests.documents --write -->\n", "<!-- end -->"
+NAME = re.compile(r'^    name: ClassVar\[str\] = "([^"]+)"', re.MULTILINE)
+SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
+
+
+def symbols(words: str) -> str:
+    """Return words with the letters of budgets."""
+    for word, letter in SYMBOLS.items():
+        words = words.replace(word, letter)
+    return words
+
+
+def file_of(one: Entry) -> str:
+    """Return the file of a mechanism, inside ``mechanisms/``."""
+    return one.module.removeprefix("eigenveil.mechanisms.").replace(".", "/") + ".py"
+
+
+def proof_of(one: Entry) -> str:
+    """Return the page with the proof of a mechanism, which has the name of its module."""
+    return f"docs/proofs/{one.module.rpartition('.')[2]}.md"
+
+
+def guarantee(one: Entry) -> str:
+    """Return what a mechanism promises, in symbols."""
+    words = [symbols(", ".join(one.notions))]
+    if one.numerics is Numerics.IDEALISED:
+        words.append("idealised")
+    if one.kind is Kind.MODEL_BASED:
+        words.insert(0, "**model-based**")
+    return "; ".join(words)
+
+
+def overview() -> str:
+    """Return the table of the README."""
+    lines = ["| name | releases | how | source | guarantee | proof |", "|---|---|---|---|---|---|"]
+    for one in entries():
+        auto = f", `auto` {symbols(one.auto)}" if one.auto else ""
+        cells = (
+            f"[`{one.name}`](src/eigenveil/mechanisms/{file_of(one)}){auto}",
+            one.releases,
+            one.about,
+            one.source,
+            guarantee(one),
+            f"[proof]({proof_of(one)})",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def by_file() -> str:
+    """Return the table of ``mechanisms/README.md``."""
+    lines = ["| name | file | source | guarantee |", "|---|---|---|---|"]
+    for one in entries():
+        cells = (f"`{one.name}`", f"`{file_of(one)}`", one.source, guarantee(one))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def parts() -> str:
+    """Return the table of mechanisms that users cannot name, by what their modules say first."""
+    folder = SOURCE / "mechanisms"
+    named = {file_of(one): one.name for one in entries()}
+    lines = ["| name | file | what the file is about |", "|---|---|---|"]
+    for path in sorted(folder.rglob("*.py")):
+        text, file = path.read_text("utf-8"), path.relative_to(folder).as_posix()
+        names = [name for name in NAME.findall(text) if name != named.get(file)]
+        if names:
+            about = (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0].replace("\n", " ")
+            shown = ", ".join(f"`{name}`" for name in dict.fromkeys(names))
+            lines.append(f"| {shown} | `{file}` | {about} |")
+    return "\n".join(lines) + "\n"
+
+
+INSIDE = SOURCE / "mechanisms" / "README.md"
+TABLES: dict[tuple[Path, str], Callable[[], str]] = {
+    (ROOT / "README.md", "mechanisms"): overview,
+    (INSIDE, "mechanisms"): by_file,
+    (INSIDE, "parts"): parts,
+}
+
+
+def written(text: str, name: str, table: str) -> str:
+    """Return a document with a table between the marks of its name."""
+    begin = BEGIN.format(name=name)
+    start = text.index(begin) + len(begin)
+    return text[:start] + table + text[text.index(END, start) :]
