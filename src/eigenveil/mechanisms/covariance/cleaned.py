@@ -54,7 +54,7 @@ class Cleaned(CovarianceEntry):
     about = "Gaussian noise, eigenvalues cleaned"
     source = "GaussCov, then Bun, Allez, Bouchaud, Potters 2016"
     tightens = True
-    auto = "where noise is faint or rows are read once"
+    auto = "where rows are read once"
     semidefinite = True
 
     def gaussian(self, mu: float, terms: Terms) -> CleanedCov:

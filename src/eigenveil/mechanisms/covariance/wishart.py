@@ -64,7 +64,7 @@ class Wishart(CovarianceEntry):
     about = "two-sided Wishart noise"
     source = "two-sided Wishart noise, cleaned; new here"
     tightens = True
-    auto = "for epsilon alone"
+    auto = "for epsilon alone and few rows within bounds"
     numerics = Numerics.IDEALISED
     semidefinite = True
     lifts = True

@@ -139,7 +139,7 @@ class AnalyzeGauss(LazyEntry):
     source = "Dwork, Talwar, Thakurta, Zhang 2014, Algorithm 1 (DP-Gauss-1)"
     allows_for_missing = True
     tightens = True
-    auto = "with `row_norm`, or with `bounds` and a generous budget"
+    auto = "with `row_norm` or a generous budget"
     typical_length = 0.7**2  # rows a little inside a length that is stated as such
 
     def gaussian(self, mu: float, terms: Terms) -> AnalyzeGaussPCA:
