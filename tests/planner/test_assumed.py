@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from eigenveil.numerics.random import SimulationSource
-from eigenveil.planner import Situation, spiked
 from eigenveil.numerics.unit_rows import unit_shares
+from eigenveil.planner import Situation, spiked
 from eigenveil.planner.assumed import AssumedTable, isotropic
 from eigenveil.privacy.budget import Budget
 

@@ -33,6 +33,6 @@ def correlation_noise(
     clear = clear_variances(variances, noise)
     share = np.full(variances.size, np.nan)
     share[clear] = np.sqrt(noise[clear] / variances[clear])
-    level = np.outer(share, share) / np.sqrt(2)
+    level: NDArray[np.float64] = np.outer(share, share) / np.sqrt(2)
     np.fill_diagonal(level, np.where(clear, 0.0, np.nan))
     return level
