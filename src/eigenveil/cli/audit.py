@@ -117,7 +117,7 @@ def _runs(attacked: "Entry", budget: dict[str, float | None]) -> tuple[Any, Any]
         fit = PrivateCovariance(**asked, row_norm=1.0).fit
 
     def read(fitted: Any) -> Any:
-        """Everything that is released, but for signs."""
+        """Return everything that is released, but for signs."""
         if attacked.releases == "covariance":
             values = fitted.release_.arrays.get("noisy_eigenvalues", ())
             return np.append(fitted.covariance_[upper], values)

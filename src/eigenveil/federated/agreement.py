@@ -218,7 +218,7 @@ class Agreement:
 
     @property
     def largest_weight(self) -> float:
-        """That the weight of nobody else exceeds."""
+        """Weight cap for owners whose claims nobody vouches for."""
         if self.most_weight is not None:
             return self.most_weight
         return 1.0 if len(self.vouched) == len(self.owners) else _HALF

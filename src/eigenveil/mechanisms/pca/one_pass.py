@@ -73,7 +73,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnePassState:
-    """Where a one-pass method stands: all of it released or public.
+    """The state of a one-pass method: all of it released or public.
 
     Attributes
     ----------
