@@ -676,7 +676,7 @@ def test_a_lifted_trace_is_that_of_rows_too(rows):
         ("gauss", BUDGET),
     ],
 )
-@pytest.mark.parametrize("centring", [None, "none"])
+@pytest.mark.parametrize("centring", [None, pytest.param("none", marks=pytest.mark.audit)])
 def test_noise_alone_rarely_exceeds_the_floor(mechanism, budget, centring):
     """About 1 %: of 100 fits to constant rows more than 6 with probability 1e-4."""
     rows = np.zeros((200, 8))

@@ -182,6 +182,12 @@ def _accompanied(rows):
     return case.open_rows(np.vstack([rows, np.zeros(rows.shape)]))
 
 
+def _beside_others(rows):
+    """As many other rows: by places, a table that is sorted otherwise would have other pairs."""
+    others = np.random.default_rng(6).standard_normal(rows.shape)
+    return case.open_rows(np.vstack([rows, others]))
+
+
 def _differences(rows, adjacency):
     return second_moment(
         PairedSource(_accompanied(rows), adjacency, np.arange), case.DIRECTIONS, adjacency
@@ -236,7 +242,9 @@ CASES = [
         "paired",
         lambda mu, d, k: Paired(inner=GaussCov(mu=mu)),
         query=_differences,
-        run=lambda step, rows, adjacency, gate: step.run(_accompanied(rows), case.DIRECTIONS, gate),
+        run=lambda step, rows, adjacency, gate: step.run(
+            _beside_others(rows), case.DIRECTIONS, gate
+        ),
         read=case.centred_entries,
         company=lambda n, d: np.zeros((n, d)),
         adjacencies=(case.REPLACE,),

@@ -119,6 +119,17 @@ def test_a_file_of_other_methods_is_refused(tmp_path):
     assert path.read_text() == "panel,run,seed,another\n"
 
 
+@pytest.mark.parametrize(
+    "line", ["left", 'nowhere,1,1,"",0,0,1,1,1', "left,x,1,,0,0,1,1,1", "\xff"]
+)
+def test_a_file_of_other_things_is_refused(tmp_path, line):
+    path = tmp_path / "toy.csv"
+    runs(path, 1)
+    path.write_text(path.read_text() + line + "\n", "latin-1")
+    with pytest.raises(InvalidDataError, match="remove it"):
+        runs(path)
+
+
 def test_progress_counts_what_was_there(tmp_path):
     path, told = tmp_path / "toy.csv", []
     runs(path, 2)
@@ -165,3 +176,24 @@ def _environment():
 
     root = Path(__file__).parents[2]
     return os.environ | {"PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("left", "nowhere"),
+        ('"""a, b"""', '"[[["'),
+        (",0,0,", ",0,"),
+        (",0,0,", ',0,0,"'),
+        ("\n", "\n\xff\n"),
+        ("\n", "\nx,,,,,,,,,,,,,,\n"),
+    ],
+)
+def test_lines_that_no_run_has_written_are_refused(old, new, tmp_path):
+    path = tmp_path / "runs.csv"
+    runs(path, repeats=1)
+    header, _, lines = path.read_text().partition("\n")
+    assert old in "\n" + lines
+    path.write_text(header + ("\n" + lines).replace(old, new, 1), encoding="latin-1")
+    with pytest.raises(InvalidDataError, match="other things than runs"):
+        runs(path, repeats=1)

@@ -204,7 +204,7 @@ def _mean_deviation(situation: Situation, allotment: Allotment, reach: float) ->
 def _check_size(planned: Plan) -> None:
     """Refuse matrices that do not fit an ordinary machine."""
     d, entry = planned.request.n_columns, planned.entry
-    method = planned.inner(planned.strength)
+    method = planned.inner(planned.strength) if planned.components else None
     if isinstance(method, (OnePass, PowerPCA)):
         width = method.width(d)
         if d * width > MAX_COLUMNS**2:
