@@ -90,6 +90,12 @@ def test_equal_rows_have_no_distance():
         run(Gaussian(1.0), np.zeros((500, 3)))
 
 
+def test_a_stated_length_has_to_do_where_no_distance_is_found():
+    released = run(Gaussian(1.0), np.zeros((500, 3)), clip=Clip(row_norm=2.0))
+    assert released.row_norm == 2.0
+    assert np.linalg.norm(released.matrix) < 0.1
+
+
 def test_the_cost_is_the_whole_that_was_given():
     assert rho_of(EllipticalCov.build(Gaussian(0.7), 1000).cost()) == pytest.approx(0.7**2 / 2)
     assert epsilon_of(EllipticalCov.build(Pure(0.7), 1000).cost(), 0.0) == pytest.approx(0.7)

@@ -197,7 +197,7 @@ class PrivatePCA(GaussianDensity):
             centre_error=released.centre_error,
             scale=np.ones(self.n_features_in_) if scale is None else scale,
             shares=plan.normalise,
-            per_row=fitted.per_row,
+            per_row=fitted.per_row * fitted.pair_factor**2,
             variance=variance,
         )
         self.__dict__.update(found.attributes())

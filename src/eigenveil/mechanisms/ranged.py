@@ -47,7 +47,12 @@ def noise_rows(whole: Allotment, columns: int, adjacency: Adjacency) -> float:
 
 
 def clipping_radius(found: NoisyDistances, clip: Clip, rows: float) -> float:
-    """Return where rows are best clipped, within a stated bound; ``rows``: what noise weighs."""
+    """Return where rows are best clipped, within a stated bound; ``rows``: what noise weighs.
+
+    The stated bound has to do where no distance was found.
+    """
+    if not found.found:
+        return clip.row_norm
     radius = found.clipping(rows / max(1.0, found.rows), 2)
     return min(clip.row_norm, LARGEST_NORM, radius)
 
@@ -96,18 +101,14 @@ class PrivateRadiusClip:
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> Any:
         """Read the rows about the centre of ``clip``, once more than ``inner`` does."""
         found = distances_from(source, clip, self.distances, gate)
-        if not found.found:
-            if clip.row_norm == LARGEST_NORM:
-                raise NothingFoundError(
-                    "no distance of rows from their centre stood out, and the budget is spent: "
-                    "state ",
-                    option("row_norm"),
-                    " or ",
-                    option("bounds"),
-                    ", or give more rows or a larger budget; most rows may be equal",
-                )
-            radius = clip.row_norm
-        else:
-            radius = clipping_radius(found, clip, self.rows)
+        if not found.found and clip.row_norm == LARGEST_NORM:
+            raise NothingFoundError(
+                "no distance of rows from their centre stood out, and the budget is spent: state ",
+                option("row_norm"),
+                " or ",
+                option("bounds"),
+                ", or give more rows or a larger budget; most rows may be equal",
+            )
+        radius = clipping_radius(found, clip, self.rows)
         released = self.inner.run(source, replace(clip, row_norm=radius), gate)
         return replace(released, row_norm=radius) if released.row_norm is None else released

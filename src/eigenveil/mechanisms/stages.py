@@ -466,6 +466,17 @@ def _check_searches(found: Plan) -> None:
             "too few rows for private scales of so many columns at this budget: give the scales, "
             "fewer columns or a larger budget"
         )
+    free = request.box is None and not isinstance(request.row_norm, Real)
+    if free and not found.components and found.entry.unit_rows:
+        left = part(found.whole, found.shares["matrix"])
+        if not searchable(left, found.n_differences):
+            raise TooFewRowsError(
+                "too few rows for a covariance without bounds at this budget: give more rows or a "
+                "larger budget, or state ",
+                option("row_norm"),
+                " or ",
+                option("bounds"),
+            )
     if searchable(found.whole, found.n_differences):
         return
     if found.variances:
@@ -480,12 +491,4 @@ def _check_searches(found: Plan) -> None:
             " or ",
             option("bounds"),
             ", or give a larger budget",
-        )
-    if not found.components and found.entry.unit_rows:
-        raise TooFewRowsError(
-            "too few rows for a covariance without bounds at this budget: give more rows or a "
-            "larger budget, or state ",
-            option("bounds"),
-            " and ",
-            option("mechanism", "adaptive-cleaned"),
         )

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
+from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import second_moment, trace
 from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import NothingFoundError
@@ -82,13 +82,13 @@ class EllipticalCov:
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
         """Read the rows about the centre of ``clip`` four times."""
         found = distances_from(source, clip, self.distances, gate)
-        if not found.found:
+        if not found.found and clip.row_norm == LARGEST_NORM:
             raise NothingFoundError(
                 "no distance of rows from their centre stood out, and the budget is spent: give "
                 "more rows or a larger budget, or state ",
+                option("row_norm"),
+                " or ",
                 option("bounds"),
-                " and ",
-                option("mechanism", "adaptive-cleaned"),
                 "; most rows may be equal",
             )
         d, adjacency = source.n_columns, gate.adjacency
@@ -100,7 +100,8 @@ class EllipticalCov:
         rows = gate.draw(self.unit, second_moment(source, directions, adjacency))
         bounded = replace(clip, row_norm=radius)
         noisy = gate.draw(self.clipped, second_moment(source, bounded, adjacency))
-        spike = clip.centre_error * found.mean_power(-2)  # as a share of squared lengths
+        inverse = found.mean_power(-2) if found.found else radius**-2
+        spike = clip.centre_error * inverse  # as a share of squared lengths
         return self._together(rows, noisy, total, spike, radius)
 
     @staticmethod
