@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from eigenveil.data import Clip, open_rows, total
-from eigenveil.data.norms import distance_counts
 from eigenveil.data.sources.design import ColumnsSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
@@ -233,32 +232,7 @@ _LINEAR = {
 }
 
 
-def _lengths(rows, adjacency):
-    return distance_counts(case.open_rows(rows), case.CLIP, adjacency)
-
-
-def _long_and_short(d, adjacency):
-    return np.ones(d), None if adjacency is ADD else np.full(d, 1e-3)
-
-
-_LENGTHS = {
-    "module": "scalars.distances",
-    "query": _lengths,
-    "run": case.one_step(_lengths),
-    "read": lambda released: released.counts,
-    "worst_pair": _long_and_short,
-    "may_coincide": True,
-    "trials": 300,
-    "shows": False,
-}
 CASES = [
-    case.Case(
-        name="distances of records",
-        build=lambda mu, d, k: PrivateDistances(noise=GaussianNoise(mu=mu)),
-        norm="l2",
-        sensitivity=case.constant(math.sqrt(2), 1.0),
-        **_LENGTHS,
-    ),
     case.Case(name="linear", build=lambda mu, d, k: _built(Gaussian(mu), d, scale=True), **_LINEAR),
     case.Case(
         name="linear with private scales",
