@@ -272,7 +272,7 @@ BOOKS = [
         "self._spent = (step.cost(),)",
         CONFORMANCE,
         "-k",
-        "beyond_its_share and gauss",
+        "beyond_its_share and centred",
     ),
     fault(
         "gate: an earlier batch may come again",
@@ -289,9 +289,8 @@ BOOKS = [
         "step.perturb(query, self._noise.bound_to(query.value.units))",
         "step.perturb(query, self._noise)",
         BASE,
-        "tests/mechanisms/test_analyze_gauss.py",
         "-k",
-        "seed or bound or charge",
+        "seed",
     ),
     fault(
         "a stream that is opened again forgets what was spent",
