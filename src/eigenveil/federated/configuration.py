@@ -123,6 +123,7 @@ _SERVER: dict[str, dict[str, Key]] = {
         "scale": SCALE,
         "kind": TEXT,
         "values": TEXT,
+        "variance": TEXT,
         "quorum": WHOLE,
         "weights": TEXT,
         "most_weight": NUMBER,
@@ -230,8 +231,14 @@ def _agreement(
                 f"signing_key in [owners.{name}] is for secure sums: add a section [secure], or "
                 "leave it out"
             )
+    terms = dict(agreed)
+    if terms.pop("variance", "within") != "within":
+        raise InvalidParameterError(
+            "owners with noise of their own find the variance within owners: leave variance out, "
+            "or add a section [secure] for the total"
+        )
     limits = {name: Limits(**owner) for name, owner in owners.items()}
-    return Agreement(owners=limits, **agreed)
+    return Agreement(owners=limits, **terms)
 
 
 def read_client(

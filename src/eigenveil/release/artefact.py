@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["Release"]
 
 _SHORTEST_FINGERPRINT = 16
-_OF_COMPONENTS = Phrase(
+_USE_COMPONENTS = Phrase(
     python="transform with one made by PrivatePCA",
     shell="give one made by eigenveil fit",
     file="give one made by eigenveil fit",
@@ -321,7 +321,7 @@ class Release:
         """The map from rows to scores, of a release of components."""
         if self.kind != "pca":
             raise InvalidParameterError(
-                f"a {self.kind} release has no components: ", _OF_COMPONENTS
+                f"a {self.kind} release has no components: ", _USE_COMPONENTS
             )
         return Projection(
             components=self.arrays["components"],
