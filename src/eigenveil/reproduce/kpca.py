@@ -205,7 +205,7 @@ def _compared(at: Settings, seed: int, data: Stored) -> dict[str, float]:
         "AdaDPO": _ada(records, at["rates"]),
         "AdaDPO, Newton steps": records.run(_newton(k)),
         "k-DP-PCA": _deflated(records, TruncatedMeanPCA.build(_EPSILON, _DELTA)),
-        "k-DP-Ojas": _deflated(records, shuffled) if at["n"] <= at["ojas"] else math.nan,
+        "k-DP-Ojas": _deflated(records, shuffled) if at["ojas"] else math.nan,
         "DP-Gauss-1": records.error(dp_gauss_1(clipped, k, square, mu, rng).T),
         "DP-Gauss-2": records.error(gauss_2.T),
         "DP-Power-Method": _least(
@@ -273,12 +273,12 @@ _BASE = {
     "gap": 0.5,
     "sigma": 0.1,
     "records": "",  # or "normal" rows
-    "ojas": 10**6,  # records up to which k-DP-Ojas, which is slow, runs
+    "ojas": True,  # whether k-DP-Ojas, which is slow, runs
     "rates": 8,  # learning rates that AdaDPO has the best of
 }
 _LARGE = _BASE | {"n": 400_000, "d": 20, "k": 2}
-_FEW = {"n": 20_000, "d": 50, "ojas": 0, "rates": 2}
-_LESS = {"n": 150_000, "d": 10, "ojas": 0, "rates": 2}
+_FEW = {"n": 20_000, "d": 50, "ojas": False, "rates": 2}
+_LESS = {"n": 150_000, "d": 10, "ojas": False, "rates": 2}
 _UNKNOWN = "n, d and the values on the axes are ours: the text does not give them"
 _REPEATS: dict[Scale, int] = {"small": 3, "paper": 10}
 
@@ -301,7 +301,7 @@ FIGURES = (
                 (400_000, 800_000),
                 _LARGE,
                 (130_000, 300_000),
-                {"d": 10, "ojas": 130_000, "rates": 2},
+                {"d": 10, "rates": 2},
                 True,
             ),
             Panel("k = 2, sigma", "sigma", (0.01, 0.03, 0.1), _LARGE, (0.01, 0.1), _LESS, True),
@@ -339,7 +339,7 @@ FIGURES = (
                 f"k = {k}, sigma = {sigma}",
                 "n",
                 (300_000, 600_000),
-                _LARGE | {"d": 20, "k": k, "sigma": sigma, "records": "normal", "ojas": 0},
+                _LARGE | {"d": 20, "k": k, "sigma": sigma, "records": "normal", "ojas": False},
                 (130_000, 200_000),
                 {"d": 10, "rates": 2},
                 True,
@@ -377,7 +377,7 @@ FIGURES = (
                     (1, 2, 5, 10),
                     _BASE | {"d": d},
                     (1, 2, 5),
-                    {"n": 20_000, "ojas": 0, "rates": 2},
+                    {"n": 20_000, "ojas": False, "rates": 2},
                 )
                 for d in (50, 200)
             ),
