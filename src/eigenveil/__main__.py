@@ -11,7 +11,7 @@ __all__ = ["run"]
 
 
 class _WithoutPandas(Loader):
-    """To import pandas fails, as where it is not installed.
+    """A loader that fails to import pandas, as where it is not installed.
 
     scikit-learn and pyarrow import it wherever it is: 40 MB and half a second that no command has
     any use for. None in ``sys.modules`` would do for scikit-learn; compiled modules take that for

@@ -137,7 +137,7 @@ def test_mistakes_in_agreeing_are_one_line(place):
     [
         ({"more": 'weights = "equal"'}, "secure sums do not use"),
         ({"secure": "colour = 1"}, "unknown key 'colour' in [secure]"),
-        ({"secure": 'variance = "all"'}, "variance must be 'total' or 'within'"),
+        ({"more": 'variance = "all"'}, "variance must be 'total' or 'within'"),
         ({"secure": "bounds = { a = [0, 1] }"}, "give bounds for every column by its name"),
         ({"owner": "epsilon = 3"}, "epsilon in [owners.east] has no use in secure sums"),
         ({"owner": 'mechanism = "tangent"'}, "mechanism in [owners.east] has no use"),
@@ -161,11 +161,19 @@ def test_two_owners_and_owners_without_keys_are_refused(place):
     assert "secure sums: add a section [secure]" in fails(2, *init)
 
 
+def test_the_total_needs_secure_sums(place):
+    text = write(place, more='variance = "total"').read_text()
+    others = "[owners.east]\n[owners.west]\n[owners.north]\n"
+    (place / "server.toml").write_text(text.partition("[secure]")[0] + others)
+    said = fails(2, "federate", "server", place / "server.toml", "--insecure")
+    assert "add a section [secure] for the total" in said
+
+
 def test_another_agreement_than_the_signed_one_is_refused(place):
     agreed_by_all(place)
     (place / "east.toml").write_text(CLIENT.format(name="east", owner=""))
     (place / "agreement.json").unlink()
-    write(place, secure='variance = "within"')
+    write(place, more='variance = "within"')
     invoke("federate", "init", place / "server.toml", "-o", place / "agreement.json")
     said = fails(3, "federate", "client", place / "east.toml", "--insecure")
     assert "is not east's word on this agreement" in said

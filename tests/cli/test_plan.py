@@ -213,7 +213,7 @@ def test_a_budget_of_a_file_gives_way(tmp_path):
 )
 def test_where_nothing_serves_there_is_no_next_command(words):
     size = ["--rows", 10_000, "--columns-count"]
-    said = fails(2, "plan", *size, *BUDGET, *words)
+    said = fails(2, "plan", *size, *words, *BUDGET)
     assert "fewer columns" in said
     assert ("or components" in said) == ("--k" in words)
     assert "next " not in said

@@ -535,7 +535,7 @@ def test_one_row_or_one_group_is_too_few_for_variances():
     rows = spikes(60, 3, 1)
     options = {**BUDGET, "variances": True, "random_state": 0}
     for table, groups in ((rows[:1], None), (rows, np.zeros(60, dtype=int))):
-        with pytest.raises(InvalidParameterError, match="too few rows for variances"):
+        with pytest.raises(InvalidDataError, match="need two"):
             PrivatePCA(1, **options).fit(table, groups=groups)
 
 

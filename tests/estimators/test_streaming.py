@@ -327,6 +327,7 @@ def batches_of_one_record(batches):
     )
 
 
+@pytest.mark.audit
 def test_the_audit_is_silent_and_speaks_of_a_record_in_every_batch():
     """Accuses the honest stream with probability at most 1e-3 over seeds."""
 

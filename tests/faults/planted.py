@@ -148,7 +148,7 @@ WRAPPERS = [
         "j = gate.draw(step, norm_counts(source, raw, gate.adjacency))",
         "counts = norm_counts(source, raw, gate.adjacency)\n"
         "    gate.draw(step, counts)\n"
-        "    j = int(np.searchsorted(counts.value.units, counts.value.units.max() / 2))",
+        "    j = int((counts.value.units > counts.value.units.max() / 2).sum())",
         REPLAY,
         "-k",
         "draws and (located or ranged)",

@@ -96,7 +96,7 @@ def audited(trials):
 @pytest.fixture(autouse=True)
 def _few_at_a_time(request, monkeypatch):
     if "randomiser" in request.node.name:
-        monkeypatch.setattr(shuffled_oja, "_AT_A_TIME", D)
+        monkeypatch.setattr(shuffled_oja, "_NOISE_ENTRIES", D)
 
 
 def test_the_randomiser_of_a_record_keeps_its_promise():

@@ -176,3 +176,24 @@ def _environment():
 
     root = Path(__file__).parents[2]
     return os.environ | {"PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("left", "nowhere"),
+        ('"""a, b"""', '"[[["'),
+        (",0,0,", ",0,"),
+        (",0,0,", ',0,0,"'),
+        ("\n", "\n\xff\n"),
+        ("\n", "\nx,,,,,,,,,,,,,,\n"),
+    ],
+)
+def test_lines_that_no_run_has_written_are_refused(old, new, tmp_path):
+    path = tmp_path / "runs.csv"
+    runs(path, repeats=1)
+    header, _, lines = path.read_text().partition("\n")
+    assert old in "\n" + lines
+    path.write_text(header + ("\n" + lines).replace(old, new, 1), encoding="latin-1")
+    with pytest.raises(InvalidDataError, match="other things than runs"):
+        runs(path, repeats=1)

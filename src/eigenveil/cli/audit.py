@@ -21,14 +21,16 @@ __all__ = ["command"]
 
 _ALPHA = 1e-3  # probability of accusing a correct mechanism
 _DELTA = 1e-6  # at which a pure epsilon or a rho is compared
-_GAP = 1000  # rows
-_OF = ("components", "covariance")
+_GAP_ROWS = 1000  # rows
+_RELEASES = ("components", "covariance")
 
 
 @click.command("audit")
 @click.argument("mechanism")
 @with_options(*BUDGET)
-@click.option("--of", type=click.Choice(_OF), help="Which release, where both have the mechanism.")
+@click.option(
+    "--of", type=click.Choice(_RELEASES), help="Which release, where both have the mechanism."
+)
 @click.option("--trials", type=int, default=1000, show_default=True, help="Runs on each table.")
 @JSON
 def command(
@@ -85,7 +87,7 @@ def _entry(mechanism: str, of: str | None) -> "Entry":
         raise InvalidParameterError(f"no mechanism {mechanism!r}: see eigenveil mechanisms")
     if of is None and len(kinds) > 1:
         raise InvalidParameterError(
-            f"{mechanism!r} releases both: add --of {' or --of '.join(_OF)}"
+            f"{mechanism!r} releases both: add --of {' or --of '.join(_RELEASES)}"
         )
     if of is not None and of not in kinds:
         raise InvalidParameterError(f"{mechanism!r} releases {kinds[0]}: leave --of out")
@@ -105,7 +107,7 @@ def _runs(attacked: "Entry", budget: dict[str, float | None]) -> tuple[Any, Any]
 
     company = np.eye(4)[1:] / 2
     if attacked.needs_gap:  # the exchanged rows turn one direction
-        company = np.tile(np.eye(4)[0], (_GAP, 1))
+        company = np.tile(np.eye(4)[0], (_GAP_ROWS, 1))
     sides = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, -1.0, 0.0, 0.0]]) / math.sqrt(2)
     tables = [np.vstack([row, company]) for row in sides]
     upper = np.triu_indices(4)
@@ -117,7 +119,7 @@ def _runs(attacked: "Entry", budget: dict[str, float | None]) -> tuple[Any, Any]
         fit = PrivateCovariance(**asked, row_norm=1.0).fit
 
     def read(fitted: Any) -> Any:
-        """Everything that is released, but for signs."""
+        """Return everything that is released, but for signs."""
         if attacked.releases == "covariance":
             values = fitted.release_.arrays.get("noisy_eigenvalues", ())
             return np.append(fitted.covariance_[upper], values)

@@ -79,7 +79,7 @@ class _Told:
         return answer
 
     def _charge(self, spent: Sequence[Entry]) -> str:
-        """What was charged just now, at the owner's delta, and in all."""
+        """Return what was charged just now, at the owner's delta, and in all."""
         if all(entry.is_note for entry in spent):
             return "paid for with the first answer"
         delta = self._owner.settings.delta
@@ -173,7 +173,7 @@ def _say(line: str) -> None:
 
 
 def _close(chosen: ClientConfiguration, told: _Told, ledger: Ledger, *, as_json: bool) -> None:
-    """What the owner has promised, what it refused, and what its ledger has left."""
+    """Say what the owner has promised, what it refused, and what its ledger has left."""
     promise, refused = told.promise, told.refused
     if as_json:
         document = {

@@ -156,7 +156,7 @@ def run(folder: Path | None, *, secure: bool = False) -> None:
 
 
 def _dealt(table: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Records out of their order, to everybody a part."""
+    """Deal the records out, shuffled, a part to each."""
     order = np.argsort(np.arange(len(table)) * _STRIDE % len(table), kind="stable")
     ends = np.rint(np.cumsum([part.part for part in _PARTS]) * len(table)).astype(int)
     dealt = np.split(table[order], ends[:-1])
@@ -164,7 +164,7 @@ def _dealt(table: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
 
 
 def _prepare(place: Path, parts: dict[str, NDArray[np.float64]], *, secure: bool) -> None:
-    """What the four of them would have prepared by themselves."""
+    """Prepare what the four of them would have prepared by themselves."""
     make_certificate(place / "server", ["127.0.0.1"])
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -189,7 +189,7 @@ def _prepare(place: Path, parts: dict[str, NDArray[np.float64]], *, secure: bool
 def _prepare_sums(
     place: Path, parts: dict[str, NDArray[np.float64]], address: str, text: str
 ) -> None:
-    """The same for secure sums: keys to sign with, and an agreement that all have signed."""
+    """Prepare secure sums: keys to sign with, and an agreement that all have signed."""
     text += _SECURE.format(epsilon=_SUMS_EPSILON, delta=_DELTA)
     for name, rows in parts.items():
         home = place / name
@@ -240,7 +240,7 @@ def _federate(place: Path) -> None:
 
 @contextmanager
 def _started(name: str, role: str, config: Path) -> Iterator["subprocess.Popen[str]"]:
-    """One process, whose lines are shown with its name, ended with the block."""
+    """Start a process whose lines are shown with its name, and end it with the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "eigenveil", "federate", role, str(config)],
         stdin=subprocess.DEVNULL,
@@ -275,7 +275,7 @@ def _show(name: str, lines: IO[str]) -> None:
 def _compare(
     release: Release, parts: dict[str, NDArray[np.float64]], place: Path, *, secure: bool
 ) -> None:
-    """Who spent what, and how good the result is."""
+    """Say who spent what, and how good the result is."""
     owners = {owner.name: owner for owner in release.owners}
     say("", f"{'owner':<8}{'records':>8}  {'weights':<12}ledger afterwards")
     for name in (part.name for part in _PARTS if part.name in owners):
@@ -305,6 +305,6 @@ def _compare(
 
 
 def _alone(part: _Part, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What an owner would release by itself, with its whole budget for directions."""
+    """Return what an owner would release by itself, with its whole budget for directions."""
     pca = PrivatePCA(_K, epsilon=part.epsilon, delta=_DELTA, mechanism="spherical", bounds=_BOUNDS)
     return np.asarray(pca.fit(rows).components_)

@@ -101,7 +101,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
 
 
 def _largest(agreed: "Agreement | SecureAgreement") -> int:
-    """Bytes of the largest answer."""
+    """Return bytes of the largest answer."""
     if isinstance(agreed, Agreement):
         return largest_size(agreed.n_columns, agreed.n_directions)
     return (1 << 20) + 8 * max(step.size for step in agreed.steps)
@@ -117,7 +117,7 @@ def _told(agreed: "Agreement | SecureAgreement", event: Event) -> None:
 
 
 def _details(release: Release, state: Mapping[str, Any]) -> Sequence[str]:
-    """Who made it, who claims too much, whose weight was cut, and who is missing."""
+    """Say who made it, who claims too much, whose weight was cut, and who is missing."""
     lines = owners(release)
     if "secure" in release.settings:
         return [*lines, *_sums(release.settings["secure"])]
@@ -136,7 +136,7 @@ def _details(release: Release, state: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _sums(about: Mapping[str, Any]) -> list[str]:
-    """Which agreement it was, who was left out of a sum, and whether one is doubtful."""
+    """Say which agreement it was, who was left out of a sum, and whether one is doubtful."""
     lines = [f"agreement    {about['agreement']}", *_left_out(about["left_out"])]
     return [*lines, f"doubt        {about['doubt']}"] if about["doubt"] else lines
 

@@ -34,7 +34,7 @@ _SUMMED = {
 
 
 def asked_for(name: str) -> str:
-    """What a round asks, in words."""
+    """Return what a round asks, in words."""
     if name in _ROUNDS:
         return _ROUNDS[name]
     phase, _, kind = name.split("-")
@@ -42,7 +42,7 @@ def asked_for(name: str) -> str:
 
 
 def line(event: Event, agreed: "Agreement | SecureAgreement") -> str:
-    """One event in words; all of them are public, and an owner's claims are said to be such."""
+    """Return one event in words; all are public, and an owner's claims are said to be such."""
     owner = printable(event.owner)
     match event.happening:
         case Happening.BEGUN:
@@ -76,7 +76,7 @@ def line(event: Event, agreed: "Agreement | SecureAgreement") -> str:
 
 
 def standing(events: Sequence[Event]) -> dict[str, Any]:
-    """How far a federation is, as plain JSON values."""
+    """Return how far a federation is, as plain JSON values."""
     begun = json.loads(events[0].data)
     asked = [event.round for event in events if event.happening is Happening.ASKED]
     closed = [event.round for event in events if event.happening is Happening.CLOSED]
@@ -101,7 +101,7 @@ def standing(events: Sequence[Event]) -> dict[str, Any]:
 
 
 def _waiting(name: str | None, owners: Sequence[str], events: Sequence[Event]) -> list[str]:
-    """Who is asked in a round and has not answered."""
+    """Return who is asked in a round and has not answered."""
     if name is None:
         return []
     among = list(owners)
@@ -122,7 +122,7 @@ def _waiting(name: str | None, owners: Sequence[str], events: Sequence[Event]) -
 
 
 def _owner(name: str, events: Sequence[Event], names: Sequence[str]) -> dict[str, Any]:
-    """When an owner did what; a round that it was left out of and back in is answered."""
+    """Return when an owner did what; a round it was left out of and back in is answered."""
     rounds: dict[str, Any] = dict.fromkeys(names)
     for event in events:
         if event.owner != name:
@@ -135,14 +135,14 @@ def _owner(name: str, events: Sequence[Event], names: Sequence[str]) -> dict[str
 
 
 def _beyond(name: str, begun: dict[str, Any], events: Sequence[Event]) -> bool:
-    """Whether an owner claims more records than the others have agreed to count."""
+    """Return whether an owner claims more records than the others have agreed to count."""
     limits = Limits(**begun["owners"][name])
     joined = [e for e in events if e.owner == name and e.happening is Happening.JOINED]
     return any(limits.exceeded(decode(event.data, Declaration)) for event in joined)
 
 
 def _strangers(events: Sequence[Event], owners: Sequence[str]) -> list[dict[str, Any]]:
-    """Who was sent away without being one of the owners."""
+    """Return who was sent away without being one of the owners."""
     return [
         {"name": event.owner, "at": event.at, "left_out": event.code}
         for event in events
@@ -182,7 +182,7 @@ def tell(place: Path, *, as_json: bool) -> None:
 
 
 def _shown(rounds: dict[str, Any]) -> list[tuple[str, Any]]:
-    """All of three rounds; of many, those that have begun, and the next."""
+    """Return all of three rounds; of many, those that have begun, and the next."""
     items = list(rounds.items())
     if len(items) <= len(_ROUNDS):
         return items

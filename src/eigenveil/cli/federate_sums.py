@@ -105,7 +105,7 @@ def _write(place: Path, data: bytes) -> None:
 
 
 def _show(agreement: SecureAgreement) -> None:
-    """Everything that somebody who agrees should know, one thing a line."""
+    """Say everything that somebody who agrees should know, one thing a line."""
     columns, k = agreement.n_columns, agreement.n_components
     what = f"{k} {plural('component', k)}" if agreement.kind == "pca" else "the covariance"
     spare = agreement.quorum - agreement.honest
@@ -214,7 +214,7 @@ def _say(line: str) -> None:
 def _close(
     chosen: SecureClientConfiguration, told: _Told, ledger: Ledger, *, as_json: bool
 ) -> None:
-    """What the owner has sent, what it refused, and what its ledger has left."""
+    """Say what the owner has sent, what it refused, and what its ledger has left."""
     agreement, refused = chosen.agreement, told.refused
     if as_json:
         say_json(

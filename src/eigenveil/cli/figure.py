@@ -18,9 +18,9 @@ from eigenveil.text import plural
 __all__ = ["draw"]
 
 _STEPS = (10**-0.5, 10**-0.25, 1.0, 10**0.25, 10**0.5)
-_MOST = 6  # mechanisms
+_MOST_MECHANISMS = 6  # mechanisms
 _SIZE, _DPI = (8.2, 4.2), 200  # inches; the names of rates are long
-_ROOM = 0.7  # below the lowest prediction
+_ROOM_BELOW = 0.7  # below the lowest prediction
 
 
 def draw(situation: Situation, advice: Recommendation, path: Path) -> None:
@@ -52,7 +52,7 @@ def draw(situation: Situation, advice: Recommendation, path: Path) -> None:
     drawing.set_size_inches(_SIZE)
     ax = shown.ax_
     # The slope may leave the picture; the predictions are what it is about.
-    ax.set_ylim(bottom=_ROOM * np.nanmin([low for table in tables for _, _, low, _ in table]))
+    ax.set_ylim(bottom=_ROOM_BELOW * np.nanmin([low for table in tables for _, _, low, _ in table]))
     ax.axvline(list(places)[_STEPS.index(1.0)], color=GREY, linestyle="--", linewidth=1)
     ax.set_ylabel(situation.measure)
     ax.set_title(
@@ -88,7 +88,10 @@ def _best(advice: Recommendation) -> dict[str, str]:
         names = lines.setdefault((one.error, one.low, one.high), [])
         if one.error is not None and one.mechanism not in names:
             names.append(one.mechanism)
-    return {", ".join(names): names[0] for names in list(filter(None, lines.values()))[:_MOST]}
+    return {
+        ", ".join(names): names[0]
+        for names in list(filter(None, lines.values()))[:_MOST_MECHANISMS]
+    }
 
 
 def _point(label: str, one: Prediction, *, banded: bool) -> tuple[str, float, float, float]:

@@ -63,7 +63,7 @@ def _init(file: Path, **terms: Any) -> None:
 @click.argument("file", type=PATH)
 @JSON
 def _show(file: Path, as_json: bool) -> None:
-    """What was spent of what, and what is left."""
+    """Say what was spent of what, and what is left."""
     from eigenveil.cli.balance import balance
     from eigenveil.privacy.ledger import Ledger
 

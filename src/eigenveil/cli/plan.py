@@ -36,7 +36,7 @@ __all__ = ["command"]
 _LOST = 0.5  # of the variance within reach
 _DROWNED = 0.9  # relative error; that of the zero matrix is 1
 _UNITS = (
-    "hint: columns in different units drown one another: --scale private finds scales with a tenth "
+    "hint: columns in different units drown one another: --scale private finds scales with a part "
     "of the budget"
 )
 

@@ -14,7 +14,7 @@ from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
 from eigenveil.cli.saving import expected_size, keep, place_for
-from eigenveil.cli.summary import distinguishable_components, headed, headline
+from eigenveil.cli.summary import distinguishable_components, headed, headline, target
 from eigenveil.cli.values import configured, per_column
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
@@ -133,7 +133,7 @@ def tell(
         }
         say_json(document)
         return
-    say(f"released     {headline(released)}")
+    say(f"released     {headline(released)}", *target(released))
     say(*headed("guarantee", released.guarantee.lines()), *details)
     say(f"folder       {folder}")
     say(f"fingerprint  {facts['fingerprint']}")

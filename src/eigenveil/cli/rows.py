@@ -25,7 +25,7 @@ from eigenveil.wording import Phrase, option
 __all__ = ["open_table"]
 
 _STDIN = "standard input"
-_LINES = 100  # of a CSV file, to tell text from numbers
+_SNIFFED_LINES = 100  # of a CSV file, to tell text from numbers
 
 
 class StdinSource(CSVSource):
@@ -108,7 +108,7 @@ def _choose(
 
 
 def _csv_schema(lines: TextIO, file: str) -> _Schema:
-    header, *records = next(read_records(lines, file, _LINES + 1), [[]])
+    header, *records = next(read_records(lines, file, _SNIFFED_LINES + 1), [[]])
     check_header(header, file)
     whole = [record for record in records if len(record) == len(header)]
     cells = [[record[j].strip() for record in whole] for j in range(len(header))]

@@ -57,7 +57,7 @@ class MomentProducts(Bounded):
 
     @property
     def trace(self) -> float:
-        """Of the matrix: exact up to its last rounding. Private."""
+        """Trace of the matrix, exact up to its last rounding. Private."""
         return math.ldexp(int(self.value.units.sum()), self.value.exponent)
 
     def times(self, block: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 _ENTRY_BITS = 30  # of a matrix record, relative to the radius
-_AT_A_TIME = 1 << 20  # entries of products that are held
+_PRODUCT_ENTRIES = 1 << 20  # entries of products that are held
 _LONGEST_CENTRE = 2.0**16  # in units of the ball: products with rows are then exact
 _SMALLEST_RADIUS = 1e-40  # of the ball: squares of shorter lengths lose their digits
 REACH = 2.0  # distances are counted from here down, in units of the squared row norm
@@ -126,7 +126,7 @@ def update_blocks(
         yield from _products(records, clip, view)
         return
     unit = clip.radius**2 * 4.0**-FRACTION_BITS
-    size = max(1, _AT_A_TIME // view.basis.size)
+    size = max(1, _PRODUCT_ENTRIES // view.basis.size)
     for rows, inside in _parts(records, clip, view):
         for start in range(0, len(rows), size):
             some = slice(start, start + size)
@@ -190,7 +190,7 @@ def _products(
     """Yield products of matrix records, each at most the squared row norm long."""
     bound = clip.radius**2
     with np.errstate(all="ignore"):  # a warning would depend on the records
-        for block in records.products(view.basis, max(1, _AT_A_TIME // view.basis.size)):
+        for block in records.products(view.basis, max(1, _PRODUCT_ENTRIES // view.basis.size)):
             block = view.weigh(block)
             squares = np.einsum("ijk,ijk->i", block, block)
             broken = ~np.isfinite(squares)

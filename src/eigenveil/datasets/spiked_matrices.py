@@ -24,7 +24,7 @@ from eigenveil.exceptions import InvalidParameterError
 
 __all__ = ["SpikedChunk", "SpikedGaussian", "SpikedMatrices", "SpikedSigns"]
 
-_CHUNK = 4096  # records
+_CHUNK_RECORDS = 4096  # records
 _OWN = 6  # first word of all seeds: a start drawn from the same seed must not be the basis
 
 
@@ -81,9 +81,9 @@ class _Spiked(ABC):
         return np.linalg.qr(generator.standard_normal((self.d, len(self.spikes))))[0]
 
     def __iter__(self) -> Iterator[Any]:
-        for index, start in enumerate(range(0, self.n, _CHUNK)):
+        for index, start in enumerate(range(0, self.n, _CHUNK_RECORDS)):
             generator = np.random.default_rng([_OWN, self.seed, 1 + index])
-            yield self._chunk(min(_CHUNK, self.n - start), generator)
+            yield self._chunk(min(_CHUNK_RECORDS, self.n - start), generator)
 
     @abstractmethod
     def _chunk(self, size: int, generator: np.random.Generator) -> Any:

@@ -17,7 +17,7 @@ __all__ = ["Agreement", "Limits", "Weighting"]
 
 Weighting = Literal["predicted", "printed", "equal"]
 
-_LARGEST = 1e100  # of a scale
+_LARGEST_SCALE = 1e100  # of a scale
 _VARIANCES = Phrase(
     python="values='variances'", shell="values of variances", file='values = "variances"'
 )
@@ -180,7 +180,8 @@ class Agreement:
         ):
             raise InvalidParameterError("give one name for each column")
         if self.scale is not None and not (
-            _is_list(self.scale, self.n_columns) and all(_between(s, _LARGEST) for s in self.scale)
+            _is_list(self.scale, self.n_columns)
+            and all(_between(s, _LARGEST_SCALE) for s in self.scale)
         ):
             raise InvalidParameterError("give one positive scale for each column")
         if self.kind not in ("pca", "covariance"):
@@ -218,7 +219,7 @@ class Agreement:
 
     @property
     def largest_weight(self) -> float:
-        """That the weight of nobody else exceeds."""
+        """Weight cap for owners whose claims nobody vouches for."""
         if self.most_weight is not None:
             return self.most_weight
         return 1.0 if len(self.vouched) == len(self.owners) else _HALF

@@ -42,7 +42,7 @@ class Code(StrEnum):
 
     @property
     def explanation(self) -> str:
-        """For people."""
+        """The reason in words for people."""
         return _EXPLANATIONS[self]
 
 

@@ -123,6 +123,7 @@ _SERVER: dict[str, dict[str, Key]] = {
         "scale": SCALE,
         "kind": TEXT,
         "values": TEXT,
+        "variance": TEXT,
         "quorum": WHOLE,
         "weights": TEXT,
         "most_weight": NUMBER,
@@ -176,7 +177,7 @@ _CLIENT: dict[str, dict[str, Key]] = {
 
 
 def read_server(path: Path, *, insecure: bool = False) -> ServerConfiguration:
-    """The file of a server; keys and certificates in it are needed unless it is insecure.
+    """Return the file of a server; keys and certificates in it are needed unless it is insecure.
 
     With a section [secure] owners add shares of one noise, and sums are masked.
     """
@@ -223,21 +224,27 @@ def read_server(path: Path, *, insecure: bool = False) -> ServerConfiguration:
 def _agreement(
     path: Path, agreed: Mapping[str, Any], owners: Mapping[str, dict[str, Any]]
 ) -> Agreement:
-    """What owners with noise of their own agree on."""
+    """Return what owners with noise of their own agree on."""
     for name, owner in owners.items():
         if "signing_key" in owner:
             raise InvalidParameterError(
                 f"signing_key in [owners.{name}] is for secure sums: add a section [secure], or "
                 "leave it out"
             )
+    terms = dict(agreed)
+    if terms.pop("variance", "within") != "within":
+        raise InvalidParameterError(
+            "owners with noise of their own find the variance within owners: leave variance out, "
+            "or add a section [secure] for the total"
+        )
     limits = {name: Limits(**owner) for name, owner in owners.items()}
-    return Agreement(owners=limits, **agreed)
+    return Agreement(owners=limits, **terms)
 
 
 def read_client(
     path: Path, *, insecure: bool = False
 ) -> "ClientConfiguration | SecureClientConfiguration":
-    """The file of an owner; its key and the certificate are needed unless it is insecure."""
+    """Return the file of an owner; its key and the certificate are needed unless it is insecure."""
     document = parsed(path)
     if "secure" in document:
         from eigenveil.federated.secure.configuration import read_secure_client
@@ -279,7 +286,7 @@ def patience_of(path: Path, owner: dict[str, Any]) -> float:
 
 
 def _columns(path: Path, federation: dict[str, Any]) -> dict[str, Any]:
-    """How many there are, from their names or as it is."""
+    """Return how many there are, from their names or as it is."""
     names, number = federation.pop("columns", None), federation.pop("n_columns", None)
     if (names is None) == (number is None):
         raise InvalidParameterError(

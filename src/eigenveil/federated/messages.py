@@ -60,7 +60,7 @@ WEAKEST = 2.0**-10  # a direction that is sent counts for something
 _UNITS = ("shares", "variances")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_KEPT, _REPAIRED = 1e-12, 1e-6  # how far B'B may be from the identity
+_ORTHONORMAL_WITHIN, _REPAIRED_WITHIN = 1e-12, 1e-6  # how far B'B may be from the identity
 
 Array = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -106,12 +106,12 @@ def orthonormal(basis: Array) -> Array:
         raise ProtocolError(Code.SHAPE)
     if not np.isfinite(basis).all():
         raise ProtocolError(Code.NOT_FINITE)
-    if np.abs(basis).max() > 1 + _REPAIRED:
+    if np.abs(basis).max() > 1 + _REPAIRED_WITHIN:
         raise ProtocolError(Code.NOT_ORTHONORMAL)
     error = float(np.abs(basis.T @ basis - np.eye(k)).max())
-    if error <= _KEPT:
+    if error <= _ORTHONORMAL_WITHIN:
         return basis
-    if error > _REPAIRED:
+    if error > _REPAIRED_WITHIN:
         raise ProtocolError(Code.NOT_ORTHONORMAL)
     left, _, right = np.linalg.svd(basis, full_matrices=False)
     return np.asarray(left @ right)

@@ -64,7 +64,8 @@ from eigenveil.mechanisms.execute import FitResult, execute
 from eigenveil.mechanisms.pca.inside import ProjectedMoment
 from eigenveil.mechanisms.registry import entry
 from eigenveil.mechanisms.request import Centring, Request, public_scale
-from eigenveil.mechanisms.stages import Plan, plan, too_few
+from eigenveil.mechanisms.scalars.distances import searchable
+from eigenveil.mechanisms.stages import Plan, plan
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
 from eigenveil.privacy.accounting import compose, covers
@@ -346,7 +347,7 @@ class Records:
         stated = self.settings.row_norm
         if clip.box is None or stated is not None:
             return "private" if stated is None else stated
-        if not too_few(part(Gaussian(left), _REST_SHARE), self.n_records):
+        if searchable(part(Gaussian(left), _REST_SHARE), self.n_records):
             return "private"
         low, high = clip.box
         centre = 0.0 if clip.centre is None else clip.centre

@@ -36,7 +36,7 @@ class Script(Protocol):
 
     @property
     def rounds(self) -> tuple[str, ...]:
-        """Their names, in order."""
+        """Names of the rounds, in order."""
         ...
 
     def awaited(self, name: str, heard: Heard) -> Collection[str]:

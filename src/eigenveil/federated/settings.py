@@ -98,7 +98,7 @@ class OwnerSettings:
 
     @property
     def budget(self) -> Budget:
-        """Of both answers together."""
+        """The budget of both answers together."""
         return Budget(epsilon=self.epsilon, delta=self.delta)
 
     def as_dict(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class OwnerSettings:
 
 
 def _plain(value: Any) -> Any:
-    """The same without arrays and numbers of numpy."""
+    """Return the same without arrays and numbers of numpy."""
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):

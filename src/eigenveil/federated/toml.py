@@ -122,7 +122,7 @@ def parsed(path: Path) -> dict[str, Any]:
 def sections(
     path: Path, document: dict[str, Any], known: Mapping[str, Mapping[str, Key]]
 ) -> list[dict[str, Any]]:
-    """Each section by its keys, with paths taken from the file's folder."""
+    """Return each section by its keys, with paths taken from the file's folder."""
     for name in document:
         if name not in known:
             raise InvalidParameterError(
@@ -136,7 +136,7 @@ def sections(
 
 
 def tables(path: Path, owners: Any, known: Mapping[str, Key]) -> dict[str, dict[str, Any]]:
-    """The owners by name."""
+    """Return the owners by name."""
     if not (isinstance(owners, dict) and owners):
         raise InvalidParameterError(f"{path.name} has no owners: add a section [owners.NAME] each")
     for name, owner in owners.items():
@@ -173,7 +173,7 @@ def values_of(
 
 
 def built(path: Path, build: Callable[[], Built]) -> Built:
-    """What the values stand for, or what is impossible about them."""
+    """Return what the values stand for, or what is impossible about them."""
     try:
         return build()
     except InvalidParameterError as error:

@@ -53,6 +53,11 @@ class GaussianNoise:
         """Cost of one `perturb`."""
         return Gaussian(self.mu)
 
+    @property
+    def on_one_number(self) -> float:
+        """Standard deviation of the noise on a number that one row moves by 1."""
+        return 1 / self.mu
+
     def quantile(self, beta: float) -> float:
         """What an entry's noise exceeds with probability ``beta``, in standard deviations."""
         return -float(ndtri(beta))
@@ -75,6 +80,11 @@ class LaplaceNoise:
     def cost(self) -> Cost:
         """Cost of one `perturb`."""
         return Pure(self.epsilon)
+
+    @property
+    def on_one_number(self) -> float:
+        """Standard deviation of the noise on a number that one row moves by 1."""
+        return math.sqrt(2) / self.epsilon
 
     def quantile(self, beta: float) -> float:
         """What an entry's noise exceeds with probability ``beta`` < 1/2, in standard deviations."""

@@ -23,9 +23,7 @@ from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["SCALE_SHARE", "Scaled"]
-
-SCALE_SHARE = 0.1  # of mu^2, or of a pure epsilon
+__all__ = ["Scaled"]
 
 Result = TypeVar("Result")
 

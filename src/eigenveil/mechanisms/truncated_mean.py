@@ -68,11 +68,11 @@ __all__ = [
 ]
 
 Composition = Literal["basic", "advanced"]
-_LARGEST = 0.9  # epsilon of Lemma B.4
-ADVANCED_UP_TO = 2 * _LARGEST  # of which histograms have half
+_LARGEST_EPSILON = 0.9  # epsilon of Lemma B.4
+ADVANCED_UP_TO = 2 * _LARGEST_EPSILON  # of which histograms have half
 _WIDTHS: dict[Composition, float] = {"basic": 1.0, "advanced": 2**0.25 * math.log(25)}
 _FULLEST = 0.32  # share of records in the fullest bin, by [DPPCA], proof of Lemma 6.2
-_REACH = 3.0  # of the box, in roots of the spread and logarithms
+_BOX_REACH = 3.0  # of the box, in roots of the spread and logarithms
 
 
 def printed_cost(epsilon: float, delta: float) -> Cost:
@@ -108,7 +108,7 @@ def boxed_mean(
     ``width`` is the root of the spread, ``margin`` what the centre may be off by.
     """
     size = len(records.records) * view.basis.size
-    half_width = margin + _REACH * width * math.log(size / zeta)
+    half_width = margin + _BOX_REACH * width * math.log(size / zeta)
     noisy = gate.draw(noise, box_sum(records, clip, view, gate.adjacency, half_width, away))
     values = noisy.values if view.centre is None else noisy.values + view.centre
     return NoisyVector(values - away.T @ (away @ values), noisy.deviation, noisy.largest)
@@ -128,10 +128,10 @@ class CoordinateCentre:
     composition: Composition = "basic"
 
     def __post_init__(self) -> None:
-        if self.composition == "advanced" and self.epsilon > _LARGEST:
+        if self.composition == "advanced" and self.epsilon > _LARGEST_EPSILON:
             raise InvalidParameterError(
-                f"advanced composition over coordinates holds up to epsilon = {2 * _LARGEST:g}: "
-                "give a smaller budget, or choose ",
+                "advanced composition over coordinates holds up to epsilon = "
+                f"{2 * _LARGEST_EPSILON:g}: give a smaller budget, or choose ",
                 option("mechanism", "adaptive-oja"),
             )
 

@@ -40,7 +40,7 @@ class NoiseLaw(ABC):
     @property
     @abstractmethod
     def energy_excess(self) -> float:
-        """By how much the energy about the mean exceeds its own once in ten thousand times."""
+        """Excess of the energy about the mean that occurs once in ten thousand times."""
 
     @abstractmethod
     def r_transform(self, g: float) -> tuple[float, float, float]:
@@ -61,7 +61,7 @@ class NoiseLaw(ABC):
 
     @property
     def edge(self) -> float:
-        """Where the spectrum ends as d grows."""
+        """The end of the spectrum as d grows."""
         return self.r_transform(self.critical)[0] + 1 / self.critical
 
     @property

@@ -22,7 +22,7 @@ from eigenveil.numerics.variates import normals
 
 __all__ = ["GaussianLaw", "LazyGaussian", "add_symmetric", "add_symmetric_gaussian"]
 
-_GROUP = 1 << 19  # entries in a band of rows
+_BAND_ENTRIES = 1 << 19  # entries in a band of rows
 
 
 def add_symmetric_gaussian(
@@ -54,7 +54,7 @@ def add_symmetric(
     out: NDArray[np.int64] = np.empty((d, d), dtype=np.int64)
     diagonal = FixedPoint(query.units.diagonal(), query.exponent)
     np.fill_diagonal(out, add_noise(diagonal, scale, source, law=law, grid=grid).units)
-    rows = max(1, _GROUP // d)
+    rows = max(1, _BAND_ENTRIES // d)
     for start in range(0, d, rows):  # a band of rows at a time: no index arrays of d x d entries
         stop = min(start + rows, d)
         above = np.arange(start, d) > np.arange(start, stop)[:, None]

@@ -135,6 +135,11 @@ def predictions(situation: Situation) -> tuple[Prediction, ...]:
     Those that cannot serve the situation come last and say why.
     """
     found = [_predict(situation, one.name) for one in _entries(situation)]
+    return _ordered(found)
+
+
+def _ordered(found: list[Prediction]) -> tuple[Prediction, ...]:
+    """Return the smallest error first, what is not predicted last."""
     return tuple(sorted(found, key=lambda one: math.inf if one.error is None else one.error))
 
 
@@ -148,18 +153,19 @@ def recommend(situation: Situation) -> Recommendation:
 
     """
     choice, chosen = _chosen(situation)
+    others = [one for one in predictions(situation) if one.mechanism != choice.mechanism]
     return Recommendation(
         mechanism=choice.mechanism,
         reason=choice.reason,
         prediction=chosen,
-        predictions=predictions(situation),
+        predictions=_ordered([chosen, *others]),
     )
 
 
 def _chosen(situation: Situation) -> tuple[Choice, Prediction]:
     """What ``mechanism="auto"`` uses, or the best that serves where that does not."""
     choice = choose(situation)
-    wanted = _predict(situation, choice.mechanism)
+    wanted = _predict(_as_chosen(situation, choice), choice.mechanism)
     if wanted.refusal is None:
         return choice, wanted
     for one in predictions(situation):
@@ -169,6 +175,11 @@ def _chosen(situation: Situation) -> tuple[Choice, Prediction]:
     raise InvalidParameterError(
         f"no mechanism can serve this; {choice.mechanism!r}: ", *wanted.refusal.args
     )
+
+
+def _as_chosen(situation: Situation, choice: Choice) -> Situation:
+    """Return the situation with rows clipped at a private radius, where the choice says so."""
+    return replace(situation, private_radius=True) if choice.private_radius else situation
 
 
 def needed_epsilon(situation: Situation, error: float) -> Needed:

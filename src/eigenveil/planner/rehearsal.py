@@ -164,7 +164,7 @@ def rehearse(
         rows = rows + offset * away / np.linalg.norm(away)
     gate = _StandInGate(plan.request.adjacency, noise, stretch=table.stretch, kept=kept)
     source = _AssumedSource(rows, n / len(rows), kept)
-    start = replace(plan.stated.start, box=None, centre=None)
+    start = replace(plan.start, box=None, centre=None)
     few = replace(plan, n_components=min(plan.n_components, table.k)).build(plan.strength)
     if isinstance(few, Paired):
         inner = few.inner.run(source, start, gate)

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Kind(StrEnum):
-    """For which tables the promise holds."""
+    """The tables for which a promise holds."""
 
     WORST_CASE = "worst-case"
     MODEL_BASED = "model-based"
@@ -116,7 +116,7 @@ class Guarantee:
 
     @property
     def unit(self) -> str:
-        """Who or what is protected."""
+        """What is protected, in words."""
         return f"all rows of one {self.protects.name}" if self.protects.owns_many else "one row"
 
     def statements(self) -> tuple[tuple[str, str], ...]:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["Release"]
 
 _SHORTEST_FINGERPRINT = 16
-_OF_COMPONENTS = Phrase(
+_USE_COMPONENTS = Phrase(
     python="transform with one made by PrivatePCA",
     shell="give one made by eigenveil fit",
     file="give one made by eigenveil fit",
@@ -95,7 +95,7 @@ class Release:
             check_owners(self.owners, self.guarantee, self.settings["n_rows"])
 
     def as_dict(self) -> dict[str, Any]:
-        """The content of ``release.json``, but for the format of the page beside it."""
+        """Return the content of ``release.json``, but for the format of the page beside it."""
         return {
             "schema": schema.NAME,
             "library": self.library,
@@ -112,8 +112,8 @@ class Release:
         }
 
     def statement(self) -> str:
-        """The promise in plain words, and a line with that of each owner where there are several
-        owners.
+        """Return the promise in plain words, and a line with that of each owner where there are
+        several owners.
         """
         each = (f"Owner {one.name}: {one.guarantee.sentence()}" for one in self.owners)
         return "\n".join([self.guarantee.sentence(), *each])
@@ -139,7 +139,7 @@ class Release:
         return Path(folder)
 
     def _files(self) -> dict[str, bytes]:
-        """The content of the files, but for a signature."""
+        """Return the content of the files, but for a signature."""
         document = {**self.as_dict(), "page_format": PAGE_FORMAT}
         text = (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
         check_arrays(self.kind, self.settings, self.arrays)
@@ -275,14 +275,14 @@ class Release:
 
     @staticmethod
     def fingerprint(folder: str | Path) -> str:
-        """One hash for the whole folder or zip, to be noted where the folder is not."""
+        """Return one hash for the whole folder or zip, to be noted where the folder is not."""
         return _fingerprint(files.read(Path(folder), largest_arrays))
 
     @classmethod
     def inspect(
         cls, folder: str | Path, *, key: "Ed25519PublicKey | str | Path | None" = None
     ) -> dict[str, Any]:
-        """Everything public about a folder or zip that verifies, as plain JSON values.
+        """Return everything public about a folder or zip that verifies, as plain JSON values.
 
         The content of ``release.json``; ``fingerprint``; ``signer``, the fingerprint of the key or
         None; ``signature`` and ``page``, what is known about them in words; ``values``, the arrays
@@ -318,10 +318,10 @@ class Release:
 
     @property
     def projection(self) -> Projection:
-        """From rows to scores; of a release of components."""
+        """The map from rows to scores, of a release of components."""
         if self.kind != "pca":
             raise InvalidParameterError(
-                f"a {self.kind} release has no components: ", _OF_COMPONENTS
+                f"a {self.kind} release has no components: ", _USE_COMPONENTS
             )
         return Projection(
             components=self.arrays["components"],
@@ -332,7 +332,7 @@ class Release:
         )
 
     def transform(self, rows: Any) -> NDArray[np.float64]:
-        """Scores of rows: an array, a data frame, a path, or chunks.
+        """Return scores of rows: an array, a data frame, a path, or chunks.
 
         The scores are NOT private with respect to the rows: they are for whoever may see these.
         Columns of a CSV or parquet file are found by their names, others must be those of the fit
@@ -344,7 +344,7 @@ class Release:
         return np.concatenate([np.empty((0, len(projection.components))), *scores])
 
     def inverse_transform(self, scores: Any) -> NDArray[np.float64]:
-        """Rows with the given scores; as private as the scores are."""
+        """Return rows with the given scores; as private as the scores are."""
         projection = self.projection
         if self.settings.get("centring") == "inside":
             raise InvalidParameterError(
@@ -354,7 +354,7 @@ class Release:
         return projection.rows(scores)
 
     def _tables(self, rows: Any) -> Iterator[NDArray[Any]]:
-        """Chunks of a table that has the columns of the fit."""
+        """Return chunks of a table that has the columns of the fit."""
         known = self.feature_names
         by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
         source = open_rows(rows, columns=list(known) if known and by_name else None)
@@ -370,7 +370,7 @@ class Release:
 
 
 def _names(columns: Iterable[Any]) -> tuple[str, ...]:
-    """Names of the columns of a data frame; mere numbers are none."""
+    """Return names of the columns of a data frame; mere numbers are none."""
     names = tuple(columns)
     return names if all(isinstance(name, str) for name in names) else ()
 
@@ -382,7 +382,7 @@ def _fingerprint(content: Mapping[str, bytes]) -> str:
 def _signature(
     content: Mapping[str, bytes], key: "Ed25519PublicKey | str | Path | None"
 ) -> Signature | None:
-    """The signature of a folder, checked; with a key there must be one."""
+    """Return the signature of a folder, checked; with a key there must be one."""
     stored = content.get(files.SIGNATURE)
     if stored is None:
         if key is not None:

@@ -22,7 +22,7 @@ from eigenveil.storage.archive import unzip
 __all__ = ["decode_arrays", "encode_arrays", "largest_arrays", "read_statement"]
 
 _MOST_DIGITS = 16
-_BESIDE = 2**12  # bytes that an array takes in a zip beside its numbers, at most
+_HEADER_BYTES = 2**12  # bytes that an array takes in a zip beside its numbers, at most
 # numpy itself reads more, by handing what it finds to a parser of Python.
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00(?P<length>[\s\S]{2})\{'descr': '<f8', 'fortran_order': "
@@ -53,7 +53,7 @@ def largest_arrays(data: bytes) -> int:
     except RecursionError:
         raise VerificationError("release.json is nested too deeply") from None
     sizes: list[int] = [8 * math.prod(array["shape"]) for array in stated]
-    return sum(sizes) + _BESIDE * (1 + len(sizes))
+    return sum(sizes) + _HEADER_BYTES * (1 + len(sizes))
 
 
 def _integer(digits: str) -> int:

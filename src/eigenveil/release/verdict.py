@@ -64,7 +64,7 @@ class Verdict:
 
     @property
     def about_signature(self) -> str:
-        """Who vouches for the release."""
+        """What is known of who vouches for the release."""
         signature = self.signature
         if signature is None:
             return "not signed"

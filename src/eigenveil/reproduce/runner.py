@@ -25,6 +25,7 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.reproduce.claims import Results
 from eigenveil.reproduce.figure import Figure, Scale, Settings, Work
 from eigenveil.reproduce.stored import Stored
+from eigenveil.storage.paths import read_regular
 
 __all__ = ["Progress", "Task", "run", "tasks"]
 
@@ -179,18 +180,15 @@ def _csv(cells: Sequence[object]) -> str:
 def _read(figure: Figure, path: Path) -> dict[tuple[str, ...], Mapping[str, float]]:
     """Return the runs that a file holds, by key; the file then ends with a whole line."""
     header = _csv(_columns(figure))
+    text = read_regular(path).decode("utf-8", "replace") if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole and not whole.startswith(header):
+        raise InvalidDataError(
+            f"{path} was written for other methods or settings: remove it, or choose another folder"
+        )
     try:
-        text = path.read_text("utf-8") if path.exists() else ""
-        whole = text[: text.rfind("\n") + 1]
-        if whole and not whole.startswith(header):
-            raise InvalidDataError(
-                f"{path} was written for other methods or settings: remove it, or choose another "
-                "folder"
-            )
         found = _parsed(figure, whole)
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, InvalidDataError):
-            raise
+    except (csv.Error, KeyError, RecursionError, StopIteration, TypeError, ValueError):
         raise InvalidDataError(f"{path} holds other things than runs: remove it") from None
     if whole != text or not whole:
         path.write_text(whole or header, "utf-8")
@@ -198,9 +196,12 @@ def _read(figure: Figure, path: Path) -> dict[tuple[str, ...], Mapping[str, floa
 
 
 def _parsed(figure: Figure, text: str) -> dict[tuple[str, ...], Mapping[str, float]]:
+    """Return the runs that lines hold, by key."""
     names = {method.label: method.name for method in figure.methods}
     found: dict[tuple[str, ...], Mapping[str, float]] = {}
-    for row in csv.DictReader(io.StringIO(text)):
+    for row in csv.DictReader(io.StringIO(text), strict=True):
+        if None in row or None in row.values():  # more or fewer cells than columns
+            raise ValueError
         settings = {key: json.loads(row[key]) for key in figure.keys if row[key]}
         key = (row["panel"], json.dumps(_ordered(figure, row["panel"], settings)))
         values = {name: float(row[label]) for label, name in names.items() if row[label]}

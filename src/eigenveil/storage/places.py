@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.storage.paths import real_path
 from eigenveil.wording import Part
 
 __all__ = [
@@ -57,7 +58,7 @@ def require_new(path: Path, advice: Part = "choose a new name") -> None:
 
 def require_outside(path: Path) -> None:
     """Refuse a place inside a release, which another file would make fail its verification."""
-    place = Path(os.path.realpath(path))
+    place = real_path(path)
     for folder in (place, *place.parents):
         if all(os.path.lexists(folder / name) for name in RELEASE_MARKS):
             raise InvalidParameterError(

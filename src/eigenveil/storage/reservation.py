@@ -24,7 +24,7 @@ from eigenveil.wording import Part
 
 __all__ = ["Reservation", "abandon", "reserved"]
 
-_CHUNK = 2**20  # bytes
+_CHUNK_BYTES = 2**20  # bytes
 
 
 class Reservation:
@@ -142,8 +142,8 @@ def abandon(path: Path) -> None:
 def _kept(folder: Path, size: int) -> Iterator[None]:
     """Keep so many bytes of a disk while the block runs."""
     with tempfile.TemporaryFile(dir=folder) as file:
-        for start in range(0, size, _CHUNK):
-            file.write(bytes(min(_CHUNK, size - start)))
+        for start in range(0, size, _CHUNK_BYTES):
+            file.write(bytes(min(_CHUNK_BYTES, size - start)))
         file.flush()
         os.fsync(file.fileno())
         yield

@@ -81,11 +81,11 @@ class Server:
         self.agreed = replace(agreed, join_seconds=5, answer_seconds=5, again_seconds=1e9)
         self.owners, self.journal, self._passed = owners, Journal(), 0.0
 
-    def run(self):
+    def run(self, tell=lambda event: None):
         def sleep(seconds: float) -> None:
             self._passed += seconds
 
         coordinator = Coordinator(
-            self.agreed, self.journal, clock=lambda: self._passed, sleep=sleep
+            self.agreed, self.journal, clock=lambda: self._passed, sleep=sleep, tell=tell
         )
         return coordinator.run(InProcess(self.owners))

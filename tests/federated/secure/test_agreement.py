@@ -1,6 +1,7 @@
 """What owners of secure sums agree on, and what is refused."""
 
 import json
+import random
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, InvalidPa
 from eigenveil.federated.secure.agreement import SecureAgreement
 from eigenveil.privacy.accounting import fits
 from tests.federated.secure.parties import agreement, member, tables
+from tests.fuzz.values import mutated_json
 
 ROWS = tables()
 
@@ -117,3 +119,20 @@ def test_a_file_that_was_altered_is_refused(change):
 def test_what_is_no_agreement_is_refused(data):
     with pytest.raises(InvalidDataError):
         SecureAgreement.decode(data)
+
+
+def test_files_near_an_agreement_are_refused_or_are_one():
+    rng = random.Random(5)
+    rows = tables(n=4, d=2)
+    stated = [
+        json.loads(agreement(rows).encode()),
+        json.loads(agreement(rows, kind="covariance", bounds=((0.0,) * 2, (1.0,) * 2)).encode()),
+    ]
+    for _ in range(300):
+        changed = mutated_json(rng, rng.choice(stated), rng.choice((1, 1, 2)))
+        text = json.dumps(changed, sort_keys=True, indent=1).encode() + b"\n"
+        try:
+            found = SecureAgreement.decode(text)
+        except InvalidDataError:
+            continue
+        assert found.encode() == text

@@ -150,6 +150,24 @@ def test_an_owner_lost_after_the_roll_ends_the_step_and_may_come_back():
     assert np.array_equal(again.arrays["components"], plain.arrays["components"])
 
 
+def test_a_server_stopped_after_any_event_goes_on_to_the_same_release():
+    rows = tables(n=10, d=2)
+    agreed = agreement(rows, variance="within")
+    plain = Server(agreed, simulated(agreed, rows))
+    expected = plain.run().arrays["components"]
+    for last in range(len(plain.journal.events)):
+        server = Server(agreed, simulated(agreed, rows))
+        told = iter(range(10**6))
+
+        def stop(event, told=told, last=last):
+            if next(told) == last:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            server.run(stop)
+        assert np.array_equal(server.run().arrays["components"], expected)
+
+
 def test_too_few_owners_lose_the_quorum_before_anybody_pays(tmp_path):
     agreed = replace(agreement(ROWS), simulated=False)
     owners = {

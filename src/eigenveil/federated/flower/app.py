@@ -66,12 +66,12 @@ class GridTransport:
         self._lost: list[tuple[str, bytes]] = []
 
     def nodes(self) -> dict[str, str | None]:
-        """The nodes that are online, with the names that they are registered by."""
+        """Return the nodes that are online, with the names that they are registered by."""
         found = {str(node.node_id): node.name or None for node in self._grid.get_nodes()}
         return {node: name for node, name in found.items() if name or self._insecure}
 
     def send(self, questions: Mapping[str, bytes], seconds: float) -> None:
-        """One question to each node; what becomes of an earlier, other one is of no interest."""
+        """Send one question to each node; what becomes of an earlier one is of no interest."""
         self._asked = {
             message: (node, question)
             for message, (node, question) in self._asked.items()
@@ -90,7 +90,7 @@ class GridTransport:
         self._asked.clear()
 
     def replies(self) -> Iterator[tuple[str, bytes, bytes | Code]]:
-        """What came since the last call; of an error of the engine no more than that it was."""
+        """Yield what came since the last call; of an engine's error no more than that it was."""
         while self._lost:
             yield *self._lost.pop(), Code.LOST
         for message, (node, question) in list(self._asked.items()):
@@ -138,7 +138,7 @@ def _told(event: Event) -> None:
 
 @client.query()
 def _reply(message: Message, context: Context) -> Message:
-    """The owner's answer. Flower would send the text of an exception to the server."""
+    """Return the owner's answer. Flower would send the text of an exception to the server."""
     return Message(content(_answer(held(message), context.node_config)), reply_to=message)
 
 

@@ -47,7 +47,7 @@ _POLL = 1.0  # s between requests
 
 
 class Answers(Protocol):
-    """Who answers: see `eigenveil.federated.owner.Owner`."""
+    """An owner that answers: see `eigenveil.federated.owner.Owner`."""
 
     def answer(self, question: bytes) -> bytes:
         """Never raises: a failure is an answer too."""

@@ -344,7 +344,7 @@ def _router(fleet: Fleet, *, keys: bool) -> APIRouter:
 
 @dataclass(frozen=True)
 class _Factory:
-    """Where Flower's authentication looks for the nodes."""
+    """The place where Flower's authentication looks for the nodes."""
 
     fleet: Fleet
 

@@ -34,7 +34,7 @@ _PIECE = 1 << 16  # bytes of a reply
 
 
 class _Nodes(Protocol):
-    """Who is known, and how much is read of them."""
+    """The known nodes, and how much is read of them."""
 
     largest: int
 

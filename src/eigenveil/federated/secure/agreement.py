@@ -82,7 +82,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """For people and files."""
+        """A name for people and files."""
         return f"{self.number}-{self.kind}"
 
     @property

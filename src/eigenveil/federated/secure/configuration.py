@@ -39,7 +39,6 @@ _SECURE = {
     "honest": needed(WHOLE),
     "epsilon": needed(NUMBER),
     "delta": needed(NUMBER),
-    "variance": TEXT,
     "bounds": BOUNDS,
     "unit": TEXT,
 }

@@ -87,7 +87,7 @@ def _replayed(agreement: SecureAgreement, events: list[Event]) -> Release:
 
 
 def _same(made: Release, release: Release) -> bool:
-    """Whether all arrays agree, as far as another machine would round as this one."""
+    """Return whether all arrays agree, as far as another machine would round as this one."""
     stated = ("kind", "mechanism", "guarantee")
     if any(getattr(made, name) != getattr(release, name) for name in stated):
         return False

@@ -154,5 +154,5 @@ class Sums:
         )
 
     def _label(self, step: Step) -> str:
-        """By which the ledger knows a charge of this federation; it makes each once."""
+        """Return the label by which the ledger knows a charge, which it makes once."""
         return f"{self._agreement.federation} {step.name} (if {self._agreement.honest} are honest)"

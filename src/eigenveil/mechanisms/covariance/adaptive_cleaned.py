@@ -113,7 +113,7 @@ class AdaptiveCleaned(CovarianceEntry):
     name = "adaptive-cleaned"
     about = "cleaned, at a row norm lowered privately"
     source = "`cleaned` at a privately lowered row norm"
-    auto = "as a rule"
+    auto = "for few rows within bounds"
     reads_once = False
     semidefinite = True
 

@@ -53,7 +53,8 @@ class Cleaned(CovarianceEntry):
     name = "cleaned"
     about = "Gaussian noise, eigenvalues cleaned"
     source = "GaussCov, then Bun, Allez, Bouchaud, Potters 2016"
-    auto = "where noise is faint or rows are read once"
+    tightens = True
+    auto = "where rows are read once"
     semidefinite = True
 
     def gaussian(self, mu: float, terms: Terms) -> CleanedCov:

@@ -72,6 +72,20 @@ class NoisyMatrix:
         matrix, values = map_eigenvalues(self.matrix, change)
         return replace(self, matrix=matrix, noisy_eigenvalues=values)
 
+    def allowing_for(self, present: NDArray[np.float64] | None) -> "NoisyMatrix":
+        """The same for rows in which no cell is empty, from shares of present ones.
+
+        Where cells are missing at random, a product of two columns has the share of both: see
+        `present`. Noise grows with what is missing.
+        """
+        if present is None:
+            return self
+        matrix = self.matrix / np.outer(present, present)
+        np.fill_diagonal(matrix, self.matrix.diagonal() / present)
+        more = float(np.mean(1 / present)) ** 2
+        law = None if self.law is None else self.law.scaled(more)
+        return replace(self, matrix=matrix, noise_scale=self.noise_scale * more, law=law)
+
     def cleaned(self, *, trace_bound: float, spike: float) -> "NoisyMatrix":
         """What remains once the known law of the noise is taken off: post-processing."""
         law = self.law

@@ -63,7 +63,8 @@ class Wishart(CovarianceEntry):
     name = "wishart"
     about = "two-sided Wishart noise"
     source = "two-sided Wishart noise, cleaned; new here"
-    auto = "for epsilon alone"
+    tightens = True
+    auto = "for epsilon alone and few rows within bounds"
     numerics = Numerics.IDEALISED
     semidefinite = True
     lifts = True

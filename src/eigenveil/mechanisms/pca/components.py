@@ -104,16 +104,34 @@ def reliability(
     smaller = (trace - np.append(0.0, np.cumsum(values)[:-1])) / (law.d - np.arange(values.size))
     clear = np.logical_and.accumulate(values > smaller + floor)
     level = law.level(values, trace)
-    others = law.d - values.size
-    beside = energy_beside(values, energy, level, law.d)
-    bulk = math.sqrt(max(0.0, beside / others)) if others else 0.0
-    edge = level + bulk * (2 + 2.02 * law.d ** (-2 / 3))  # of a semicircle, as `floor` has it
+    clear &= _beyond_bulk(values, trace, energy, law.d)
     overlaps = np.array([law.signal(value - level)[1] for value in values])
     apart = np.zeros(values.size)
     if gaps is not None:
         apart = 1 - (law.edge / 2 / np.maximum(gaps, law.edge)) ** 2
         apart[gaps <= 2 * floor] = 0.0
-    return np.maximum(np.where(clear & (values > edge), overlaps, 0.0), apart)
+    return np.maximum(np.where(clear, overlaps, 0.0), apart)
+
+
+def _beyond_bulk(
+    values: NDArray[np.float64], trace: float, energy: float, d: int
+) -> NDArray[np.bool_]:
+    """Whether each value lies beyond the bulk of those that are not beyond it, the last one first.
+
+    A bulk without its own largest members would look narrower than it is.
+    """
+    others, total = d - values.size, trace - float(values.sum())
+    squares = energy - float(values @ values)
+    beyond = np.zeros(values.size, dtype=bool)
+    for i in reversed(range(values.size)):
+        level = total / others if others else 0.0
+        width = math.sqrt(max(0.0, squares / others - level**2)) if others else 0.0
+        # That of a semicircle, as `floor` has it.
+        beyond[i] = others > 0 and values[i] > level + width * (2 + 2.02 * d ** (-2 / 3))
+        if not beyond[i]:
+            others, total = others + 1, total + values[i]
+            squares += values[i] ** 2
+    return beyond
 
 
 def _gaps(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:

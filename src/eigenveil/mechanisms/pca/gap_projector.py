@@ -88,7 +88,9 @@ class ProjectorStep:
         return Composed((Gaussian(self.mu), Approx(0.0, self.delta)))
 
     def reliability(self, query: Bounded) -> float:
-        """Squared cosine that the noise leaves to an eigenvalue of 1; zero where it is hidden."""
+        """Return the squared cosine that the noise leaves to an eigenvalue of 1; zero where it is
+        hidden.
+        """
         scale = noise_scale(query.sensitivity("frobenius"), self.mu)
         return GaussianLaw(len(query.value.units), scale).overlap(1.0)
 
@@ -113,7 +115,7 @@ class GapProjectorPCA:
 
     @classmethod
     def build(cls, mu: float, delta: float, k: int) -> Self:
-        """For k components and an (epsilon, delta) budget.
+        """Build the mechanism for k components and an (epsilon, delta) budget.
 
         Of mu^2 a tenth each buys the gap and the eigenvalues; a tenth of ``delta`` pays for the
         bound on the gap, so that mu must leave that much of the budget's delta.
@@ -127,11 +129,11 @@ class GapProjectorPCA:
         )
 
     def cost(self) -> Cost:
-        """All three steps, composed."""
+        """Return the cost of all three steps, composed."""
         return compose(self.gap.cost(), self.projector.cost(), self.values.cost())
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Leading components of the second moment, or a refusal."""
+        """Return the leading components of the second moment, or a refusal."""
         k = self.projector.n_components
         moment = second_moment(source, clip, gate.adjacency)
         gap = gate.draw(self.gap, eigengap(moment, k))

@@ -58,7 +58,7 @@ _DOUBT = 4.0  # times what noise alone gives, where they turn
 _SAME, _CLEAR = 0.3, 0.9  # change of values, and reliability, of directions that stand still
 _TRACE_SHARE = 0.02  # of mu^2, where rows have no known length
 _FIRST_NOISE = 4.0  # times the operator norm of the noise on a first batch: the trace of unit rows
-_FEWEST = 32  # records of a first batch
+_SMALLEST_FIRST_BATCH = 32  # records of a first batch
 _STEPS = 3  # batches at least, or there is nothing to correct
 
 
@@ -73,7 +73,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnePassState:
-    """Where a one-pass method stands: all of it released or public.
+    """The state of a one-pass method: all of it released or public.
 
     Attributes
     ----------
@@ -333,7 +333,7 @@ class OnePassEntry(ComponentEntry):
 
 def _first(d: int, mu: float) -> int:
     """Return as many records as noise on unit rows asks for."""
-    return math.ceil(max(_FEWEST, _FIRST_NOISE * math.sqrt(2 * d) / mu))
+    return math.ceil(max(_SMALLEST_FIRST_BATCH, _FIRST_NOISE * math.sqrt(2 * d) / mu))
 
 
 def _grown(first: int, batches: int) -> int:

@@ -133,6 +133,7 @@ class Power(ComponentEntry):
     name = "power"
     about = "noisy products with a basis, pass after pass"
     source = "noisy power method at record level: Hardt, Price 2014; Nicolas et al. 2024"
+    tightens = True
     reads_once = False
     unit_rows = True
     passes: int = 10

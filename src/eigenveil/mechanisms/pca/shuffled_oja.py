@@ -50,7 +50,7 @@ from eigenveil.wording import option
 
 __all__ = ["ENTRY", "NoisyDirection", "ShuffledOja", "ShuffledOjaPCA"]
 
-_AT_A_TIME = 1 << 17  # numbers of noise
+_NOISE_ENTRIES = 1 << 17  # numbers of noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,7 +208,7 @@ def _noise(
     """Return noise for every record, outside released directions: a projection of it all."""
     assert query.count is not None
     d = len(query.start)
-    size = max(1, _AT_A_TIME // d)
+    size = max(1, _NOISE_ENTRIES // d)
     for first in range(0, query.count, size):
         draws = normals(noise, (min(size, query.count - first), d))
         yield from beside(query.away, scale * draws)

@@ -57,6 +57,7 @@ class Spherical(LazyEntry):
     name = "spherical"
     about = "the noisy second moment of unit rows"
     source = "`analyze-gauss` on unit rows; Kim, Jung 2025 have unit pairs of rows"
+    allows_for_missing = True
     auto = "for wide tables"
     unit_rows = True
     uses_lengths = False

@@ -28,7 +28,7 @@ __all__ = [
 # Told apart in grey and by readers who do not see red or green.
 SIGNAL, NOISE, GREY = "#1f6f8b", "#bf4a30", "#8593a0"
 INK, LINE = "#1b2733", "#dde3e8"
-_LETTERS = 28  # of a column's name
+_MOST_LETTERS = 28  # of a column's name
 _FARTHEST = 100  # exponent of numbers that matplotlib still places
 
 
@@ -104,7 +104,9 @@ class ReleaseDisplay(Display):
 
 def names_on(axis: Any, names: Iterable[str], **style: Any) -> None:
     """Label an axis with columns, whatever characters their names hold."""
-    short = [name if len(name) <= _LETTERS else name[: _LETTERS - 1] + "…" for name in names]
+    short = [
+        name if len(name) <= _MOST_LETTERS else name[: _MOST_LETTERS - 1] + "…" for name in names
+    ]
     axis.set_ticks(range(len(short)), short, **style)
     for label in axis.get_ticklabels():
         label.set_parse_math(False)  # a dollar sign is a dollar sign

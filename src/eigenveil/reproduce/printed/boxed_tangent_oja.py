@@ -54,7 +54,7 @@ class BoxedTangentOjaPCA(BoxedOjaPCA):
         schedule: Schedule | None = None,
         warm_batches: int = 3,
     ) -> Self:
-        """For k components and an allotment of `printed_cost`."""
+        """Build the method for k components and an allotment of `printed_cost`."""
         if centre != "histograms":
             raise InvalidParameterError("'boxed-tangent-oja' has the centre 'histograms' only")
         parent = BoxedOjaPCA.build(epsilon, delta, k, centre=centre)

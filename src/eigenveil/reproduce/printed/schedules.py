@@ -23,7 +23,7 @@ class StepDecay:
     offset: float = 10.0
 
     def rate(self, step: int) -> float:
-        """Of step 1, 2, ..."""
+        """Return the rate of step 1, 2, ..."""
         last = math.ceil(self.cutoff * self.steps) + self.offset
         here = step + self.offset
         return float(min(1.0, last / here) ** self.power) / here
@@ -40,6 +40,6 @@ class SpikedRate:
     factor: float = 1.0
 
     def rate(self, step: int) -> float:
-        """Of step 1, 2, ..."""
+        """Return the rate of step 1, 2, ..."""
         base = 20 * self.noise * self.leading * self.factor
         return 1 / (base + self.gap * step / math.log(self.n))
