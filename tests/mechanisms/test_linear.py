@@ -12,7 +12,6 @@ from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import (
     Gate,
     GaussCov,
-    GaussianNoise,
     PrivateMean,
     PrivateTrace,
     WishartCov,
