@@ -76,6 +76,9 @@ class Clip:
     stretch : (array, float), optional
         Released directions, orthonormal rows, along which rows about the centre are stretched by
         the factor before they are clipped.
+    present : array, optional
+        Released share of the cells of each column that are not empty; what is made of sums then
+        allows for those that are.
     normalise : bool
         Scale every row about the centre to length ``row_norm``, not only those beyond it.
 
@@ -90,6 +93,7 @@ class Clip:
     centre_error: float = 0.0
     transform: NDArray[np.float64] | None = None
     stretch: tuple[NDArray[np.float64], float] | None = None
+    present: NDArray[np.float64] | None = None
     normalise: bool = False
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.numerics.correlation import clear_variances, correlation_noise
 from eigenveil.privacy.ledger import Balance
 from eigenveil.text import printable
 
@@ -152,6 +153,8 @@ class Correlations:
     values : array
         Correlations, none of them beyond 100; NaN beside a column whose released variance noise
         alone could have.
+    noise : array
+        Standard deviation of the noise on each, to first order.
     n_columns : int
         How many columns the release has.
 
@@ -160,16 +163,25 @@ class Correlations:
     columns: NDArray[np.intp]
     names: tuple[str, ...]
     values: NDArray[np.float64]
+    noise: NDArray[np.float64]
     n_columns: int
 
-    def strongest(self, count: int) -> list[tuple[str, str, float]]:
-        """The pairs of different columns that go together most, or against one another."""
+    def strongest(self, count: int) -> list[tuple[str, str, float, float]]:
+        """The pairs of different columns that go together most, or against one another.
+
+        With the standard deviation of the noise on each.
+        """
         first, second = np.triu_indices(len(self.columns), 1)
         values = self.values[first, second]
         size = np.where(np.isnan(values), 0.0, np.abs(values))
         order = np.argsort(-size, kind="stable")[:count]
         return [
-            (self.names[first[i]], self.names[second[i]], float(values[i]))
+            (
+                self.names[first[i]],
+                self.names[second[i]],
+                float(values[i]),
+                float(self.noise[first[i], second[i]]),
+            )
             for i in order
             if size[i] > 0
         ]
@@ -183,11 +195,12 @@ def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) ->
     scale = arrays["scale"] if "scale" in arrays else np.ones(len(variance))
     with np.errstate(over="ignore", invalid="ignore"):  # noise may be of any size
         noise = settings["noise_scale"] * np.where(np.isfinite(scale), scale, 0.0) ** 2
-        clear = (variance > 0) & (variance > noise)
+        clear = clear_variances(variance, noise)
         spread = np.sqrt(np.where(clear, variance, np.nan)[shown])
         values = covariance[np.ix_(shown, shown)] / np.outer(spread, spread)
+        level = correlation_noise(variance[shown], noise[shown])
     values = np.clip(values, -_LARGEST_CORRELATION, _LARGEST_CORRELATION)
-    return Correlations(shown, feature_names(settings, shown), values, len(covariance))
+    return Correlations(shown, feature_names(settings, shown), values, level, len(covariance))
 
 
 def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tuple[str, ...]:

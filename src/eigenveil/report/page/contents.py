@@ -70,12 +70,12 @@ def _map(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) ->
         notes.append("No eigenvalue stands above the noise: what the map shows may be noise.")
     pairs = "".join(
         f'<tr><th scope="row">{escape(a)}</th><td>{escape(b)}</td>'
-        f'<td class="number">{signed(value)}</td></tr>'
-        for a, b, value in shown.strongest(_MOST_PAIRS)
+        f'<td class="number">{signed(value)} ± {noise:.2f}</td></tr>'
+        for a, b, value, noise in shown.strongest(_MOST_PAIRS)
     )
     strongest = (
         '<table><thead class="small"><tr><th scope="col">column</th><th scope="col">and column</th>'
-        '<th scope="col" class="number">correlation</th></tr></thead>'
+        '<th scope="col" class="number">correlation ± noise</th></tr></thead>'
         f"<tbody>{pairs}</tbody></table>"
     )
     return (

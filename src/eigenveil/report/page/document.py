@@ -20,7 +20,7 @@ from eigenveil.report.views import Spectrum, spectrum, spending
 
 __all__ = ["PAGE_FORMAT", "render"]
 
-PAGE_FORMAT = 3  # a page of another format is not checked, and `verify` says so
+PAGE_FORMAT = 4  # a page of another format is not checked, and `verify` says so
 
 _CENTRES = {
     "none": "the origin, as stated",

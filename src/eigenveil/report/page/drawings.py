@@ -205,7 +205,9 @@ def draw_correlations(shown: Correlations) -> str:
     if d <= _MOST_NUMBERED:
         parts.append(_numbers(shown.values, gutter, cell))
     parts.append(_key(gutter + side + 24, min(side, 260.0)))
-    told = "; ".join(f"{a} and {b} {value:+.2f}" for a, b, value in shown.strongest(3))
+    told = "; ".join(
+        f"{a} and {b} {value:+.2f} ± {noise:.2f}" for a, b, value, noise in shown.strongest(3)
+    )
     return _svg(
         gutter + side + 92,
         max(side + 14 + gutter, 300.0),
