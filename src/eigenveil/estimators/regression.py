@@ -15,7 +15,13 @@ from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_tab
 from eigenveil.data.sources.design import reordered
 from eigenveil.estimators.fitting import noise_and_ledger, renewed
 from eigenveil.estimators.regression_results import RegressionNumbers, regression_numbers
-from eigenveil.estimators.tables import TableEstimator, check_table, filled, open_table, per_row
+from eigenveil.estimators.tables import (
+    TableEstimator,
+    check_table,
+    filled,
+    open_table,
+    per_row,
+)
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, box_of
 from eigenveil.mechanisms.regression.request import (
