@@ -25,7 +25,7 @@ from eigenveil.cli import main
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated import OwnerSettings
 from eigenveil.federated.weights import MECHANISMS
-from eigenveil.planner import Situation, predictions
+from eigenveil.planner import Situation, predict
 from eigenveil.privacy.budget import Budget
 from tests.documents.tables import by_file, overview
 
@@ -42,14 +42,15 @@ try:
     PrivatePCA(2, **budget, mechanism="none").fit(rows)
 except InvalidParameterError as error:
     listed = str(error)
-planned = predictions(Situation(task="pca", n=500, d=5, k=2, budget=Budget(**budget)))
+situation = Situation(task="pca", n=500, d=5, k=2, budget=Budget(**budget))
+planned = predict(situation, "thresholded")
 configured = type(__import__("eigenveil.mechanisms.pca.throwaway", fromlist=["ENTRY"]).ENTRY)()
 print(json.dumps({
     "estimator": release.mechanism,
     "configured": PrivatePCA(2, **budget, mechanism=configured).fit(rows).mechanism_,
     "verified": Release.verify(folder).mechanism,
     "message": listed,
-    "planner": [one.mechanism for one in planned if one.error is not None],
+    "planner": planned.mechanism if planned.error is not None else planned.why,
     "command": [one["name"] for one in json.loads(told("mechanisms", "--json"))],
     "audit": told("audit", "thresholded", "--epsilon", "1", "--delta", "1e-6", "--trials", "50"),
     "owner": OwnerSettings(owner="a", federation="f", **budget, mechanism="thresholded").mechanism,

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -108,10 +109,14 @@ def _note(walk: Walk, frame: FrameType, file: str) -> None:
 
 
 def _file(frame: FrameType) -> str | None:
-    path = Path(frame.f_code.co_filename)
-    if frame.f_code.co_name == "<module>" or not path.is_relative_to(SOURCE):
-        return None
-    return path.relative_to(SOURCE).as_posix()
+    return None if frame.f_code.co_name == "<module>" else _inside(frame.f_code.co_filename)
+
+
+@cache
+def _inside(name: str) -> str | None:
+    """Return the path of a source file inside the package, None for others."""
+    path = Path(name)
+    return path.relative_to(SOURCE).as_posix() if path.is_relative_to(SOURCE) else None
 
 
 def fit() -> None:

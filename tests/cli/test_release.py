@@ -135,9 +135,12 @@ def test_covariance_with_bounds(files, tmp_path):
     assert result.exit_code == 0, result.output
     release = Release.verify(folder)
     assert release.settings["bounds"] == {"low": [0.0, 0.0], "high": [100.0, 10.0]}
-    assert "covariance matrix of 2 columns, by adaptive-cleaned" in result.stdout
+    assert "covariance matrix of 2 columns, by elliptical" in result.stdout
     assert "of its eigenvalues stand out" in result.stdout
-    message = fails(3, "covariance", files.csv, *budget, "-o", tmp_path / "other")
+    result = invoke("covariance", files.csv, *budget, "-o", tmp_path / "nothing stated")
+    assert "covariance matrix of 2 columns, by elliptical" in result.stdout
+    clipping = [*budget, "--mechanism", "gauss", "-o", tmp_path / "other"]
+    message = fails(3, "covariance", files.csv, *clipping)
     assert "--bounds LOW,HIGH" in message
     assert "--row-norm R" in message
     assert not (tmp_path / "other").exists()

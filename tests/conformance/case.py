@@ -15,7 +15,9 @@ import numpy as np
 import eigenveil.data
 from eigenveil.data import Bounded, Clip, norm_counts, second_moment, total, trace
 from eigenveil.data.clip import LARGEST_NORM
+from eigenveil.data.norms import distance_counts
 from eigenveil.data.sources import GroupedSource
+from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import Gate
 from eigenveil.privacy.accounting import epsilon_of, rho_of
 from eigenveil.privacy.adjacency import Adjacency
@@ -25,6 +27,7 @@ REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 CLIP = Clip(row_norm=1.0, on_invalid="zero")
 DIRECTIONS = replace(CLIP, normalise=True)
 FILLED = replace(CLIP, on_missing="centre")
+ANYWHERE = replace(CLIP, row_norm=LARGEST_NORM)
 ROWS = 20  # a public number of them, where a mechanism asks for one
 MANY = 512  # where it asks for many
 
@@ -94,7 +97,28 @@ def direction_moment(rows, adjacency):
 
 
 def distances(rows, adjacency):
-    return norm_counts(open_rows(rows), replace(CLIP, row_norm=LARGEST_NORM), adjacency)
+    """Of rows in company from the origin, as a search sees them."""
+    return distance_counts(open_rows(with_distances(rows)), ANYWHERE, adjacency)
+
+
+def with_distances(rows, company=400):
+    """The same rows in fixed company that has distances."""
+    return np.vstack([np.random.default_rng(4).standard_normal((company, rows.shape[1])), rows])
+
+
+def in_company(size, clip, read, company=400):
+    """What is released of rows in company that has distances; a refusal is an outcome like any
+    other, of ``size(d)`` zeros.
+    """
+
+    def run(mechanism, rows, adjacency, gate):
+        crowd = with_distances(rows, company)
+        try:
+            return read(mechanism.run(open_rows(crowd), clip, gate))
+        except NothingFoundError:
+            return np.zeros(size(rows.shape[1]))
+
+    return run
 
 
 def turned(d):
@@ -153,7 +177,8 @@ def components(released):
 
 def centred_entries(released, inner=matrix):
     noisy_count = [] if released.noisy_count is None else [released.noisy_count]
-    return np.concatenate([released.centre, noisy_count, inner(released.inner)])
+    centre = np.nan_to_num(released.centre)  # of pairs there is none
+    return np.concatenate([centre, noisy_count, inner(released.inner)])
 
 
 def orthogonal(d, adjacency):
@@ -275,3 +300,15 @@ class Case:
 
     def __str__(self):
         return self.name
+
+
+BRACKETS = {  # of distances, the first step of a search
+    "query": distances,
+    "read": lambda released: released,
+    "norm": "l2",
+    "sensitivity": constant(math.sqrt(2), 1.0),
+    "worst_pair": long_and_short,
+    "trials": 1000,
+    "shows": False,
+}
+PURE_BRACKETS = BRACKETS | PURE | {"norm": "l1", "sensitivity": constant(2.0, 1.0)}

@@ -13,15 +13,18 @@ from eigenveil.mechanisms import (
     CoinPressCov,
     Gate,
     GaussCov,
+    GaussianNoise,
     LapCov,
+    LaplaceNoise,
     LocatedCentre,
-    PrivateQuantile,
     PrivateRadiusClip,
     ZeroCov,
 )
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
+from eigenveil.mechanisms.ranged import noise_rows
+from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import rho_of
+from eigenveil.privacy.accounting import epsilon_of, rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
@@ -33,9 +36,9 @@ ROWS = np.random.default_rng(0).standard_normal((4000, 5))
 REACH = np.linalg.norm(ROWS, axis=1)
 
 
-def ranged(inner=None, *, level=0.5, factor=1.0, epsilon=0.5):
-    distance = PrivateQuantile(epsilon=epsilon, level=level)
-    return PrivateRadiusClip(distance=distance, inner=inner or GaussCov(mu=1.0), factor=factor)
+def ranged(inner=None, *, rows=10.0, mu=0.5):
+    distances = PrivateDistances(noise=GaussianNoise(mu=mu))
+    return PrivateRadiusClip(distances=distances, inner=inner or GaussCov(mu=1.0), rows=rows)
 
 
 def run(mechanism, rows=ROWS, clip=ANY, adjacency=REPLACE, ledger=None, seed=0):
@@ -50,16 +53,28 @@ def run(mechanism, rows=ROWS, clip=ANY, adjacency=REPLACE, ledger=None, seed=0):
     return mechanism.run(open_rows(rows), clip, gate)
 
 
+def best_radius(rows):
+    """Where noise worth so many rows, and what clipping takes, are least together."""
+    radii = np.linspace(0.5, REACH.max(), 400)
+    loss = [rows * r**2 / 4000 + np.mean(np.maximum(REACH**2 - r**2, 0.0)) for r in radii]
+    return radii[int(np.argmin(loss))]
+
+
 @pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
-@pytest.mark.parametrize("level", [0.5, 0.75])
-def test_the_radius_is_the_quantile_within_a_bracket(level, adjacency):
-    """Noise of 4 rows on counts of 4000; a bracket has width sqrt(2)."""
-    wanted = float(np.quantile(REACH, level))
-    for seed in range(10):
-        found = run(ranged(level=level), adjacency=adjacency, seed=seed).row_norm
-        assert 0.97 * wanted < found < 1.03 * math.sqrt(2) * wanted
-    doubled = run(ranged(level=level, factor=2.0), adjacency=adjacency).row_norm
-    assert doubled == 2 * run(ranged(level=level), adjacency=adjacency).row_norm
+@pytest.mark.parametrize("rows", [2.0, 100.0, 1000.0])
+def test_the_radius_balances_noise_and_loss(rows, adjacency):
+    """Brackets of width sqrt(2) say where rows lie: within that of the best."""
+    wanted = best_radius(rows)
+    for seed in range(5):
+        found = run(ranged(rows=rows), adjacency=adjacency, seed=seed).row_norm
+        assert wanted / math.sqrt(2) < found < math.sqrt(2) * wanted
+
+
+def test_less_noise_reaches_farther():
+    """Beyond all rows where there is next to none."""
+    radii = [run(ranged(rows=rows)).row_norm for rows in (2000.0, 200.0, 20.0, 0.01)]
+    assert radii == sorted(radii)
+    assert radii[-1] >= np.quantile(REACH, 0.99)
 
 
 def test_rows_are_clipped_at_it_about_the_centre():
@@ -103,94 +118,42 @@ def test_no_second_search_from_one_allotment():
         mechanism.cost(), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(0)
     )
     mechanism.run(open_rows(ROWS), ANY, gate)
-    with pytest.raises(BudgetExceededError, match="'quantile' asks for more"):
+    with pytest.raises(BudgetExceededError, match="'distances' asks for more"):
         mechanism.run(open_rows(ROWS), ANY, gate)
 
 
-def built(strength, rows, columns=None, *, pure=False):
-    return PrivateRadiusClip.build(
-        (Pure if pure else Gaussian)(strength), rows, ZeroCov(), columns=columns
-    )
+def test_the_cost_is_that_of_both_steps():
+    whole = Gaussian(1.0)
+    built = PrivateRadiusClip.build(whole, 0.04, ZeroCov(), columns=5, adjacency=REPLACE)
+    assert rho_of(built.cost()) == pytest.approx(0.04 / 2)
+    pure = PrivateRadiusClip.build(Pure(1.0), 0.04, ZeroCov(), columns=5, adjacency=REPLACE)
+    assert epsilon_of(pure.cost(), 0.0) == pytest.approx(0.04)
 
 
-@pytest.mark.parametrize("pure", [False, True])
-def test_the_rule_follows_from_public_numbers(pure):
-    tenth = 0.1 if pure else math.sqrt(0.1)
-    few = built(1.0, 100, pure=pure).distance
-    assert few.level == 0.5
-    assert few.epsilon == pytest.approx(tenth)
-    some = built(1.0, round(96 / tenth), pure=pure).distance  # 32/96 of the rows beyond
-    assert some.level == pytest.approx(2 / 3, abs=1e-3)
-    assert some.epsilon == pytest.approx(tenth)
-    many = built(1.0, 100_000, pure=pure).distance
-    assert many.level == 0.75
-    assert many.epsilon == pytest.approx(128 / 100_000)  # no more than it needs
-    unknown = built(1.0, None, 5, pure=pure)
-    assert (unknown.distance.level, unknown.factor) == (0.75, 1.0)
-    assert unknown.distance.epsilon == pytest.approx(tenth)
-
-
-def test_it_reaches_farther_the_less_noise_that_brings():
-    assert built(1.0, 1000, 100).factor == 1.0
-    assert built(1.0, 16_000, 16).factor == pytest.approx(math.sqrt(0.05 * 16_000 / 64))
-    assert built(1.0, 16_000, 16, pure=True).factor == pytest.approx(math.sqrt(0.05 * 16_000 / 256))
-    assert built(1.0, 10**7, 3).factor == 8.0
-    assert built(1.0, 10**7).factor == 1.0  # for components
-
-
-def test_cost_grows_with_the_strength():
-    """So that a budget has one strength."""
-    costs = [rho_of(built(mu, 5000).cost()) for mu in np.geomspace(1e-3, 10, 60)]
-    assert (np.diff(costs) >= 0).all()
-    assert all(
-        cost <= 0.1 * mu**2 / 2 for cost, mu in zip(costs, np.geomspace(1e-3, 10, 60), strict=True)
-    )
-
-
-def _with_distances(rows):
-    """The same rows in fixed company that has distances."""
-    return np.vstack([np.random.default_rng(4).standard_normal((400, rows.shape[1])), rows])
-
-
-def _ranged(clip, read):
-    """A refusal is an outcome like any other."""
-
-    def run(mechanism, rows, adjacency, gate):
-        rows = _with_distances(rows)
-        try:
-            return read(mechanism.run(case.open_rows(rows), clip, gate))
-        except NothingFoundError:
-            return np.zeros(1)
-
-    return run
+def test_noise_in_rows_grows_with_columns_and_falls_with_the_budget():
+    """A quarter of the Frobenius norm of the noise on a sum of rows in the unit ball."""
+    for d in (1, 5, 40):
+        scale = math.sqrt(2) / 0.5
+        expected = 0.25 * scale * math.sqrt(d * (d + 1) / 2)
+        assert noise_rows(Gaussian(0.5), d, REPLACE) == pytest.approx(expected)
+    assert noise_rows(Gaussian(0.5), 5, ADD) < noise_rows(Gaussian(0.5), 5, REPLACE)
+    assert noise_rows(Pure(1.0), 5, REPLACE) == 2 * noise_rows(Pure(2.0), 5, REPLACE)
 
 
 def _within_radius(released):
     return np.append(case.matrix(released), released.row_norm)
 
 
+def _entries(d):
+    return d * (d + 1) // 2 + 1
+
+
 def _ranged_about_a_centre(mu, d, k):
     """A centre, a radius and a matrix, as they are built for rows without any bound."""
     whole = Gaussian(mu)
-
-    def build(rest):
-        inner = PrivateRadiusClip.build(
-            whole, 400, GaussCov(mu=rest) if rest else ZeroCov(), columns=d
-        )
-        return LocatedCentre.build(whole, 400, inner, directions=False)
-
-    return build(math.sqrt(mu * mu - 2 * rho_of(build(0.0).cost())))
-
-
-RANGED = {
-    "query": lambda rows, adjacency: case.distances(_with_distances(rows), adjacency),
-    "read": lambda released: released,
-    "norm": "linf",
-    "sensitivity": case.ONE,
-    "worst_pair": case.long_and_short,
-    "trials": 1000,
-    "shows": False,
-}
+    matrix = GaussCov(mu=math.sqrt(0.3) * mu * (1 - 2**-40))
+    inner = PrivateRadiusClip.build(whole, 0.1, matrix, columns=d, adjacency=REPLACE)
+    return LocatedCentre.build(whole, (0.2, 0.1, 0.1), inner, directions=False)
 
 
 CASES = [
@@ -198,31 +161,33 @@ CASES = [
         "ranged",
         "ranged",
         lambda mu, d, k: PrivateRadiusClip(
-            distance=PrivateQuantile(epsilon=math.sqrt(0.2) * mu, level=0.5),
+            distances=PrivateDistances(noise=GaussianNoise(mu=math.sqrt(0.2) * mu)),
             inner=GaussCov(mu=math.sqrt(0.8) * mu * (1 - 2**-40)),
-            factor=2.0,
+            rows=10.0,
         ),
-        run=_ranged(replace(case.CLIP, row_norm=LARGEST_NORM), _within_radius),
-        **RANGED,
+        run=case.in_company(_entries, case.ANYWHERE, _within_radius),
+        **case.BRACKETS,
     ),
     case.Case(
         "ranged pure",
         "ranged",
         lambda epsilon, d, k: PrivateRadiusClip(
-            distance=PrivateQuantile(epsilon=0.4 * epsilon, level=0.5),
+            distances=PrivateDistances(noise=LaplaceNoise(epsilon=0.4 * epsilon)),
             inner=LapCov(epsilon=0.6 * epsilon),
+            rows=10.0,
         ),
-        run=_ranged(replace(case.CLIP, row_norm=LARGEST_NORM), _within_radius),
-        **(RANGED | case.PURE),
+        run=case.in_company(_entries, case.ANYWHERE, _within_radius),
+        **case.PURE_BRACKETS,
     ),
     case.Case(
         "ranged about a private centre",
         "ranged",
         _ranged_about_a_centre,
-        run=_ranged(
+        run=case.in_company(
+            lambda d: d + _entries(d),
             replace(case.FILLED, row_norm=LARGEST_NORM),
             lambda released: case.centred_entries(released, _within_radius),
         ),
-        **RANGED,
+        **case.BRACKETS,
     ),
 ]

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics.unit_rows import unit_shares
 from eigenveil.planner import Situation, spiked
-from eigenveil.planner.assumed import AssumedTable, isotropic, unit_shares
+from eigenveil.planner.assumed import AssumedTable, isotropic
 from eigenveil.privacy.budget import Budget
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)

@@ -4,7 +4,8 @@ import pytest
 
 from eigenveil.mechanisms.registry import entry
 from eigenveil.planner import Situation, choose
-from eigenveil.planner.choice import _losses
+from eigenveil.planner.assumed import AssumedTable
+from eigenveil.planner.choice import _loss
 from eigenveil.privacy.budget import Budget
 
 
@@ -28,24 +29,30 @@ def situation(task="pca", n=1797, d=64, epsilon=1.0, delta=1e-6, **others):
         (situation(one_pass=True, d=10_000, n=20_000, unit="person"), "spherical"),
         (situation(one_pass=True, d=10_000, n=20_000, adjacency="add-remove"), "spherical"),
         (situation(row_norm=40.0), "analyze-gauss"),
-        (situation(bounded=True), "tangent"),
-        (situation(bounded=True, epsilon=10.0), "analyze-gauss"),  # noise is not what is lost
-        (situation(bounded=True, epsilon=10.0, per_column=True), "tangent"),
-        (situation(bounded=True, epsilon=10.0, spread=0.1), "tangent"),
-        (situation(bounded=True, epsilon=10.0, n=None, adjacency="add-remove"), "tangent"),
+        (situation(private_radius=True), "analyze-gauss"),
+        (situation(bounded=True), "tangent"),  # a range is no reason to pay for lengths
+        (situation(epsilon=10.0), "tangent"),
+        (situation(epsilon=40.0), "analyze-gauss"),  # noise is not what is lost
+        (situation(n=100_000), "analyze-gauss"),
+        (situation(n=20_000), "tangent"),
+        (situation(n=20_000, adjacency="add-remove"), "analyze-gauss"),  # half the noise
+        (situation(n=100, d=1000), "tangent"),  # a drowned table is no reason to clip
+        (situation(missing=True), "spherical"),  # whose moments allow for empty cells
+        (situation(missing=True, n=100_000), "analyze-gauss"),
         (situation(delta=None), "wishart"),
         (situation(delta=None, row_norm=1.0), "wishart"),
-        (situation("covariance", bounded=True), "adaptive-cleaned"),
-        (situation("covariance", row_norm=1.0), "adaptive-cleaned"),
+        (situation("covariance"), "elliptical"),
+        (situation("covariance", delta=None), "elliptical"),
+        (situation("covariance", bounded=True), "elliptical"),  # which only tightens
+        (situation("covariance", row_norm=1.0), "elliptical"),
+        (situation("covariance", private_radius=True), "elliptical"),
+        (situation("covariance", row_norm=1.0, n=None, adjacency="add-remove"), "elliptical"),
         (situation("covariance", row_norm=1.0, one_pass=True), "cleaned"),
-        (situation("covariance", row_norm=1.0, n=30_000, d=6), "cleaned"),  # noise is faint
-        (situation("covariance", row_norm=1.0, n=10_000, d=6), "adaptive-cleaned"),
-        (situation("covariance", private_radius=True), "cleaned"),
-        (situation(private_radius=True), "analyze-gauss"),
-        (situation("covariance", row_norm=1.0, n=None, adjacency="add-remove"), "adaptive-cleaned"),
-        (situation("covariance", bounded=True, delta=None), "wishart"),
-        (situation("covariance", bounded=True, row_norm=1.0, reach=1.5), "adaptive-cleaned"),
-        (situation("covariance", bounded=True, row_norm=1.0, reach=9.0), "wishart"),
+        # So few that no distance would stand out: a stated bound has to do, where there is one.
+        (situation("covariance", bounded=True, n=100), "adaptive-cleaned"),
+        (situation("covariance", row_norm=1.0, n=100), "adaptive-cleaned"),
+        (situation("covariance", bounded=True, n=100, delta=None), "wishart"),
+        (situation("covariance", n=100), "elliptical"),
     ],
     ids=str,
 )
@@ -54,6 +61,25 @@ def test_choices(asked, wanted):
     assert choice.mechanism == wanted
     assert choice.reason
     assert "\n" not in choice.reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "clips"),
+    [
+        (situation(), False),
+        (situation(epsilon=40.0), True),
+        (situation(delta=None, epsilon=10.0), False),
+        (situation(delta=None, n=10**6), True),
+        (situation(epsilon=40.0, row_norm=1.0), False),  # it is stated
+        (situation("covariance", epsilon=40.0), False),
+    ],
+    ids=str,
+)
+def test_a_generous_budget_buys_the_own_directions_of_the_covariance(asked, clips):
+    """Unit rows have a target of their own; rows clipped at a private radius do not."""
+    choice = choose(asked)
+    assert choice.private_radius == clips
+    assert ("of clipped rows" in choice.reason) == (asked.task == "pca" and asked.row_norm is None)
 
 
 def test_a_choice_is_among_the_mechanisms_of_its_estimator():
@@ -71,13 +97,6 @@ def test_choices_are_remembered():
 
 def test_expected_losses_follow_the_noise():
     """To first order a loss is proportional to the variance of the noise."""
-    few, many = (_losses(situation(n=n, bounded=True, epsilon=5.0)) for n in (10_000, 20_000))
-    assert few[0] / many[0] == pytest.approx(4, rel=0.05)
-    # Clipped at 1/sqrt(3) of a reach that rows have 0.4 of: noise larger by 25/12.
-    assert few[1] / few[0] == pytest.approx((25 / 12) ** 2, rel=0.05)
-
-
-def test_a_drowned_table_is_no_reason_to_clip():
-    drowned = situation(n=100, d=1000, bounded=True)
-    assert min(_losses(drowned)) > 1
-    assert choose(drowned).mechanism == "tangent"
+    table = AssumedTable.of(situation(), 64)
+    assert _loss(table, 0.002) / _loss(table, 0.001) == pytest.approx(4, rel=0.05)
+    assert _loss(table, 10.0) > 1  # drowned

@@ -39,6 +39,11 @@ def matrix(n=2000, d=15, budget=APPROXIMATE, **others):
     return Situation(task="covariance", n=n, d=d, budget=budget, row_norm=1.0, **others)
 
 
+def free(n=2000, d=15, budget=APPROXIMATE, **others):
+    """A covariance without bounds."""
+    return Situation(task="covariance", n=n, d=d, budget=budget, **others)
+
+
 def measured(situation, mechanism, repeats):
     """Mean error of releases from fresh tables."""
     errors = []
@@ -51,7 +56,7 @@ def measured(situation, mechanism, repeats):
         rows = rows @ rotation
         options = situation.budget.as_dict() | {
             "mechanism": mechanism,
-            "row_norm": situation.row_norm,
+            "row_norm": "private" if situation.private_radius else situation.row_norm,
             "centring": "none" if situation.assume_centered else None,
             "adjacency": situation.adjacency.value,
             "random_state": seed,
@@ -101,6 +106,12 @@ def measured(situation, mechanism, repeats):
         (matrix(budget=PURE, assume_centered=True), "wishart"),
         (matrix(budget=PURE), "laplace"),
         (matrix(n=500, d=8), "exponential"),
+        (free(), "elliptical"),
+        (free(adjacency="add-remove"), "elliptical"),
+        (free(n=4000, d=120), "elliptical"),
+        (free(spectrum="flat"), "elliptical"),
+        (free(budget=PURE), "elliptical"),
+        (free(n=400, d=30), "elliptical"),  # differences of pairs
     ],
     ids=lambda part: part if isinstance(part, str) else f"{part.task}-{part.n}x{part.d}",
 )
@@ -121,8 +132,8 @@ def test_gauss_has_the_error_of_its_noise():
     energy = float(situation.eigenvalues @ situation.eigenvalues)
     norm = 0.01 * math.sqrt(energy + (energy + 1) / 2000)
     found = predict(situation, "gauss")
-    assert found.how == "closed form"
-    assert found.error == pytest.approx(scale * math.sqrt(15 * 16 / 2) / norm, rel=1e-6)
+    assert found.how == "simulation"  # forty of them, each within 6.5 %: five standard errors
+    assert found.error == pytest.approx(scale * math.sqrt(15 * 16 / 2) / norm, rel=0.05)
 
 
 def test_the_same_question_has_the_same_answer():
@@ -158,12 +169,13 @@ def test_what_cannot_serve_says_why():
     assert "pure" in why(matrix(budget=PURE), "cleaned")
     assert "row_norm" in why(components(row_norm=1.0), "spherical")
     assert "bounds" in why(replace(matrix(), row_norm=None), "gauss")
+    assert "too few rows" in why(replace(matrix(n=100), row_norm=None), "elliptical")
     assert "30,000 x 30,000" in why(matrix(d=30_000), "cleaned")
     assert "30,000 x 30,000" in why(components(d=30_000, budget=PURE), "wishart")
     assert predict(components(d=30_000, n=10**6), "tangent").error > 0  # no matrix is formed
     assert "number of rows" in why(replace(matrix(), n=None), "gauss")
     assert "delta" in why(components(budget=Budget(rho=0.5)), "gap-projector")
-    assert "gap" in why(components(spectrum="flat"), "gap-projector")
+    assert predict(components(spectrum="flat"), "gap-projector").error == 1  # no gap is found
     assert predict(components(k=1, spectrum="steep", n=20_000), "gap-projector").error is not None
     with pytest.raises(InvalidParameterError, match="tangent"):
         predict(components(), "spiked")
@@ -177,7 +189,7 @@ def test_batches_that_cannot_be_formed(name):
     assert "200,000 x 4,020" in why(components(d=200_000, k=1000, n=10**6), name)
     assert predict(components(d=30_000, n=10**6), name).error > 0  # no matrix is formed
     few = components(n=150, d=40, assume_centered=True)
-    enough = int(why(few, name).split(": ")[1].split()[0].replace(",", ""))
+    enough = int(re.search(r"needs (\d+) records", why(few, name))[1])
     assert predict(replace(few, n=enough), name).error is not None
     assert not predict(replace(few, n=enough - 1), name).serves
 
@@ -192,7 +204,7 @@ def test_methods_of_the_papers_are_refused_where_the_estimator_refuses_them(name
         assert not predict(components(**one | other), name).serves
     assert "delta" in why(components(**one | {"budget": Budget(rho=0.5)}), name)
     few = components(**one | {"n": 20})
-    enough = int(re.search(r"[\d,]+(?= would| at this)", why(few, name))[0].replace(",", ""))
+    enough = int(re.search(r"needs (\d+)", why(few, name))[1])
     assert predict(replace(few, n=enough), name).serves
     assert not predict(replace(few, n=enough - 1), name).serves
     with pytest.raises(EigenveilError, match="records"):
@@ -223,36 +235,35 @@ def test_a_recommendation_is_the_choice_among_all():
 
 def test_budget_and_rows_for_a_wanted_error():
     asked = components()
-    epsilon = needed_epsilon(asked, 0.05)
+    epsilon = needed_epsilon(asked, 0.01)
     enough, less = (
         replace(asked, budget=Budget(epsilon=part * epsilon.value, delta=1e-6)) for part in (1, 0.9)
     )
-    assert predict(enough, epsilon.mechanism).error <= 0.05 < predict(less, "tangent").error
-    rows = needed_rows(asked, 0.05)
-    assert predict(replace(asked, n=int(rows.value)), rows.mechanism).error <= 0.05
-    assert predict(replace(asked, n=int(rows.value * 0.8)), rows.mechanism).error > 0.05
+    assert predict(enough, epsilon.mechanism).error <= 0.01 < predict(less, "tangent").error
+    rows = needed_rows(asked, 0.01)
+    assert predict(replace(asked, n=int(rows.value)), rows.mechanism).error <= 0.01
+    assert predict(replace(asked, n=int(rows.value * 0.8)), rows.mechanism).error > 0.01
     assert str(int(rows.value)) in rows.words.replace(",", "")
-    rho = needed_epsilon(replace(asked, budget=Budget(rho=1.0)), 0.05)
+    rho = needed_epsilon(replace(asked, budget=Budget(rho=1.0)), 0.01)
     assert rho.words.startswith("rho")
     assert 0 < rho.value < epsilon.value
 
 
 def test_what_no_budget_can_buy_is_called_impossible():
-    """Clipping shrinks variances, whatever the budget."""
+    """Clipping shrinks variances, whatever the budget; without a bound nothing is clipped."""
     clipped = matrix(spread=3.0)
     found = needed_epsilon(clipped, 0.05)
     assert found.value is None
     assert found.words.startswith("impossible")
     with pytest.raises(InvalidParameterError):
         needed_rows(clipped, 0.0)
-    with pytest.raises(InvalidParameterError, match="bounds"):
-        needed_rows(replace(clipped, row_norm=None), 0.1)
+    assert needed_rows(replace(clipped, row_norm=None), 0.1).value < 10_000
 
 
 @pytest.mark.parametrize("budget", [APPROXIMATE, PURE], ids=str)
 @pytest.mark.parametrize("d", [15, 100, 20_000])
 def test_all_directions_lose_nothing(d, budget):
-    every = components(d=d, k=d, budget=budget)
+    every = components(n=max(2000, d), d=d, k=d, budget=budget)
     found = recommend(every).prediction
     assert found.error == found.low == found.high == found.distance == 0
     assert found.how == "closed form"
@@ -264,7 +275,7 @@ def test_all_directions_lose_nothing(d, budget):
 def test_all_directions_but_one_lose_something(mechanism):
     """Of 80 that are simulated, 79 are components, although 79.6 would be rounded up."""
     found = predict(components(d=200, k=199), mechanism)
-    assert "gap" in found.why if mechanism == "gap-projector" else found.error > 0
+    assert found.error > 0
 
 
 def test_an_error_that_the_least_reaches():
@@ -285,24 +296,27 @@ def test_three_digits_up(value, wanted):
 
 
 @pytest.mark.parametrize("task", ["pca", "covariance"])
-def test_a_private_radius_is_chosen_for_but_not_predicted(task):
-    bought = Situation(
-        task=task,
-        n=2000,
-        d=15,
-        k=2 if task == "pca" else None,
-        budget=APPROXIMATE,
-        private_radius=True,
-    )
-    found = recommend(bought)
-    assert found.mechanism == choose(bought).mechanism
-    assert "private radius" in found.prediction.why
-    assert found.prediction.serves
-    assert all(one.error is None for one in found.predictions)
-    with pytest.raises(InvalidParameterError, match="private radius"):
-        needed_rows(bought, 0.1)
+def test_a_private_radius_is_predicted_too(task):
+    """In units of what rows vary by, so that an assumed spread has nothing to say."""
+    k = 2 if task == "pca" else None
+    bought = Situation(task=task, n=2000, d=15, k=k, budget=APPROXIMATE, private_radius=True)
+    name = "analyze-gauss" if task == "pca" else "cleaned"
+    found = predict(bought, name)
+    assert found.error == pytest.approx(measured(bought, name, 8), rel=0.5)
+    assert "radius" in dict(found.shares)
+    wide = predict(replace(bought, spread=0.01), name)
+    assert wide.error == pytest.approx(found.error, rel=0.2)
     if task == "pca":
         assert not predict(bought, "tangent").serves
+
+
+def test_what_is_chosen_for_a_generous_budget_is_predicted_as_it_is_released():
+    """Rows clipped at a private radius, not unit rows."""
+    generous = components(n=50_000)
+    assert choose(generous).private_radius
+    found = recommend(generous)
+    assert "radius" in dict(found.prediction.shares)
+    assert found.prediction in found.predictions
 
 
 def test_a_private_number_of_rows_leaves_a_choice():
@@ -316,7 +330,7 @@ def test_a_private_number_of_rows_leaves_a_choice():
     "asked",
     [
         components(d=100_000, budget=PURE),
-        components(d=100_000, k=5000),
+        components(n=10_000, d=100_000, k=5000),
         matrix(d=100_000),
         matrix(d=100_000, budget=PURE),
     ],

@@ -30,7 +30,7 @@ def test_a_zip_is_the_folder_in_one_file(zipped, tmp_path):
     loaded = Release.load(zipped)
     assert loaded.as_dict() == RELEASE.as_dict()
     for name, array in RELEASE.arrays.items():
-        assert np.array_equal(loaded.arrays[name], array)
+        assert np.array_equal(loaded.arrays[name], array, equal_nan=True)
     with zipfile.ZipFile(zipped) as archive:
         assert archive.namelist() == NAMES
         archive.extractall(tmp_path / "folder")

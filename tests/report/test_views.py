@@ -83,7 +83,18 @@ def test_a_variance_that_is_not_positive_has_no_correlation():
     shown = correlations(*of(covariance([[1, 0.5, 0.2], [0.5, 1, 0], [0.2, 0, -1]])))
     assert np.isnan(shown.values[2]).all()
     assert np.isnan(shown.values[:, 2]).all()
-    assert shown.strongest(9) == [("x0", "x1", 0.5)]
+    ((*pair, noise),) = shown.strongest(9)
+    assert pair == ["x0", "x1", 0.5]
+    assert noise > 0
+
+
+def test_a_variance_that_may_be_noise_has_no_correlation():
+    """Noise of 0.1: twice that has to be exceeded; others vary by 0.1/sqrt(2) over their sizes."""
+    matrix = np.array([[4.0, 1.0, 0.1], [1.0, 1.0, 0.1], [0.1, 0.1, 0.19]])
+    shown = correlations(*of(covariance(matrix, noise_scale=0.1)))
+    assert np.isnan(shown.values).sum() == np.isnan(shown.noise).sum() == 5
+    assert shown.noise[0, 1] == pytest.approx(0.1 / 2**0.5 / 2)
+    assert shown.noise[0, 0] == 0
 
 
 def test_wide_tables_show_the_largest_variances_in_the_order_of_the_table():

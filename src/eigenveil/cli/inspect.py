@@ -17,7 +17,7 @@ __all__ = ["command"]
 @JSON
 def command(folder: Path, key: Path | None, as_json: bool) -> None:
     """Show what a release FOLDER holds and promises, after checking that it is intact."""
-    from eigenveil.cli.summary import distinguishable_components, headline, owners
+    from eigenveil.cli.summary import distinguishable_components, headline, owners, target
     from eigenveil.release import Release
 
     verdict = Release.examine(folder, key=key)
@@ -25,7 +25,7 @@ def command(folder: Path, key: Path | None, as_json: bool) -> None:
     if as_json:
         say_json({**facts, "stand_out": distinguishable_components(release)})
         return
-    say(f"released     {headline(release)}")
+    say(f"released     {headline(release)}", *target(release))
     say(f"created      {facts['created']} by eigenveil {facts['library']}")
     say(f"fingerprint  {facts['fingerprint']}")
     say(f"signature    {facts['signature']}")

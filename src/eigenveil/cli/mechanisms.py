@@ -19,7 +19,7 @@ def rows() -> list[dict[str, Any]]:
             "releases": one.releases,
             "name": one.name,
             "guarantee": ", ".join(one.notions),
-            "needs_bounds": "no" if one.releases == "components" else "yes",
+            "needs_bounds": "no" if one.releases == "components" or one.unit_rows else "yes",
             "numerics": one.numerics.value,
             "about": one.about,
             "auto": bool(one.auto),

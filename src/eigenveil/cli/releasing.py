@@ -14,7 +14,7 @@ from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import open_table
 from eigenveil.cli.saving import expected_size, keep, place_for
-from eigenveil.cli.summary import distinguishable_components, headed, headline
+from eigenveil.cli.summary import distinguishable_components, headed, headline, target
 from eigenveil.cli.values import configured, per_column
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
@@ -98,7 +98,7 @@ def accounted(account: Ledger | None) -> Iterator[None]:
 
 
 def _spent(account: Ledger, before: int) -> str | None:
-    """What was charged since; None where nothing was."""
+    """Return what was charged since; None where nothing was."""
     charges = [entry for entry in account.entries[before:] if not entry.is_note]
     if not charges:
         return None
@@ -117,7 +117,7 @@ def tell(
     as_json: bool,
     details: Sequence[str] = (),
 ) -> None:
-    """What was released, where it lies, and what to do next."""
+    """Say what was released, where it lies, and what to do next."""
     facts = Release.inspect(folder)
     words = ["eigenveil", "verify", str(folder)]
     if sign is not None and (public := Path(f"{sign}.pub")).is_file():  # as `keygen` leaves it
@@ -133,7 +133,7 @@ def tell(
         }
         say_json(document)
         return
-    say(f"released     {headline(released)}")
+    say(f"released     {headline(released)}", *target(released))
     say(*headed("guarantee", released.guarantee.lines()), *details)
     say(f"folder       {folder}")
     say(f"fingerprint  {facts['fingerprint']}")

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from eigenveil.release import Release
-from eigenveil.report.views import eigenvalues
+from eigenveil.report.views import eigenvalues, spectrum
 from eigenveil.text import plural
 
-__all__ = ["distinguishable_components", "headed", "headline", "owners"]
+__all__ = ["distinguishable_components", "headed", "headline", "owners", "target"]
 
 _MOST_OWNERS = 20
 _MARGIN = 13  # columns of what a line is about
@@ -16,6 +16,9 @@ _MARGIN = 13  # columns of what a line is about
 
 def distinguishable_components(release: Release) -> int | None:
     """How many components, or eigenvalues, stand out from the noise; None without a noise law."""
+    if release.kind == "regression":
+        ends = release.arrays["interval"][:, :-1]
+        return int(np.sum((ends[..., 0] > 0) | (ends[..., 1] < 0)))
     if "distinguishable" in release.arrays:
         return int(np.sum(release.arrays["distinguishable"] > 0))
     floor = release.settings["noise_floor"]
@@ -33,10 +36,33 @@ def headline(release: Release) -> str:
     if release.kind == "pca":
         what = f"{_counted(len(release.arrays['components']), 'principal component')} of {wide}"
         trust = _standing(clear, "them")
+    elif release.kind == "regression":
+        targets = _counted(len(release.arrays["coef"]), "target")
+        what = f"regression of {targets} on {wide}"
+        found = f"{clear} of {_counted(release.arrays['coef'].size, 'coefficient')}"
+        trust = f"; {found} told from zero"
     else:
         what = f"covariance matrix of {wide}"
         trust = _standing(clear, "its eigenvalues")
     return f"{what}, by {release.mechanism}{trust}"
+
+
+def target(release: Release) -> list[str]:
+    """Return which directions were estimated, and how to ask for the others; none of a matrix."""
+    if release.kind != "pca" or release.owners:
+        return []
+    found = spectrum(release.kind, release.settings, release.arrays)
+    if found is not None and found.of_unit_rows:
+        return [
+            "target       directions of rows scaled to unit length; --row-norm asks for those of "
+            "the covariance itself"
+        ]
+    if release.settings["row_norm"] is None:
+        return []
+    return [
+        "target       directions of the covariance of clipped rows; --mechanism spherical asks for "
+        "those of unit rows, with less noise"
+    ]
 
 
 def headed(title: str, lines: Sequence[str]) -> list[str]:

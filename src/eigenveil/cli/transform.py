@@ -1,7 +1,9 @@
 """``eigenveil transform FOLDER DATA``."""
 
 import itertools
+import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +38,7 @@ def command(folder: Path, data: str, output: Path | None) -> None:
     """
     from eigenveil.cli.rows import open_table
     from eigenveil.release import Release
+    from eigenveil.release.projection import NO_CENTRE
 
     write = _writer(output)
     release = Release.load(folder)
@@ -45,14 +48,18 @@ def command(folder: Path, data: str, output: Path | None) -> None:
     by_name = names is not None and Path(data).suffix.lower() != ".npy"
     source = open_table(data, names if by_name else None)
     scores = (release.transform(chunk) for chunk in source.tables())
-    first = list(itertools.islice(scores, 1))  # a table that does not fit is refused here
     titles = [f"component_{j + 1}" for j in range(len(release.arrays["components"]))]
-    write(titles, itertools.chain(first, scores))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", re.escape(NO_CENTRE))  # said below
+        first = list(itertools.islice(scores, 1))  # a table that does not fit is refused here
+        write(titles, itertools.chain(first, scores))
+    if not release.projection.has_centre:
+        say(f"note: {NO_CENTRE}", err=True)
     say(_NOTE, err=True)  # a run that fails says that alone
 
 
 def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:
-    """How scores are written, chunk by chunk; refuses before anything is read."""
+    """Return a writer of scores, chunk by chunk; refuse before anything is read."""
     if output is None:
         return lambda titles, scores: _csv(titles, scores, sys.stdout)
     forms: dict[str, Callable[[list[str], Iterator[Any], Path], None]] = {
@@ -71,7 +78,7 @@ def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:
 
 @contextmanager
 def _new(output: Path) -> Iterator[IO[bytes]]:
-    """A file that is there only when it is complete."""
+    """Yield a file that is there only when it is complete."""
     try:
         stream = output.open("xb")
     except OSError:

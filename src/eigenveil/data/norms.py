@@ -21,9 +21,17 @@ from eigenveil.data.sources import RowSource
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["OCTAVES", "column_counts", "norm_counts", "rows_beyond", "weighted_counts"]
+__all__ = [
+    "OCTAVES",
+    "column_counts",
+    "distance_counts",
+    "norm_counts",
+    "rows_beyond",
+    "weighted_counts",
+]
 
 _WEIGHT_BITS = 30
+_SHARE_BITS = 20  # of one person's count, and finer than noise that matters
 OCTAVES = range(-166, 167)  # e for magnitudes from 2^(e-1) up to 2^e, as far as 1e50
 
 
@@ -47,6 +55,42 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         records=source.records,
         unit=clip.row_norm,
         count=rows if adjacency.count_is_public else None,
+        exact=clip.transform is None,
+    )
+    return source.represented(statistic)
+
+
+def distance_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
+    """Rows by the exponent of their norm, as `norm_counts`; a person's rows share one count.
+
+    In units of 2^-20, so that noise far below one row is not rounded to whole rows. What a person
+    brings has an l1 norm, and so an l2 norm, of at most 1.
+    """
+    counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
+    sizes = source.unit_sizes
+    for chunk, units in source.unit_tables():
+        exponents = clip.norm_exponents(chunk)
+        if sizes is None:
+            counts += np.bincount(exponents, minlength=counts.size) << _SHARE_BITS
+        else:
+            assert units is not None  # of a source of units
+            np.add.at(counts, exponents, (1 << _SHARE_BITS) // sizes[units])
+    public = adjacency.count_is_public
+    rows = limit_rows(source.count_units()) if public else None
+    if rows is not None:
+        require_rows(rows)
+    statistic = Bounded(
+        value=FixedPoint(counts, -_SHARE_BITS),
+        sensitivities={
+            "l1": 2.0 if public else 1.0,
+            "l2": math.sqrt(2) if public else 1.0,  # the float above sqrt(2)
+            "linf": 1.0,
+        },
+        adjacency=adjacency,
+        protects=source.protects,
+        records=source.records,
+        unit=clip.row_norm,
+        count=rows,
         exact=clip.transform is None,
     )
     return source.represented(statistic)

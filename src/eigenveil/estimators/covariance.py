@@ -1,25 +1,27 @@
 """A covariance matrix under differential privacy."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from eigenveil.estimators.fitting import fit_release, with_tags
+from eigenveil.data.clip import LARGEST_NORM
+from eigenveil.estimators.fitting import fit_release
 from eigenveil.estimators.results import public_settings
-from eigenveil.estimators.tables import filled, mean_score, per_row
+from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.registry import CovarianceEntry
 from eigenveil.mechanisms.request import Centring
+from eigenveil.numerics.correlation import clear_variances, correlation_noise
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
@@ -28,11 +30,18 @@ __all__ = ["PrivateCovariance"]
 
 
 def _has_precision(estimator: "PrivateCovariance") -> bool:
-    """Before a fit nobody knows; after it the error says why there is none."""
-    return not hasattr(estimator, "covariance_") or estimator.precision_ is not None
+    """Return whether there is a precision; after a fit an error says why there is none."""
+    if not hasattr(estimator, "covariance_"):
+        return True
+    if np.isnan(estimator.location_).any():
+        raise AttributeError(
+            "pairs of rows have no centre to measure from: release with centring='located', with "
+            "more rows or a larger budget"
+        )
+    return estimator.precision_ is not None
 
 
-class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
+class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     """A covariance matrix, released once with differential privacy.
 
     Parameters
@@ -43,26 +52,23 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
     mechanism : str or CovarianceEntry
         A name, or one of `eigenveil.mechanisms.covariance` with options, such as
         ``Cleaned(trace_bound=40.0)``. ``"auto"`` lets the planner choose from public numbers and
-        records why: ``"adaptive-cleaned"`` as a rule, ``"wishart"`` for a pure epsilon.
-        ``"cleaned"`` takes the known noise off the eigenvalues; ``"adaptive-cleaned"`` first lowers
-        the bound on rows privately, which is better where the stated bound is generous, and worse
-        where variances rest on a few far rows.
-        The README lists all.
+        records why: ``"elliptical"`` as a rule, which needs no bound; ``"cleaned"`` where rows can
+        be read once only. The README lists all.
     row_norm : float or "private", optional
         Clipping distance of a row from the centre. A smaller one means less noise, and smaller
-        variances if rows lie beyond it. ``"private"`` needs no bound: without ``bounds`` the centre
-        is found by 0.15 of the budget (0.25 of a pure epsilon) and up to three searches, and a
-        tenth at most buys the radius, from the 75 % quantile of distances up to 8 times that, the
-        more rows the farther. With ``bounds`` it is bought within them.
+        variances if rows lie beyond it. ``"private"``, for mechanisms that clip, buys it with a
+        tenth of the budget at most: where noise and loss are least together, within ``bounds`` if
+        there are any. The default mechanism does so by itself.
     scale : array of shape (n_features,) or "private", optional
         What columns are divided by before rows are clipped and noise is added, for columns of
         different units; ``covariance_`` is in the units of the data. ``"private"`` finds scales
-        with a tenth of the budget, for replace-one neighbours. ``row_norm`` is a distance of scaled
-        rows, ``bounds`` are those of the columns as they are.
-    centring : {"none", "mean", "located"}, optional
+        with 0.02 to 0.25 of the budget, by public numbers, for replace-one neighbours.
+        ``row_norm`` is a distance of scaled rows, ``bounds`` are those of the columns as they are.
+    centring : {"none", "mean", "located", "paired"}, optional
         How the centre is found: ``"none"`` takes the origin, ``"mean"`` is a private mean within
-        the stated bound, ``"located"`` needs none. By default the last for a private ``row_norm``
-        without ``bounds``, otherwise the second.
+        the stated bound, ``"located"`` needs none, ``"paired"`` takes differences of pairs of rows,
+        which have none. By default ``"located"``; of small tables ``"mean"`` where a clipping
+        mechanism is told ranges, otherwise ``"paired"``.
     bounds, adjacency, on_invalid, on_missing, ledger, random_state
         As in `PrivatePCA`, except that ``bounds`` alone clip at the distance from the start (the
         middle of the box, or the origin if centred) to its farthest corner, and that columns are
@@ -76,18 +82,19 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
         and ``"coinpress"``. A column whose private scale did not stand out has zeros.
     correlation_ : array of shape (n_features, n_features)
         Of ``covariance_``: positive semi-definite with ones on the diagonal, NaN in rows and
-        columns of a column whose released variance is not positive.
+        columns of a column whose released variance cannot be told from noise.
+    correlation_noise_ : array of shape (n_features, n_features)
+        Standard deviation of the noise on each correlation: what a strong one is compared with.
     scale_ : array of shape (n_features,)
         What columns were divided by, infinite for a column that was left out; ones by default.
     shares_ : dict
-        With ``row_norm="private"`` or ``scale="private"``: how the budget was split, in shares of
-        mu^2, or of a pure epsilon. Searches for a centre come on top.
+        How the budget was split, in shares of mu^2, or of a pure epsilon, searches among them.
     precision_ : array of shape (n_features, n_features)
         The inverse of ``covariance_``, only where that is positive definite.
     mechanism_, choice_ : str
         The mechanism, and why ``"auto"`` chose it.
     location_ : array of shape (n_features,)
-        The released centre; zero with ``centring="none"``.
+        The released centre; zero with ``centring="none"``, NaN where pairs of rows have none.
     n_samples_ : int
         None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
@@ -158,13 +165,14 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
 
     def _hold(self, fitted: FitResult[NoisyMatrix]) -> Self:
         """Set what follows from a release."""
-        plan, request, noisy = fitted.plan, fitted.plan.request, fitted.result.inner
-        self._expand_columns(fitted, _bound_trace(noisy.matrix * fitted.per_row, fitted))
+        plan, request = fitted.plan, fitted.plan.request
+        noisy = _of_rows(fitted)
+        self._expand_columns(fitted, _bound_trace(noisy.matrix, fitted))
         self.mechanism_, self.choice_ = plan.entry.name, request.reason
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
-        self.noise_scale_ = noisy.noise_scale * fitted.per_row
-        law = None if noisy.law is None else noisy.law.scaled(fitted.per_row)
-        self.noise_floor_ = 0.0 if law is None else law.floor(fitted.result.centre_error)
+        self.noise_scale_ = noisy.noise_scale
+        error = fitted.result.centre_error
+        self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
         scaled = bool((self.scale_ != 1).any())
         if scaled:
@@ -173,7 +181,7 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
         if values is None and scaled:  # those of covariance_ are in other units
             values = np.asarray(np.linalg.eigvalsh(noisy.matrix), dtype=np.float64)
         if values is not None:
-            self.noisy_eigenvalues_ = values[::-1] * fitted.per_row
+            self.noisy_eigenvalues_ = values[::-1]
             arrays["noisy_eigenvalues"] = self.noisy_eigenvalues_
         self.release_ = Release(
             kind="covariance",
@@ -199,15 +207,15 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
             feature_names=getattr(self, "feature_names_in_", None),
             balance=fitted.balance,
         )
-        if plan.buys:
-            self.shares_ = {stage: round(share, 12) for stage, share in plan.shares.items()}
-            settings |= {"centring": plan.centring, "shares": self.shares_}
+        self.shares_ = {stage: round(share, 12) for stage, share in plan.shares.items()}
+        centring = "paired" if fitted.result.differences else plan.centring
+        settings |= {"centring": centring, "shares": self.shares_}
         entry = plan.entry
         if isinstance(entry, CovarianceEntry) and entry.trace_bound is not None:
             settings["trace_bound"] = float(entry.trace_bound)
         chosen = fitted.result.inner.row_norm
         if chosen is not None:
-            self.row_norm_ = settings["chosen_row_norm"] = chosen
+            self.row_norm_ = settings["chosen_row_norm"] = float(chosen)
         return settings
 
     def _expand_columns(self, fitted: FitResult[NoisyMatrix], matrix: NDArray[np.float64]) -> None:
@@ -219,7 +227,7 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
         scale = self.scale_[kept]
         self.covariance_ = np.zeros((d, d))
         self.covariance_[np.ix_(kept, kept)] = matrix * np.outer(scale, scale)
-        self.location_ = np.zeros(d)
+        self.location_ = np.full(d, np.nan if released.differences else 0.0)
         self.location_[kept] = released.centre * scale
         if request.divides_by_ranges and request.box is not None:
             low, high = request.box
@@ -229,14 +237,14 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
 
     @property
     def correlation_(self) -> NDArray[np.float64]:
-        """Correlations of ``covariance_``; NaN for columns without a positive variance.
+        """Correlations of ``covariance_``; NaN for columns whose variance may be noise.
 
         Of an indefinite matrix the nearest positive semi-definite one is taken, once its diagonal
         is 1 so that units do not matter; that raises the diagonal, which is brought back to 1.
         """
         check_is_fitted(self)
         variances = self.covariance_.diagonal()
-        kept = np.flatnonzero(variances > 0)
+        kept = np.flatnonzero(clear_variances(variances, self._variance_noise))
         correlation = np.full(self.covariance_.shape, np.nan)
         if kept.size:
             deviations = np.sqrt(variances[kept])
@@ -247,6 +255,18 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
             np.fill_diagonal(among, 1.0)
             correlation[np.ix_(kept, kept)] = (among + among.T) / 2
         return correlation
+
+    @property
+    def correlation_noise_(self) -> NDArray[np.float64]:
+        """Standard deviation of the noise on each entry of ``correlation_``, to first order."""
+        check_is_fitted(self)
+        return correlation_noise(self.covariance_.diagonal(), self._variance_noise)
+
+    @property
+    def _variance_noise(self) -> NDArray[np.float64]:
+        """Standard deviation of the noise on each variance, in the units of the data."""
+        scale = np.where(np.isfinite(self.scale_), self.scale_, 0.0)
+        return np.asarray(self.noise_scale_ * scale**2)
 
     @property
     def precision_(self) -> NDArray[np.float64]:
@@ -263,7 +283,7 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
 
     @available_if(_has_precision)  # type: ignore[untyped-decorator]
     def mahalanobis(self, X: Any) -> NDArray[np.float64]:
-        """Squared Mahalanobis distances of rows from `location_`; NOT private as to ``X``.
+        """Return squared Mahalanobis distances of rows from `location_`; NOT private as to ``X``.
 
         As `score`, only where there is a `precision_`.
         """
@@ -281,7 +301,9 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
 
     @available_if(_has_precision)  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean Gaussian log-likelihood of the rows of ``X``; NOT private with respect to ``X``."""
+        """Return the mean Gaussian log-likelihood of the rows of ``X``; NOT private with respect to
+        ``X``.
+        """
         distance = mean_score(self.mahalanobis(X))
         volume = float(np.linalg.slogdet(self.covariance_)[1])
         constant = float(self.n_features_in_) * math.log(2 * math.pi)
@@ -307,8 +329,26 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
         square /= len(error) if scaling else 1
         return square if squared else math.sqrt(square)
 
-    def __sklearn_tags__(self) -> Tags:
-        return with_tags(self, super().__sklearn_tags__())
+
+def _of_rows(fitted: FitResult[NoisyMatrix]) -> NoisyMatrix:
+    """Return the released second moment as that of single rows in which no cell is empty."""
+    noisy, factor = fitted.result.inner, fitted.per_row * fitted.pair_factor**2
+    values = noisy.noisy_eigenvalues
+    noisy = replace(
+        noisy,
+        matrix=noisy.matrix * factor,
+        noise_scale=noisy.noise_scale * factor,
+        law=None if noisy.law is None else noisy.law.scaled(factor),
+        noisy_eigenvalues=None if values is None else values * factor,
+    )
+    if fitted.result.present is None:
+        return noisy
+    entry = fitted.plan.entry
+    noisy = noisy.allowing_for(fitted.result.present)
+    if not (isinstance(entry, CovarianceEntry) and entry.semidefinite):
+        return noisy
+    positive, _ = map_eigenvalues(noisy.matrix, lambda values: np.maximum(values, 0.0))
+    return replace(noisy, matrix=positive)
 
 
 def _bound_trace(
@@ -320,7 +360,9 @@ def _bound_trace(
     bound = math.inf if entry.trace_bound is None else float(entry.trace_bound)
     if fitted.n_rows is None and entry.semidefinite:
         bound = min(bound, fitted.stated.clip.row_norm**2)  # a noisy count may be too small
-    if bound == math.inf:
+    if fitted.result.differences and entry.semidefinite:
+        bound = min(bound, fitted.plan.stated.clip.row_norm**2)  # as rows about a centre have
+    if bound >= LARGEST_NORM**2:
         return matrix
     held, _ = map_eigenvalues(matrix, lambda values: project_to_simplex(values, bound))
     return held

@@ -9,7 +9,7 @@ from eigenveil.estimators.fitting import fit_release
 from eigenveil.estimators.results import component_result, public_settings, singular_values
 from eigenveil.estimators.scores import GaussianDensity
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
-from eigenveil.mechanisms.execute import FitResult, pair_factor
+from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.pca.staged import StagedComponents
 from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.mechanisms.request import Centring
@@ -22,8 +22,9 @@ class PrivatePCA(GaussianDensity):
     """Leading principal components, released once with differential privacy.
 
     ``PrivatePCA(5, epsilon=1, delta=1e-6).fit(X)`` needs no bound: rows are scaled to unit length
-    about a private centre, so that only their directions count. State ``row_norm`` to have the
-    covariance's own directions and eigenvalues, at a larger noise.
+    about a private centre, so that only their directions count; where the budget is generous they
+    are clipped at a private radius instead. ``row_norm="private"`` asks for that, for the
+    covariance's own directions and eigenvalues, at a larger noise. What is stated only tightens.
 
     Parameters
     ----------
@@ -36,40 +37,39 @@ class PrivatePCA(GaussianDensity):
     mechanism : str or ComponentEntry
         How noise is added: a name, or one of `eigenveil.mechanisms.pca` with options, such as
         ``Power(passes=6)``. ``"auto"`` lets the planner choose from public numbers and records why:
-        ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where stated ``bounds``
-        promise less error, ``"wishart"`` for a pure guarantee. The README lists all.
+        ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where the budget is
+        generous, ``"wishart"`` for a pure guarantee. The README lists all.
     row_norm : float or "private", optional
         Public clipping distance of a row from the centre; rows are clipped instead of normalised.
-        ``"private"`` finds one with a tenth of the budget at most. With ``scale`` it is a distance
-        of scaled rows.
+        ``"private"`` finds one with a tenth of the budget at most. A stated one that is generous
+        is lowered privately. With ``scale`` it is a distance of scaled rows.
     bounds : (low, high) or {name: (low, high)}, optional
         Public range of the entries: two numbers, two arrays with one number per column, or a range
-        for each column by name, as they are before a ``scale`` divides them. A better centre where
-        they are known. ``"analyze-gauss"``, ``"gap-projector"``, ``"exponential"`` and
-        ``"laplace"`` then clip rows at 1/sqrt(3) of the way to the farthest corner.
+        for each column by name, as they are before a ``scale`` divides them. They tighten what is
+        found privately, and are needed for nothing.
     centring : {"none", "mean", "located", "paired"}, optional
-        How the centre is found: ``"none"`` takes the origin; ``"mean"`` is for rows that are
-        clipped (0.1, pure 0.2); for normalised ones ``"located"`` (0.15 of mu^2 or 0.25 of a pure
-        epsilon, and up to three searches for a distance), or ``"paired"``: differences of pairs of
-        rows have no centre, at twice the noise. By default ``"paired"`` for private scales and for
-        small tables, of fewer than max(192, 20 sqrt(d))/mu rows ((700 + 64 d)/epsilon for a pure
-        budget), ``"located"`` for others.
+        How the centre is found: ``"none"`` takes the origin; ``"mean"`` is a private mean within a
+        stated bound (0.1, pure 0.2); ``"located"`` needs none (two means and up to three searches,
+        the more rows the less); ``"paired"``: differences of pairs of rows have no centre, at twice
+        the noise. By default ``"paired"`` for small tables, of fewer than max(72, 14 sqrt(d))/mu
+        rows (max(1000, 64 d)/epsilon for a pure budget), ``"located"`` for others.
     scale : array of shape (n_features,) or "private", optional
-        Public scales that columns are divided by. ``"private"`` finds them with a tenth of the
-        budget, about one standard deviation each, and leaves out columns whose scale does not
-        stand out. By default columns are taken as they are.
+        Public scales that columns are divided by. ``"private"`` finds them with 0.02 to 0.25 of the
+        budget, by public numbers: about one standard deviation each, one scale for all columns that
+        do not stand out alone, and none for those that never do, which are left out. By default
+        columns are taken as they are.
     variances : bool
         Where rows are normalised: buy the variance inside the components in the units of the data
-        with 0.05 of the budget and a search for a distance. One total, of rows clipped at two to
-        three times the median distance (too small by 0.06 at most for Gaussian rows, by 0.3 for a
-        single direction), divided by the shares of normalised rows.
+        with 0.05 of the budget and a search for distances. One total, of rows clipped where noise
+        and loss are least, divided by the shares of normalised rows.
     adjacency : {"replace-one", "add-remove"}
         Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private.
     on_invalid : {"raise", "zero"}
         Whether a row with a missing or infinite value stops the fit or contributes nothing.
     on_missing : {"invalid", "centre"}
-        Whether an empty cell (NaN) makes its row invalid or is taken as the centre's, which is zero
-        for differences of pairs. `transform` fills such cells with ``mean_``.
+        Whether an empty cell (NaN) makes its row invalid or is taken as the centre's. Shares of
+        present cells are then released with 0.05 of the budget, and moments corrected for them, as
+        if cells were missing at random. `transform` fills such cells with ``mean_``.
     ledger : Ledger or path, optional
         Charged before any noise is drawn; refuses what it cannot cover.
     random_state : int, optional
@@ -80,10 +80,12 @@ class PrivatePCA(GaussianDensity):
     components_ : array of shape (n_components, n_features)
         Directions of largest variance, as rows.
     reliability_ : array of shape (n_components,)
-        Expected squared cosine between each component and those the same rows would give about
-        the same centre without noise; 0 where it cannot be told from noise, or is one of many like
-        it. Directions of nearly the same variance mix, among themselves and with the next that
-        were not released, which is not counted.
+        Noise reliability: expected squared cosine between each component and those the same rows
+        would give without noise, about their own centre; 0 where it cannot be told from noise, or
+        is one of many like it. Directions of nearly the same variance mix, among themselves and
+        with the next that were not released, which is not counted. Components of unit rows are
+        compared with those of unit rows: where a few rows hold most of the variance, those of the
+        covariance are other ones, which ``row_norm="private"`` asks for.
     distinguishable_ : array of shape (n_components,)
         Whether each component stands out from the noise of the matrix. The error of the centre may
         add one component: where it could, the likeliest is taken for it.
@@ -95,8 +97,8 @@ class PrivatePCA(GaussianDensity):
     noise_variance_ : float
         Variance of a direction outside the components, in the units of ``explained_variance_``.
     mean_ : array of shape (n_features,)
-        The released centre. ``"paired"`` finds none: then zero, scores are those of rows as they
-        are, and `inverse_transform` does not restore the mean.
+        The released centre. ``"paired"`` finds none: then NaN, scores are those of rows as they
+        are, with a warning, and `inverse_transform` refuses.
     scale_ : array of shape (n_features,)
         What columns are divided by, infinite for a column that is left out; ones by default.
     mechanism_, choice_ : str
@@ -113,7 +115,7 @@ class PrivatePCA(GaussianDensity):
     plan_, shares_ : Plan, dict
         The stages of the release (``plan_.centring`` among them), and how the budget was split
         among scale, centre, radius, rank, components and variances: shares of mu^2, or of a pure
-        epsilon. Searches for a centre, and for the distance of variances, come on top.
+        epsilon, searches among them.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -188,14 +190,14 @@ class PrivatePCA(GaussianDensity):
         scale = released.scale if released.scale is not None else request.column_scale
         variance = staged.variance
         if variance is not None:
-            variance *= pair_factor(plan) ** 2 * fitted.per_row
+            variance *= fitted.pair_factor**2 * fitted.per_row
         found = component_result(
             staged.components,
             centre=released.centre,
             centre_error=released.centre_error,
             scale=np.ones(self.n_features_in_) if scale is None else scale,
             shares=plan.normalise,
-            per_row=fitted.per_row,
+            per_row=fitted.per_row * fitted.pair_factor**2,
             variance=variance,
         )
         self.__dict__.update(found.attributes())
@@ -217,8 +219,9 @@ class PrivatePCA(GaussianDensity):
             feature_names=getattr(self, "feature_names_in_", None),
             balance=fitted.balance,
         )
-        settings |= {"centring": plan.centring, "shares": self.shares_}
-        if fitted.stated.private:
-            self.row_norm_ = settings["chosen_row_norm"] = fitted.stated.clip.row_norm
+        centring = "paired" if released.differences else plan.centring
+        settings |= {"centring": centring, "shares": self.shares_}
+        if plan.tightens and staged.row_norm is not None:
+            self.row_norm_ = settings["chosen_row_norm"] = float(staged.row_norm)
         self.release_ = found.release(plan.entry.name, fitted.guarantee, settings)
         return self

@@ -24,6 +24,7 @@ __all__ = [
     "public_settings",
 ]
 
+_SIZES = 0.5  # of the logarithm of a ratio: how well sizes tell directions apart
 _RARELY = 0.99  # quantile of noise that a floor stands for
 
 
@@ -125,17 +126,19 @@ def component_result(
     if shares:  # which end at 1
         noise_floor = max(matrix_floor, min(1.0, noise_floor))
     kept = np.flatnonzero(np.isfinite(scale))
-    components, mean = np.zeros((len(noisy.components), scale.size)), np.zeros(scale.size)
+    components = np.zeros((len(noisy.components), scale.size))
+    mean = np.full(scale.size, np.nan if np.isnan(centre).any() else 0.0)
     components[:, kept] = noisy.components
     mean[kept] = centre * scale[kept]
+    reliability = noisy.reliability * _not_the_centre(positive * unit, centre_error)
     return ComponentResult(
         components=components,
         explained_variance=explained,
         explained_variance_ratio=positive / whole,
         eigenvalues=positive * unit,
-        reliability=noisy.reliability,
+        reliability=reliability,
         distinguishable=distinguishable_components(
-            positive * unit, noisy.reliability, (matrix_floor, noise_floor), centre_error
+            positive * unit, reliability, (matrix_floor, noise_floor), centre_error
         ),
         mean=mean,
         scale=scale,
@@ -143,6 +146,22 @@ def component_result(
         matrix_floor=matrix_floor,
         noise_floor=noise_floor,
     )
+
+
+def _not_the_centre(values: NDArray[np.float64], error: float) -> NDArray[np.float64]:
+    """Return how likely each component is another direction than the error of the centre.
+
+    That error adds one direction of about its own expected squared length: likeliest the component
+    nearest to it, by the ratio of sizes, and none where all are far larger.
+    """
+    if not (error > 0 and values.size):
+        return np.ones(values.size)
+    with np.errstate(divide="ignore"):
+        far = np.log(np.maximum(values, np.finfo(np.float64).tiny) / error) / _SIZES
+    weights = np.exp(-(far**2) / 2)
+    if far[-1] <= 0:  # it is among those released
+        return np.asarray(1 - weights / max(float(weights.sum()), np.finfo(np.float64).tiny))
+    return np.asarray(1 - weights / max(1.0, float(weights.sum())))
 
 
 def _floors(noisy: NoisyComponents, unit: float, centre_error: float) -> tuple[float, float]:

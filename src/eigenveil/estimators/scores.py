@@ -60,7 +60,7 @@ class ComponentEstimator(
 
     @property
     def projection(self) -> Projection:
-        """From rows to scores and back."""
+        """The map from rows to scores and back."""
         check_is_fitted(self)
         return Projection(
             components=self.components_,
@@ -76,7 +76,7 @@ class ComponentEstimator(
 
 
 def _has_density(pca: Any) -> bool:
-    """Whether the release says how likely a row is, as far as it is known.
+    """Return whether the release says how likely a row is, as far as it is known.
 
     Asked before a fit too: cross-validation then stops before anything is charged.
     """
@@ -90,10 +90,10 @@ def _has_density(pca: Any) -> bool:
         raise AttributeError(
             "shares of variance make no density: state row_norm, or pass variances=True"
         )
-    if (pca.centring if plan is None else plan.centring) == "paired":
+    if pca.centring == "paired" if plan is None else np.isnan(pca.mean_).any():
         raise AttributeError(
-            "pairs of rows have no centre to measure from: state row_norm, or pass "
-            "centring='located'"
+            "pairs of rows have no centre to measure from: pass centring='located', or give more "
+            "rows or a larger budget"
         )
     if plan is not None and not pca.is_regular:
         raise AttributeError("the released covariance is singular: ask for fewer components")

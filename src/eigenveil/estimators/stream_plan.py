@@ -4,10 +4,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from eigenveil.data.clip import Clip
 from eigenveil.data.sources import Batch, RowSource
 from eigenveil.estimators.stream_state import Stream
-from eigenveil.exceptions import InvalidParameterError
+from eigenveil.exceptions import InvalidParameterError, NothingFoundError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, StatedBounds
 from eigenveil.mechanisms.located import LocatedCentre
@@ -16,11 +18,12 @@ from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import NOTHING, Cost
+from eigenveil.wording import option
 
 __all__ = ["StreamPlan", "streaming_entry"]
 
-# Records of the batch that buys the centre: searches for a distance at 64/n (`located`), and an
-# error of about a twentieth of the spread.
+# Records of the batch that buys the centre, in units of 1/mu: enough for distances to stand out
+# (`distances`), and for an error of about a twentieth of the spread.
 _CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
 
 
@@ -101,13 +104,12 @@ class StreamPlan:
                 on_invalid=on_invalid,
                 on_missing=on_missing,
                 subject="clipping",
-                shrink=1.0,
             )
         return cls(d=n_columns, method=method, centre=centre, stated=stated)
 
     @property
     def total(self) -> Cost:
-        """Of any batch: that of the centre fits into it (docs/proofs/streaming.md)."""
+        """The cost of any batch: that of the centre fits into it (docs/proofs/streaming.md)."""
         return self.method.cost()
 
     @property
@@ -125,7 +127,7 @@ class StreamPlan:
         return self.centre_records + (method.batch_size or method.stream_records(self.d))
 
     def next_size(self, stream: Stream) -> int:
-        """Records of the next batch."""
+        """Return records of the next batch."""
         if self.centre is not None and stream.centre is None:
             return self.centre_records
         if stream.iterate is None:
@@ -136,6 +138,12 @@ class StreamPlan:
         """Spend one batch: on the centre, or on a correction of the components."""
         if self.centre is not None and stream.centre is None:
             found = self.centre.run(batch, self.stated.start, gate)
+            if np.isnan(found.centre).any():
+                raise NothingFoundError(
+                    "no distance of the first records stood out, so there is no centre, and they "
+                    "are spent: go on with a new stream and a larger budget, or pass ",
+                    option("centring", "none"),
+                )
             stream.centre, stream.centre_error = found.centre, found.centre_error
             return
         clip = replace(self.stated.clip, centre=stream.centre)

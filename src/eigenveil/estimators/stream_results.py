@@ -79,7 +79,7 @@ def _promise(
         bounds=(
             *plan.stated.words,
             centre,
-            *invalid_words(start.on_invalid, start.on_missing),
+            *invalid_words(start.on_invalid, start.on_missing, corrects=False),
             "every record is used in one batch only, so all releases of this stream together "
             "cost the budget once",
         ),

@@ -64,7 +64,8 @@ from eigenveil.mechanisms.execute import FitResult, execute
 from eigenveil.mechanisms.pca.inside import ProjectedMoment
 from eigenveil.mechanisms.registry import entry
 from eigenveil.mechanisms.request import Centring, Request, public_scale
-from eigenveil.mechanisms.stages import Plan, plan, too_few
+from eigenveil.mechanisms.scalars.distances import searchable
+from eigenveil.mechanisms.stages import Plan, plan
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
 from eigenveil.privacy.accounting import compose, covers
@@ -196,7 +197,7 @@ class Records:
         }
 
     def values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
-        """The second release, inside any orthonormal basis."""
+        """Return the second release, inside any orthonormal basis."""
         settings, first = self.settings, guarantee_from_dict(notes["guarantee"])
         left = second_strength(self.settings.budget, first.cost)
         if notes["unit"] == "shares":
@@ -220,7 +221,7 @@ class Records:
         return answer, {}
 
     def _label(self, name: str) -> str:
-        """By which the ledger knows a charge of this federation; it makes each once."""
+        """Return the label by which the ledger knows a charge, which it makes once."""
         return f"{self.settings.federation} {name}"
 
     def _executed(
@@ -295,7 +296,7 @@ class Records:
     def _shares(
         self, basis: NDArray[np.float64], mu: float, before: Guarantee, notes: Mapping[str, Any]
     ) -> tuple["_InsideProcedure", Guarantee]:
-        """Of rows scaled to unit length about the first centre, or of differences of pairs."""
+        """Release shares of unit rows about the first centre, or of differences of pairs."""
         centre, known = np.array(notes["centre"]), bool(notes["centred"])
         step = ProjectedMoment(mu=mu, basis=basis, paired=not known)
         self._require_paid(compose(before.cost, step.cost()))
@@ -346,7 +347,7 @@ class Records:
         stated = self.settings.row_norm
         if clip.box is None or stated is not None:
             return "private" if stated is None else stated
-        if not too_few(part(Gaussian(left), _REST_SHARE), self.n_records):
+        if searchable(part(Gaussian(left), _REST_SHARE), self.n_records):
             return "private"
         low, high = clip.box
         centre = 0.0 if clip.centre is None else clip.centre
@@ -417,7 +418,7 @@ class Records:
         return found, together(before, fitted.guarantee)
 
     def _about(self, centre: NDArray[np.float64]) -> tuple[RowSource, Clip]:
-        """Rows in scaled units, and how they are read: about the centre of the first answer."""
+        """Return rows in scaled units, and how they are read: about the first centre."""
         settings, scale, box = self.settings, self.scale, self._box
         if box is not None and scale is not None:
             box = (box[0] / scale, box[1] / scale)

@@ -71,10 +71,17 @@ class StatedBounds:
         return cls(clip, clip, words, stated=False)
 
     @classmethod
-    def unit_rows(cls, on_invalid: OnInvalid, on_missing: OnMissing) -> "StatedBounds":
-        """Return the bounds of rows that are scaled to unit length: they need none."""
-        clip = Clip(row_norm=1.0, on_invalid=on_invalid, on_missing=on_missing)
-        return cls(clip, clip, (f"none needed: {_UNIT_LENGTH}",), stated=False)
+    def unit_rows(
+        cls, on_invalid: OnInvalid, on_missing: OnMissing, *, components: bool = True
+    ) -> "StatedBounds":
+        """Return the bounds of rows that are scaled to unit length: they need none.
+
+        Those of a covariance are clipped as well, where a private search says.
+        """
+        norm = 1.0 if components else LARGEST_NORM
+        clip = Clip(row_norm=norm, on_invalid=on_invalid, on_missing=on_missing)
+        words = f"none needed: {_UNIT_LENGTH}"
+        return cls(clip, clip, (words,), stated=False)
 
     @classmethod
     def resolve(
@@ -87,13 +94,12 @@ class StatedBounds:
         on_invalid: OnInvalid,
         on_missing: OnMissing,
         subject: str,
-        shrink: float,
         trace_bound: float | None = None,
     ) -> "StatedBounds":
         """Validate what the caller gave; refuse where nothing bounds a row.
 
-        Without ``row_norm``, rows are clipped at ``shrink`` times the reach of the box. ``scale``
-        divides columns, and with them the box.
+        Without ``row_norm``, rows are clipped at the reach of the box. ``scale`` divides columns,
+        and with them the box.
         """
         if row_norm is None and stated is None:
             raise BoundsRequiredError(
@@ -122,7 +128,7 @@ class StatedBounds:
             norm = _number(option("row_norm"), row_norm)
             words.append(_pulled(norm, "stated by the caller"))
         else:
-            norm = shrink * _reach(box, centre)
+            norm = _reach(box, centre)
             words.append(_pulled(norm, "a public rule from the stated range"))
         if trace_bound is not None:
             most = _trace(trace_bound, norm)
@@ -147,15 +153,15 @@ class StatedBounds:
         return replace(self, clip=clip, stated=True, words=words)
 
     def words_with(self, chosen: float | None) -> tuple[str, ...]:
-        """The words, and the bound that was chosen privately, within the stated one if any."""
+        """Return the bounds with one that was chosen privately, within the stated one."""
         if chosen is None:
             return self.words
-        if self.private:
+        if self.private or not self.stated:
             return (*self.words, _pulled(chosen, "chosen privately"))
         return (*self.words, f"rows then pulled in to {chosen:.6g} (chosen privately)")
 
     def as_dict(self) -> dict[str, Any]:
-        """For the settings of a release."""
+        """Return the bounds as settings of a release."""
         box = self.box
         return {
             "row_norm": self.clip.row_norm if self.stated else None,
@@ -183,7 +189,7 @@ def ranges_by_name(
 
 
 def by_column(bounds: Any) -> bool:
-    """Whether ranges are stated one for each column; what is no range is refused elsewhere."""
+    """Return whether ranges are stated column by column; no range is refused here."""
     try:
         return any(np.ndim(bound) > 0 for bound in bounds)
     except (TypeError, ValueError):
@@ -227,7 +233,7 @@ def _trace(trace_bound: Any, row_norm: float) -> float:
 
 
 def _are_pairs(bounds: Any) -> bool:
-    """Whether bounds are written column by column."""
+    """Return whether bounds are written column by column."""
     try:
         listed = isinstance(bounds, (list, np.ndarray)) and len(bounds) > 0
         return listed and np.ndim(bounds[0]) > 0

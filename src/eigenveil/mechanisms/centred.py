@@ -15,13 +15,11 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
+from eigenveil.data.clip import Clip
 from eigenveil.data.gram import count, total
-from eigenveil.data.norms import norm_counts
 from eigenveil.data.sources import RowSource, sampled
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.mean import PrivateMean
-from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
@@ -30,7 +28,6 @@ __all__ = [
     "Centred",
     "CentredResult",
     "Uncentred",
-    "clip_at_private_quantile",
     "project_to_bounds",
 ]
 
@@ -41,13 +38,34 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CentredResult(Generic[Result]):
-    """The released centre, the number of rows where that is private, and the inner release."""
+    """A released centre, and what was released about it.
+
+    Attributes
+    ----------
+    centre : array
+        NaN where there is none: differences of rows need none.
+    centre_error : float
+        Expected squared distance of the centre from the mean.
+    noisy_count : float or None
+        Number of rows, where that is private.
+    inner
+        What was released about the centre.
+    scale : array, optional
+        Of columns, where released.
+    differences : bool
+        Whether ``inner`` is about half differences of pairs of rows.
+    present : array, optional
+        Share of the cells of each column that ``inner`` saw, where released.
+
+    """
 
     centre: NDArray[np.float64]
-    centre_error: float  # expected squared distance of the centre from the mean
+    centre_error: float
     noisy_count: float | None
     inner: Result
-    scale: NDArray[np.float64] | None = None  # of columns, where released
+    scale: NDArray[np.float64] | None = None
+    differences: bool = False
+    present: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +85,7 @@ class Centred(Generic[Result]):
     sample: float = 1.0
 
     def cost(self) -> Cost:
-        """Both steps, composed."""
+        """Return the cost of both steps, composed."""
         return compose(self.mean.cost(), self.inner.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
@@ -78,7 +96,8 @@ class Centred(Generic[Result]):
         else:
             some = sampled(source, self.sample, gate.adjacency, gate.sample, start.check)
             rough = gate.draw(self.mean, total(some, start, gate.adjacency))
-            centre = project_to_bounds(centre + rough.offset, start)
+            present = 1.0 if start.present is None else start.present
+            centre = project_to_bounds(centre + rough.offset / present, start)
         added = rough.squared_error * (rough.count or 1.0)
         about = replace(start, row_norm=self.row_norm, centre=centre, centre_error=added)
         inner = self.inner.run(source, about, gate)
@@ -94,7 +113,7 @@ class Uncentred(Generic[Result]):
     row_norm: float
 
     def cost(self) -> Cost:
-        """That of the inner release."""
+        """Return the cost of the inner release."""
         return self.inner.cost()
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
@@ -103,23 +122,8 @@ class Uncentred(Generic[Result]):
         return CentredResult(np.zeros(source.n_columns), 0.0, None, inner)
 
 
-def clip_at_private_quantile(
-    source: RowSource, about: Clip, step: PrivateQuantile, gate: Gate
-) -> Clip:
-    """Rows as they are, clipped at a private quantile of their distance from the centre."""
-    raw = Clip(
-        row_norm=LARGEST_NORM,
-        centre=about.centre,
-        box=about.box,
-        on_invalid=about.on_invalid,
-        on_missing=about.on_missing,
-    )
-    j = gate.draw(step, norm_counts(source, raw, gate.adjacency))
-    return replace(raw, row_norm=max(SMALLEST_NORM, LARGEST_NORM * 2.0 ** (-j / 2)))
-
-
 def project_to_bounds(point: NDArray[np.float64], start: Clip) -> NDArray[np.float64]:
-    """The point of the public box, or else of the public ball, nearest to ``point``."""
+    """Return the point of the public box, or else of the public ball, nearest to ``point``."""
     if start.box is not None:
         return np.clip(point, *start.box)
     length = float(np.linalg.norm(point))

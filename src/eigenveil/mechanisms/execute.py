@@ -3,6 +3,7 @@
 Everything before `execute` is public; nothing after it is in reach of raw data.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -52,6 +53,11 @@ class FitResult(Generic[Result]):
     balance: Balance | None
 
     @property
+    def pair_factor(self) -> float:
+        """What turns half differences of rows into something with the covariance of rows."""
+        return pair_factor(self.result)
+
+    @property
     def per_row(self) -> float:
         """What turns a released sum into a mean where the number of rows is private."""
         count = self.result.noisy_count
@@ -89,7 +95,7 @@ def execute(
         once=label is not None,
         charge=charge,
     )
-    result = plan.procedure.run(source, plan.stated.start, gate)
+    result = plan.procedure.run(source, plan.start, gate)
     del source  # post-processing only from here
     stated = plan.stated.chosen(getattr(result.inner, "row_norm", None), _words(plan, result))
     guarantee = Guarantee(
@@ -118,14 +124,15 @@ def execute(
 def _words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
     """Return what bounds rows, and where that comes from."""
     request = plan.request
-    words = [*_bound_words(plan, result), *scale_words(plan, result)]
-    chosen = result.inner.row_norm if plan.components and not plan.stated.private else None
+    words = [*_bound_words(plan, result), _centre_words(plan, result), *scale_words(plan, result)]
+    chosen = result.inner.row_norm if plan.components and not plan.tightens else None
     if chosen is not None:
         words.append(
-            f"rows pulled in to {chosen * pair_factor(plan):.6g} for the variances (chosen "
+            f"rows pulled in to {chosen * pair_factor(result):.6g} for the variances (chosen "
             "privately)"
         )
-    words += invalid_words(request.on_invalid, request.on_missing)
+    corrects = plan.entry.allows_for_missing and not plan.lazy
+    words += invalid_words(request.on_invalid, request.on_missing, corrects=corrects)
     if request.unit.owns_many:
         words.append(f"all rows of one {request.unit.name} together weigh as one row")
     if plan.entry.batches and not request.rereadable:
@@ -134,28 +141,26 @@ def _words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
 
 
 def _bound_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
-    stated = plan.stated
-    if not plan.components:
-        words = stated.words_with(result.inner.row_norm)
-        located = ("the centre is private, found without a bound",)
-        return (*words, *(located if plan.centring == "located" else ()))
-    words = stated.words_with(result.inner.row_norm) if stated.private else stated.words
-    bounded = plan.request.box is not None
+    stated, chosen = plan.stated, getattr(result.inner, "row_norm", None)
+    chooses = plan.tightens or not plan.components
+    return stated.words_with(chosen if chooses else None)
+
+
+def _centre_words(plan: Plan, result: CentredResult[Any]) -> str:
+    if result.differences:
+        return "no centre: differences of pairs of rows have none"
     match plan.centring:
         case "none":
-            return (*words, "the origin is taken as the centre")
+            return "the origin is taken as the centre"
         case "mean":
-            return (*words, "the centre is a private mean")
-        case "located":
-            within = "within the stated range" if bounded else "without a bound"
-            return (*words, f"the centre is private, found {within}")
-    unused = ("the stated range is not used",) if bounded else ()
-    return ("none needed: differences of pairs of rows, each scaled to unit length", *unused)
+            return "the centre is a private mean"
+    within = "within the stated range" if plan.request.box is not None else "without a bound"
+    return f"the centre is private, found {within}"
 
 
-def pair_factor(plan: Plan) -> float:
+def pair_factor(result: CentredResult[Any]) -> float:
     """Return what turns half differences of two rows into something with the covariance of one."""
-    return float(np.sqrt(plan.rows_each))
+    return math.sqrt(2) if result.differences else 1.0
 
 
 def scale_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
@@ -170,8 +175,11 @@ def scale_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
     return stated if plan.request.scale is not None else ()
 
 
-def invalid_words(on_invalid: str, on_missing: str) -> tuple[str, ...]:
+def invalid_words(on_invalid: str, on_missing: str, *, corrects: bool) -> tuple[str, ...]:
     """Return what happens to rows and cells that hold no numbers."""
-    filled = ("empty cells taken as the centre's",) if on_missing == "centre" else ()
+    filled: tuple[str, ...] = ()
+    if on_missing == "centre":
+        allowed = ", and moments corrected for them by private shares, as if missing at random"
+        filled = (f"empty cells taken as the centre's{allowed if corrects else ''}",)
     invalid = ("rows that hold other things than numbers contribute nothing",)
     return (*filled, *(invalid if on_invalid == "zero" else ()))

@@ -8,6 +8,7 @@ with Gaussian noise of scale 2R/(n mu) for replace-one (two rows in a ball of ra
 Proof: docs/proofs/mean.md.
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
-from eigenveil.mechanisms.additive import VectorNoise
+from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost
 
 __all__ = ["NoisyMean", "PrivateMean"]
@@ -43,8 +45,16 @@ class PrivateMean:
         """Cost of one `perturb`: the ratio is post-processing."""
         return self.noise.cost()
 
+    def deviation(self, columns: int, adjacency: Adjacency) -> float:
+        """Return that of an entry of the noise on a sum of rows in the unit ball."""
+        public = adjacency.count_is_public
+        if isinstance(self.noise, LaplaceNoise):
+            length = math.sqrt(columns)
+            return math.sqrt(2) * (2 * length if public else length + 1) / self.noise.epsilon
+        return (2.0 if public else math.sqrt(2)) / self.noise.mu
+
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMean:
-        """The noisy mean in the caller's units."""
+        """Return the noisy mean in the caller's units."""
         noisy = self.noise.perturb(query, noise)
         if query.adjacency.count_is_public:
             return NoisyMean(noisy.values, None, noisy.values.size * noisy.deviation**2)

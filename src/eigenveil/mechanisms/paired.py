@@ -46,12 +46,15 @@ class Paired(Generic[Result]):
     inner: Procedure[Result]
 
     def cost(self) -> Cost:
-        """That of the inner release."""
+        """Return the cost of the inner release."""
         return self.inner.cost()
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the differences as ``start`` says, about zero: centre and box are those of rows."""
         pairs, n = drawn_pairs(source, start, gate)
-        inner = self.inner.run(pairs, replace(start, centre=None, box=None), gate)
+        present = None if start.present is None else start.present**2  # a cell of both rows
+        about = replace(start, centre=None, box=None, present=present)
+        inner = self.inner.run(pairs, about, gate)
         gate.rows = n  # the inner release has counted pairs
-        return CentredResult(np.zeros(source.n_columns), 0.0, None, inner)
+        nowhere = np.full(source.n_columns, np.nan)
+        return CentredResult(nowhere, 0.0, None, inner, differences=True, present=present)

@@ -1,94 +1,114 @@
 r"""A private bound on rows, and what is released of rows clipped at it.
 
-.. math:: R = f \times \text{private quantile of } |x_i - c|
+.. math:: R = \arg\min_r \; \nu r^2 + \frac1n \sum_i (|x_i - c|^2 - r^2)_+
 
-about the centre c in use, public or released: for mechanisms that clip, where no bound is known.
-Rows beyond R are pulled in to it. The quantile is found on a public scale of powers of sqrt(2) from
-1e50 down; a bound stated beforehand holds as well. Its level and f follow from public numbers.
-Proof: docs/proofs/ranged.md.
+about the centre c in use, public or released: for mechanisms that clip, where no bound is known or
+a stated one may be generous. The distances come from one noisy histogram (`distances`); the first
+term is the noise that a mechanism adds, the second what clipping takes, and both follow from public
+numbers and released counts. At a generous budget R lies beyond all rows. A bound that was stated
+holds as well. Proof: docs/proofs/ranged.md.
 """
 
 import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
+from eigenveil.data.clip import LARGEST_NORM, Clip
+from eigenveil.data.gram import moment_sensitivities
 from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms.additive import Allotment, part
+from eigenveil.mechanisms.additive import Allotment, part, vector_noise
 from eigenveil.mechanisms.base import Gate, Procedure
-from eigenveil.mechanisms.centred import clip_at_private_quantile
-from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
+from eigenveil.mechanisms.scalars.distances import (
+    NoisyDistances,
+    PrivateDistances,
+    distances_from,
+)
+from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost, Pure
 from eigenveil.wording import option
 
-__all__ = ["RADIUS_SHARE", "PrivateRadiusClip"]
+__all__ = ["PrivateRadiusClip", "clipping_radius", "noise_rows"]
 
-RADIUS_SHARE = 0.1  # of mu^2, or of a pure epsilon
-_LEVEL = 0.75  # of the quantile; lower where rows are few
-_SCALES = 16.0  # of the search's noise: what a bracket beyond all rows should miss
-_NOISE = 0.05  # what rows far beyond the others may add to the noise, as a share of the covariance
-_MOST = 8.0  # times the quantile
+_CLEANED = 0.25  # what cleaning, and shrinking towards a target, leave of the noise, about
+
+
+def noise_rows(whole: Allotment, columns: int, adjacency: Adjacency) -> float:
+    """Return the noise on a matrix as a number of rows on the sphere that would move it as much."""
+    if isinstance(whole, Pure):  # two-sided Wishart noise
+        nuclear = moment_sensitivities(columns, adjacency)["nuclear"]
+        return _CLEANED * nuclear * math.sqrt(columns**3 / 2) / whole.epsilon
+    frobenius = moment_sensitivities(columns, adjacency)["frobenius"]
+    law = GaussianLaw(columns, frobenius / whole.mu)
+    energy: float = law.energy
+    return _CLEANED * math.sqrt(energy)
+
+
+def clipping_radius(found: NoisyDistances, clip: Clip, rows: float) -> float:
+    """Return where rows are best clipped, within a stated bound; ``rows``: what noise weighs.
+
+    The stated bound has to do where no distance was found.
+    """
+    if not found.found:
+        return clip.row_norm
+    radius = found.clipping(rows / max(1.0, found.rows), 2)
+    return min(clip.row_norm, LARGEST_NORM, radius)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateRadiusClip:
     """First a bound, then ``inner`` on rows clipped at it. Fields are public, never data.
 
-    ``inner`` releases something with a field ``row_norm``, which is set where it is None.
+    Attributes
+    ----------
+    distances : PrivateDistances
+        The search.
+    inner : Procedure
+        It releases something with a field ``row_norm``, which is set where it is None.
+    rows : float
+        What the noise of ``inner`` weighs, in rows: see `noise_rows`.
+
     """
 
     name: ClassVar[str] = "ranged"
-    distance: PrivateQuantile
+    distances: PrivateDistances
     inner: Procedure[Any]
-    factor: float = 1.0
+    rows: float
 
     @classmethod
     def build(
         cls,
         whole: Allotment,
-        rows: int | None,
+        share: float,
         inner: Procedure[Any],
         *,
-        columns: int | None = None,
+        columns: int,
+        adjacency: Adjacency,
     ) -> Self:
-        """At its share of ``whole``; ``rows`` where their number is public.
-
-        The level is the highest, up to 0.75, that the share finds reliably. ``columns`` is given
-        where variances count, which may rest on a few far rows: R then reaches farther, as far as
-        noise allows. That of the matrix is about R^2 d/(n mu), or R^2 d^1.5/(n epsilon), beside a
-        covariance of R^2/sqrt(d) at least.
-        """
-        radius = part(whole, RADIUS_SHARE)
-        epsilon = radius.epsilon if isinstance(radius, Pure) else radius.mu
-        if rows is None:
-            return cls(distance=PrivateQuantile(epsilon=epsilon, level=_LEVEL), inner=inner)
-        level = min(_LEVEL, max(0.5, 1 - 2 * _SCALES / (rows * epsilon)))
-        epsilon = min(epsilon, 2 * _SCALES / (rows * (1 - level)))
-        distance = PrivateQuantile(epsilon=epsilon, level=level)
-        if columns is None:
-            return cls(distance=distance, inner=inner)
-        strength, power = (whole.epsilon, 2.0) if isinstance(whole, Pure) else (whole.mu, 1.5)
-        room = _NOISE * rows * strength / columns**power
-        factor = min(_MOST, math.sqrt(max(1.0, room)))
-        return cls(distance=distance, inner=inner, factor=factor)
+        """Build it with ``share`` of ``whole`` for the search."""
+        return cls(
+            distances=PrivateDistances(noise=vector_noise(part(whole, share))),
+            inner=inner,
+            rows=noise_rows(whole, columns, adjacency),
+        )
 
     def cost(self) -> Cost:
-        """Both steps, composed."""
-        return compose(self.distance.cost(), self.inner.cost())
+        """Return the cost of both steps, composed."""
+        return compose(self.distances.cost(), self.inner.cost())
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> Any:
         """Read the rows about the centre of ``clip``, once more than ``inner`` does."""
-        found = clip_at_private_quantile(source, clip, self.distance, gate).row_norm
-        if found in (SMALLEST_NORM, LARGEST_NORM):
+        found = distances_from(source, clip, self.distances, gate)
+        if not found.found and clip.row_norm == LARGEST_NORM:
             raise NothingFoundError(
-                "no distance of rows from their centre was found, and the budget is spent: state ",
+                "no distance of rows from their centre stood out, and the budget is spent: state ",
                 option("row_norm"),
                 " or ",
                 option("bounds"),
                 ", or give more rows or a larger budget; most rows may be equal",
             )
-        radius = min(clip.row_norm, self.factor * found)
+        radius = clipping_radius(found, clip, self.rows)
         released = self.inner.run(source, replace(clip, row_norm=radius), gate)
         return replace(released, row_norm=radius) if released.row_norm is None else released

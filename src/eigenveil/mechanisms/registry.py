@@ -104,6 +104,11 @@ class Entry:
         Whether rows are scaled to unit length where no length is stated.
     uses_lengths : bool
         Whether a stated length of rows has any use.
+    tightens : bool
+        Whether a stated bound on rows only tightens one that is found privately; as it is
+        otherwise, as in what was published.
+    allows_for_missing : bool
+        Whether its moments are corrected for empty cells, where a matrix is formed.
     batches : bool
         Whether rows are used in batches, each once: single rows, replace-one neighbours.
     needs_delta : bool
@@ -131,6 +136,8 @@ class Entry:
     reads_once: ClassVar[bool] = True
     unit_rows: ClassVar[bool] = False
     uses_lengths: ClassVar[bool] = True
+    tightens: ClassVar[bool] = False
+    allows_for_missing: ClassVar[bool] = False
     batches: ClassVar[bool] = False
     needs_delta: ClassVar[bool] = False
     pays_per_component: ClassVar[bool] = False
@@ -260,6 +267,7 @@ class CovarianceEntry(Entry):
     """
 
     releases: ClassVar[Releases] = "covariance"
+    allows_for_missing: ClassVar[bool] = True
     semidefinite: ClassVar[bool] = False
     lifts: ClassVar[bool] = False
     trace_bound: float | None = None

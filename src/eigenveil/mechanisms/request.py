@@ -144,6 +144,13 @@ class Request:
         return self.mechanism.unit_rows or self.box is None
 
     @property
+    def clips(self) -> bool:
+        """Whether rows are clipped at a length, so that a stated one means something."""
+        if self.mechanism.assumption is not None or self.normalises:
+            return False
+        return not (self.releases == "covariance" and self.mechanism.unit_rows)
+
+    @property
     def divides_by_ranges(self) -> bool:
         """Whether columns are divided by half their ranges, so that a wide one drowns no other.
 

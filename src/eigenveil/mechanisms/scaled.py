@@ -23,9 +23,7 @@ from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["SCALE_SHARE", "Scaled"]
-
-SCALE_SHARE = 0.1  # of mu^2, or of a pure epsilon
+__all__ = ["Scaled"]
 
 Result = TypeVar("Result")
 
@@ -39,7 +37,7 @@ class Scaled(Generic[Result]):
     inner: Procedure[CentredResult[Result]]
 
     def cost(self) -> Cost:
-        """Both steps, composed."""
+        """Return the cost of both steps, composed."""
         return compose(self.scale.cost(), self.inner.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:

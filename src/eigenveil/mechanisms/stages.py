@@ -1,19 +1,21 @@
 """From a request to the stages of a release and their shares; decided before anything is read.
 
-Stages and their default shares of the budget (of mu^2, or of a pure epsilon): scales of columns
-0.1; a centre 0.15, pure 0.25, or a mean of clipped rows 0.1, of components at a pure epsilon 0.2; a
-private radius 0.1 at most; the rank 0.1; variances 0.05; the components or the matrix what is left.
-Searches for a centre and for the distance of variances come on top, each at most mu/3, or a tenth
-of a pure epsilon, and 64/n where n is public.
+Stages and their shares of the budget (of mu^2, or of a pure epsilon): scales of columns; shares of
+present cells 0.05; a centre, two searches for distances and two means; or one mean of clipped rows
+0.1, of components at a pure epsilon 0.2; a private radius; the rank 0.1; variances 0.05 and their
+distances; the components or the matrix what is left. Searches take what public numbers say they
+need, from 0.005 to 0.1; the more rows, the less for all of them.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 from eigenveil.data.batches import check_batches
+from eigenveil.data.clip import Clip
 from eigenveil.data.sources.pairs import check_pairs
 from eigenveil.exceptions import (
     BoundsRequiredError,
@@ -26,33 +28,28 @@ from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
 from eigenveil.mechanisms.lifted import HomogeneousRows
-from eigenveil.mechanisms.located import SHARES, LocatedCentre, distance_epsilon, enough_rows
+from eigenveil.mechanisms.located import LocatedCentre, Shares, centre_shares, enough_rows
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, ComponentStages, Variances
-from eigenveil.mechanisms.ranged import RADIUS_SHARE, PrivateRadiusClip
+from eigenveil.mechanisms.present import PRESENT_SHARE, Present
+from eigenveil.mechanisms.ranged import PrivateRadiusClip
 from eigenveil.mechanisms.registry import ComponentEntry, CovarianceEntry, Entry, Terms, entries
 from eigenveil.mechanisms.request import Centring, Request
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale
-from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale, enough_for_scales, scale_share
+from eigenveil.mechanisms.scalars.distances import PrivateDistances, distance_share, searchable
 from eigenveil.mechanisms.scalars.rank import PrivateRank
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
-from eigenveil.mechanisms.scaled import SCALE_SHARE, Scaled
+from eigenveil.mechanisms.scaled import Scaled
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Cost, Gaussian, Pure
 from eigenveil.wording import BOUNDS, Part, Phrase, option
 
-__all__ = ["Plan", "free_centring", "plan", "too_few"]
+__all__ = ["Plan", "free_centring", "plan"]
 
-# Epsilon times rows, at which a search fails once in twenty times.
-SEARCHABLE = 48.0
 PURE_MEAN_SHARE = 0.2  # of components
-# Where rows are clipped within stated ranges, as a share of their reach: at the root mean square
-# distance of a point uniform on the box. Directions gain more from the smaller noise, which grows
-# with the square of the bound, than clipping costs them. A covariance must not shrink.
-SHRINK = {"components": 1 / math.sqrt(3), "covariance": 1.0}
 _SUBJECT = {"components": "clipping", "covariance": "a covariance"}
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
 
@@ -126,35 +123,69 @@ class Plan:
         return self.centring == "none" and not free
 
     @property
+    def whole(self) -> Allotment:
+        """The budget, were nothing spent before."""
+        found = whole_strength(self.request.budget, pure=self.pure)
+        return Pure(found) if self.pure else Gaussian(found)
+
+    @property
+    def start(self) -> Clip:
+        """How rows are read first: for a mean within a stated range, else by the stated length."""
+        start, stated = self.stated.start, self.stated.clip.row_norm
+        if self.centring == "mean":
+            return start
+        return replace(start, row_norm=min(start.row_norm, stated))
+
+    @property
     def buys(self) -> bool:
         """Whether scales or a radius are bought."""
         return self.request.private_scale or self.stated.private
 
     @property
+    def tightens(self) -> bool:
+        """Whether rows are clipped at a private radius, within a stated bound if there is one."""
+        if not self.request.clips:
+            return False
+        if self.stated.private:
+            return True
+        if self.lifts or self.entry.batches or not self.request.rereadable:
+            return False
+        generous = self.entry.tightens or self.request.row_norm is None
+        return generous and searchable(self.whole, self.n_differences)
+
+    @property
     def lifts(self) -> bool:
         """Whether the mean comes out of the same release as the matrix."""
         lifts = isinstance(self.entry, CovarianceEntry) and self.entry.lifts
-        return lifts and self.pure and self.centring != "none" and not self.buys
+        return lifts and self.pure and self.centring == "mean" and not self.buys
 
     @cached_property
     def shares(self) -> dict[str, float]:
         """Shares of the budget, by stage."""
         shares = {}
         if self.request.private_scale:
-            shares["scale"] = SCALE_SHARE
+            shares["scale"] = scale_share(self.whole, self.n_rows, self.request.n_columns)
+        if self.request.on_missing == "centre":
+            shares["present"] = PRESENT_SHARE
         if self.centring == "located":
-            shares["centre"] = sum(SHARES[self.pure])
+            search, *means = self._centre_shares
+            shares["centre"] = (3 if self.normalise else 2) * search + sum(means)
         elif (self.centring == "mean" and not self.lifts) or self.counts:
             wide = self.components and self.pure
             shares["centre"] = PURE_MEAN_SHARE if wide else CENTRE_SHARE
-        if self.stated.private:
-            shares["radius"] = RADIUS_SHARE
+        if self.tightens:
+            shares["radius"] = distance_share(self.whole, self.n_differences)
         if self.request.private_rank:
             shares["rank"] = RANK_SHARE
         if self.variances:
-            shares["variances"] = VARIANCE_SHARE
+            search = distance_share(self.whole, self.n_differences)
+            shares["variances"] = VARIANCE_SHARE + search
         shares["components" if self.components else "matrix"] = 1 - sum(shares.values())
         return shares
+
+    @property
+    def _centre_shares(self) -> Shares:
+        return centre_shares(self.whole, self.n_rows, self.request.n_columns)
 
     @property
     def alone(self) -> bool:
@@ -200,14 +231,22 @@ class Plan:
         inner = self.inner(parameter)
         if self.components:
             inner = self._staged(whole, inner)
-        if self.stated.private:
-            columns = None if self.components else self.request.n_columns
-            inner = PrivateRadiusClip.build(whole, self.n_rows, inner, columns=columns)
-        centred = self._centred(whole, inner)
-        if not self.request.private_scale:
-            return centred
-        scale = ColumnScale(noise=vector_noise(part(whole, self.shares["scale"])))
-        return Scaled(scale=scale, inner=centred)
+        if self.tightens:
+            inner = PrivateRadiusClip.build(
+                whole,
+                self.shares["radius"],
+                inner,
+                columns=self.request.n_columns,
+                adjacency=self.request.adjacency,
+            )
+        outer = self._centred(whole, inner)
+        if "present" in self.shares:
+            noise = vector_noise(part(whole, self.shares["present"]))
+            outer = Present(shares=PrivateMean(noise=noise), inner=outer)
+        if self.request.private_scale:
+            noise = vector_noise(part(whole, self.shares["scale"]))
+            outer = Scaled(scale=ColumnScale(noise=noise), inner=outer)
+        return outer
 
     def inner(self, parameter: float) -> Procedure[Any]:
         """Return the mechanism itself, at its share of a strength."""
@@ -230,10 +269,10 @@ class Plan:
             noise = vector_noise(part(whole, self.shares["rank"]))
             rank = PrivateRank(noise=noise, max_rank=self.n_components)
         if self.variances:
-            epsilon = distance_epsilon(whole, self.n_differences)
+            search = vector_noise(part(whole, self.shares["variances"] - VARIANCE_SHARE))
             variances = Variances(
-                distance=PrivateQuantile(epsilon=epsilon, level=0.5),
-                values=PrivateVariances(noise=vector_noise(part(whole, self.shares["variances"]))),
+                distances=PrivateDistances(noise=search),
+                values=PrivateVariances(noise=vector_noise(part(whole, VARIANCE_SHARE))),
             )
         return ComponentStages(
             inner=inner,
@@ -254,9 +293,8 @@ class Plan:
         if self.centring == "located":
             return LocatedCentre.build(
                 whole,
-                self.n_rows,
+                self._centre_shares,
                 inner,
-                bounded=self.components and request.box is not None,
                 sample=sample,
                 directions=self.normalise,
             )
@@ -323,8 +361,7 @@ def _check_together(request: Request, entry: Entry) -> None:
             " out, or choose ",
             option("mechanism", "analyze-gauss"),
         )
-    chosen = bool(request.reason) and request.row_norm is None
-    if request.variances and not (request.normalises or chosen):
+    if request.variances and not request.normalises:
         raise InvalidParameterError(
             "explained_variance_ is in the units of the data already: leave variances out"
         )
@@ -360,8 +397,11 @@ def _stated(request: Request) -> StatedBounds:
     """Return how rows are bounded, and in words."""
     if request.mechanism.assumption is not None:
         return StatedBounds.by_model(request.on_invalid)
-    if request.normalises and request.box is None:
-        return StatedBounds.unit_rows(request.on_invalid, request.on_missing)
+    nothing = request.box is None and request.row_norm is None
+    if nothing and (request.normalises or request.mechanism.unit_rows):
+        return StatedBounds.unit_rows(
+            request.on_invalid, request.on_missing, components=request.releases == "components"
+        )
     stated = StatedBounds.resolve(
         request.row_norm,
         request.box,
@@ -370,7 +410,6 @@ def _stated(request: Request) -> StatedBounds:
         on_invalid=request.on_invalid,
         on_missing=request.on_missing,
         subject=_SUBJECT[request.releases],
-        shrink=SHRINK[request.releases],
         trace_bound=getattr(request.mechanism, "trace_bound", None),
     )
     return stated.of_unit_rows() if request.normalises else stated
@@ -378,26 +417,12 @@ def _stated(request: Request) -> StatedBounds:
 
 def _centring(request: Request, pure: bool) -> Centring:
     """Return how the centre is found, from public numbers."""
-    centring, clips = request.centring, not request.normalises
-    if centring == "none":
-        return "none"
-    private = request.row_norm == "private"
-    free = private and request.box is None
-    if centring is None and clips:
-        return "located" if free else "mean"
-    if centring is None:
-        return free_centring(
-            request.budget,
-            pure=pure,
-            n_rows=request.n_rows,
-            n_columns=request.n_columns,
-            private_scale=request.private_scale,
-        )
-    unbounded = request.box is None and (free or request.row_norm is None)
-    if centring == "mean" and unbounded:
+    centring = request.centring
+    bounded = request.clips and (request.box is not None or isinstance(request.row_norm, Real))
+    if centring == "mean" and not bounded:
         raise BoundsRequiredError(
             option("centring", "mean"),
-            " needs ",
+            " is for rows clipped at a stated ",
             BOUNDS,
             " or ",
             option("row_norm"),
@@ -405,62 +430,65 @@ def _centring(request: Request, pure: bool) -> Centring:
             option("centring"),
             " out",
         )
-    if private and centring == "located":
+    if centring is not None:
         return centring
-    if (centring == "mean") != clips:
-        raise InvalidParameterError(
-            option("centring", "mean"),
-            " is for rows that are clipped, 'located' and 'paired' are for rows scaled to unit "
-            "length: leave ",
-            option("centring"),
-            " out",
-        )
-    return centring
+    return free_centring(
+        request.budget,
+        pure=pure,
+        n_rows=request.n_rows,
+        n_columns=request.n_columns,
+        ranges=request.clips and request.box is not None,
+    )
 
 
 def free_centring(
-    budget: Budget, *, pure: bool, n_rows: int | None, n_columns: int, private_scale: bool
+    budget: Budget, *, pure: bool, n_rows: int | None, n_columns: int, ranges: bool = False
 ) -> Centring:
-    """Return the better centring of rows that are scaled to unit length."""
+    """Return the better way to a centre; ``ranges``: rows are clipped within stated ones."""
     if n_rows is None:
         return "located"
-    if private_scale:  # columns may lie any number of their scales away
-        return "paired"
-    # The error of a located centre falls as n mu/sqrt(d); a distance needs n mu of about 200. A
-    # pure mean has noise in the l1 norm, and a pure search a tenth of the budget.
-    if pure:
-        few = n_rows * whole_strength(budget, pure=True) < 700 + 64 * n_columns
-    else:
-        mu = whole_strength(budget, pure=False)
-        few = n_rows * mu < max(192.0, 20 * math.sqrt(n_columns))
-    return "paired" if few else "located"
-
-
-def too_few(whole: Allotment, rows: int | None) -> bool:
-    """Return whether a search for a distance would mostly fail, as far as public numbers tell."""
-    if rows is None:
-        return False
-    return rows == 0 or distance_epsilon(whole, rows) * rows < SEARCHABLE
+    found = whole_strength(budget, pure=pure)
+    whole: Allotment = Pure(found) if pure else Gaussian(found)
+    # The error of a located centre falls as n mu/sqrt(d); a pure mean has noise in the l1 norm.
+    few = n_rows * found < (64 * n_columns if pure else 14 * math.sqrt(n_columns))
+    if few or not searchable(whole, n_rows):
+        return "mean" if ranges else "paired"
+    return "located"
 
 
 def _check_searches(found: Plan) -> None:
     """Refuse searches that would mostly fail, before anything is charged."""
-    if not (found.variances or found.stated.private):
-        return
-    whole: Allotment = (Pure if found.pure else Gaussian)(
-        found._strength(Pure if found.pure else Gaussian)
-    )
-    if not too_few(whole, found.n_differences):
+    request = found.request
+    if request.private_scale and not enough_for_scales(
+        found.whole, found.n_rows, request.n_columns
+    ):
+        raise TooFewRowsError(
+            "too few rows for private scales of so many columns at this budget: give the scales, "
+            "fewer columns or a larger budget"
+        )
+    free = request.box is None and not isinstance(request.row_norm, Real)
+    if free and not found.components and found.entry.unit_rows:
+        left = part(found.whole, found.shares["matrix"])
+        if not searchable(left, found.n_differences):
+            raise TooFewRowsError(
+                "too few rows for a covariance without bounds at this budget: give more rows or a "
+                "larger budget, or state ",
+                option("row_norm"),
+                " or ",
+                option("bounds"),
+            )
+    if searchable(found.whole, found.n_differences):
         return
     if found.variances:
         raise TooFewRowsError(
             "too few rows for variances at this budget: leave variances out, or state ",
             option("row_norm"),
         )
-    raise TooFewRowsError(
-        "too few rows for a private radius at this budget: state ",
-        option("row_norm"),
-        " or ",
-        option("bounds"),
-        ", or give a larger budget",
-    )
+    if found.stated.private and request.box is None:
+        raise TooFewRowsError(
+            "too few rows for a private radius at this budget: state ",
+            option("row_norm"),
+            " or ",
+            option("bounds"),
+            ", or give a larger budget",
+        )

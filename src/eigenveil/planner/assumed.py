@@ -4,12 +4,6 @@ By rotation invariance the covariance may be taken as diagonal. Of many columns 
 directions are simulated: the leading ones as they are, and the bulk by a sample of its
 eigenvalues. Noise that spreads over d directions then has to reach as far over fewer: its scale
 grows by :math:`\sqrt{d/d'}`, so that its norm, and what it turns an eigenvector by, stay the same.
-
-The mean of weighted squares of normal rows, :math:`E[f(|x|^2)\, x x']`, is diagonal in the same
-basis. For f(s) = 1/s, rows scaled to unit length, it is
-
-.. math:: m_j = \int_0^\infty \frac{\lambda_j}{1 + 2t\lambda_j}
-          \prod_i (1 + 2t\lambda_i)^{-1/2}\, dt
 """
 
 import math
@@ -20,27 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.numerics.unit_rows import unit_shares
 from eigenveil.numerics.variates import normals
 from eigenveil.planner.situation import Situation
 
-__all__ = ["AssumedTable", "Rows", "isotropic", "unit_shares"]
+__all__ = ["AssumedTable", "Rows", "isotropic"]
 
-_GRID = np.linspace(-30.0, 50.0, 321)  # of log t: the integrand is smooth and decays both ways
 _SAMPLE = 500  # rows that stand for how a sample differs from its law
-
-
-def unit_shares(values: NDArray[np.float64], rest: float = 0.0) -> NDArray[np.float64]:
-    """Second moments of normal rows scaled to unit length, along their eigenvectors.
-
-    ``rest`` is the squared length in directions that are too many to vary.
-    """
-    t = np.exp(_GRID)
-    factors = 1 + 2 * np.multiply.outer(t, values)
-    weights = t * np.exp(-np.log(factors).sum(axis=1) / 2 - t * rest)  # dt = t d(log t)
-    shares = values * (weights @ (1 / factors)) * (_GRID[1] - _GRID[0])
-    # The integral of all shares is 1; the grid misses a little of a single direction.
-    missing = rest * float(weights.sum()) * (_GRID[1] - _GRID[0])
-    return np.asarray(shares / (float(shares.sum()) + missing))
 
 
 def isotropic(d: int, source: NoiseSource) -> NDArray[np.float64]:
@@ -65,7 +45,7 @@ class Rows:
     def moment(
         self, mean: NDArray[np.float64], weights: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """The weighted second moment of the table, whose law has the given mean."""
+        """Return the weighted second moment of the table, whose law has the given mean."""
         rows = self.rows
         weighted = rows if weights is None else rows * weights[:, None]
         return mean + self.shrink * (weighted.T @ rows / len(rows) - mean)
@@ -99,7 +79,7 @@ class AssumedTable:
 
     @classmethod
     def of(cls, situation: Situation, cap: int, leading: int | None = None) -> "AssumedTable":
-        """With at most ``cap`` directions, half of them leading unless ``leading`` are enough."""
+        """Return a table of at most ``cap`` directions, half of them leading, or ``leading``."""
         values = situation.eigenvalues
         d, k = situation.d, situation.k or 1
         if d <= cap:
@@ -130,13 +110,13 @@ class AssumedTable:
         return unit_shares(self.values, self.rest)
 
     def sample(self, n: float, source: NoiseSource) -> Rows:
-        """Rows for a table of ``n``."""
+        """Return rows for a table of ``n``."""
         size = int(max(2, min(n, _SAMPLE)))
         rows = normals(source, (size, self.d)) * np.sqrt(self.values)
         return Rows(rows, self.rest, math.sqrt(min(1.0, size / n)))
 
     def clipped(self, rows: Rows, reach: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean second moments of rows clipped at ``reach``, and the weights of the sample.
+        """Return mean second moments of rows clipped at ``reach``, and weights of the sample.
 
         The factor by which clipping shrinks a direction is smooth in its eigenvalue: close to
         1/(a + b lambda), as it is for unit rows.
@@ -154,7 +134,7 @@ class AssumedTable:
         return self.values / (level + slope * self.values), weights
 
     def error(self, difference: NDArray[np.float64]) -> float:
-        """Frobenius norm, were all directions simulated."""
+        """Return the Frobenius norm, were all directions simulated."""
         head = difference[: self.leading]
         tail = difference[self.leading :, self.leading :]
         beside = 2 * float(np.sum(head[:, self.leading :] ** 2))

@@ -19,23 +19,22 @@ import numpy as np
 
 from eigenveil.data.gram import moment_sensitivities
 from eigenveil.data.products import can_keep
-from eigenveil.mechanisms.centred import CENTRE_SHARE
 from eigenveil.mechanisms.registry import entry, wide
 from eigenveil.mechanisms.request import Request
-from eigenveil.mechanisms.stages import SHRINK
-from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.mechanisms.scalars.distances import searchable
+from eigenveil.mechanisms.stages import free_centring
 from eigenveil.planner.assumed import AssumedTable
 from eigenveil.planner.situation import Situation
-from eigenveil.privacy.calibrate import strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.text import plural
 
 __all__ = ["Choice", "choose", "chosen"]
 
 _CAP = 256  # directions that a loss is summed over
 _TARGET = 0.005  # of the variance that unit rows miss even without noise, as real tables go
-_SHORT, _FAINT = 0.1, 0.3  # length of rows over the bound, and noise over signal, not to bother
-_SPIKE = 8.0  # error of the centre over the edge of the noise, beyond which it is all that shows
+_REACH = 2.0  # of rows that are clipped privately, in units of their typical length
+_GUESS = 1000  # rows, where their number is private: fewer would have few directions to tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +43,7 @@ class Choice:
 
     mechanism: str
     reason: str
+    private_radius: bool = False  # whether rows are clipped where nothing is stated
 
 
 def chosen(request: Request) -> Request:
@@ -51,18 +51,16 @@ def chosen(request: Request) -> Request:
     if request.entry is not None:
         return request
     choice = choose(Situation.of(request))
-    return replace(request, entry=entry(request.releases, choice.mechanism), reason=choice.reason)
+    found = replace(request, entry=entry(request.releases, choice.mechanism), reason=choice.reason)
+    if not choice.private_radius:
+        return found
+    # Clipped rows have variances in the units of the data by themselves.
+    return replace(found, row_norm="private", variances=False)
 
 
 @lru_cache(maxsize=1024)
 def choose(situation: Situation) -> Choice:
-    """The mechanism for a situation; never one that assumes a model of the data."""
-    if situation.budget.is_pure:
-        return Choice(
-            mechanism="wishart",
-            reason=f"{situation.budget} without delta: two-sided Wishart noise is the smallest "
-            "pure noise on a matrix",
-        )
+    """Return the mechanism for a situation; never one that assumes a model of the data."""
     return _components(situation) if situation.task == "pca" else _matrix(situation)
 
 
@@ -74,7 +72,16 @@ def _components(situation: Situation) -> Choice:
             reason=f"{situation.n} rows of {situation.d} columns that can be read once only: a "
             "square matrix is too large, and so are the rows to keep",
         )
-    if situation.row_norm is not None or situation.private_radius:
+    stated = situation.row_norm is not None or situation.private_radius
+    if situation.budget.is_pure:
+        why = f"{situation.budget} without delta: two-sided Wishart noise is the smallest pure "
+        clips, numbers = (False, "") if stated else _generous(situation)
+        return Choice(
+            mechanism="wishart",
+            reason=f"{why}noise on a matrix{numbers}",
+            private_radius=clips and situation.d > 1,
+        )
+    if stated:
         return Choice(
             mechanism="analyze-gauss",
             reason="a length of rows is stated, so they are clipped and not normalised",
@@ -83,32 +90,27 @@ def _components(situation: Situation) -> Choice:
         kept = wide(situation.d, situation.k)
         beware = ", and are kept: if they are too many, 'oja' needs none" if kept else ""
         return Choice(mechanism="spherical", reason=f"the rows can be read once only{beware}")
+    clips, numbers = _generous(situation)
+    if clips:
+        return Choice(
+            mechanism="analyze-gauss", reason=numbers.removeprefix("; "), private_radius=True
+        )
     if wide(situation.d, situation.k):
         return Choice(
             mechanism="spherical",
             reason=f"{situation.d} columns: no matrix is formed, and without one a first release "
             "that is not followed up would be lost",
         )
-    if situation.bounded and situation.n is not None:
-        unit, clipped = _losses(situation)
-        numbers = (
-            f"for {situation.n} {plural(situation.unit, situation.n)}, {situation.d} "
-            f"{plural('column', situation.d)}, {situation.k} {plural('component', situation.k)} "
-            f"and {situation.budget} noise is expected to lose {min(1.0, clipped):.2g} of the "
-            f"variance of clipped rows and {min(1.0, unit):.2g} of that of unit rows, which "
-            f"miss about {_TARGET:g} more"
+    if situation.missing:
+        return Choice(
+            mechanism="spherical",
+            reason="cells may be empty: the moments of unit rows can allow for them",
         )
-        if clipped < unit + _TARGET:
-            return Choice(mechanism="analyze-gauss", reason=numbers)
-        return Choice(mechanism="tangent", reason=numbers)
-    return Choice(
-        mechanism="tangent",
-        reason="no length of rows is stated: their directions need none",
-    )
+    return Choice(mechanism="tangent", reason=f"directions of rows need no length{numbers}")
 
 
 def _only_batches(situation: Situation) -> bool:
-    """Whether nothing but batches of rows fits; all else has less error where it does."""
+    """Return whether only batches of rows fit; all else has less error where it does."""
     assert situation.k is not None  # `Situation` has checked
     batches = situation.adjacency.count_is_public and situation.unit == "row"
     if not (situation.one_pass and batches and wide(situation.d, situation.k)):
@@ -116,15 +118,26 @@ def _only_batches(situation: Situation) -> bool:
     return situation.n is not None and not can_keep(situation.n, situation.d)
 
 
-def _losses(situation: Situation) -> tuple[float, float]:
-    """Expected of unit rows and of rows clipped within the stated ranges."""
+def _generous(situation: Situation) -> tuple[bool, str]:
+    """Return whether the covariance's own directions are affordable, and the numbers that say so.
+
+    Unit rows have a target of their own where rows are not elliptical, and less noise.
+    """
     table = AssumedTable.of(situation, _CAP)
-    assert situation.n is not None  # the caller has checked
-    mu = strength(situation.budget, Gaussian, "auto")
+    n = _GUESS if situation.n is None else situation.n
+    mu = whole_strength(situation.budget, pure=situation.budget.is_pure)
+    if situation.budget.is_pure:  # the Gaussian noise of the same size
+        mu /= math.sqrt(2 * situation.d)
     bound = moment_sensitivities(situation.d, situation.adjacency)["frobenius"]
-    scale = bound / (situation.n * mu) * math.sqrt(table.stretch)
-    reach = SHRINK["components"] / situation.assumed_spread  # in units of the length of a row
-    return _loss(table, scale), _loss(table, scale * reach**2)
+    scale = bound / (n * mu) * math.sqrt(table.stretch)
+    unit, clipped = _loss(table, scale), _loss(table, scale * _REACH**2)
+    numbers = (
+        f"; for {n} {plural(situation.unit, n)}, {situation.d} {plural('column', situation.d)}, "
+        f"{situation.k} {plural('component', situation.k or 1)} and {situation.budget} noise is "
+        f"expected to lose {min(1.0, clipped):.2g} of the variance of clipped rows and "
+        f"{min(1.0, unit):.2g} of that of unit rows, which miss about {_TARGET:g} more"
+    )
+    return clipped < unit + _TARGET and _can_search(situation), numbers
 
 
 def _loss(table: AssumedTable, scale: float) -> float:
@@ -138,34 +151,27 @@ def _loss(table: AssumedTable, scale: float) -> float:
 def _matrix(situation: Situation) -> Choice:
     if situation.one_pass:
         return Choice(mechanism="cleaned", reason="the rows can be read once only")
-    if situation.private_radius:
+    stated = situation.row_norm is not None or situation.bounded
+    if stated and not _can_search(situation):
+        pure = situation.budget.is_pure
         return Choice(
-            mechanism="cleaned",
-            reason="the bound on rows is found privately, and need not be lowered again",
+            mechanism="wishart" if pure else "adaptive-cleaned",
+            reason="too few rows for this budget to find how far they reach: the stated bound has "
+            "to do",
         )
-    if situation.n is not None:
-        mu = strength(situation.budget, Gaussian, "auto")
-        n, d = situation.n, situation.d
-        bound = moment_sensitivities(d, situation.adjacency)["frobenius"]
-        law = GaussianLaw(d, bound / (n * mu))
-        spike = d * (2 * situation.start / (n * mu)) ** 2 / CENTRE_SHARE
-        if situation.start > 1 and not situation.assume_centered and spike > _SPIKE * law.edge:
-            return Choice(
-                mechanism="wishart",
-                reason=f"the stated ranges reach {situation.start:.3g} times as far as the length "
-                f"of rows: of {n} {plural(situation.unit, n)} a mean within them would have an "
-                "error that hides the covariance",
-            )
-        # The smallest Frobenius norm that rows of this length can have.
-        if math.sqrt(law.energy) < _FAINT * _SHORT**2 / math.sqrt(d):
-            return Choice(
-                mechanism="cleaned",
-                reason=f"of {n} {plural(situation.unit, n)} and {d} {plural('column', d)} noise "
-                f"would stay below {_FAINT:.0%} even if rows were {1 / _SHORT:.0f} times shorter "
-                "than the bound: none need be pulled in",
-            )
     return Choice(
-        mechanism="adaptive-cleaned",
-        reason="a stated bound on rows may be generous, and lowering it privately costs an eighth "
-        "of the budget at most",
+        mechanism="elliptical",
+        reason="directions of rows need no bound, and one number gives their size; a bound that is "
+        "stated only tightens",
     )
+
+
+def _can_search(situation: Situation) -> bool:
+    """Return whether distances of rows, or pairs, can be found, by public numbers."""
+    pure = situation.budget.is_pure
+    found = whole_strength(situation.budget, pure=pure)
+    rows = situation.n if situation.adjacency.count_is_public else None
+    if rows is not None and not situation.assume_centered:
+        centring = free_centring(situation.budget, pure=pure, n_rows=rows, n_columns=situation.d)
+        rows //= 2 if centring == "paired" else 1
+    return searchable(Pure(found) if pure else Gaussian(found), rows)

@@ -164,7 +164,7 @@ def rehearse(
         rows = rows + offset * away / np.linalg.norm(away)
     gate = _StandInGate(plan.request.adjacency, noise, stretch=table.stretch, kept=kept)
     source = _AssumedSource(rows, n / len(rows), kept)
-    start = replace(plan.stated.start, box=None, centre=None)
+    start = replace(plan.start, box=None, centre=None)
     few = replace(plan, n_components=min(plan.n_components, table.k)).build(plan.strength)
     if isinstance(few, Paired):
         inner = few.inner.run(source, start, gate)
@@ -205,7 +205,7 @@ class _Sample(Batch):
         self.records = records
 
     def slice(self, start: int, stop: int) -> "_Sample":
-        """Records ``start`` up to ``stop`` of the batch, and the rows that stand for them."""
+        """Return records ``start`` to ``stop`` of the batch, and the rows for them."""
         share = self.n_rows / len(self.records)
         first = min(self.n_rows - 1, round(start * share))
         last = max(first + 1, round(stop * share))

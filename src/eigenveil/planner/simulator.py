@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError, NothingFoundError
-from eigenveil.mechanisms.additive import Allotment, part
-from eigenveil.mechanisms.located import SHARES
+from eigenveil.mechanisms.additive import Allotment, part, vector_noise
+from eigenveil.mechanisms.located import centre_shares
+from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.pca.power import PowerPCA
 from eigenveil.mechanisms.registry import Entry, LazyEntry
-from eigenveil.mechanisms.stages import SHRINK, Plan, plan
+from eigenveil.mechanisms.stages import Plan, plan
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import top_eigenpairs
@@ -150,9 +151,7 @@ class Simulator:
         if self.plan.normalise:
             return None
         stated = 1 / self._length
-        if self.situation.row_norm is not None or self.situation.private_radius:
-            return stated
-        return SHRINK[self.situation.releases] * stated
+        return stated
 
     @property
     def _norm(self) -> float:
@@ -187,7 +186,8 @@ class Simulator:
         if centring == "mean":
             share = self.plan.shares["centre"]
             return deviation(part(whole, share), stated) * math.sqrt(self.table.stretch)
-        first, second = (part(whole, share) for share in SHARES[self.plan.pure])
+        shares = centre_shares(self.plan.whole, self.plan.n_rows, situation.d)
+        first, second = part(whole, shares[1]), part(whole, shares[2])
         start = stated if self.plan.request.box is not None else _BRACKET * _FAR
         rough = deviation(first, start) * math.sqrt(situation.d)
         near = _BRACKET * math.sqrt(1 + rough**2)
@@ -197,12 +197,8 @@ class Simulator:
 def _mean_deviation(situation: Situation, allotment: Allotment, reach: float) -> float:
     """Return the standard deviation of an entry of a private mean of rows within ``reach``."""
     assert situation.n is not None  # nothing is predicted without it
-    public = situation.adjacency.count_is_public
-    if isinstance(allotment, Pure):
-        length = math.sqrt(situation.d)
-        bound = math.sqrt(2) * (2 * length if public else length + 1)
-        return bound * reach / allotment.epsilon / situation.n
-    return (2.0 if public else math.sqrt(2)) * reach / allotment.mu / situation.n
+    mean = PrivateMean(noise=vector_noise(allotment))
+    return mean.deviation(situation.d, situation.adjacency) * reach / situation.n
 
 
 def _check_size(planned: Plan) -> None:

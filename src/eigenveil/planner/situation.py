@@ -53,7 +53,7 @@ class Spiked:
 
 
 def spiked(k: int, signal_to_noise: float) -> Spiked:
-    """The spectrum of k strong directions of equal variance beside many of variance 1."""
+    """Return the spectrum of k strong directions of equal variance beside many of variance 1."""
     return Spiked(k, float(signal_to_noise))
 
 
@@ -94,6 +94,8 @@ class Situation:
         Whether the origin is the centre.
     one_pass : bool
         Whether the rows can be read once only.
+    missing : bool
+        Whether cells may be empty, and are allowed for.
     unit : {"row", "group", "person"}
         What ``n`` counts.
     spectrum : str, Spiked or sequence of float
@@ -116,6 +118,7 @@ class Situation:
     spread: float | None = None
     assume_centered: bool = False
     one_pass: bool = False
+    missing: bool = False
     unit: Literal["row", "group", "person"] = "row"
     spectrum: "str | Spiked | Sequence[float] | NDArray[np.float64]" = "decaying"
 
@@ -174,6 +177,7 @@ class Situation:
             "private_radius": private,
             "assume_centered": request.centred,
             "one_pass": not request.rereadable,
+            "missing": request.on_missing == "centre",
             "unit": request.unit.name,
         }
         if request.releases == "covariance":
@@ -216,6 +220,7 @@ class Situation:
             row_norm="private" if self.private_radius else norm,
             box=box,
             centring="none" if self.assume_centered else None,
+            on_missing="centre" if self.missing else "invalid",
         )
 
     @property
@@ -285,7 +290,7 @@ def _positive(name: Part, value: Any) -> float:
 
 
 def _spectrum(shape: Any, d: int) -> str | Spiked | tuple[float, ...]:
-    """A shape that can be hashed, so that choices can be remembered."""
+    """Return a shape that can be hashed, so that choices can be remembered."""
     if isinstance(shape, Spiked):
         if shape.k > d:
             raise InvalidParameterError("there are more spikes than columns")

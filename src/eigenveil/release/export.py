@@ -99,7 +99,7 @@ def annotate(adata: Any, release: Release) -> None:
     loadings = np.zeros((adata.n_vars, len(projection.components)))
     mean, scale = np.zeros(adata.n_vars), np.ones(adata.n_vars)
     loadings[places] = projection.components.T
-    mean[places], scale[places] = projection.mean, projection.scale
+    mean[places], scale[places] = projection.origin, projection.scale
     adata.varm["PCs"] = loadings
     adata.uns["pca"] = {
         "params": {
@@ -161,7 +161,7 @@ def _onnx(release: Release) -> Files:
     k, d = projection.components.shape
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     nodes, rows = [], "rows"
-    if projection.on_missing == "centre":
+    if projection.on_missing == "centre" and projection.has_centre:
         nodes.append(helper.make_node("IsNaN", ["rows"], ["missing"]))
         nodes.append(helper.make_node("Where", ["missing", "mean", "rows"], ["filled"]))
         rows = "filled"
@@ -178,7 +178,7 @@ def _onnx(release: Release) -> Files:
         [helper.make_tensor_value_info("rows", double, ["n", d])],
         [helper.make_tensor_value_info("scores", double, ["n", k])],
         [
-            onnx.numpy_helper.from_array(projection.mean, "mean"),
+            onnx.numpy_helper.from_array(projection.origin, "mean"),
             onnx.numpy_helper.from_array(weights, "weights"),
             onnx.numpy_helper.from_array(np.zeros(1), "zero"),
             onnx.numpy_helper.from_array(np.array([1], dtype=np.int64), "columns"),
@@ -214,7 +214,7 @@ def _plink(release: Release, alleles: Sequence[str] | None = None) -> Files:
     weights = _weights(projection)
     pcs = _pcs(release)
     with np.errstate(over="ignore", invalid="ignore"):
-        constants = list(zip(pcs, -(weights @ projection.mean), strict=True))
+        constants = list(zip(pcs, -(weights @ projection.origin), strict=True))
     if not all(np.isfinite(constant) for _, constant in constants):
         raise InvalidDataError(_TOO_LARGE)
     usage = (
@@ -249,6 +249,16 @@ def _columns(release: Release) -> tuple[list[str], list[Any]]:
             title += "_"
         return [title, *names], [list(names), *release.arrays["covariance"].T]
     arrays = release.arrays
+    if release.kind == "regression":
+        targets = release.settings.get("target_names") or [
+            f"y{i}" for i in range(len(arrays["coef"]))
+        ]
+        titles, columns = ["feature"], [[*names, "(intercept)"]]  # type: tuple[list[str], list[Any]]
+        for i, target in enumerate(targets):
+            titles += [target, f"{target}_low", f"{target}_high"]
+            whole = np.append(arrays["coef"][i], arrays["intercept"][i])
+            columns += [whole, *arrays["interval"][i].T]
+        return titles, columns
     return (
         ["feature", "mean", "scale", *_pcs(release)],
         [list(names), arrays["mean"], arrays["scale"], *arrays["components"]],

@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.numerics.correlation import clear_variances, correlation_noise
 from eigenveil.privacy.ledger import Balance
 from eigenveil.text import printable
 
 __all__ = [
+    "Coefficients",
     "Correlations",
     "Loadings",
     "Spectrum",
+    "coefficients",
     "correlations",
     "eigenvalues",
     "feature_names",
@@ -67,7 +70,7 @@ def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum
     """The spectrum of a release, or None where it has no level that noise alone would reach."""
     whole = float(settings["noise_floor"])
     floor = float(settings.get("matrix_floor", whole))
-    if floor == 0:
+    if floor == 0 or kind == "regression":
         return None
     if kind == "pca":
         values, clear = arrays["eigenvalues"], arrays["distinguishable"] > 0
@@ -152,6 +155,8 @@ class Correlations:
     values : array
         Correlations, none of them beyond 100; NaN beside a column whose released variance noise
         alone could have.
+    noise : array
+        Standard deviation of the noise on each, to first order.
     n_columns : int
         How many columns the release has.
 
@@ -160,16 +165,25 @@ class Correlations:
     columns: NDArray[np.intp]
     names: tuple[str, ...]
     values: NDArray[np.float64]
+    noise: NDArray[np.float64]
     n_columns: int
 
-    def strongest(self, count: int) -> list[tuple[str, str, float]]:
-        """The pairs of different columns that go together most, or against one another."""
+    def strongest(self, count: int) -> list[tuple[str, str, float, float]]:
+        """The pairs of different columns that go together most, or against one another.
+
+        With the standard deviation of the noise on each.
+        """
         first, second = np.triu_indices(len(self.columns), 1)
         values = self.values[first, second]
         size = np.where(np.isnan(values), 0.0, np.abs(values))
         order = np.argsort(-size, kind="stable")[:count]
         return [
-            (self.names[first[i]], self.names[second[i]], float(values[i]))
+            (
+                self.names[first[i]],
+                self.names[second[i]],
+                float(values[i]),
+                float(self.noise[first[i], second[i]]),
+            )
             for i in order
             if size[i] > 0
         ]
@@ -183,11 +197,71 @@ def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) ->
     scale = arrays["scale"] if "scale" in arrays else np.ones(len(variance))
     with np.errstate(over="ignore", invalid="ignore"):  # noise may be of any size
         noise = settings["noise_scale"] * np.where(np.isfinite(scale), scale, 0.0) ** 2
-        clear = (variance > 0) & (variance > noise)
+        clear = clear_variances(variance, noise)
         spread = np.sqrt(np.where(clear, variance, np.nan)[shown])
         values = covariance[np.ix_(shown, shown)] / np.outer(spread, spread)
+        level = correlation_noise(variance[shown], noise[shown])
     values = np.clip(values, -_LARGEST_CORRELATION, _LARGEST_CORRELATION)
-    return Correlations(shown, feature_names(settings, shown), values, len(covariance))
+    return Correlations(shown, feature_names(settings, shown), values, level, len(covariance))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coefficients:
+    """Coefficients of one target, each times the scale of its column so that they compare.
+
+    Attributes
+    ----------
+    target : str
+        Name of the target.
+    names : tuple of str
+        Columns, those farthest from zero first, in half widths of their intervals.
+    values, low, high : arrays
+        Coefficients and the ends of their intervals.
+    noise_share : array
+        Share of the squared widths that is noise.
+    n_columns : int
+        How many columns have a coefficient.
+
+    """
+
+    target: str
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    noise_share: NDArray[np.float64]
+    n_columns: int
+
+    @property
+    def clear(self) -> NDArray[np.bool_]:
+        """Which intervals leave zero out."""
+        return np.asarray((self.low > 0) | (self.high < 0))
+
+
+def coefficients(
+    settings: Mapping[str, Any], arrays: Arrays, target: int, most: int = 24
+) -> Coefficients:
+    """The ``most`` coefficients of one target that stand out most."""
+    kept = np.flatnonzero(np.isfinite(arrays["scale"]))
+    scale = arrays["scale"][kept]
+    with np.errstate(over="ignore"):  # noise may be of any size
+        values = arrays["coef"][target, kept] * scale
+        low, high = (arrays["interval"][target, kept, end] * scale for end in (0, 1))
+    largest = np.finfo(np.float64).max
+    values, low, high = (np.clip(numbers, -largest, largest) for numbers in (values, low, high))
+    half = np.maximum(high / 2 - low / 2, np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        order = np.argsort(-np.abs(values / half), kind="stable")[:most]
+    names = settings.get("target_names")
+    return Coefficients(
+        target=f"target {target + 1}" if names is None else printable(names[target]),
+        names=feature_names(settings, kept[order]),
+        values=values[order],
+        low=low[order],
+        high=high[order],
+        noise_share=arrays["noise_share"][target, kept[order]],
+        n_columns=kept.size,
+    )
 
 
 def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tuple[str, ...]:

@@ -8,7 +8,12 @@ from eigenveil.data.sources.npy import NpySource
 from eigenveil.data.sources.open import is_streamed, open_rows
 from eigenveil.data.sources.pairs import PairedSource, PairedUnits, paired
 from eigenveil.data.sources.parquet import ParquetSource
-from eigenveil.data.sources.rowwise import OutsideSource, ProjectedSource, ScaledSource
+from eigenveil.data.sources.rowwise import (
+    OutsideSource,
+    PresentSource,
+    ProjectedSource,
+    ScaledSource,
+)
 from eigenveil.data.sources.samples import sampled, shuffled
 from eigenveil.data.sources.tables import as_table
 from eigenveil.data.sources.units import GroupedSource, LabelledSource, UnitSource
@@ -25,6 +30,7 @@ __all__ = [
     "PairedSource",
     "PairedUnits",
     "ParquetSource",
+    "PresentSource",
     "ProjectedSource",
     "RowSource",
     "ScaledSource",

@@ -12,6 +12,7 @@ of rounded unit vectors are exact in any order (`Clip.coordinates`). No finite r
 not, so that whoever chooses U learns nothing from a run that stops.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -24,7 +25,7 @@ from eigenveil.data.clip import Clip
 from eigenveil.data.sources.base import RowSource
 from eigenveil.privacy.adjacency import Unit
 
-__all__ = ["OutsideSource", "ProjectedSource", "RowwiseSource", "ScaledSource"]
+__all__ = ["OutsideSource", "PresentSource", "ProjectedSource", "RowwiseSource", "ScaledSource"]
 
 _MAX_SCALED_ENTRY = 1e300
 
@@ -151,3 +152,22 @@ class OutsideSource(RowwiseSource):
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Return the lengths of rows of ``base``, as one column."""
         return self._clip.beside(chunk, self._directions)[:, None]
+
+
+class PresentSource(RowwiseSource):
+    """Return for every cell whether it is there or empty, half a unit above or below half.
+
+    An invalid row is NaN. Rows lie within ``reach`` of zero.
+    """
+
+    def __init__(self, source: RowSource, clip: Clip) -> None:
+        super().__init__(source, source.n_columns)
+        self._clip = clip
+        self.reach = math.sqrt(source.n_columns) / 2
+
+    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+        """Return 1/2 for cells of ``base`` that hold a number and -1/2 for empty ones."""
+        self._clip.check(chunk)
+        there = np.where(np.isnan(chunk), -0.5, 0.5)
+        there[np.isinf(chunk).any(axis=1)] = np.nan
+        return there

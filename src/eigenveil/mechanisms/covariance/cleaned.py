@@ -42,7 +42,7 @@ class CleanedCov(MomentMechanism[NoisyMatrix]):
         return Gaussian(self.mu)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
-        """The cleaned second moment in the caller's units."""
+        """Return the cleaned second moment in the caller's units."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
         return noisy.cleaned(trace_bound=query.trace_bound, spike=query.centre_error)
 
@@ -53,7 +53,8 @@ class Cleaned(CovarianceEntry):
     name = "cleaned"
     about = "Gaussian noise, eigenvalues cleaned"
     source = "GaussCov, then Bun, Allez, Bouchaud, Potters 2016"
-    auto = "where noise is faint or rows are read once"
+    tightens = True
+    auto = "where rows are read once"
     semidefinite = True
 
     def gaussian(self, mu: float, terms: Terms) -> CleanedCov:

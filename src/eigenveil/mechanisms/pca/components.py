@@ -62,7 +62,7 @@ class NoisyComponents:
 
 
 def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
-    """Of a released matrix as it is: post-processing."""
+    """Return the top-k eigenpairs of a noisy matrix: post-processing."""
     assert noisy.law is not None  # there is noise
     d = noisy.law.d
     # One more than is released tells how far the last one stands from the rest. Of many columns it
@@ -91,7 +91,8 @@ def reliability(
     energy: float,
     gaps: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Squared cosines that noise of this law leaves to eigenvectors of these noisy eigenvalues.
+    """Return the squared cosines that noise of this law leaves to eigenvectors of these noisy
+    eigenvalues.
 
     Zero where noise alone about a common level would do: an eigenvalue has to exceed the mean of
     itself and all smaller ones by more than noise does. Zero too inside the bulk of the others, of
@@ -104,20 +105,39 @@ def reliability(
     smaller = (trace - np.append(0.0, np.cumsum(values)[:-1])) / (law.d - np.arange(values.size))
     clear = np.logical_and.accumulate(values > smaller + floor)
     level = law.level(values, trace)
-    others = law.d - values.size
-    beside = energy_beside(values, energy, level, law.d)
-    bulk = math.sqrt(max(0.0, beside / others)) if others else 0.0
-    edge = level + bulk * (2 + 2.02 * law.d ** (-2 / 3))  # of a semicircle, as `floor` has it
+    clear &= _beyond_bulk(values, trace, energy, law.d)
     overlaps = np.array([law.signal(value - level)[1] for value in values])
     apart = np.zeros(values.size)
     if gaps is not None:
         apart = 1 - (law.edge / 2 / np.maximum(gaps, law.edge)) ** 2
         apart[gaps <= 2 * floor] = 0.0
-    return np.maximum(np.where(clear & (values > edge), overlaps, 0.0), apart)
+    return np.maximum(np.where(clear, overlaps, 0.0), apart)
+
+
+def _beyond_bulk(
+    values: NDArray[np.float64], trace: float, energy: float, d: int
+) -> NDArray[np.bool_]:
+    """Return whether each value lies beyond the bulk of those that are not beyond it, the last one
+    first.
+
+    A bulk without its own largest members would look narrower than it is.
+    """
+    others, total = d - values.size, trace - float(values.sum())
+    squares = energy - float(values @ values)
+    beyond = np.zeros(values.size, dtype=bool)
+    for i in reversed(range(values.size)):
+        level = total / others if others else 0.0
+        width = math.sqrt(max(0.0, squares / others - level**2)) if others else 0.0
+        # That of a semicircle, as `floor` has it.
+        beyond[i] = others > 0 and values[i] > level + width * (2 + 2.02 * d ** (-2 / 3))
+        if not beyond[i]:
+            others, total = others + 1, total + values[i]
+            squares += values[i] ** 2
+    return beyond
 
 
 def _gaps(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From the largest of the others; where there are none, from each other."""
+    """Return the distance to the largest of the others; where there are none, to each other."""
     if others.size:
         return np.asarray(values - others[0])
     between = np.append(np.append(np.inf, -np.diff(values)), np.inf)
@@ -140,14 +160,16 @@ def negligible(law: NoiseLaw) -> float:
 
 
 def image_noise(variance: float, d: int, p: int) -> float:
-    """What noise on the image of p columns alone rarely exceeds, as a value along one of them."""
+    """Return what noise on the image of p columns alone rarely exceeds, as a value along one of
+    them.
+    """
     return _CHASED * math.sqrt(variance) * (math.sqrt(d) + math.sqrt(p))
 
 
 def image_reliability(
     values: NDArray[np.float64], k: int, trace: float, d: int, variance: float
 ) -> NDArray[np.float64]:
-    """Squared cosines that noise of this variance, off the diagonal, leaves to k components.
+    """Return the squared cosines that noise of this variance leaves to k components.
 
     Where columns of a basis and their noisy images were released, ``values`` along the columns.
     Zero for one that is not above the mean of itself and all smaller ones by as much as noise

@@ -28,7 +28,7 @@ __all__ = ["ENTRY", "Spherical", "SphericalPCA", "directions"]
 
 
 def directions(clip: Clip) -> Clip:
-    """Rows about the same centre, scaled to unit length."""
+    """Return rows about the same centre, scaled to unit length."""
     return replace(clip, row_norm=1.0, normalise=True)
 
 
@@ -42,11 +42,11 @@ class SphericalPCA:
     lazy: bool = False
 
     def cost(self) -> Cost:
-        """That of the inner release."""
+        """Return the cost of the inner release."""
         return Gaussian(self.mu)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Leading components about the centre of ``clip``, whose bound is not used."""
+        """Return the leading components about the centre of ``clip``, whose bound is not used."""
         inner = AnalyzeGaussPCA(mu=self.mu, n_components=self.n_components, lazy=self.lazy)
         return inner.run(source, directions(clip), gate)
 
@@ -57,6 +57,7 @@ class Spherical(LazyEntry):
     name = "spherical"
     about = "the noisy second moment of unit rows"
     source = "`analyze-gauss` on unit rows; Kim, Jung 2025 have unit pairs of rows"
+    allows_for_missing = True
     auto = "for wide tables"
     unit_rows = True
     uses_lengths = False

@@ -2,10 +2,10 @@ r"""Components with a private number of them, or with variances, in stages about
 
 1. The rank: noisy eigenvalues of the second moment, and the largest of their ratios (`rank`).
 2. The components.
-3. Variances along them in the units of the data, which normalised rows do not have: a private
-   median of the distance from the centre, and the variance inside the components of rows clipped
-   at twice that. One number has less noise than one for each component; their shares of it are
-   those of the second stage.
+3. Variances along them in the units of the data, which normalised rows do not have: private
+   distances from the centre, and the variance inside the components of rows clipped where noise
+   and loss are least. One number has less noise than one for each component; their shares of it
+   are those of the second stage.
 
 Stages that were not asked for cost nothing. Proof: docs/proofs/staged.md.
 """
@@ -16,17 +16,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
+from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.products import moment_products
 from eigenveil.data.sources import RowSource
 from eigenveil.data.spectrum import eigenvalues, inside
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.centred import clip_at_private_quantile
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
+from eigenveil.mechanisms.scalars.distances import PrivateDistances, distances_from
 from eigenveil.mechanisms.scalars.rank import PrivateRank
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import compose
@@ -37,34 +36,34 @@ __all__ = ["RANK_SHARE", "VARIANCE_SHARE", "ComponentStages", "StagedComponents"
 
 RANK_SHARE = 0.1  # of mu^2, or of a pure epsilon
 VARIANCE_SHARE = 0.05
-_REACH = 2.0  # times the upper end of the bracket that holds the median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variances:
     """How far rows reach, then their variance inside released directions. Fields are public."""
 
-    distance: PrivateQuantile
+    distances: PrivateDistances
     values: PrivateVariances
 
     def cost(self) -> Cost:
-        """Both steps, composed."""
-        return compose(self.distance.cost(), self.values.cost())
+        """Return the cost of both steps, composed."""
+        return compose(self.distances.cost(), self.values.cost())
 
     def run(
         self, source: RowSource, clip: Clip, gate: Gate, basis: NDArray[np.float64], lazy: bool
     ) -> tuple[float, float]:
-        """Variance about the centre of ``clip`` in squared units, and where rows were clipped.
+        """Return the variance about the centre of ``clip`` in squared units, and where rows were
+        clipped.
 
         A sum over rows where their number is private.
         """
-        median = clip_at_private_quantile(source, clip, self.distance, gate)
-        if median.row_norm in (SMALLEST_NORM, LARGEST_NORM):
+        found = distances_from(source, clip, self.distances, gate)
+        if not found.found:
             raise NothingFoundError(
-                "no distance of rows from their centre was found, and the budget is spent: leave "
+                "no distance of rows from their centre stood out, and the budget is spent: leave "
                 "variances out, or give more rows; half of the rows may be equal"
             )
-        beyond = replace(median, row_norm=min(LARGEST_NORM, _REACH * median.row_norm))
+        beyond = replace(clip, row_norm=found.clipping(self.values.rows / max(1.0, found.rows), 2))
         moment = moment_products if lazy else second_moment
         query = inside(moment(source, beyond, gate.adjacency), basis)
         return float(gate.draw(self.values, query).values[0]), beyond.row_norm
@@ -95,7 +94,7 @@ class ComponentStages:
     lazy: bool = False
 
     def cost(self) -> Cost:
-        """All stages, composed."""
+        """Return the cost of all stages, composed."""
         stages = (self.rank, self.inner, self.variances)
         return compose(*(stage.cost() for stage in stages if stage is not None))
 
@@ -114,7 +113,7 @@ class ComponentStages:
         return StagedComponents(released, variance, reach)
 
     def _found(self, source: RowSource, clip: Clip, gate: Gate, rank: PrivateRank) -> int:
-        """The private rank, of the columns that are left."""
+        """Return the private rank, of the columns that are left."""
         most = min(rank.max_rank, source.n_columns - 1)
         if most < 1:
             raise NothingFoundError(

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from eigenveil.data.bounded import Bounded
-from eigenveil.mechanisms.base import MomentMechanism
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import second_moment
+from eigenveil.data.sources import RowSource
+from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.pca.components import NoisyComponents, leading
 from eigenveil.mechanisms.registry import ComponentEntry, Terms
@@ -25,7 +28,7 @@ __all__ = ["ENTRY", "Wishart", "WishartPCA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WishartPCA(MomentMechanism[NoisyComponents]):
+class WishartPCA:
     """Top eigenvectors of WishartCov. Fields are public, never data."""
 
     name: ClassVar[str] = "wishart"
@@ -37,8 +40,14 @@ class WishartPCA(MomentMechanism[NoisyComponents]):
         """Cost of one `perturb`: the eigenvectors are post-processing."""
         return Pure(self.epsilon)
 
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
+        """Draw once on the second moment of the rows."""
+        matrix = WishartCov(epsilon=self.epsilon, clean=False)
+        noisy = gate.draw(matrix, second_moment(source, clip, gate.adjacency))
+        return leading(noisy.allowing_for(clip.present), self.n_components)
+
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyComponents:
-        """Leading components of the noisy second moment."""
+        """Return the leading components of the noisy second moment."""
         noisy = WishartCov(epsilon=self.epsilon, clean=False).perturb(query, noise)
         return leading(noisy, self.n_components)
 
@@ -49,6 +58,8 @@ class Wishart(ComponentEntry):
     name = "wishart"
     about = "two-sided Wishart noise"
     source = "two-sided Wishart noise on unit or clipped rows; new here"
+    allows_for_missing = True
+    tightens = True
     auto = "for epsilon alone"
     numerics = Numerics.IDEALISED
     unit_rows = True

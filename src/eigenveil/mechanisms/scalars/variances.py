@@ -34,7 +34,12 @@ class PrivateVariances:
         """Cost of one `perturb`."""
         return self.noise.cost()
 
+    @property
+    def rows(self) -> float:
+        """The noise on one of them, as a number of rows on the sphere."""
+        return self.noise.on_one_number
+
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
-        """In the caller's units and in the order of the directions; ``query`` is from `along`."""
+        """Return variances in the caller's units, by direction; ``query`` is from `along`."""
         noisy = self.noise.perturb(query, noise)
         return replace(noisy, values=np.maximum(noisy.values, 0.0))

@@ -1,4 +1,4 @@
-"""Sections with the release itself: loadings of components, or a map of correlations."""
+"""Sections with the release itself: loadings, a map of correlations, or coefficients."""
 
 from collections.abc import Mapping
 from html import escape
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil.report.page.drawings import draw_correlations, draw_loadings, signed
+from eigenveil.report.page.regression import coefficients_section
 from eigenveil.report.page.tables import Arrays
 from eigenveil.report.views import Spectrum, correlations, loadings
 
@@ -23,6 +24,8 @@ def contents(
     """Return the title and the content of the section with what was released."""
     if document["kind"] == "pca":
         return "Which columns weigh most", _loadings(document["settings"], arrays)
+    if document["kind"] == "regression":
+        return "What goes with the target", coefficients_section(document["settings"], arrays)
     return "Which columns go together", _map(document, arrays, noisy)
 
 
@@ -70,12 +73,12 @@ def _map(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) ->
         notes.append("No eigenvalue stands above the noise: what the map shows may be noise.")
     pairs = "".join(
         f'<tr><th scope="row">{escape(a)}</th><td>{escape(b)}</td>'
-        f'<td class="number">{signed(value)}</td></tr>'
-        for a, b, value in shown.strongest(_MOST_PAIRS)
+        f'<td class="number">{signed(value)} ± {noise:.2f}</td></tr>'
+        for a, b, value, noise in shown.strongest(_MOST_PAIRS)
     )
     strongest = (
         '<table><thead class="small"><tr><th scope="col">column</th><th scope="col">and column</th>'
-        '<th scope="col" class="number">correlation</th></tr></thead>'
+        '<th scope="col" class="number">correlation ± noise</th></tr></thead>'
         f"<tbody>{pairs}</tbody></table>"
     )
     return (

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil.report.page.drawings import draw_bar, draw_scree
+from eigenveil.report.page.regression import interval_section
 from eigenveil.report.page.tables import Arrays
 from eigenveil.report.views import Spectrum
 
@@ -22,6 +23,8 @@ _NO_ONE_LEVEL = (
 
 def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
     """Return the section on what noise alone would show, and how reliable components are."""
+    if document["kind"] == "regression":
+        return interval_section(document["settings"], arrays)
     if document["kind"] == "pca":
         if noisy is not None:
             levels = _levels(noisy)
@@ -79,7 +82,7 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
     about = (
         " It is about noise alone: every row was scaled to the same length, so that far rows count "
         "no more than near ones; where a few rows hold most of the variance, components of rows as "
-        "they are would be other ones."
+        "they are would be other ones. A release with a row norm, stated or private, has those."
     )
     values, clear = arrays["reliability"], arrays["distinguishable"] > 0
     shown = values[:_MOST_BARS]
@@ -102,12 +105,12 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
                 "half as many as columns, or more: there a reliable one may not be clear."
             )
     return (
-        "<p>Noise turns directions. Shown is the expected share of each component that lies in the "
-        "span of those that the same rows would give about the same centre without noise; "
-        "directions of similar variance mix, among themselves and with those not released, which "
-        "is not counted. Grey ones cannot be told from noise, or are one of many like them."
+        "<p>Noise turns directions. Noise reliability is the expected share of each component that "
+        "lies in the span of those that the same rows would give without noise, about their own "
+        "centre; directions of similar variance mix, among themselves and with those not released, "
+        "which is not counted. Grey ones cannot be told from noise, or are one of many like them."
         f"{about if unit_rows or 'agreement' in arrays else ''}{rest}</p>"
         '<table class="bars"><thead class="small"><tr><th scope="col">direction</th>'
-        '<th scope="col">reliability</th><td></td><td></td></tr></thead>'
+        '<th scope="col">noise reliability</th><td></td><td></td></tr></thead>'
         f"<tbody>{bars}</tbody></table>"
     )

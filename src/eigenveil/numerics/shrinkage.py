@@ -1,0 +1,23 @@
+r"""A noisy matrix drawn towards a target that has less noise and may be wrong.
+
+.. math:: T + f\,(Y - T), \qquad f = \max\Bigl(0,\; 1 - \frac{E|N|^2}{|Y - T|^2}\Bigr)
+
+for Y = S + N with noise N of known energy (James, Stein 1961; the best weight, with the energy of
+T - S estimated by what |Y - T|^2 has more than the noise). Where the target is right, it is kept;
+where noise is faint, the noisy matrix is. Post-processing.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["drawn_towards"]
+
+
+def drawn_towards(
+    target: NDArray[np.float64], noisy: NDArray[np.float64], energy: float
+) -> NDArray[np.float64]:
+    """Return the noisy matrix, drawn towards the target; ``energy`` is that of its noise."""
+    difference = noisy - target
+    square = float(np.vdot(difference, difference))
+    weight = max(0.0, 1 - energy / square) if square > 0 else 0.0
+    return np.asarray(target + weight * difference)

@@ -1,0 +1,162 @@
+"""Distances of rows, from one noisy histogram."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eigenveil.data import Clip, open_rows
+from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT
+from eigenveil.data.norms import distance_counts
+from eigenveil.data.sources import GroupedSource
+from eigenveil.mechanisms import GaussianNoise, LaplaceNoise, release
+from eigenveil.mechanisms.scalars.distances import (
+    FALSE_ALARM,
+    PrivateDistances,
+    distance_share,
+    laplace_sum,
+    searchable,
+)
+from eigenveil.numerics.random import SimulationSource
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Gaussian, Pure
+from tests.conformance import case
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+ANY = Clip(row_norm=LARGEST_NORM)
+ROWS = np.random.default_rng(0).standard_normal((4000, 5))
+LENGTHS = np.linalg.norm(ROWS, axis=1)
+USUAL = GaussianNoise(mu=0.3)
+NOISES = pytest.mark.parametrize("noise", [GaussianNoise(mu=0.3), LaplaceNoise(epsilon=0.6)])
+
+
+def found(rows=ROWS, noise=USUAL, adjacency=REPLACE, seed=0):
+    counts = distance_counts(open_rows(rows), ANY, adjacency)
+    return release(PrivateDistances(noise=noise), counts, ledger=None, noise=SimulationSource(seed))
+
+
+@NOISES
+@pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
+def test_quantiles_within_a_bracket(noise, adjacency):
+    for seed in range(5):
+        distances = found(noise=noise, adjacency=adjacency, seed=seed)
+        for level in (0.25, 0.5, 0.75):
+            wanted = np.quantile(LENGTHS, level)
+            assert 0.97 * wanted < distances.quantile(level) < 1.03 * math.sqrt(2) * wanted
+        assert distances.rows == pytest.approx(4000, rel=0.05)
+
+
+@pytest.mark.parametrize("noise", [GaussianNoise(mu=1.0), LaplaceNoise(epsilon=1.0)])
+def test_noise_alone_keeps_nothing(noise):
+    """An empty table, 300 times: one of a million would keep something. Limits of a third less
+    would be passed by a Gaussian run in about one of 25 tables: in none of 300 with 5e-6.
+    """
+    empty = np.zeros((5, 2))
+    assert not any(found(empty, noise, seed=s).found for s in range(300))
+    step = PrivateDistances(noise=noise)
+    assert step._limit(1) == pytest.approx(noise.quantile(FALSE_ALARM / (4 * NO_EXPONENT)), rel=0.2)
+
+
+def test_a_generous_budget_shows_every_bracket():
+    """Noise far below one row is not rounded to whole rows."""
+    distances = found(noise=GaussianNoise(mu=100.0))
+    exact = distance_counts(open_rows(ROWS), ANY, REPLACE).value.to_float()[:NO_EXPONENT]
+    np.testing.assert_allclose(distances.counts, exact, atol=0.1)
+    assert distances.counts.sum() == pytest.approx(4000, abs=0.5)
+
+
+def test_where_to_clip():
+    """A mean: noise 0.05 R against what clipping takes; within a bracket of the best."""
+    distances = found(noise=GaussianNoise(mu=100.0))
+    for price, power in ((0.05, 1), (0.5, 1), (0.01, 2), (0.2, 2)):
+        radii = np.linspace(0.2, LENGTHS.max(), 500)
+        errors = [
+            price * r**power + np.mean(np.maximum(LENGTHS**power - r**power, 0)) for r in radii
+        ]
+        best = radii[int(np.argmin(errors))]
+        assert best / math.sqrt(2) < distances.clipping(price, power) < best * math.sqrt(2)
+    assert distances.clipping(1e-9, 2) >= LENGTHS.max() / math.sqrt(2)
+
+
+def test_means_of_powers():
+    distances = found(noise=GaussianNoise(mu=100.0))
+    assert distances.mean_power(2) == pytest.approx(np.mean(LENGTHS**2), rel=0.05)
+    assert distances.mean_power(-2) == pytest.approx(np.mean(LENGTHS**-2.0), rel=0.2)
+    assert distances.beyond(3.0) == pytest.approx(np.sum(LENGTHS > 3.0), rel=0.3)
+
+
+def test_the_unit_of_the_data_does_not_matter():
+    plain = found()
+    for unit in (2.0**-100, 2.0**100):
+        assert found(ROWS * unit).quantile(0.5) == plain.quantile(0.5) * unit
+
+
+def test_beyond_all_brackets_and_at_the_point_there_is_no_distance():
+    assert not found(np.full((4000, 2), 1e60)).found
+    assert not found(np.zeros((4000, 2))).found
+
+
+def test_rows_of_a_person_share_one_count():
+    """Whatever rows a person has, they bring at most 1 in l1 norm, and so in l2 norm."""
+    ids = np.repeat(np.arange(100), 7)
+    rows = np.random.default_rng(1).standard_normal((700, 2)) * 10.0 ** np.arange(7)[ids % 7, None]
+    one, other = rows.copy(), rows.copy()
+    other[ids == 3] = 10.0 ** np.arange(-3.0, 4.0)[:, None]
+    first, second = (
+        distance_counts(GroupedSource(open_rows(table), ids), ANY, REPLACE).value.to_float()
+        for table in (one, other)
+    )
+    assert np.abs(first - second).sum() <= 2.0
+    assert np.linalg.norm(first - second) <= math.sqrt(2)
+    assert first.sum() == pytest.approx(100, abs=1e-3)
+
+
+def test_shares_and_what_can_be_found():
+    whole = Gaussian(0.2)
+    assert distance_share(whole, 10**7) == 0.005
+    assert distance_share(whole, 10) == 0.1
+    assert distance_share(whole, 2000) == pytest.approx((math.sqrt(2) / 0.2 * 24 / 2000) ** 2)
+    assert searchable(whole, 2000)
+    assert searchable(whole, None)
+    assert not searchable(whole, 300)
+    assert not searchable(Pure(0.1), 300)
+
+
+def test_searches_that_are_called_possible_mostly_succeed():
+    """At the fewest rows of ten normal columns: each run fails once in a thousand."""
+    whole = Gaussian(1.0)
+    n = next(n for n in range(10, 2000) if searchable(whole, n))
+    noise = GaussianNoise(mu=math.sqrt(distance_share(whole, n)))
+    rows = np.random.default_rng(2).standard_normal((n, 10))
+    assert sum(found(rows, noise, seed=s).found for s in range(40)) >= 38
+
+
+def test_sums_of_laplace_noise():
+    """Chernoff's bound: above the exact quantile of one, and of four by less than a third."""
+    beta = 1e-4
+    assert laplace_sum(1, beta) > math.log(0.5 / beta)
+    draws = np.random.default_rng(0).laplace(size=(400_000, 4)).sum(axis=1)
+    exact = np.quantile(draws, 1 - beta)
+    assert exact < laplace_sum(4, beta) < 1.35 * exact
+
+
+def _kept(released):
+    return released.counts[320:345]  # distances about 1
+
+
+CASES = [
+    case.Case(
+        "distances",
+        "scalars.distances",
+        lambda mu, d, k: PrivateDistances(noise=GaussianNoise(mu=mu)),
+        **(case.BRACKETS | {"run": case.one_step(case.distances), "read": _kept}),
+        may_coincide=True,
+    ),
+    case.Case(
+        "distances pure",
+        "scalars.distances",
+        lambda epsilon, d, k: PrivateDistances(noise=LaplaceNoise(epsilon=epsilon)),
+        **(case.PURE_BRACKETS | {"run": case.one_step(case.distances), "read": _kept}),
+        may_coincide=True,
+    ),
+]

@@ -1,0 +1,155 @@
+"""A covariance without bounds."""
+
+import numpy as np
+import pytest
+
+from eigenveil.data import Clip, open_rows
+from eigenveil.data.clip import LARGEST_NORM
+from eigenveil.exceptions import NothingFoundError
+from eigenveil.mechanisms import Gate
+from eigenveil.mechanisms.covariance.elliptical import EllipticalCov
+from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics.shrinkage import drawn_towards
+from eigenveil.numerics.unit_rows import unit_shares, variance_shares
+from eigenveil.privacy.accounting import epsilon_of, rho_of
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Gaussian, Pure
+from tests.conformance import case
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+BOTH = pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
+ANY = Clip(row_norm=LARGEST_NORM)
+SPREADS = 1 / np.sqrt(np.arange(1.0, 11.0))
+ROWS = np.random.default_rng(0).standard_normal((6000, 10)) * SPREADS
+
+
+def run(whole, rows=ROWS, adjacency=REPLACE, seed=0, clip=ANY):
+    mechanism = EllipticalCov.build(whole, len(rows) if adjacency is REPLACE else None)
+    noise = SimulationSource(seed)
+    gate = Gate(mechanism.cost(), label="x", adjacency=adjacency, ledger=None, noise=noise)
+    return mechanism.run(open_rows(rows), clip, gate)
+
+
+def error(released, rows=ROWS, per_row=1.0):
+    truth = rows.T @ rows / len(rows)
+    return np.linalg.norm(released.matrix * per_row - truth) / np.linalg.norm(truth)
+
+
+@BOTH
+def test_normal_rows_at_a_usual_budget(adjacency):
+    """Clipped rows told their exact reach have .12 there (`cleaned`, the same noise)."""
+    per_row = 1.0 if adjacency is REPLACE else 1 / len(ROWS)
+    assert (
+        np.mean([error(run(Gaussian(0.3), ROWS, adjacency, s), ROWS, per_row) for s in range(5)])
+        < 0.09
+    )
+
+
+def test_lengths_of_any_law_do_not_matter_to_the_shape():
+    """Ten rows a million times longer than all others: they keep their directions only."""
+    rows = ROWS.copy()
+    rows[:10] *= 1e6
+    released = run(Gaussian(0.3), rows)
+    shape = released.matrix / np.trace(released.matrix)
+    truth = ROWS.T @ ROWS / np.sum(ROWS**2)
+    assert np.linalg.norm(shape - truth) / np.linalg.norm(truth) < 0.15
+
+
+@pytest.mark.parametrize("whole", [Gaussian(300.0), Pure(3000.0)], ids=["gaussian", "pure"])
+def test_a_generous_budget_gives_the_covariance_whatever_the_rows_are(whole):
+    """Cubes of normal columns: not elliptical, with a few far rows. Unit rows alone are far off."""
+    rows = ROWS**3
+    assert error(run(whole, rows), rows) < 0.03
+    assert run(whole, rows).row_norm >= np.linalg.norm(rows, axis=1).max() / np.sqrt(2)
+
+
+def test_units_do_not_matter():
+    plain = run(Gaussian(0.5))
+    for unit in (2.0**-60, 2.0**60):
+        np.testing.assert_allclose(
+            run(Gaussian(0.5), ROWS * unit).matrix / unit**2, plain.matrix, rtol=1e-6, atol=1e-9
+        )
+
+
+def test_never_worse_than_nothing():
+    """At budgets that show next to nothing: the flat matrix of the right size, or a refusal."""
+    for mu in (0.01, 0.03, 0.1):
+        for seed in range(5):
+            try:
+                assert error(run(Gaussian(mu), seed=seed)) < 1.02
+            except NothingFoundError:
+                continue
+
+
+def test_a_stated_length_holds():
+    assert run(Gaussian(1.0), clip=Clip(row_norm=0.5)).row_norm == 0.5
+
+
+def test_equal_rows_have_no_distance():
+    with pytest.raises(NothingFoundError, match="give more rows"):
+        run(Gaussian(1.0), np.zeros((500, 3)))
+
+
+def test_a_stated_length_has_to_do_where_no_distance_is_found():
+    released = run(Gaussian(1.0), np.zeros((500, 3)), clip=Clip(row_norm=2.0))
+    assert released.row_norm == 2.0
+    assert np.linalg.norm(released.matrix) < 0.1
+
+
+def test_the_cost_is_the_whole_that_was_given():
+    assert rho_of(EllipticalCov.build(Gaussian(0.7), 1000).cost()) == pytest.approx(0.7**2 / 2)
+    assert epsilon_of(EllipticalCov.build(Pure(0.7), 1000).cost(), 0.0) == pytest.approx(0.7)
+
+
+def test_shares_of_unit_rows_are_inverted():
+    """There and back; two directions have a closed form, sqrt(a)/(sqrt(a) + sqrt(b))."""
+    values = np.array([0.5, 0.3, 0.15, 0.05])
+    np.testing.assert_allclose(variance_shares(unit_shares(values)), values, atol=1e-5)
+    np.testing.assert_allclose(variance_shares(np.array([2 / 3, 1 / 3])), [0.8, 0.2], atol=1e-3)
+    flat = np.full(5, 0.2)
+    np.testing.assert_allclose(variance_shares(flat), flat, atol=1e-9)
+    np.testing.assert_allclose(variance_shares(np.array([0.7, 0.3, 0.0]))[2], 0.0)
+
+
+def test_a_noisy_matrix_is_drawn_towards_a_target():
+    """All the way where the difference is noise, hardly where it is far more; in between the
+    error is at most that of either. Noise of energy 55 on ten columns, 200 times.
+    """
+    rng = np.random.default_rng(0)
+    truth = np.diag(np.arange(10.0))
+    for bias in (0.0, 0.7, 10.0):
+        target = truth + bias * np.eye(10)
+        errors = np.zeros(3)
+        for _ in range(200):
+            square = rng.standard_normal((10, 10))
+            noisy = truth + (square + square.T) / 2
+            made = drawn_towards(target, noisy, 55.0)
+            errors += [np.sum((m - truth) ** 2) / 200 for m in (made, target, noisy)]
+        assert errors[0] <= 1.05 * min(errors[1:]) + 3.0
+
+
+def _within_radius(released):
+    return np.append(case.matrix(released), released.row_norm)
+
+
+ELLIPTICAL = {
+    "run": case.in_company(
+        lambda d: d * (d + 1) // 2 + 1, case.ANYWHERE, _within_radius, company=3000
+    ),
+    "may_coincide": True,
+}
+
+CASES = [
+    case.Case(
+        "elliptical",
+        "covariance.elliptical",
+        lambda mu, d, k: EllipticalCov.build(Gaussian(mu), 3000),
+        **(case.BRACKETS | ELLIPTICAL),
+    ),
+    case.Case(
+        "elliptical pure",
+        "covariance.elliptical",
+        lambda epsilon, d, k: EllipticalCov.build(Pure(epsilon), 3000),
+        **(case.PURE_BRACKETS | ELLIPTICAL | {"exact": False}),
+    ),
+]
