@@ -4,7 +4,7 @@ The older tree is taken out of the repository (``git archive``) and imported by 
 own, as is this one. Both stay alive and fit in turns; a fit is timed inside its process. Compared
 are seconds of the processor, which other programs on the machine hardly stretch. Wanted: ratios of
 about 1 where both run the same mechanism: what ``"auto"`` chooses may have become another one,
-which costs what it costs. ``--commit`` names the older tree, ``--repeats`` how often each side fits.
+which costs what it costs. ``--commit`` names the older tree, ``--repeats`` how often a side fits.
 """
 
 import argparse
