@@ -20,6 +20,7 @@ _COMMANDS = {
     "plan": "Predict errors and recommend a mechanism, from public numbers.",
     "fit": "Release principal components of a table.",
     "covariance": "Release the covariance matrix of a table.",
+    "regress": "Release a linear regression of a column on the others.",
     "stream": "Release components of rows that arrive over days, under one budget.",
     "federate": "Release components of tables that several owners keep to themselves.",
     "transform": "Scores of rows under a release of components.",

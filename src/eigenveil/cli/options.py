@@ -20,13 +20,18 @@ __all__ = [
     "CENTRING",
     "CONFIG",
     "COUNT",
+    "INVALID",
     "JSON",
     "KEY",
     "LEDGER",
     "NAMES",
+    "OUTPUT",
     "PATH",
     "RELEASE",
     "ROW_NORM",
+    "SCALE",
+    "SIGN",
+    "UNIT",
     "K",
     "beware",
     "stated_budget",
@@ -163,17 +168,39 @@ CENTRING = click.option(
     type=click.Choice(["none", "mean", "located", "paired"]),
     help="How the centre is found; none takes the origin.",
 )
+SCALE = click.option(
+    "--scale",
+    type=PerColumn(1, "private, numbers or name=number,name=number", "private"),
+    metavar="private|NUMBERS|name=number,...",
+    help="What columns are divided by.",
+)
+UNIT = click.option(
+    "--unit", metavar="COLUMN", help="Protect all rows with the same value here together."
+)
+INVALID = (
+    click.option(
+        "--on-invalid",
+        type=click.Choice(["raise", "zero"]),
+        help="Whether a row with a missing value stops the run or contributes nothing.",
+    ),
+    click.option(
+        "--on-missing",
+        type=click.Choice(["invalid", "centre"]),
+        help="Whether a missing value makes its row invalid or is put at the centre.",
+    ),
+)
+SIGN = click.option(
+    "--sign", type=PATH, metavar="KEY.pem", help="Sign the folder with this private key."
+)
+OUTPUT = click.option(
+    "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
+)
 RELEASE = (
     NAMES,
     *BUDGET,
     ROW_NORM,
     BOUNDS,
-    click.option(
-        "--scale",
-        type=PerColumn(1, "private, numbers or name=number,name=number", "private"),
-        metavar="private|NUMBERS|name=number,...",
-        help="What columns are divided by.",
-    ),
+    SCALE,
     click.option(
         "--mechanism",
         default="auto",
@@ -190,26 +217,11 @@ RELEASE = (
     ),
     ADJACENCY,
     CENTRING,
-    click.option(
-        "--unit", metavar="COLUMN", help="Protect all rows with the same value here together."
-    ),
-    click.option(
-        "--on-invalid",
-        type=click.Choice(["raise", "zero"]),
-        help="Whether a row with a missing value stops the run or contributes nothing.",
-    ),
-    click.option(
-        "--on-missing",
-        type=click.Choice(["invalid", "centre"]),
-        help="Whether a missing value makes its row invalid or is put at the centre.",
-    ),
+    UNIT,
+    *INVALID,
     LEDGER,
-    click.option(
-        "--sign", type=PATH, metavar="KEY.pem", help="Sign the folder with this private key."
-    ),
-    click.option(
-        "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
-    ),
+    SIGN,
+    OUTPUT,
     CONFIG,
     JSON,
 )

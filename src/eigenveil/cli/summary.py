@@ -16,6 +16,9 @@ _MARGIN = 13  # columns of what a line is about
 
 def distinguishable_components(release: Release) -> int | None:
     """How many components, or eigenvalues, stand out from the noise; None without a noise law."""
+    if release.kind == "regression":
+        ends = release.arrays["interval"][:, :-1]
+        return int(np.sum((ends[..., 0] > 0) | (ends[..., 1] < 0)))
     if "distinguishable" in release.arrays:
         return int(np.sum(release.arrays["distinguishable"] > 0))
     floor = release.settings["noise_floor"]
@@ -33,6 +36,11 @@ def headline(release: Release) -> str:
     if release.kind == "pca":
         what = f"{_counted(len(release.arrays['components']), 'principal component')} of {wide}"
         trust = _standing(clear, "them")
+    elif release.kind == "regression":
+        targets = _counted(len(release.arrays["coef"]), "target")
+        what = f"regression of {targets} on {wide}"
+        found = f"{clear} of {_counted(release.arrays['coef'].size, 'coefficient')}"
+        trust = f"; {found} told from zero"
     else:
         what = f"covariance matrix of {wide}"
         trust = _standing(clear, "its eigenvalues")

@@ -36,6 +36,7 @@ __all__ = [
     "SMALLEST_NORM",
     "Clip",
     "half_octaves",
+    "squared_norms",
 ]
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
@@ -162,7 +163,7 @@ class Clip:
             np.minimum(1.0, shrink, out=shrink)
         factor = shrink * (scaled_one / self.row_norm)
         # A row whose squared norm overflows lies outside the ball: only its direction counts.
-        factor[huge] = radius[huge] * scaled_one[huge] / np.sqrt(_squared_norms(moved[huge]))
+        factor[huge] = radius[huge] * scaled_one[huge] / np.sqrt(squared_norms(moved[huge]))
         moved *= factor[:, None]
         if self.lift:
             out[:, d] = radius * self.lift * scaled_one
@@ -174,7 +175,7 @@ class Clip:
         most = ((1 << 2 * FRACTION_BITS) // sizes).astype(np.float64)
         # That of finer entries is not: 2**-30 covers its rounding.
         most[shared] = ((1 - 2 * rounding) * one[shared]) ** 2 * (1 - 2.0**-30)
-        squares = _squared_norms(out) if len(shared) else np.vecdot(out, out)
+        squares = squared_norms(out) if len(shared) else np.vecdot(out, out)
         inside = squares <= most
         out[~inside] = 0.0
         return invalid
@@ -196,14 +197,14 @@ class Clip:
                 moved -= self.centre
             self._fill(rows, moved)
             moved[invalid] = 0.0
-            squares = _squared_norms(moved)
+            squares = squared_norms(moved)
         else:
             if self.centre is None:
                 moved[...] = rows
             else:
                 np.subtract(rows, self.centre, out=moved)
             self._fill(rows, moved)
-            squares = _squared_norms(moved)
+            squares = squared_norms(moved)
             invalid = self._invalid(rows, squares)
             moved[invalid] = 0.0
             squares[invalid] = 0.0
@@ -212,7 +213,7 @@ class Clip:
         if self.stretch is not None:
             _stretch(moved, squares, *self.stretch)
         if self.transform is not None or self.stretch is not None:
-            squares = _squared_norms(moved)
+            squares = squared_norms(moved)
         return invalid, squares
 
     def _fill(self, rows: NDArray[Any], moved: NDArray[np.float64]) -> None:
@@ -246,7 +247,7 @@ class Clip:
         with np.errstate(all="ignore"):
             invalid, _ = self._about_centre(rows, moved)
             np.clip(moved, -_FARTHEST, _FARTHEST, out=moved)
-            products, lengths, _ = _products(moved, _squared_norms(moved), directions)
+            products, lengths, _ = _products(moved, squared_norms(moved), directions)
             products /= float(1 << 2 * _STRETCH_BITS)
             if not self.normalise:
                 products *= lengths[:, None]
@@ -260,8 +261,8 @@ class Clip:
         with np.errstate(all="ignore"):
             self._about_centre(rows, moved)
             np.clip(moved, -_FARTHEST, _FARTHEST, out=moved)
-            _, lengths, _ = _products(moved, _squared_norms(moved), directions[:1])
-            share = np.clip(1 - _squared_norms(inside), 0.0, 1.0)
+            _, lengths, _ = _products(moved, squared_norms(moved), directions[:1])
+            share = np.clip(1 - squared_norms(inside), 0.0, 1.0)
             return np.asarray(lengths * np.sqrt(share))
 
     def norm_exponents(self, rows: NDArray[Any]) -> NDArray[np.int64]:
@@ -286,7 +287,7 @@ class Clip:
             far = np.flatnonzero(~((squares > _NO_LENGTH) & np.isfinite(squares)))
             largest = np.abs(moved[far]).max(axis=1, initial=0.0)
             scaled = moved[far] / np.where(largest > 0, largest, 1.0)[:, None]
-            norms[far] = largest / self.row_norm * np.sqrt(_squared_norms(scaled))
+            norms[far] = largest / self.row_norm * np.sqrt(squared_norms(scaled))
             relative[start : start + size] = norms
         return relative
 
@@ -343,7 +344,7 @@ def _rounding(d: int) -> float:
     return math.sqrt(d) * 2.0 ** -(FRACTION_BITS + 1)
 
 
-def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Row by row, in an order of additions that does not depend on the other rows.
 
     On more columns than numpy buffers, its order depends on the number of rows.
@@ -380,7 +381,7 @@ def _products(
     lengths = np.sqrt(squares)
     huge = np.flatnonzero(~np.isfinite(squares))
     largest = np.abs(rows[huge]).max(axis=1, initial=1.0)
-    lengths[huge] = largest * np.sqrt(_squared_norms(rows[huge] / largest[:, None]))
+    lengths[huge] = largest * np.sqrt(squared_norms(rows[huge] / largest[:, None]))
     scale = unit / lengths
     scale[squares < _NO_LENGTH] = 0.0  # such rows have no direction
     integers = rows * scale[:, None]

@@ -218,12 +218,13 @@ def count(source: RowSource, clip: Clip) -> Bounded:
     return source.represented(statistic)
 
 
-def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
-    """Sum of clipped rows in units of R; under add/remove a last entry counts the valid rows.
+def total(source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool = True) -> Bounded:
+    """Sum of clipped rows in units of R; under add/remove a last entry counts the valid rows,
+    unless ``counted`` is False.
 
     Euclidean sensitivity: 2 for replace-one, attained by antipodal rows on the sphere; sqrt(2)
-    for add/remove, where a row brings a unit vector and a count of one. The l1 norm of a row is
-    at most sqrt(d).
+    for add/remove, where a row brings a unit vector and a count of one, and 1 without the count.
+    The l1 norm of a row is at most sqrt(d).
     """
     sums = np.zeros(source.n_columns, dtype=np.int64)
     tally = Tally(source)
@@ -233,14 +234,13 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         sums += shares.astype(np.int64)
     sums = (sums + (1 << (SHARE_BITS - 1))) >> SHARE_BITS  # without effect on whole rows
     replace = adjacency is Adjacency.REPLACE_ONE
-    if not replace:
-        sums = np.append(sums, tally.valid)
     length = math.nextafter(math.sqrt(source.n_columns), math.inf)
-    bounds: dict[Norm, float] = (
-        {"l2": 2.0, "l1": 2 * length}
-        if replace
-        else {"l2": math.sqrt(2), "l1": math.nextafter(length + 1, math.inf)}
-    )
+    bounds: dict[Norm, float] = {"l2": 2.0, "l1": 2 * length}
+    if not replace:
+        bounds = {"l2": 1.0, "l1": length}
+        if counted:
+            sums = np.append(sums, tally.valid)
+            bounds = {"l2": math.sqrt(2), "l1": math.nextafter(length + 1, math.inf)}
     statistic = Bounded(
         value=FixedPoint(sums, -FRACTION_BITS),
         sensitivities=bounds,

@@ -130,11 +130,11 @@ class LocatedCentre(Generic[Result]):
 
     @classmethod
     def whole(cls, mu: float, inner: Procedure[Result]) -> Self:
-        """A whole ``mu`` for the centre; ``inner`` comes on top."""
+        """Build it with a whole ``mu`` for the centre; ``inner`` comes on top."""
         return cls.build(Gaussian(mu), _WHOLE, inner)
 
     def cost(self) -> Cost:
-        """All steps, composed."""
+        """Return the cost of all steps, composed."""
         searches = (search.cost() for search in self.distances)
         means = (mean.cost() for mean in self.means)
         return compose(*searches, *means, self.inner.cost())

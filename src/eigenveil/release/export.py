@@ -249,6 +249,16 @@ def _columns(release: Release) -> tuple[list[str], list[Any]]:
             title += "_"
         return [title, *names], [list(names), *release.arrays["covariance"].T]
     arrays = release.arrays
+    if release.kind == "regression":
+        targets = release.settings.get("target_names") or [
+            f"y{i}" for i in range(len(arrays["coef"]))
+        ]
+        titles, columns = ["feature"], [[*names, "(intercept)"]]  # type: tuple[list[str], list[Any]]
+        for i, target in enumerate(targets):
+            titles += [target, f"{target}_low", f"{target}_high"]
+            whole = np.append(arrays["coef"][i], arrays["intercept"][i])
+            columns += [whole, *arrays["interval"][i].T]
+        return titles, columns
     return (
         ["feature", "mean", "scale", *_pcs(release)],
         [list(names), arrays["mean"], arrays["scale"], *arrays["components"]],

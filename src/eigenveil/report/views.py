@@ -16,9 +16,11 @@ from eigenveil.privacy.ledger import Balance
 from eigenveil.text import printable
 
 __all__ = [
+    "Coefficients",
     "Correlations",
     "Loadings",
     "Spectrum",
+    "coefficients",
     "correlations",
     "eigenvalues",
     "feature_names",
@@ -68,7 +70,7 @@ def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum
     """The spectrum of a release, or None where it has no level that noise alone would reach."""
     whole = float(settings["noise_floor"])
     floor = float(settings.get("matrix_floor", whole))
-    if floor == 0:
+    if floor == 0 or kind == "regression":
         return None
     if kind == "pca":
         values, clear = arrays["eigenvalues"], arrays["distinguishable"] > 0
@@ -201,6 +203,65 @@ def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) ->
         level = correlation_noise(variance[shown], noise[shown])
     values = np.clip(values, -_LARGEST_CORRELATION, _LARGEST_CORRELATION)
     return Correlations(shown, feature_names(settings, shown), values, level, len(covariance))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coefficients:
+    """Coefficients of one target, each times the scale of its column so that they compare.
+
+    Attributes
+    ----------
+    target : str
+        Name of the target.
+    names : tuple of str
+        Columns, those farthest from zero first, in half widths of their intervals.
+    values, low, high : arrays
+        Coefficients and the ends of their intervals.
+    noise_share : array
+        Share of the squared widths that is noise.
+    n_columns : int
+        How many columns have a coefficient.
+
+    """
+
+    target: str
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    noise_share: NDArray[np.float64]
+    n_columns: int
+
+    @property
+    def clear(self) -> NDArray[np.bool_]:
+        """Which intervals leave zero out."""
+        return np.asarray((self.low > 0) | (self.high < 0))
+
+
+def coefficients(
+    settings: Mapping[str, Any], arrays: Arrays, target: int, most: int = 24
+) -> Coefficients:
+    """The ``most`` coefficients of one target that stand out most."""
+    kept = np.flatnonzero(np.isfinite(arrays["scale"]))
+    scale = arrays["scale"][kept]
+    with np.errstate(over="ignore"):  # noise may be of any size
+        values = arrays["coef"][target, kept] * scale
+        low, high = (arrays["interval"][target, kept, end] * scale for end in (0, 1))
+    largest = np.finfo(np.float64).max
+    values, low, high = (np.clip(numbers, -largest, largest) for numbers in (values, low, high))
+    half = np.maximum(high / 2 - low / 2, np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        order = np.argsort(-np.abs(values / half), kind="stable")[:most]
+    names = settings.get("target_names")
+    return Coefficients(
+        target=f"target {target + 1}" if names is None else printable(names[target]),
+        names=feature_names(settings, kept[order]),
+        values=values[order],
+        low=low[order],
+        high=high[order],
+        noise_share=arrays["noise_share"][target, kept[order]],
+        n_columns=kept.size,
+    )
 
 
 def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tuple[str, ...]:

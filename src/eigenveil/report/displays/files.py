@@ -54,7 +54,7 @@ def figures(
         drawn.append(("scree", ScreeDisplay, {}))
     if release.kind == "covariance":
         drawn.append(("covariance", CovarianceDisplay, {}))
-    else:
+    elif release.kind == "pca":
         clear = np.flatnonzero(release.arrays["distinguishable"] > 0)[:_MOST_COMPONENTS]
         drawn += [(f"loadings-{i + 1}", LoadingsDisplay, {"component": i}) for i in clear.tolist()]
     paths = []

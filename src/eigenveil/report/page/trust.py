@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil.report.page.drawings import draw_bar, draw_scree
+from eigenveil.report.page.regression import interval_section
 from eigenveil.report.page.tables import Arrays
 from eigenveil.report.views import Spectrum
 
@@ -22,6 +23,8 @@ _NO_ONE_LEVEL = (
 
 def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
     """Return the section on what noise alone would show, and how reliable components are."""
+    if document["kind"] == "regression":
+        return interval_section(document["settings"], arrays)
     if document["kind"] == "pca":
         if noisy is not None:
             levels = _levels(noisy)
