@@ -13,9 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_table, is_streamed
 from eigenveil.data.sources.design import reordered
-from eigenveil.estimators.fitting import noise_and_ledger, renewed, with_tags
+from eigenveil.estimators.fitting import noise_and_ledger, renewed
 from eigenveil.estimators.regression_results import RegressionNumbers, regression_numbers
-from eigenveil.estimators.tables import check_table, filled, open_table, per_row
+from eigenveil.estimators.tables import (
+    TableEstimator,
+    check_table,
+    filled,
+    open_table,
+    per_row,
+)
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, box_of
 from eigenveil.mechanisms.regression.request import (
@@ -33,7 +39,7 @@ from eigenveil.wording import option
 __all__ = ["PrivateRegression"]
 
 
-class PrivateRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Linear or ridge regression, released once with differential privacy.
 
     No bound on features or targets is needed. Records are weighed by their length, which leaves the
@@ -254,7 +260,7 @@ class PrivateRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return per_row(self, X, of_rows)
 
     def __sklearn_tags__(self) -> Tags:
-        tags = with_tags(self, super().__sklearn_tags__())
+        tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         tags.regressor_tags.poor_score = True  # on tables of a few dozen rows
