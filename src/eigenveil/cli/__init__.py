@@ -95,7 +95,7 @@ class _Lazy(click.Group):
 
 
 def _stop(error: Exception, message: str, code: int) -> NoReturn:
-    """One line, with what a command has noted about the error."""
+    """Print one line, with what a command has noted about the error."""
     say(f"error: {'; '.join([message, *getattr(error, '__notes__', ())])}", err=True)
     sys.exit(code)
 
@@ -106,7 +106,7 @@ def _one_line(error: click.ClickException) -> str:
 
 
 def _internal(error: Exception) -> str:
-    """Where it happened; what the message says is left out, as it could quote a record."""
+    """Say where it happened; the message is left out, as it could quote a record."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"internal error, {type(error).__name__} in {Path(place.filename).name} line "

@@ -61,7 +61,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
-    """Options from a file become defaults, so that those on the command line win."""
+    """Make options from a file defaults, so that those on the command line win."""
     if path is None:
         return
     try:
@@ -92,7 +92,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
 
 
 def _wanted(option: click.Parameter, value: Any) -> str | None:
-    """What an option wants instead of a value of another kind: click knows words alone."""
+    """Return what an option wants instead of a value of another kind: click knows words alone."""
     if isinstance(option, click.Option) and option.is_flag:
         return None if isinstance(value, bool) else "true or false"
     number = type(value) in (int, float) and abs(value) < _LARGEST  # true is an int to Python
@@ -245,7 +245,7 @@ def beware(budget: Mapping[str, Any]) -> None:
 
 
 def stated_budget(ctx: click.Context) -> dict[str, float]:
-    """The budget as stated; one notion on the command line replaces another of a file."""
+    """Return the budget as stated; one notion on the command line replaces another of a file."""
     given = {name: ctx.params[name] for name in ("epsilon", "delta", "rho")}
     typed = {
         name for name in given if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE

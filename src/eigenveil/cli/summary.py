@@ -15,7 +15,9 @@ _MARGIN = 13  # columns of what a line is about
 
 
 def distinguishable_components(release: Release) -> int | None:
-    """How many components, or eigenvalues, stand out from the noise; None without a noise law."""
+    """Return how many components, or eigenvalues, stand out from the noise; None without a noise
+    law.
+    """
     if release.kind == "regression":
         ends = release.arrays["interval"][:, :-1]
         return int(np.sum((ends[..., 0] > 0) | (ends[..., 1] < 0)))
@@ -30,7 +32,7 @@ def distinguishable_components(release: Release) -> int | None:
 
 
 def headline(release: Release) -> str:
-    """What was released."""
+    """Return what was released."""
     wide = _counted(release.settings["n_features"], "column")
     clear = distinguishable_components(release)
     if release.kind == "pca":
@@ -71,7 +73,7 @@ def headed(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def owners(release: Release) -> list[str]:
-    """Who made the release together, one owner a line; none where it has no such list."""
+    """Return who made the release together, one owner a line; none where it has no list."""
     if not release.owners:
         return []
     shown = release.owners[:_MOST_OWNERS]

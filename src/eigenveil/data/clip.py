@@ -109,11 +109,11 @@ class Clip:
 
     @property
     def radius(self) -> float:
-        """Of the ball that holds every row, lifted or not."""
+        """Radius of the ball that holds every row, lifted or not."""
         return self.row_norm * math.hypot(1.0, self.lift)
 
     def width(self, n_columns: int) -> int:
-        """Number of columns of an integer row."""
+        """Return the number of columns of an integer row."""
         return n_columns + (self.lift > 0)
 
     def to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
@@ -228,7 +228,7 @@ class Clip:
             self._invalid(rows, rows.sum(axis=1, dtype=np.float64))
 
     def about_centre(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        """Rows about the centre before they are clipped; invalid ones are zero."""
+        """Return rows about the centre before they are clipped; invalid ones are zero."""
         moved = np.empty(rows.shape)
         with np.errstate(all="ignore"):
             self._about_centre(rows, moved)
@@ -237,7 +237,7 @@ class Clip:
     def coordinates(
         self, rows: NDArray[Any], directions: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Of rows about the centre, along ``directions``: orthonormal rows, public or released.
+        """Return coordinates of rows along ``directions``: orthonormal, public or released.
 
         Those of an invalid row are NaN. Others are finite whatever the row, to 2^-26 of its length,
         and depend on no other row, to the last bit. With ``normalise`` the length is 1, or 0 for a
@@ -266,7 +266,7 @@ class Clip:
             return np.asarray(lengths * np.sqrt(share))
 
     def norm_exponents(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """For each row the largest j >= 0 with |x| < R 2^(-j/2), as floats decide it.
+        """Return for each row the largest j >= 0 with |x| < R 2^(-j/2), as floats decide it.
 
         Rows beyond R have 0, rows at the centre and invalid ones ``NO_EXPONENT``.
         """
@@ -292,7 +292,7 @@ class Clip:
         return relative
 
     def _invalid(self, rows: NDArray[Any], sums: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Rows with a non-finite entry, which are among those with a non-finite sum."""
+        """Return rows with a non-finite entry, which are among those with a non-finite sum."""
         suspects = np.flatnonzero(~np.isfinite(sums))
         entries = rows[suspects]
         fills = self.on_missing == "centre"
@@ -319,7 +319,7 @@ class Clip:
 
 
 def half_octaves(relative: NDArray[np.float64]) -> NDArray[np.int64]:
-    """For each number the largest j >= 0 with r < 2^(-j/2); 0 from 1 on, `NO_EXPONENT` for zero."""
+    """Return the largest j >= 0 with r < 2^(-j/2); 0 from 1 on, `NO_EXPONENT` for zero."""
     fraction, exponents = np.frexp(relative)
     halves = -2 * exponents.astype(np.int64) + (fraction < math.sqrt(0.5))
     bins = np.clip(halves, 0, NO_EXPONENT - 1)
@@ -329,7 +329,7 @@ def half_octaves(relative: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _radius(d: int) -> float:
-    """Rows are clipped a little inside the ball, so that rounding does not leave it.
+    """Return the radius, inside the ball, at which rows are clipped so that rounding stays in it.
 
     2**-30 covers the floating-point norm. A smaller ball without room for rounding holds zero.
     """
@@ -340,7 +340,7 @@ def _radius(d: int) -> float:
 
 
 def _rounding(d: int) -> float:
-    """What rounding adds to a norm at most: sqrt(d)/2 units."""
+    """Return what rounding adds to a norm at most: sqrt(d)/2 units."""
     return math.sqrt(d) * 2.0 ** -(FRACTION_BITS + 1)
 
 
@@ -362,7 +362,7 @@ def _stretch(
     directions: NDArray[np.float64],
     factor: float,
 ) -> None:
-    """In place. A row keeps its own digits; only its coordinates inside are rounded."""
+    """Rescale in place. A row keeps its digits; only its coordinates inside are rounded."""
     unit = float(1 << _STRETCH_BITS)
     products, lengths, basis = _products(rows, squares, directions)
     beside = np.matmul(np.rint(products / unit), basis)
@@ -373,7 +373,7 @@ def _stretch(
 def _products(
     rows: NDArray[np.float64], squares: NDArray[np.float64], directions: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Of rows with directions, both rounded to 2^-26 of their lengths; these, and the directions.
+    """Return products of rows with directions, both rounded to 2^-26, and the directions.
 
     Products are of integers, of unit vectors: exact, so no row feels the others.
     """

@@ -152,7 +152,7 @@ def _parquet(release: Release) -> Files:
 
 
 def _onnx(release: Release) -> Files:
-    """Rows about the mean times weights: subtracting first loses no digits to a far mean."""
+    """Return rows about the mean times weights: subtracting first loses no digits to a far mean."""
     try:
         import onnx
     except ImportError:
@@ -200,7 +200,7 @@ def _onnx(release: Release) -> Files:
 
 
 def _plink(release: Release, alleles: Sequence[str] | None = None) -> Files:
-    """Weights of allele counts; plink2 knows no mean, so the constant is in the statement."""
+    """Return weights of allele counts; plink2 knows no mean: it is in the statement."""
     projection = release.projection
     ids = _features(release, "plink2 finds variants by their ids")
     counted = ["."] * len(ids) if alleles is None else [str(allele) for allele in alleles]
@@ -239,7 +239,7 @@ FORMATS: dict[str, Callable[[Release], Files]] = {
 
 
 def _columns(release: Release) -> tuple[list[str], list[Any]]:
-    """Names and columns of the table of a release: one row per column of the data."""
+    """Return names and columns of the table of a release: one row per column of the data."""
     names = release.feature_names
     if names is None:
         names = tuple(f"x{j}" for j in range(release.settings["n_features"]))

@@ -67,7 +67,7 @@ class Spectrum:
 
 
 def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum | None:
-    """The spectrum of a release, or None where it has no level that noise alone would reach."""
+    """Return the spectrum of a release, or None where noise alone reaches no known level."""
     whole = float(settings["noise_floor"])
     floor = float(settings.get("matrix_floor", whole))
     if floor == 0 or kind == "regression":
@@ -132,7 +132,7 @@ class Loadings:
 def loadings(
     settings: Mapping[str, Any], arrays: Arrays, component: int, most: int = 12
 ) -> Loadings:
-    """The heaviest ``most`` loadings of one component."""
+    """Return the heaviest ``most`` loadings of one component."""
     kept = np.flatnonzero(np.isfinite(arrays["scale"]))  # the others were left out
     weights = arrays["components"][component]
     heaviest = kept[np.argsort(-np.abs(weights[kept]), kind="stable")[:most]]
@@ -169,7 +169,7 @@ class Correlations:
     n_columns: int
 
     def strongest(self, count: int) -> list[tuple[str, str, float, float]]:
-        """The pairs of different columns that go together most, or against one another.
+        """Return the pairs of different columns that go together most, or against one another.
 
         With the standard deviation of the noise on each.
         """
@@ -190,7 +190,9 @@ class Correlations:
 
 
 def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) -> Correlations:
-    """The correlations of all columns, or of the ``most`` with the largest released variance."""
+    """Return the correlations of all columns, or of the ``most`` with the largest released
+    variance.
+    """
     covariance = arrays["covariance"]
     variance = covariance.diagonal()
     shown = np.sort(np.argsort(-variance, kind="stable")[:most])
@@ -241,7 +243,7 @@ class Coefficients:
 def coefficients(
     settings: Mapping[str, Any], arrays: Arrays, target: int, most: int = 24
 ) -> Coefficients:
-    """The ``most`` coefficients of one target that stand out most."""
+    """Return the ``most`` coefficients of one target that stand out most."""
     kept = np.flatnonzero(np.isfinite(arrays["scale"]))
     scale = arrays["scale"][kept]
     with np.errstate(over="ignore"):  # noise may be of any size
@@ -265,7 +267,7 @@ def coefficients(
 
 
 def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tuple[str, ...]:
-    """Names of columns; as scikit-learn calls them where they have none."""
+    """Return names of columns; as scikit-learn calls them where they have none."""
     names = settings["feature_names"]
     if names is None:
         return tuple(f"x{i}" for i in columns)
@@ -273,7 +275,7 @@ def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tup
 
 
 def spending(balance: Balance, now: Balance | None = None) -> list[tuple[str, float]]:
-    """Parts of a ledger's budget, in order of time; they sum to what was granted.
+    """Return parts of a ledger's budget, in order of time; they sum to what was granted.
 
     Costs compose to less than their sum, so a part is what the total grew by.
     """

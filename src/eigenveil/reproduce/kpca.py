@@ -190,7 +190,7 @@ def _deflated(records: _Records, inner: Any) -> float:
 
 
 def _compared(at: Settings, seed: int, data: Stored) -> dict[str, float]:
-    """Everybody on the same records."""
+    """Run every method on the same records."""
     rng = np.random.default_rng(seed)
     records = _Records(at, seed)
     k, square = records.k, records.beta**2

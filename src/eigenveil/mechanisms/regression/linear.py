@@ -73,7 +73,7 @@ class CentreSteps:
     means: tuple[PrivateMean, ...]
 
     def cost(self) -> Cost:
-        """All steps, composed."""
+        """Return the cost of all steps, composed."""
         searches = (search.cost() for search in self.searches)
         return compose(*searches, *(mean.cost() for mean in self.means))
 
@@ -116,7 +116,7 @@ class TargetSteps:
     variance: PrivateTrace | None = None
 
     def cost(self) -> Cost:
-        """All steps, composed."""
+        """Return the cost of all steps, composed."""
         costs = [self.offset.cost()]
         for stage in self.stages:
             costs += [stage.search.cost(), stage.noise.cost()]
@@ -201,7 +201,7 @@ class LinearStages:
     alpha: float | None = None
 
     def cost(self) -> Cost:
-        """All steps, composed."""
+        """Return the cost of all steps, composed."""
         steps = (self.scale, self.centre, self.length, self.gram, *self.targets)
         return compose(*(s.cost() for s in steps if not isinstance(s, (float, np.ndarray)) and s))
 

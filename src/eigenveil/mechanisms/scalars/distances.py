@@ -74,7 +74,7 @@ def searchable(whole: Allotment, rows: int | None) -> bool:
 
 
 def _deviation(whole: Allotment) -> float:
-    """Standard deviation of the noise on a count, were the whole budget spent on it.
+    """Return the standard deviation of the noise on a count, were the whole budget spent on it.
 
     Of Laplace noise: that of Gaussian noise which a count stands out from as rarely.
     """
@@ -163,7 +163,7 @@ class PrivateDistances:
         return self.noise.cost()
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyDistances:
-        """Counts of brackets that stand out; ``query`` comes from `distance_counts`."""
+        """Return counts of brackets that stand out; ``query`` comes from `distance_counts`."""
         noisy = self.noise.perturb(query, noise)
         # Beyond the first bracket there is no end, and rows at the point itself have no distance.
         counts = noisy.values[:NO_EXPONENT] / query.unit
@@ -181,7 +181,9 @@ class PrivateDistances:
         return NoisyDistances(shown, rows, deviation * self._limit(1))
 
     def _limit(self, width: int) -> float:
-        """What a run of empty brackets exceeds too rarely to matter, in deviations of one count."""
+        """Return what a run of empty brackets exceeds too rarely to matter, in deviations of one
+        count.
+        """
         beta = FALSE_ALARM / (len(_WIDTHS) * NO_EXPONENT)
         if isinstance(self.noise, LaplaceNoise):
             return laplace_sum(width, beta) / math.sqrt(2)
@@ -189,7 +191,8 @@ class PrivateDistances:
 
 
 def laplace_sum(count: int, beta: float) -> float:
-    """What the sum of so many standard Laplace numbers exceeds with probability beta at most.
+    """Return what the sum of so many standard Laplace numbers exceeds with probability beta at
+    most.
 
     Chernoff: P(S > t) <= e^(-rt) (1 - r^2)^-count for every r below 1.
     """

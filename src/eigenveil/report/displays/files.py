@@ -75,7 +75,7 @@ def figures(
 
 
 def _balances(release: Release, ledger: Ledger) -> tuple[Balance, Balance]:
-    """The ledger's balance at the entry that paid for the release, and at present."""
+    """Return the ledger's balance at the entry that paid for the release, and at present."""
     receipt = release.guarantee.ledger or ""
     for entry in ledger.entries:
         if f"(hash {entry.hash[:16]})" in receipt:

@@ -54,7 +54,7 @@ def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
 
 
 def _map(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
-    """The covariance as a map of correlations, and its strongest pairs in words."""
+    """Return the covariance as a map of correlations, and its strongest pairs in words."""
     shown = correlations(document["settings"], arrays)
     zero = noisy is None and "owners" not in document
     if zero or not (arrays["covariance"].diagonal() > 0).any():

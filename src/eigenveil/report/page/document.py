@@ -49,7 +49,7 @@ def render(
     balance: Balance | None = None,
     now: Balance | None = None,
 ) -> str:
-    """The report of one release.
+    """Return the report of one release.
 
     ``balance`` is the ledger's when the release was charged, by default what the release says;
     ``now`` is its balance at present, where someone has looked.
@@ -124,7 +124,7 @@ def _tiles(
     noisy: Spectrum | None,
     owners: Sequence[Contribution],
 ) -> str:
-    """The release at a glance."""
+    """Return the release at a glance."""
     settings = document["settings"]
     rows = "private" if settings["n_rows"] is None else f"{settings['n_rows']:,}"
     columns = f"{settings['n_features']:,}"
@@ -201,7 +201,7 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
 
 
 def _stages(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How a release of components went about it."""
+    """Return how a release of components went about it."""
     if "centring" not in settings:
         return []
     centre = ("centre", _CENTRES[settings["centring"]])

@@ -45,7 +45,7 @@ def text(x: float, y: float, content: str, anchor: str = "start", more: str = ""
 
 
 def signed(value: float, form: str = "+.2f") -> str:
-    """A number as it is printed, with a minus as wide as a plus."""
+    """Return a number as it is printed, with a minus as wide as a plus."""
     return f"{value:{form}}".replace("-", "\N{MINUS SIGN}")
 
 
@@ -138,7 +138,7 @@ def _scree_legend(left: float) -> str:
 
 
 def draw_bar(share: float, clear: bool) -> str:
-    """A share of a whole, between 0 and 1; its number stands beside it."""
+    """Draw a share of a whole, between 0 and 1; its number stands beside it."""
     return (
         '<svg viewBox="0 0 400 14" aria-hidden="true"><rect width="400" height="14" class="track"/>'
         f'<rect width="{400 * share:.1f}" height="14" class="{"clear" if clear else "faint"}"/>'
@@ -187,7 +187,7 @@ def draw_loadings(shown: Loadings, low: float, high: float) -> str:
 
 
 def draw_correlations(shown: Correlations) -> str:
-    """A map of correlations: one path per shade, so that wide tables stay small."""
+    """Draw a map of correlations: one path per shade, so that wide tables stay small."""
     d = len(shown.names)
     cell = min(46.0, 520 / d)
     size = min(14.0, max(7.5, cell * 0.86))
@@ -226,7 +226,7 @@ def draw_correlations(shown: Correlations) -> str:
 
 
 def _shades(values: NDArray[np.float64]) -> str:
-    """Cells of one shade as one path of runs, on the colour of paper."""
+    """Return cells of one shade as one path of runs, on the colour of paper."""
     known = ~np.isnan(values)
     level = np.rint(np.clip(np.where(known, values, 0.0), -1, 1) * _LEVELS).astype(int)
     paper = f'<path d="{_runs(known)}" class="paper"/>'
@@ -240,7 +240,7 @@ def _shades(values: NDArray[np.float64]) -> str:
 
 
 def _runs(mask: NDArray[np.bool_]) -> str:
-    """A path around the horizontal runs of a mask."""
+    """Return a path around the horizontal runs of a mask."""
     path = []
     for row, line in enumerate(mask):
         edges = np.flatnonzero(np.diff(np.concatenate(([0], line.astype(int), [0]))))
@@ -260,7 +260,7 @@ def _numbers(values: NDArray[np.float64], left: float, cell: float) -> str:
 
 
 def _key(left: float, height: float) -> str:
-    """The scale of colours."""
+    """Draw the scale of colours."""
     step = height / (2 * _LEVELS + 1)
     parts = [
         f'<g transform="translate({left:.1f} 12) scale(16 {step:.4g})" '
@@ -280,7 +280,7 @@ def _key(left: float, height: float) -> str:
 
 
 def draw_spending(parts: Sequence[tuple[str, float]], granted: float, notion: str) -> str:
-    """One bar as long as the budget, cut into what was spent when and what is left."""
+    """Draw a bar as long as the budget, cut into what was spent when and what is left."""
     width, edge = 720, 2
     looks = {"spent before": "faint", "this release": "clear", "spent since": "later"}
     drawing, x = [], float(edge)
