@@ -50,7 +50,7 @@ from eigenveil.wording import BOUNDS, Part, Phrase, option
 __all__ = ["Plan", "free_centring", "plan"]
 
 PURE_MEAN_SHARE = 0.2  # of components
-_SUBJECT = {"components": "clipping", "covariance": "a covariance"}
+_SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
 
 
