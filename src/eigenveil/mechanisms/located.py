@@ -41,7 +41,7 @@ from eigenveil.wording import BOUNDS, option
 __all__ = ["LocatedCentre", "Shares", "centre_shares", "enough_rows"]
 
 # Of mu^2 for the two means, or of a pure epsilon, at most; and the second at least.
-_MEANS = (0.03, 0.13)
+_MEANS = (0.04, 0.15)
 _LEAST_MEAN = 0.05
 # Of a whole mu^2 where nothing but a centre is bought: each of three searches, and two means.
 _WHOLE = (0.05, 0.25, 0.6)
