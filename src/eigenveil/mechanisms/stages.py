@@ -14,6 +14,8 @@ from functools import cached_property
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.sources.pairs import check_pairs
@@ -130,10 +132,16 @@ class Plan:
 
     @property
     def start(self) -> Clip:
-        """How rows are read first: for a mean within a stated range, else by the stated length."""
+        """How rows are read first: for a mean within a stated range, else by the stated length.
+
+        A centre is sought from the point of the range nearest to the origin, which is no farther
+        from anything inside: however generous, a range only helps.
+        """
         start, stated = self.stated.start, self.stated.clip.row_norm
         if self.centring == "mean":
             return start
+        if self.centring == "located" and start.box is not None:
+            start = replace(start, centre=np.clip(0.0, *start.box))
         return replace(start, row_norm=min(start.row_norm, stated))
 
     @property
