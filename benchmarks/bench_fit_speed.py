@@ -3,7 +3,8 @@
 The older tree is taken out of the repository (``git archive``) and imported by a process of its
 own, as is this one. Both stay alive and fit in turns; a fit is timed inside its process. Compared
 are seconds of the processor, which other programs on the machine hardly stretch. Wanted: ratios of
-about 1. ``--commit`` names the older tree, ``--repeats`` how often each side fits.
+about 1 where both run the same mechanism: what ``"auto"`` chooses may have become another one,
+which costs what it costs. ``--commit`` names the older tree, ``--repeats`` how often a side fits.
 """
 
 import argparse
@@ -24,6 +25,12 @@ JOBS = {
     "components, 2,000 x 64": "PrivatePCA(5, epsilon=1.0, delta=1e-6)|2000|64",
     "components, 20,000 x 100": "PrivatePCA(5, epsilon=1.0, delta=1e-6)|20000|100",
     "covariance, 20,000 x 100": "PrivateCovariance(rho=0.1, row_norm=12.0)|20000|100",
+    "covariance, cleaned, 20,000 x 100": (
+        "PrivateCovariance(rho=0.1, row_norm=12.0, mechanism='cleaned')|20000|100"
+    ),
+    "components, spherical, 2,000 x 64": (
+        "PrivatePCA(5, epsilon=1.0, delta=1e-6, mechanism='spherical')|2000|64"
+    ),
     "pure components, 2,000 x 20": "PrivatePCA(3, epsilon=2.0)|2000|20",
 }
 WORKER = """

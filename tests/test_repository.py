@@ -91,6 +91,7 @@ def test_noise_enters_in_one_place():
         "pca/gap_projector",
         "mean",
         "scalars/column_scale",
+        "scalars/distances",
         "scalars/gap",
         "scalars/leading",
         "scalars/noise_variance",

@@ -78,7 +78,7 @@ def test_a_pure_budget_buys_one_too(mechanism):
         epsilon=4.0, mechanism=mechanism, row_norm="private", random_state=1
     ).fit(rows)
     assert relative(fitted, rows) < 0.45  # 0.34 for "exponential"
-    assert 0.25 < fitted.shares_["centre"] < 0.27  # two means and two searches
+    assert 0.25 < fitted.shares_["centre"] < 0.3  # two means and two searches
     assert "(epsilon = 4)" in fitted.privacy_.sentence()
 
 
@@ -107,7 +107,7 @@ def test_components_of_rows_clipped_at_a_private_radius(mechanism, bounds):
     ).fit(rows)
     assert captured_variance(fitted.components_, np.cov(rows.T)) > 0.95
     assert fitted.plan_.centring == "located"  # within the bounds, where there are any
-    assert fitted.shares_["radius"] <= 0.01
+    assert fitted.shares_["radius"] <= 0.02
     assert list(fitted.shares_)[-2:] == ["radius", "components"]
     # In squared units of the data: rows are clipped where few of them lie.
     assert 8.0 < fitted.explained_variance_[0] < 9.6

@@ -777,11 +777,13 @@ def test_killed_processes_use_no_record_twice_and_charge_once(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+@pytest.mark.audit
 def test_a_note_after_the_draw_would_be_noticed(tmp_path):
     assert used_twice(run_killed(tmp_path, "careless")["draws"])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+@pytest.mark.audit
 def test_rows_that_a_killed_process_leaves_are_removed_by_the_next_call(tmp_path):
     """Killed before each change of a file: of the first state, of later ones and of the last."""
     moments = run_killed(tmp_path, "everywhere")

@@ -136,22 +136,20 @@ WRAPPERS = [
     fault(
         "centred: about the mean of the rows themselves",
         "mechanisms/centred.py",
-        "centre = project_to_bounds(centre + rough.offset, start)",
+        "centre = project_to_bounds(centre + rough.offset / present, start)",
         "centre = project_to_bounds(np.vstack([*source.chunks()]).mean(axis=0), start)",
         REPLAY,
         "-k",
         "draws and centred",
     ),
     fault(
-        "a quantile of distances that is drawn and not used",
-        "mechanisms/centred.py",
-        "j = gate.draw(step, norm_counts(source, raw, gate.adjacency))",
-        "counts = norm_counts(source, raw, gate.adjacency)\n"
-        "    gate.draw(step, counts)\n"
-        "    j = int((counts.value.units > counts.value.units.max() / 2).sum())",
+        "located: about the mean of the rows themselves",
+        "mechanisms/located.py",
+        "centre = centre + rough.offset / present",
+        "centre = np.nanmean(np.vstack([*some.chunks()]), axis=0)",
         REPLAY,
         "-k",
-        "draws and (located or ranged)",
+        "draws and located",
     ),
     fault(
         "lifted: the number of rows itself",
@@ -165,8 +163,8 @@ WRAPPERS = [
     fault(
         "located: a search that is not paid for",
         "mechanisms/located.py",
-        "(len(self.means) + (not self.bounded))",
-        "len(self.means)",
+        "(search.cost() for search in self.distances)",
+        "(search.cost() for search in self.distances[1:])",
         CONFORMANCE,
         "-k",
         "cost and located",
@@ -174,7 +172,7 @@ WRAPPERS = [
     fault(
         "ranged: as far as the farthest row",
         "mechanisms/ranged.py",
-        "radius = min(clip.row_norm, self.factor * found)",
+        "radius = clipping_radius(found, clip, self.rows)",
         "far = (float(abs(row).max()) for chunk in source.chunks() for row in chunk)\n"
         "        radius = min(clip.row_norm, max(far))",
         REPLAY,
@@ -272,7 +270,7 @@ BOOKS = [
         "self._spent = (step.cost(),)",
         CONFORMANCE,
         "-k",
-        "beyond_its_share and gauss",
+        "beyond_its_share and centred",
     ),
     fault(
         "gate: an earlier batch may come again",
@@ -289,9 +287,8 @@ BOOKS = [
         "step.perturb(query, self._noise.bound_to(query.value.units))",
         "step.perturb(query, self._noise)",
         BASE,
-        "tests/mechanisms/test_analyze_gauss.py",
         "-k",
-        "seed or bound or charge",
+        "seed",
     ),
     fault(
         "a stream that is opened again forgets what was spent",

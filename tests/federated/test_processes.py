@@ -215,6 +215,7 @@ SILENT = {
 }
 
 
+@pytest.mark.audit
 def test_who_fails_is_named_and_a_killed_server_goes_on(federation):
     spoilers = [name for _, name in SPOILED]
     good = ("liar", "wild", "fickle", "late")  # with their bases

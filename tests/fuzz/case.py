@@ -32,7 +32,7 @@ CODES = (0, 2, 3, 4, 5, 6, 130)
 _TALK = re.compile(  # on standard error, beside an error
     "error: |beware: |hint: |note: |insecure: |interrupted: |stream  |listening on |going on after|"
     r"released already|next: |asked |refused \(|\* may be|\d\d:\d\d:\d\d  |.*: waiting for|"
-    r".*: \d+ entr|no connection|connected"
+    r".*: \d+ entr|no connection|connected|not signed: |agreement  "
 )
 _QUIET = (DeprecationWarning, PendingDeprecationWarning, ResourceWarning)  # not shown to users
 _LARGEST = 1 << 22  # bytes of a file that is searched

@@ -49,6 +49,7 @@ __all__ = [
     "door_case",
     "envelope_case",
     "journal_case",
+    "no_network",
     "toml",
 ]
 
@@ -176,7 +177,9 @@ OPTIONS: dict[str, dict[str, Any]] = {  # of a command, as a file states them
 
 
 @contextmanager
-def _no_network(questions: tuple[bytes, ...] = ()) -> Iterator[None]:
+def no_network(questions: tuple[bytes, ...] = ()) -> Iterator[None]:
+    """Stop a server where it would listen, and hand questions to an owner that would connect."""
+
     def listen(*_: Any, **__: Any) -> Any:
         raise FederationConnectionError("here a server would begin to listen")
 
@@ -205,7 +208,7 @@ def configuration_case(rng: Random, place: Path) -> Case:
     path.write_bytes(data)
     insecure = ("--insecure",) if rng.random() < 0.8 else ()
     questions = tuple(odd_message(rng) for _ in range(2)) + tuple(_invitations())
-    within = lambda: _no_network(questions)  # noqa: E731
+    within = lambda: no_network(questions)  # noqa: E731
     python = rng.random() < 0.3
     match kind:
         case "server":
@@ -310,7 +313,7 @@ def journal_case(rng: Random, place: Path) -> Case:
             return Case([Command(words)])
         case 2:
             words = ("federate", "server", "file.toml", "--insecure")
-            return Case([Command(words, within=_no_network)])
+            return Case([Command(words, within=no_network)])
         case 3:
             return Case([Call("Journal.read", lambda: Journal.read(path))])
     return Case([Call("Coordinator.run", lambda: _continued(path))])

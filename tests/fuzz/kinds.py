@@ -1,6 +1,6 @@
 """Which kind of input a case is: its number says so."""
 
-from tests.fuzz import arguments, artefacts, books, commands, federations, messages, tables
+from tests.fuzz import arguments, artefacts, books, commands, federations, messages, secure, tables
 from tests.fuzz.case import Make
 
 __all__ = ["KINDS", "kind_of"]
@@ -11,7 +11,7 @@ KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hun
     "parquet": (tables.parquet_case, 8),
     "object": (tables.object_case, 3),
     "argument": (arguments.argument_case, 4),
-    "statement": (artefacts.statement_case, 11),
+    "statement": (artefacts.statement_case, 10),
     "array": (artefacts.array_case, 6),
     "container": (artefacts.container_case, 6),
     "key": (artefacts.key_case, 2),
@@ -19,7 +19,8 @@ KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hun
     "stream": (books.stream_case, 4),
     "message": (messages.message_case, 7),
     "agreement": (federations.agreement_case, 2),
-    "configuration": (federations.configuration_case, 5),
+    "configuration": (federations.configuration_case, 4),
+    "secure": (secure.secure_case, 2),
     "journal": (federations.journal_case, 3),
     "answers": (federations.answers_case, 1),
     "envelope": (federations.envelope_case, 1),

@@ -37,6 +37,7 @@ __all__ = [
     "public_pem",
     "releases",
     "rows",
+    "secret_key",
     "stream_files",
 ]
 
@@ -74,11 +75,12 @@ def releases() -> dict[str, dict[str, bytes]]:
     }
     files = {name: replace(each, created=_CREATED)._files() for name, each in made.items()}
     signed = dict(files["pca"])
-    signed[SIGNATURE] = Signature.of(signed[SUMS], _secret_key()).encode()
+    signed[SIGNATURE] = Signature.of(signed[SUMS], secret_key()).encode()
     return {**files, "signed": signed}
 
 
-def _secret_key(seed: int = 1) -> Any:
+def secret_key(seed: int = 1) -> Any:
+    """Return a key to sign with, the same for a seed in every run."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return Ed25519PrivateKey.from_private_bytes(bytes([seed] * 32))
@@ -89,7 +91,7 @@ def private_pem(seed: int = 1) -> bytes:
     """Return a key to sign with, always the same."""
     from cryptography.hazmat.primitives import serialization as form
 
-    return _secret_key(seed).private_bytes(
+    return secret_key(seed).private_bytes(
         form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()
     )
 
@@ -100,7 +102,7 @@ def public_pem(seed: int = 1) -> bytes:
     from cryptography.hazmat.primitives import serialization as form
 
     return (
-        _secret_key(seed)
+        secret_key(seed)
         .public_key()
         .public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
     )

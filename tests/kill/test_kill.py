@@ -1,4 +1,7 @@
-"""A slice of ``make kill``; and faults that it must find. Processes of their own: they fork."""
+"""A slice of ``make kill``; by ``make audit`` the faults that it must find, too.
+
+Processes of their own: they fork.
+"""
 
 import os
 import re
@@ -35,6 +38,7 @@ def test_killed_processes_lose_nothing_and_spend_nothing_twice():
     assert int(told[1].replace(",", "")) >= KILLS - len(SCENARIOS)
 
 
+@pytest.mark.audit
 def test_every_planted_fault_is_found():
     planted = {scenario.area for scenario in SCENARIOS if scenario.faults}
     assert planted == {scenario.area for scenario in SCENARIOS}

@@ -164,6 +164,17 @@ def test_a_step_larger_than_the_allotment_is_refused_before_the_charge(tmp_path)
     assert ledger.entries == ()
 
 
+def test_a_seed_gives_two_tables_different_noise():
+    """Or the difference of two releases would be that of the tables."""
+    other = second_moment(open_rows(np.zeros((30, 4))), Clip(row_norm=1.0), REPLACE)
+    noise = [
+        release(GaussCov(mu=1.0), query, ledger=None, noise=SimulationSource(3)).matrix
+        - query.value.to_float() * query.unit
+        for query in (MOMENT, other)
+    ]
+    assert np.abs(noise[0] - noise[1]).max() > 1e-3
+
+
 def test_statistics_for_other_neighbours_are_refused():
     other = second_moment(ROWS, Clip(row_norm=1.0), Adjacency.ADD_REMOVE)
     with pytest.raises(InvalidParameterError, match="other neighbours"):

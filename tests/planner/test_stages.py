@@ -17,13 +17,15 @@ def test_a_pure_centre_is_not_sought_too_early(d, k):
 
     Means over 20 seeds of losses that differ by a factor of 1.2 to 10.
     """
-    threshold = 1000  # from which on a search finds distances
+    threshold = 1000 + 64 * d
 
     def lost(n, centring):
         losses = []
         for seed in range(20):
             rows = np.random.default_rng(seed).standard_normal((n, d)) / np.arange(1, d + 1) + 1
-            fitted = PrivatePCA(k, epsilon=1.0, centring=centring, random_state=seed).fit(rows)
+            fitted = PrivatePCA(
+                k, epsilon=1.0, mechanism="wishart", centring=centring, random_state=seed
+            ).fit(rows)
             losses.append(1 - captured_variance(fitted.components_, np.cov(rows.T)))
         return np.mean(losses)
 

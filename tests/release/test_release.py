@@ -343,11 +343,13 @@ def test_column_names_are_escaped(tmp_path):
     assert "<script" not in (release.save(tmp_path / "r") / "report.html").read_text("utf-8")
 
 
+def nested(inner):
+    return st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 3) | st.floats(-1, 2) | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
-    ),
+    nested,
     max_leaves=4,
 )
 VALID = releases()[0].as_dict()

@@ -115,7 +115,12 @@ def test_a_method_that_never_answers_proves_nothing():
     silent = {key: runs | {"low": np.full(40, math.nan)} for key, runs in found.values.items()}
     nothing = Results(found.figure, "small", silent)
     for check in (below("high"), above("high"), near("high", 9), falls()):
-        assert not check(nothing, "low").holds
+        assert check(nothing, "low").holds is None
+    claim = Claim("A falls", falls(), {"ours": "low"})
+    found = document(results((claim,)))
+    found["claims"][0]["verdicts"]["ours"]["holds"] = None
+    assert "not judged" in "\n".join(lines(found))
+    assert not [line for line in total([found]) if "claims" in line]
 
 
 def test_summaries_count_claims_and_ratios():

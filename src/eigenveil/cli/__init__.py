@@ -20,6 +20,7 @@ _COMMANDS = {
     "plan": "Predict errors and recommend a mechanism, from public numbers.",
     "fit": "Release principal components of a table.",
     "covariance": "Release the covariance matrix of a table.",
+    "regress": "Release a linear regression of a column on the others.",
     "stream": "Release components of rows that arrive over days, under one budget.",
     "federate": "Release components of tables that several owners keep to themselves.",
     "transform": "Scores of rows under a release of components.",
@@ -94,7 +95,7 @@ class _Lazy(click.Group):
 
 
 def _stop(error: Exception, message: str, code: int) -> NoReturn:
-    """One line, with what a command has noted about the error."""
+    """Print one line, with what a command has noted about the error."""
     say(f"error: {'; '.join([message, *getattr(error, '__notes__', ())])}", err=True)
     sys.exit(code)
 
@@ -105,7 +106,7 @@ def _one_line(error: click.ClickException) -> str:
 
 
 def _internal(error: Exception) -> str:
-    """Where it happened; what the message says is left out, as it could quote a record."""
+    """Say where it happened; the message is left out, as it could quote a record."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"internal error, {type(error).__name__} in {Path(place.filename).name} line "

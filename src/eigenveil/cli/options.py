@@ -20,13 +20,18 @@ __all__ = [
     "CENTRING",
     "CONFIG",
     "COUNT",
+    "INVALID",
     "JSON",
     "KEY",
     "LEDGER",
     "NAMES",
+    "OUTPUT",
     "PATH",
     "RELEASE",
     "ROW_NORM",
+    "SCALE",
+    "SIGN",
+    "UNIT",
     "K",
     "beware",
     "stated_budget",
@@ -56,7 +61,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
-    """Options from a file become defaults, so that those on the command line win."""
+    """Make options from a file defaults, so that those on the command line win."""
     if path is None:
         return
     try:
@@ -87,7 +92,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
 
 
 def _wanted(option: click.Parameter, value: Any) -> str | None:
-    """What an option wants instead of a value of another kind: click knows words alone."""
+    """Return what an option wants instead of a value of another kind: click knows words alone."""
     if isinstance(option, click.Option) and option.is_flag:
         return None if isinstance(value, bool) else "true or false"
     number = type(value) in (int, float) and abs(value) < _LARGEST  # true is an int to Python
@@ -163,17 +168,39 @@ CENTRING = click.option(
     type=click.Choice(["none", "mean", "located", "paired"]),
     help="How the centre is found; none takes the origin.",
 )
+SCALE = click.option(
+    "--scale",
+    type=PerColumn(1, "private, numbers or name=number,name=number", "private"),
+    metavar="private|NUMBERS|name=number,...",
+    help="What columns are divided by.",
+)
+UNIT = click.option(
+    "--unit", metavar="COLUMN", help="Protect all rows with the same value here together."
+)
+INVALID = (
+    click.option(
+        "--on-invalid",
+        type=click.Choice(["raise", "zero"]),
+        help="Whether a row with a missing value stops the run or contributes nothing.",
+    ),
+    click.option(
+        "--on-missing",
+        type=click.Choice(["invalid", "centre"]),
+        help="Whether a missing value makes its row invalid or is put at the centre.",
+    ),
+)
+SIGN = click.option(
+    "--sign", type=PATH, metavar="KEY.pem", help="Sign the folder with this private key."
+)
+OUTPUT = click.option(
+    "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
+)
 RELEASE = (
     NAMES,
     *BUDGET,
     ROW_NORM,
     BOUNDS,
-    click.option(
-        "--scale",
-        type=PerColumn(1, "private, numbers or name=number,name=number", "private"),
-        metavar="private|NUMBERS|name=number,...",
-        help="What columns are divided by.",
-    ),
+    SCALE,
     click.option(
         "--mechanism",
         default="auto",
@@ -190,26 +217,11 @@ RELEASE = (
     ),
     ADJACENCY,
     CENTRING,
-    click.option(
-        "--unit", metavar="COLUMN", help="Protect all rows with the same value here together."
-    ),
-    click.option(
-        "--on-invalid",
-        type=click.Choice(["raise", "zero"]),
-        help="Whether a row with a missing value stops the run or contributes nothing.",
-    ),
-    click.option(
-        "--on-missing",
-        type=click.Choice(["invalid", "centre"]),
-        help="Whether a missing value makes its row invalid or is put at the centre.",
-    ),
+    UNIT,
+    *INVALID,
     LEDGER,
-    click.option(
-        "--sign", type=PATH, metavar="KEY.pem", help="Sign the folder with this private key."
-    ),
-    click.option(
-        "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
-    ),
+    SIGN,
+    OUTPUT,
     CONFIG,
     JSON,
 )
@@ -233,7 +245,7 @@ def beware(budget: Mapping[str, Any]) -> None:
 
 
 def stated_budget(ctx: click.Context) -> dict[str, float]:
-    """The budget as stated; one notion on the command line replaces another of a file."""
+    """Return the budget as stated; one notion on the command line replaces another of a file."""
     given = {name: ctx.params[name] for name in ("epsilon", "delta", "rho")}
     typed = {
         name for name in given if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -133,7 +133,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
 
 
 def _require_picture(figure: Path) -> None:
-    """Before a minute of predictions."""
+    """Refuse a taken name before a minute of predictions."""
     from eigenveil.storage.places import require_new
 
     if figure.suffix.lower() not in (".png", ".svg"):
@@ -146,7 +146,7 @@ def _require_picture(figure: Path) -> None:
 def _situation(
     ctx: click.Context, data: str | None, **options: Any
 ) -> tuple[tuple[str, ...] | None, "Situation"]:
-    """Names of the columns, where there are any, and the public numbers."""
+    """Return names of the columns, where there are any, and the public numbers."""
     from eigenveil.planner import Situation
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget
@@ -187,7 +187,9 @@ def _situation(
 
 
 def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]) -> float | None:
-    """What a covariance must know of ranges beside a row norm; any bounds are checked as in fit."""
+    """Return what a covariance must know of ranges beside a row norm; any bounds are checked as in
+    fit.
+    """
     from eigenveil.mechanisms.bounds import box_of, reach_of
 
     bounds, row_norm = options["bounds"], options["row_norm"]
@@ -209,7 +211,7 @@ def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]
 
 
 def _affording(situation: "Situation", needed: "Needed") -> "Situation":
-    """The same with the budget that the wanted error takes."""
+    """Return the situation with the budget that the wanted error takes."""
     from eigenveil.privacy.budget import Budget
 
     if needed.value is None:
@@ -220,7 +222,7 @@ def _affording(situation: "Situation", needed: "Needed") -> "Situation":
 def _size(
     data: str, chosen: tuple[str, ...] | None, rows: int | None, neighbours: Any
 ) -> tuple[int | None, tuple[str, ...] | None, int]:
-    """Rows, where their number is public and was not given, and columns of a file."""
+    """Return rows, where their number is public and was not given, and columns of a file."""
     from eigenveil.cli.progress import watched
     from eigenveil.cli.rows import open_table
     from eigenveil.data.gram import public_rows
@@ -281,7 +283,7 @@ def _next(
     situation: "Situation",
     mechanism: str,
 ) -> str:
-    """The command that releases as planned."""
+    """Return the command that releases as planned."""
     from eigenveil.planner import choose
 
     # A release knows no more than this; a guess at the table may have tipped the scales.
@@ -305,7 +307,7 @@ def _next(
 
 
 def _written(value: Any) -> str:
-    """An option's value as it is typed."""
+    """Return an option's value as it is typed."""
     if isinstance(value, dict):
         return ",".join(f"{name}={':'.join(map(_written, pair))}" for name, pair in value.items())
     if isinstance(value, tuple):

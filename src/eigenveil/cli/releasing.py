@@ -98,7 +98,7 @@ def accounted(account: Ledger | None) -> Iterator[None]:
 
 
 def _spent(account: Ledger, before: int) -> str | None:
-    """What was charged since; None where nothing was."""
+    """Return what was charged since; None where nothing was."""
     charges = [entry for entry in account.entries[before:] if not entry.is_note]
     if not charges:
         return None
@@ -117,7 +117,7 @@ def tell(
     as_json: bool,
     details: Sequence[str] = (),
 ) -> None:
-    """What was released, where it lies, and what to do next."""
+    """Say what was released, where it lies, and what to do next."""
     facts = Release.inspect(folder)
     words = ["eigenveil", "verify", str(folder)]
     if sign is not None and (public := Path(f"{sign}.pub")).is_file():  # as `keygen` leaves it

@@ -49,7 +49,11 @@ def expected_size(
     kind: str, d: int, k: int, names: Sequence[str] | None = None, owners: int = 0
 ) -> int:
     """Return how many bytes a release takes at most, about, from public numbers alone."""
-    numbers = k * d + 2 * d + 6 * k if kind == "pca" else d * d + 3 * d
+    numbers = d * d + 3 * d
+    if kind == "pca":
+        numbers = k * d + 2 * d + 6 * k
+    elif kind == "regression":  # of k targets
+        numbers = 4 * k * (d + 1) + 2 * d
     text = d * _COLUMN + _CHARACTER * sum(map(len, names or ()))
     return 8 * numbers + text + owners * _OWNER + _PAGE
 

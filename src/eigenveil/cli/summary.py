@@ -15,7 +15,12 @@ _MARGIN = 13  # columns of what a line is about
 
 
 def distinguishable_components(release: Release) -> int | None:
-    """How many components, or eigenvalues, stand out from the noise; None without a noise law."""
+    """Return how many components, or eigenvalues, stand out from the noise; None without a noise
+    law.
+    """
+    if release.kind == "regression":
+        ends = release.arrays["interval"][:, :-1]
+        return int(np.sum((ends[..., 0] > 0) | (ends[..., 1] < 0)))
     if "distinguishable" in release.arrays:
         return int(np.sum(release.arrays["distinguishable"] > 0))
     floor = release.settings["noise_floor"]
@@ -27,12 +32,17 @@ def distinguishable_components(release: Release) -> int | None:
 
 
 def headline(release: Release) -> str:
-    """What was released."""
+    """Return what was released."""
     wide = _counted(release.settings["n_features"], "column")
     clear = distinguishable_components(release)
     if release.kind == "pca":
         what = f"{_counted(len(release.arrays['components']), 'principal component')} of {wide}"
         trust = _standing(clear, "them")
+    elif release.kind == "regression":
+        targets = _counted(len(release.arrays["coef"]), "target")
+        what = f"regression of {targets} on {wide}"
+        found = f"{clear} of {_counted(release.arrays['coef'].size, 'coefficient')}"
+        trust = f"; {found} told from zero"
     else:
         what = f"covariance matrix of {wide}"
         trust = _standing(clear, "its eigenvalues")
@@ -63,7 +73,7 @@ def headed(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def owners(release: Release) -> list[str]:
-    """Who made the release together, one owner a line; none where it has no such list."""
+    """Return who made the release together, one owner a line; none where it has no list."""
     if not release.owners:
         return []
     shown = release.owners[:_MOST_OWNERS]

@@ -59,7 +59,7 @@ def command(folder: Path, data: str, output: Path | None) -> None:
 
 
 def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:
-    """How scores are written, chunk by chunk; refuses before anything is read."""
+    """Return a writer of scores, chunk by chunk; refuse before anything is read."""
     if output is None:
         return lambda titles, scores: _csv(titles, scores, sys.stdout)
     forms: dict[str, Callable[[list[str], Iterator[Any], Path], None]] = {
@@ -78,7 +78,7 @@ def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:
 
 @contextmanager
 def _new(output: Path) -> Iterator[IO[bytes]]:
-    """A file that is there only when it is complete."""
+    """Yield a file that is there only when it is complete."""
     try:
         stream = output.open("xb")
     except OSError:

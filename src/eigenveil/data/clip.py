@@ -36,6 +36,7 @@ __all__ = [
     "SMALLEST_NORM",
     "Clip",
     "half_octaves",
+    "squared_norms",
 ]
 
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
@@ -108,11 +109,11 @@ class Clip:
 
     @property
     def radius(self) -> float:
-        """Of the ball that holds every row, lifted or not."""
+        """Radius of the ball that holds every row, lifted or not."""
         return self.row_norm * math.hypot(1.0, self.lift)
 
     def width(self, n_columns: int) -> int:
-        """Number of columns of an integer row."""
+        """Return the number of columns of an integer row."""
         return n_columns + (self.lift > 0)
 
     def to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
@@ -162,7 +163,7 @@ class Clip:
             np.minimum(1.0, shrink, out=shrink)
         factor = shrink * (scaled_one / self.row_norm)
         # A row whose squared norm overflows lies outside the ball: only its direction counts.
-        factor[huge] = radius[huge] * scaled_one[huge] / np.sqrt(_squared_norms(moved[huge]))
+        factor[huge] = radius[huge] * scaled_one[huge] / np.sqrt(squared_norms(moved[huge]))
         moved *= factor[:, None]
         if self.lift:
             out[:, d] = radius * self.lift * scaled_one
@@ -174,7 +175,7 @@ class Clip:
         most = ((1 << 2 * FRACTION_BITS) // sizes).astype(np.float64)
         # That of finer entries is not: 2**-30 covers its rounding.
         most[shared] = ((1 - 2 * rounding) * one[shared]) ** 2 * (1 - 2.0**-30)
-        squares = _squared_norms(out) if len(shared) else np.vecdot(out, out)
+        squares = squared_norms(out) if len(shared) else np.vecdot(out, out)
         inside = squares <= most
         out[~inside] = 0.0
         return invalid
@@ -196,14 +197,14 @@ class Clip:
                 moved -= self.centre
             self._fill(rows, moved)
             moved[invalid] = 0.0
-            squares = _squared_norms(moved)
+            squares = squared_norms(moved)
         else:
             if self.centre is None:
                 moved[...] = rows
             else:
                 np.subtract(rows, self.centre, out=moved)
             self._fill(rows, moved)
-            squares = _squared_norms(moved)
+            squares = squared_norms(moved)
             invalid = self._invalid(rows, squares)
             moved[invalid] = 0.0
             squares[invalid] = 0.0
@@ -212,7 +213,7 @@ class Clip:
         if self.stretch is not None:
             _stretch(moved, squares, *self.stretch)
         if self.transform is not None or self.stretch is not None:
-            squares = _squared_norms(moved)
+            squares = squared_norms(moved)
         return invalid, squares
 
     def _fill(self, rows: NDArray[Any], moved: NDArray[np.float64]) -> None:
@@ -227,7 +228,7 @@ class Clip:
             self._invalid(rows, rows.sum(axis=1, dtype=np.float64))
 
     def about_centre(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        """Rows about the centre before they are clipped; invalid ones are zero."""
+        """Return rows about the centre before they are clipped; invalid ones are zero."""
         moved = np.empty(rows.shape)
         with np.errstate(all="ignore"):
             self._about_centre(rows, moved)
@@ -236,7 +237,7 @@ class Clip:
     def coordinates(
         self, rows: NDArray[Any], directions: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Of rows about the centre, along ``directions``: orthonormal rows, public or released.
+        """Return coordinates of rows along ``directions``: orthonormal, public or released.
 
         Those of an invalid row are NaN. Others are finite whatever the row, to 2^-26 of its length,
         and depend on no other row, to the last bit. With ``normalise`` the length is 1, or 0 for a
@@ -246,7 +247,7 @@ class Clip:
         with np.errstate(all="ignore"):
             invalid, _ = self._about_centre(rows, moved)
             np.clip(moved, -_FARTHEST, _FARTHEST, out=moved)
-            products, lengths, _ = _products(moved, _squared_norms(moved), directions)
+            products, lengths, _ = _products(moved, squared_norms(moved), directions)
             products /= float(1 << 2 * _STRETCH_BITS)
             if not self.normalise:
                 products *= lengths[:, None]
@@ -260,12 +261,12 @@ class Clip:
         with np.errstate(all="ignore"):
             self._about_centre(rows, moved)
             np.clip(moved, -_FARTHEST, _FARTHEST, out=moved)
-            _, lengths, _ = _products(moved, _squared_norms(moved), directions[:1])
-            share = np.clip(1 - _squared_norms(inside), 0.0, 1.0)
+            _, lengths, _ = _products(moved, squared_norms(moved), directions[:1])
+            share = np.clip(1 - squared_norms(inside), 0.0, 1.0)
             return np.asarray(lengths * np.sqrt(share))
 
     def norm_exponents(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """For each row the largest j >= 0 with |x| < R 2^(-j/2), as floats decide it.
+        """Return for each row the largest j >= 0 with |x| < R 2^(-j/2), as floats decide it.
 
         Rows beyond R have 0, rows at the centre and invalid ones ``NO_EXPONENT``.
         """
@@ -286,12 +287,12 @@ class Clip:
             far = np.flatnonzero(~((squares > _NO_LENGTH) & np.isfinite(squares)))
             largest = np.abs(moved[far]).max(axis=1, initial=0.0)
             scaled = moved[far] / np.where(largest > 0, largest, 1.0)[:, None]
-            norms[far] = largest / self.row_norm * np.sqrt(_squared_norms(scaled))
+            norms[far] = largest / self.row_norm * np.sqrt(squared_norms(scaled))
             relative[start : start + size] = norms
         return relative
 
     def _invalid(self, rows: NDArray[Any], sums: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Rows with a non-finite entry, which are among those with a non-finite sum."""
+        """Return rows with a non-finite entry, which are among those with a non-finite sum."""
         suspects = np.flatnonzero(~np.isfinite(sums))
         entries = rows[suspects]
         fills = self.on_missing == "centre"
@@ -318,7 +319,7 @@ class Clip:
 
 
 def half_octaves(relative: NDArray[np.float64]) -> NDArray[np.int64]:
-    """For each number the largest j >= 0 with r < 2^(-j/2); 0 from 1 on, `NO_EXPONENT` for zero."""
+    """Return the largest j >= 0 with r < 2^(-j/2); 0 from 1 on, `NO_EXPONENT` for zero."""
     fraction, exponents = np.frexp(relative)
     halves = -2 * exponents.astype(np.int64) + (fraction < math.sqrt(0.5))
     bins = np.clip(halves, 0, NO_EXPONENT - 1)
@@ -328,7 +329,7 @@ def half_octaves(relative: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _radius(d: int) -> float:
-    """Rows are clipped a little inside the ball, so that rounding does not leave it.
+    """Return the radius, inside the ball, at which rows are clipped so that rounding stays in it.
 
     2**-30 covers the floating-point norm. A smaller ball without room for rounding holds zero.
     """
@@ -339,11 +340,11 @@ def _radius(d: int) -> float:
 
 
 def _rounding(d: int) -> float:
-    """What rounding adds to a norm at most: sqrt(d)/2 units."""
+    """Return what rounding adds to a norm at most: sqrt(d)/2 units."""
     return math.sqrt(d) * 2.0 ** -(FRACTION_BITS + 1)
 
 
-def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Row by row, in an order of additions that does not depend on the other rows.
 
     On more columns than numpy buffers, its order depends on the number of rows.
@@ -361,7 +362,7 @@ def _stretch(
     directions: NDArray[np.float64],
     factor: float,
 ) -> None:
-    """In place. A row keeps its own digits; only its coordinates inside are rounded."""
+    """Rescale in place. A row keeps its digits; only its coordinates inside are rounded."""
     unit = float(1 << _STRETCH_BITS)
     products, lengths, basis = _products(rows, squares, directions)
     beside = np.matmul(np.rint(products / unit), basis)
@@ -372,7 +373,7 @@ def _stretch(
 def _products(
     rows: NDArray[np.float64], squares: NDArray[np.float64], directions: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Of rows with directions, both rounded to 2^-26 of their lengths; these, and the directions.
+    """Return products of rows with directions, both rounded to 2^-26, and the directions.
 
     Products are of integers, of unit vectors: exact, so no row feels the others.
     """
@@ -380,7 +381,7 @@ def _products(
     lengths = np.sqrt(squares)
     huge = np.flatnonzero(~np.isfinite(squares))
     largest = np.abs(rows[huge]).max(axis=1, initial=1.0)
-    lengths[huge] = largest * np.sqrt(_squared_norms(rows[huge] / largest[:, None]))
+    lengths[huge] = largest * np.sqrt(squared_norms(rows[huge] / largest[:, None]))
     scale = unit / lengths
     scale[squares < _NO_LENGTH] = 0.0  # such rows have no direction
     integers = rows * scale[:, None]

@@ -95,7 +95,7 @@ class Tally:
 def integer_blocks(
     source: RowSource, clip: Clip, *, at_least: int = 256, linear: bool = False
 ) -> Iterator[Block]:
-    """Integer rows in a buffer that is used again, as many at a time as stay in cache.
+    """Yield integer rows in a buffer that is used again, as many at a time as stay in cache.
 
     Or ``at_least`` so many if their source has them. The squared norms of all rows of a unit add up
     to at most 2^2b, as a second moment needs it; for ``linear`` sums see `Clip.to_shares`.
@@ -118,7 +118,7 @@ def integer_blocks(
 
 
 def moment_sensitivities(d: int, adjacency: Adjacency) -> dict[Norm, float]:
-    """How far one row in the unit ball moves the sum of x x' in d dimensions.
+    """Return how far one row in the unit ball moves the sum of x x' in d dimensions.
 
     Replace-one: sqrt(2) in Frobenius norm and 2 in nuclear norm, attained by orthogonal rows on
     the sphere; add/remove: 1 and 1. The upper triangle of x x' has l1 norm at most (d + 1)/2, that
@@ -198,7 +198,7 @@ def _move(group: NDArray[np.float64], sums: NDArray[np.int64]) -> None:
 
 
 def count(source: RowSource, clip: Clip) -> Bounded:
-    """Number of valid rows, for add/remove neighbours: sensitivity 1.
+    """Return the number of valid rows, for add/remove neighbours: sensitivity 1.
 
     A person counts as the share of his rows that are valid.
     """
@@ -218,12 +218,13 @@ def count(source: RowSource, clip: Clip) -> Bounded:
     return source.represented(statistic)
 
 
-def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
-    """Sum of clipped rows in units of R; under add/remove a last entry counts the valid rows.
+def total(source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool = True) -> Bounded:
+    """Sum of clipped rows in units of R; under add/remove a last entry counts the valid rows,
+    unless ``counted`` is False.
 
     Euclidean sensitivity: 2 for replace-one, attained by antipodal rows on the sphere; sqrt(2)
-    for add/remove, where a row brings a unit vector and a count of one. The l1 norm of a row is
-    at most sqrt(d).
+    for add/remove, where a row brings a unit vector and a count of one, and 1 without the count.
+    The l1 norm of a row is at most sqrt(d).
     """
     sums = np.zeros(source.n_columns, dtype=np.int64)
     tally = Tally(source)
@@ -233,14 +234,13 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
         sums += shares.astype(np.int64)
     sums = (sums + (1 << (SHARE_BITS - 1))) >> SHARE_BITS  # without effect on whole rows
     replace = adjacency is Adjacency.REPLACE_ONE
-    if not replace:
-        sums = np.append(sums, tally.valid)
     length = math.nextafter(math.sqrt(source.n_columns), math.inf)
-    bounds: dict[Norm, float] = (
-        {"l2": 2.0, "l1": 2 * length}
-        if replace
-        else {"l2": math.sqrt(2), "l1": math.nextafter(length + 1, math.inf)}
-    )
+    bounds: dict[Norm, float] = {"l2": 2.0, "l1": 2 * length}
+    if not replace:
+        bounds = {"l2": 1.0, "l1": length}
+        if counted:
+            sums = np.append(sums, tally.valid)
+            bounds = {"l2": math.sqrt(2), "l1": math.nextafter(length + 1, math.inf)}
     statistic = Bounded(
         value=FixedPoint(sums, -FRACTION_BITS),
         sensitivities=bounds,
@@ -255,7 +255,7 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
 
 
 def limit_rows(rows: int) -> int:
-    """A number of rows that exact sums can hold."""
+    """Return a number of rows that exact sums can hold."""
     if rows > _MAX_ROWS:
         raise InvalidDataError(f"exact sums hold at most {_MAX_ROWS} rows: split the table")
     return rows
@@ -270,20 +270,20 @@ def public_rows(source: RowSource) -> int:
 
 
 def require_rows(rows: int) -> int:
-    """The number of rows where it is public, which must not be zero."""
+    """Return the number of rows where it is public, which must not be zero."""
     if rows == 0:
         raise InvalidDataError("the table has no rows: check the file, the filter or the path")
     return rows
 
 
 def sums_are_exact() -> bool:
-    """Whether this machine's BLAS adds up as it should."""
+    """Return whether this machine's BLAS adds up as it should."""
     return blas_is_exact(_accumulate)
 
 
 @lru_cache(maxsize=4)
 def blas_is_exact(accumulate: Callable[..., NDArray[np.float64]]) -> bool:
-    """Whether sums of the largest integers that occur come out exact to the last bit."""
+    """Return whether sums of the largest integers that occur come out exact to the last bit."""
     one = 1 << FRACTION_BITS
     for n, d in ((4096, 3), (600, 97), (300, 260), (24, 1100)):
         scrambled = np.arange(n * d, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -301,7 +301,9 @@ def blas_is_exact(accumulate: Callable[..., NDArray[np.float64]]) -> bool:
 
 
 def products_are_exact() -> bool:
-    """Whether products of unit vectors of 26 bits come out exact, as stretched rows need them."""
+    """Return whether products of unit vectors of 26 bits come out exact, as stretched rows need
+    them.
+    """
     scrambled = np.arange(40 * 900, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     wide = (scrambled >> np.uint64(38)).astype(np.int64).reshape(40, 900) - (1 << 25)
     units = wide // 10  # rows of Euclidean norm just below 2**26

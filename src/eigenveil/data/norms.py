@@ -36,7 +36,7 @@ OCTAVES = range(-166, 167)  # e for magnitudes from 2^(e-1) up to 2^e, as far as
 
 
 def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
-    """Rows by the exponent of their norm; the last count holds rows at the centre."""
+    """Return rows by the exponent of their norm; the last count holds rows at the centre."""
     counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
     for exponents in _exponents(source, clip):
         counts += np.bincount(exponents, minlength=NO_EXPONENT + 1)
@@ -61,7 +61,7 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
 
 
 def distance_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
-    """Rows by the exponent of their norm, as `norm_counts`; a person's rows share one count.
+    """Return rows by the exponent of their norm, as `norm_counts`; a person's rows share one count.
 
     In units of 2^-20, so that noise far below one row is not rounded to whole rows. What a person
     brings has an l1 norm, and so an l2 norm, of at most 1.
@@ -97,7 +97,7 @@ def distance_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Boun
 
 
 def _exponents(source: RowSource, clip: Clip) -> Iterator[NDArray[np.int64]]:
-    """Of rows as they come, or of all persons at the end.
+    """Yield exponents of rows as they come, or of all persons at the end.
 
     A person most of whose rows lie at the centre does too; otherwise those rows are left out.
     Integers throughout: the order of rows does not matter.
@@ -118,12 +118,12 @@ def _exponents(source: RowSource, clip: Clip) -> Iterator[NDArray[np.int64]]:
 
 
 def _rounded_mean(sums: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The integer nearest to ``sums / counts``, exactly; zero where nothing was counted."""
+    """Return the integer nearest to ``sums / counts``, exactly; zero where nothing was counted."""
     return np.asarray((2 * sums + counts) // np.maximum(2 * counts, 1))
 
 
 def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
-    """For each column the rows by the octave of its magnitude; zeros are not counted.
+    """Return for each column the rows by the octave of its magnitude, without zeros.
 
     A row brings at most one count to each of d columns: it moves the table of counts by at most
     sqrt(d) in l2 norm and d in l1 norm, a replaced row by sqrt(2 d) and 2 d. A person is counted
@@ -156,7 +156,7 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
 def _octaves(
     source: RowSource, clip: Clip
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
-    """Number of the octave of every entry, and where there is one; of persons at the end."""
+    """Yield the octave of every entry, and where there is one; of persons at the end."""
     sizes, first = source.unit_sizes, OCTAVES[0]
     shape = (0 if sizes is None else len(sizes), source.n_columns)
     sums, entries = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
@@ -178,7 +178,7 @@ def _octaves(
 
 
 def rows_beyond(counts: Bounded) -> Bounded:
-    """Number of rows of norm R 2^(-j/2) or more, for j = 1, 2, ...; each moves by at most 1."""
+    """Return the numbers of rows of norm R 2^(-j/2) or more; each moves by at most 1."""
     beyond = np.cumsum(counts.value.units[:-1])
     return replace(counts, value=FixedPoint(beyond, 0), sensitivities={"linf": 1.0})
 

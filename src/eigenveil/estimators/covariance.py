@@ -8,14 +8,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.estimators.fitting import fit_release, with_tags
+from eigenveil.estimators.fitting import fit_release
 from eigenveil.estimators.results import public_settings
-from eigenveil.estimators.tables import filled, mean_score, per_row
+from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
@@ -31,7 +30,7 @@ __all__ = ["PrivateCovariance"]
 
 
 def _has_precision(estimator: "PrivateCovariance") -> bool:
-    """Before a fit nobody knows; after it the error says why there is none."""
+    """Return whether there is a precision; after a fit an error says why there is none."""
     if not hasattr(estimator, "covariance_"):
         return True
     if np.isnan(estimator.location_).any():
@@ -42,7 +41,7 @@ def _has_precision(estimator: "PrivateCovariance") -> bool:
     return estimator.precision_ is not None
 
 
-class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
+class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     """A covariance matrix, released once with differential privacy.
 
     Parameters
@@ -284,7 +283,7 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
 
     @available_if(_has_precision)  # type: ignore[untyped-decorator]
     def mahalanobis(self, X: Any) -> NDArray[np.float64]:
-        """Squared Mahalanobis distances of rows from `location_`; NOT private as to ``X``.
+        """Return squared Mahalanobis distances of rows from `location_`; NOT private as to ``X``.
 
         As `score`, only where there is a `precision_`.
         """
@@ -302,7 +301,9 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
 
     @available_if(_has_precision)  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean Gaussian log-likelihood of the rows of ``X``; NOT private with respect to ``X``."""
+        """Return the mean Gaussian log-likelihood of the rows of ``X``; NOT private with respect to
+        ``X``.
+        """
         distance = mean_score(self.mahalanobis(X))
         volume = float(np.linalg.slogdet(self.covariance_)[1])
         constant = float(self.n_features_in_) * math.log(2 * math.pi)
@@ -327,9 +328,6 @@ class PrivateCovariance(BaseEstimator):  # type: ignore[misc]
         square = float(np.linalg.norm(error, "fro" if norm == "frobenius" else 2) ** 2)
         square /= len(error) if scaling else 1
         return square if squared else math.sqrt(square)
-
-    def __sklearn_tags__(self) -> Tags:
-        return with_tags(self, super().__sklearn_tags__())
 
 
 def _of_rows(fitted: FitResult[NoisyMatrix]) -> NoisyMatrix:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
-from eigenveil.estimators.tables import open_table, with_tags
+from eigenveil.estimators.tables import open_table
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.execute import FitResult, execute
 from eigenveil.mechanisms.registry import Releases, entry
@@ -21,7 +21,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["fit_release", "noise_and_ledger", "renewed", "with_tags"]
+__all__ = ["fit_release", "noise_and_ledger", "renewed"]
 
 
 def fit_release(

@@ -60,7 +60,7 @@ class ComponentEstimator(
 
     @property
     def projection(self) -> Projection:
-        """From rows to scores and back."""
+        """The map from rows to scores and back."""
         check_is_fitted(self)
         return Projection(
             components=self.components_,
@@ -76,7 +76,7 @@ class ComponentEstimator(
 
 
 def _has_density(pca: Any) -> bool:
-    """Whether the release says how likely a row is, as far as it is known.
+    """Return whether the release says how likely a row is, as far as it is known.
 
     Asked before a fit too: cross-validation then stops before anything is charged.
     """

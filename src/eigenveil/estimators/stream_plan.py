@@ -109,7 +109,7 @@ class StreamPlan:
 
     @property
     def total(self) -> Cost:
-        """Of any batch: that of the centre fits into it (docs/proofs/streaming.md)."""
+        """The cost of any batch: that of the centre fits into it (docs/proofs/streaming.md)."""
         return self.method.cost()
 
     @property
@@ -127,7 +127,7 @@ class StreamPlan:
         return self.centre_records + (method.batch_size or method.stream_records(self.d))
 
     def next_size(self, stream: Stream) -> int:
-        """Records of the next batch."""
+        """Return records of the next batch."""
         if self.centre is not None and stream.centre is None:
             return self.centre_records
         if stream.iterate is None:

@@ -30,7 +30,6 @@ __all__ = [
     "mean_score",
     "open_table",
     "per_row",
-    "with_tags",
 ]
 
 
@@ -41,14 +40,9 @@ class TableEstimator:
     on_missing: Literal["invalid", "centre"]
 
     def __sklearn_tags__(self) -> Tags:
-        return with_tags(self, super().__sklearn_tags__())  # type: ignore[misc]
-
-
-def with_tags(estimator: Any, tags: Tags) -> Tags:
-    """Return tags that say whether rows with missing cells are taken."""
-    invalid, missing = estimator.on_invalid == "zero", estimator.on_missing == "centre"
-    tags.input_tags.allow_nan = invalid or missing
-    return tags
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = self.on_invalid == "zero" or self.on_missing == "centre"
+        return tags
 
 
 def open_table(

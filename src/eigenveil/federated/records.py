@@ -197,7 +197,7 @@ class Records:
         }
 
     def values(self, basis: NDArray[np.float64], notes: Mapping[str, Any]) -> Answer:
-        """The second release, inside any orthonormal basis."""
+        """Return the second release, inside any orthonormal basis."""
         settings, first = self.settings, guarantee_from_dict(notes["guarantee"])
         left = second_strength(self.settings.budget, first.cost)
         if notes["unit"] == "shares":
@@ -221,7 +221,7 @@ class Records:
         return answer, {}
 
     def _label(self, name: str) -> str:
-        """By which the ledger knows a charge of this federation; it makes each once."""
+        """Return the label by which the ledger knows a charge, which it makes once."""
         return f"{self.settings.federation} {name}"
 
     def _executed(
@@ -296,7 +296,7 @@ class Records:
     def _shares(
         self, basis: NDArray[np.float64], mu: float, before: Guarantee, notes: Mapping[str, Any]
     ) -> tuple["_InsideProcedure", Guarantee]:
-        """Of rows scaled to unit length about the first centre, or of differences of pairs."""
+        """Release shares of unit rows about the first centre, or of differences of pairs."""
         centre, known = np.array(notes["centre"]), bool(notes["centred"])
         step = ProjectedMoment(mu=mu, basis=basis, paired=not known)
         self._require_paid(compose(before.cost, step.cost()))
@@ -418,7 +418,7 @@ class Records:
         return found, together(before, fitted.guarantee)
 
     def _about(self, centre: NDArray[np.float64]) -> tuple[RowSource, Clip]:
-        """Rows in scaled units, and how they are read: about the centre of the first answer."""
+        """Return rows in scaled units, and how they are read: about the first centre."""
         settings, scale, box = self.settings, self.scale, self._box
         if box is not None and scale is not None:
             box = (box[0] / scale, box[1] / scale)

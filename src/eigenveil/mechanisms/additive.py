@@ -59,11 +59,11 @@ class GaussianNoise:
         return 1 / self.mu
 
     def quantile(self, beta: float) -> float:
-        """What an entry's noise exceeds with probability ``beta``, in standard deviations."""
+        """Return what noise exceeds with probability ``beta``, in standard deviations."""
         return -float(ndtri(beta))
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
-        """The noisy vector in the caller's units."""
+        """Return the noisy vector in the caller's units."""
         scale = noise_scale(query.sensitivity("l2"), self.mu)
         largest = -scale * float(ndtri(0.01 / query.value.units.size))
         return _add(query, scale, noise, GAUSSIAN, deviation=scale, largest=largest)
@@ -87,11 +87,11 @@ class LaplaceNoise:
         return math.sqrt(2) / self.epsilon
 
     def quantile(self, beta: float) -> float:
-        """What an entry's noise exceeds with probability ``beta`` < 1/2, in standard deviations."""
+        """Return what noise exceeds with probability ``beta`` < 1/2, in standard deviations."""
         return math.log(0.5 / beta) / math.sqrt(2)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
-        """The noisy vector in the caller's units."""
+        """Return the noisy vector in the caller's units."""
         scale = noise_scale(query.sensitivity("l1"), self.epsilon)
         largest = scale * math.log(query.value.units.size / 0.02)
         return _add(query, scale, noise, LAPLACE, deviation=math.sqrt(2) * scale, largest=largest)

@@ -153,7 +153,7 @@ class StatedBounds:
         return replace(self, clip=clip, stated=True, words=words)
 
     def words_with(self, chosen: float | None) -> tuple[str, ...]:
-        """The words, and the bound that was chosen privately, within the stated one if any."""
+        """Return the bounds with one that was chosen privately, within the stated one."""
         if chosen is None:
             return self.words
         if self.private or not self.stated:
@@ -161,7 +161,7 @@ class StatedBounds:
         return (*self.words, f"rows then pulled in to {chosen:.6g} (chosen privately)")
 
     def as_dict(self) -> dict[str, Any]:
-        """For the settings of a release."""
+        """Return the bounds as settings of a release."""
         box = self.box
         return {
             "row_norm": self.clip.row_norm if self.stated else None,
@@ -189,7 +189,7 @@ def ranges_by_name(
 
 
 def by_column(bounds: Any) -> bool:
-    """Whether ranges are stated one for each column; what is no range is refused elsewhere."""
+    """Return whether ranges are stated column by column; no range is refused here."""
     try:
         return any(np.ndim(bound) > 0 for bound in bounds)
     except (TypeError, ValueError):
@@ -233,7 +233,7 @@ def _trace(trace_bound: Any, row_norm: float) -> float:
 
 
 def _are_pairs(bounds: Any) -> bool:
-    """Whether bounds are written column by column."""
+    """Return whether bounds are written column by column."""
     try:
         listed = isinstance(bounds, (list, np.ndarray)) and len(bounds) > 0
         return listed and np.ndim(bounds[0]) > 0

@@ -85,7 +85,7 @@ class Centred(Generic[Result]):
     sample: float = 1.0
 
     def cost(self) -> Cost:
-        """Both steps, composed."""
+        """Return the cost of both steps, composed."""
         return compose(self.mean.cost(), self.inner.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
@@ -113,7 +113,7 @@ class Uncentred(Generic[Result]):
     row_norm: float
 
     def cost(self) -> Cost:
-        """That of the inner release."""
+        """Return the cost of the inner release."""
         return self.inner.cost()
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
@@ -123,7 +123,7 @@ class Uncentred(Generic[Result]):
 
 
 def project_to_bounds(point: NDArray[np.float64], start: Clip) -> NDArray[np.float64]:
-    """The point of the public box, or else of the public ball, nearest to ``point``."""
+    """Return the point of the public box, or else of the public ball, nearest to ``point``."""
     if start.box is not None:
         return np.clip(point, *start.box)
     length = float(np.linalg.norm(point))

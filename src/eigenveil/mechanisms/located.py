@@ -8,7 +8,9 @@ are counted on a public scale from 1e50 down (`distances`), so no bound is asked
 where noise and loss together are least: at a generous budget beyond all rows. The first step comes
 near, with an error that grows with how far the data are from the start; the second pays for their
 spread only. Where the first distances do not stand out, there is no centre: differences of pairs of
-rows need none. Of a large table some of the rows are enough (`enough_rows`), which saves four reads.
+rows need none. Where directions are wanted, distances are looked at once more, about the centre
+that was found: only they tell data that lie too far away for two steps from data of one direction.
+Of a large table some of the rows are enough (`enough_rows`), which saves up to five reads of it.
 Proof: docs/proofs/located.md.
 """
 
@@ -128,11 +130,11 @@ class LocatedCentre(Generic[Result]):
 
     @classmethod
     def whole(cls, mu: float, inner: Procedure[Result]) -> Self:
-        """A whole ``mu`` for the centre; ``inner`` comes on top."""
+        """Build it with a whole ``mu`` for the centre; ``inner`` comes on top."""
         return cls.build(Gaussian(mu), _WHOLE, inner)
 
     def cost(self) -> Cost:
-        """All steps, composed."""
+        """Return the cost of all steps, composed."""
         searches = (search.cost() for search in self.distances)
         means = (mean.cost() for mean in self.means)
         return compose(*searches, *means, self.inner.cost())

@@ -54,7 +54,7 @@ class PrivateMean:
         return (2.0 if public else math.sqrt(2)) / self.noise.mu
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMean:
-        """The noisy mean in the caller's units."""
+        """Return the noisy mean in the caller's units."""
         noisy = self.noise.perturb(query, noise)
         if query.adjacency.count_is_public:
             return NoisyMean(noisy.values, None, noisy.values.size * noisy.deviation**2)

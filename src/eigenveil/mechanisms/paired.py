@@ -46,7 +46,7 @@ class Paired(Generic[Result]):
     inner: Procedure[Result]
 
     def cost(self) -> Cost:
-        """That of the inner release."""
+        """Return the cost of the inner release."""
         return self.inner.cost()
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:

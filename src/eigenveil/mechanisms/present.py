@@ -43,7 +43,7 @@ class Present(Generic[Result]):
     inner: Procedure[CentredResult[Result]]
 
     def cost(self) -> Cost:
-        """Both steps, composed."""
+        """Return the cost of both steps, composed."""
         return compose(self.shares.cost(), self.inner.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
@@ -57,7 +57,7 @@ class Present(Generic[Result]):
 
 
 def _shares(noisy: NoisyMean, columns: int) -> NDArray[np.float64]:
-    """Between what noise leaves open and 1; drawn together by as much as noise sets them apart."""
+    """Clip shares to what noise leaves open, drawn together by as much as noise sets them apart."""
     deviation = (noisy.squared_error / columns) ** 0.5
     found = 0.5 + noisy.offset
     common = float(found.mean())

@@ -87,7 +87,7 @@ class PrivateRadiusClip:
         columns: int,
         adjacency: Adjacency,
     ) -> Self:
-        """With ``share`` of ``whole`` for the search."""
+        """Build it with ``share`` of ``whole`` for the search."""
         return cls(
             distances=PrivateDistances(noise=vector_noise(part(whole, share))),
             inner=inner,
@@ -95,7 +95,7 @@ class PrivateRadiusClip:
         )
 
     def cost(self) -> Cost:
-        """Both steps, composed."""
+        """Return the cost of both steps, composed."""
         return compose(self.distances.cost(), self.inner.cost())
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> Any:

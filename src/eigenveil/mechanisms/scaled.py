@@ -37,7 +37,7 @@ class Scaled(Generic[Result]):
     inner: Procedure[CentredResult[Result]]
 
     def cost(self) -> Cost:
-        """Both steps, composed."""
+        """Return the cost of both steps, composed."""
         return compose(self.scale.cost(), self.inner.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:

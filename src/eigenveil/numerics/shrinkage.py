@@ -16,7 +16,7 @@ __all__ = ["drawn_towards"]
 def drawn_towards(
     target: NDArray[np.float64], noisy: NDArray[np.float64], energy: float
 ) -> NDArray[np.float64]:
-    """The noisy matrix, drawn towards the target; ``energy`` is that of its noise."""
+    """Return the noisy matrix, drawn towards the target; ``energy`` is that of its noise."""
     difference = noisy - target
     square = float(np.vdot(difference, difference))
     weight = max(0.0, 1 - energy / square) if square > 0 else 0.0

@@ -34,7 +34,7 @@ def unit_shares(values: NDArray[np.float64], rest: float = 0.0) -> NDArray[np.fl
 
 
 def variance_shares(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Eigenvalues, of sum 1, of elliptical rows whose unit rows have these shares of sum 1."""
+    """Return eigenvalues of sum 1 of elliptical rows whose unit rows have these shares."""
     some = np.flatnonzero(shares > 0)
     wanted = shares[some] / shares[some].sum()
     values = wanted.copy()

@@ -45,7 +45,7 @@ class Rows:
     def moment(
         self, mean: NDArray[np.float64], weights: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """The weighted second moment of the table, whose law has the given mean."""
+        """Return the weighted second moment of the table, whose law has the given mean."""
         rows = self.rows
         weighted = rows if weights is None else rows * weights[:, None]
         return mean + self.shrink * (weighted.T @ rows / len(rows) - mean)
@@ -79,7 +79,7 @@ class AssumedTable:
 
     @classmethod
     def of(cls, situation: Situation, cap: int, leading: int | None = None) -> "AssumedTable":
-        """With at most ``cap`` directions, half of them leading unless ``leading`` are enough."""
+        """Return a table of at most ``cap`` directions, half of them leading, or ``leading``."""
         values = situation.eigenvalues
         d, k = situation.d, situation.k or 1
         if d <= cap:
@@ -110,13 +110,13 @@ class AssumedTable:
         return unit_shares(self.values, self.rest)
 
     def sample(self, n: float, source: NoiseSource) -> Rows:
-        """Rows for a table of ``n``."""
+        """Return rows for a table of ``n``."""
         size = int(max(2, min(n, _SAMPLE)))
         rows = normals(source, (size, self.d)) * np.sqrt(self.values)
         return Rows(rows, self.rest, math.sqrt(min(1.0, size / n)))
 
     def clipped(self, rows: Rows, reach: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean second moments of rows clipped at ``reach``, and the weights of the sample.
+        """Return mean second moments of rows clipped at ``reach``, and weights of the sample.
 
         The factor by which clipping shrinks a direction is smooth in its eigenvalue: close to
         1/(a + b lambda), as it is for unit rows.
@@ -134,7 +134,7 @@ class AssumedTable:
         return self.values / (level + slope * self.values), weights
 
     def error(self, difference: NDArray[np.float64]) -> float:
-        """Frobenius norm, were all directions simulated."""
+        """Return the Frobenius norm, were all directions simulated."""
         head = difference[: self.leading]
         tail = difference[self.leading :, self.leading :]
         beside = 2 * float(np.sum(head[:, self.leading :] ** 2))

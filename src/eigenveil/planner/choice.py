@@ -60,7 +60,7 @@ def chosen(request: Request) -> Request:
 
 @lru_cache(maxsize=1024)
 def choose(situation: Situation) -> Choice:
-    """The mechanism for a situation; never one that assumes a model of the data."""
+    """Return the mechanism for a situation; never one that assumes a model of the data."""
     return _components(situation) if situation.task == "pca" else _matrix(situation)
 
 
@@ -110,7 +110,7 @@ def _components(situation: Situation) -> Choice:
 
 
 def _only_batches(situation: Situation) -> bool:
-    """Whether nothing but batches of rows fits; all else has less error where it does."""
+    """Return whether only batches of rows fit; all else has less error where it does."""
     assert situation.k is not None  # `Situation` has checked
     batches = situation.adjacency.count_is_public and situation.unit == "row"
     if not (situation.one_pass and batches and wide(situation.d, situation.k)):
@@ -167,7 +167,7 @@ def _matrix(situation: Situation) -> Choice:
 
 
 def _can_search(situation: Situation) -> bool:
-    """Whether distances of rows, or of pairs, can be found, as far as public numbers tell."""
+    """Return whether distances of rows, or pairs, can be found, by public numbers."""
     pure = situation.budget.is_pure
     found = whole_strength(situation.budget, pure=pure)
     rows = situation.n if situation.adjacency.count_is_public else None

@@ -122,7 +122,7 @@ class Needed:
 
 
 def predict(situation: Situation, mechanism: str) -> Prediction:
-    """The error of one mechanism."""
+    """Return the error of one mechanism."""
     known = [one.name for one in _entries(situation)]
     if mechanism not in known:
         raise InvalidParameterError(f"mechanism must be one of: {', '.join(map(repr, known))}")
@@ -130,7 +130,7 @@ def predict(situation: Situation, mechanism: str) -> Prediction:
 
 
 def predictions(situation: Situation) -> tuple[Prediction, ...]:
-    """Of every mechanism that makes no assumption about the data, the smallest error first.
+    """Return predictions for all worst-case mechanisms, the smallest error first.
 
     Those that cannot serve the situation come last and say why.
     """
@@ -144,7 +144,7 @@ def _ordered(found: list[Prediction]) -> tuple[Prediction, ...]:
 
 
 def recommend(situation: Situation) -> Recommendation:
-    """What to use, and how all others compare.
+    """Return what to use, and how all others compare.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def recommend(situation: Situation) -> Recommendation:
 
 
 def _chosen(situation: Situation) -> tuple[Choice, Prediction]:
-    """What ``mechanism="auto"`` uses, or the best that serves where that does not."""
+    """Return what ``mechanism="auto"`` uses, or the best that serves where that does not."""
     choice = choose(situation)
     wanted = _predict(_as_chosen(situation, choice), choice.mechanism)
     if wanted.refusal is None:
@@ -183,7 +183,7 @@ def _as_chosen(situation: Situation, choice: Choice) -> Situation:
 
 
 def needed_epsilon(situation: Situation, error: float) -> Needed:
-    """The smallest epsilon, or rho, at which the recommended mechanism has at most ``error``.
+    """Return the smallest epsilon, or rho, for an ``error`` with the recommended mechanism.
 
     A delta stays as it is.
     """
@@ -198,7 +198,7 @@ def needed_epsilon(situation: Situation, error: float) -> Needed:
 
 
 def needed_rows(situation: Situation, error: float) -> Needed:
-    """The smallest number of rows with which the recommended mechanism has at most ``error``."""
+    """Return the smallest number of rows for an ``error`` with the recommended mechanism."""
     fewest = float(situation.k or 1)
     return _least(
         lambda size: replace(situation, n=round(size)),
@@ -270,7 +270,7 @@ def _least(
 
 
 def _rounded_up(value: float) -> float:
-    """To three digits."""
+    """Round up to three digits."""
     nearest = float(f"{value:.3g}")
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
     return nearest if nearest >= value else float(f"{nearest + unit:.3g}")

@@ -205,7 +205,7 @@ class _Sample(Batch):
         self.records = records
 
     def slice(self, start: int, stop: int) -> "_Sample":
-        """Records ``start`` up to ``stop`` of the batch, and the rows that stand for them."""
+        """Return records ``start`` to ``stop`` of the batch, and the rows for them."""
         share = self.n_rows / len(self.records)
         first = min(self.n_rows - 1, round(start * share))
         last = max(first + 1, round(stop * share))

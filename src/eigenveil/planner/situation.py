@@ -53,7 +53,7 @@ class Spiked:
 
 
 def spiked(k: int, signal_to_noise: float) -> Spiked:
-    """The spectrum of k strong directions of equal variance beside many of variance 1."""
+    """Return the spectrum of k strong directions of equal variance beside many of variance 1."""
     return Spiked(k, float(signal_to_noise))
 
 
@@ -290,7 +290,7 @@ def _positive(name: Part, value: Any) -> float:
 
 
 def _spectrum(shape: Any, d: int) -> str | Spiked | tuple[float, ...]:
-    """A shape that can be hashed, so that choices can be remembered."""
+    """Return a shape that can be hashed, so that choices can be remembered."""
     if isinstance(shape, Spiked):
         if shape.k > d:
             raise InvalidParameterError("there are more spikes than columns")

@@ -152,7 +152,7 @@ def _parquet(release: Release) -> Files:
 
 
 def _onnx(release: Release) -> Files:
-    """Rows about the mean times weights: subtracting first loses no digits to a far mean."""
+    """Return rows about the mean times weights: subtracting first loses no digits to a far mean."""
     try:
         import onnx
     except ImportError:
@@ -200,7 +200,7 @@ def _onnx(release: Release) -> Files:
 
 
 def _plink(release: Release, alleles: Sequence[str] | None = None) -> Files:
-    """Weights of allele counts; plink2 knows no mean, so the constant is in the statement."""
+    """Return weights of allele counts; plink2 knows no mean: it is in the statement."""
     projection = release.projection
     ids = _features(release, "plink2 finds variants by their ids")
     counted = ["."] * len(ids) if alleles is None else [str(allele) for allele in alleles]
@@ -239,7 +239,7 @@ FORMATS: dict[str, Callable[[Release], Files]] = {
 
 
 def _columns(release: Release) -> tuple[list[str], list[Any]]:
-    """Names and columns of the table of a release: one row per column of the data."""
+    """Return names and columns of the table of a release: one row per column of the data."""
     names = release.feature_names
     if names is None:
         names = tuple(f"x{j}" for j in range(release.settings["n_features"]))
@@ -249,6 +249,16 @@ def _columns(release: Release) -> tuple[list[str], list[Any]]:
             title += "_"
         return [title, *names], [list(names), *release.arrays["covariance"].T]
     arrays = release.arrays
+    if release.kind == "regression":
+        targets = release.settings.get("target_names") or [
+            f"y{i}" for i in range(len(arrays["coef"]))
+        ]
+        titles, columns = ["feature"], [[*names, "(intercept)"]]  # type: tuple[list[str], list[Any]]
+        for i, target in enumerate(targets):
+            titles += [target, f"{target}_low", f"{target}_high"]
+            whole = np.append(arrays["coef"][i], arrays["intercept"][i])
+            columns += [whole, *arrays["interval"][i].T]
+        return titles, columns
     return (
         ["feature", "mean", "scale", *_pcs(release)],
         [list(names), arrays["mean"], arrays["scale"], *arrays["components"]],

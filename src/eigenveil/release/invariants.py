@@ -9,7 +9,8 @@ figures, exports and scores rely on it. All of it follows from how releases are 
 - components have length 1 and are zero where a column was left out;
 - variances are not negative, and their ratios sum to 1 at most;
 - reliability and agreement lie between 0 and 1, and a component stands out (1) or does not (0);
-- a covariance is symmetric; as noise may do that, it may be indefinite.
+- a covariance is symmetric; as noise may do that, it may be indefinite;
+- coefficients are zero where a column was left out, and intervals begin before they end.
 
 Sizes and signs beyond that are not restricted: noise may produce them.
 """
@@ -37,8 +38,10 @@ _REQUIRED = {
         "scale",
     ),
     "covariance": ("covariance", "location"),
+    "regression": ("coef", "intercept", "interval", "noise_share", "location", "scale"),
 }
-# d columns, k components, m eigenvalues of the columns that were not left out
+# d columns, k components, m eigenvalues of the columns that were not left out; q targets, d + 1
+# intervals of a target and 2 ends of each
 _SHAPES = {
     "components": "kd",
     "explained_variance": "k",
@@ -52,6 +55,10 @@ _SHAPES = {
     "covariance": "dd",
     "location": "d",
     "noisy_eigenvalues": "m",
+    "coef": "qd",
+    "intercept": "q",
+    "interval": "qe2",
+    "noise_share": "qd",
 }
 _ROUNDING = 1e-6  # far above that of any computation, far below what a reader would see
 _ROWS = 256  # of a matrix, at a time
@@ -73,12 +80,15 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
         if not (array > 0 if name == "scale" else np.isfinite(array)).all():
             raise VerificationError(f"arrays.npz holds no usable numbers in {name!r}")
     _require("explained_variance", arrays, lambda array: array.min() >= 0)
-    for name in ("explained_variance_ratio", "reliability", "agreement"):
+    for name in ("explained_variance_ratio", "reliability", "agreement", "noise_share"):
         _require(name, arrays, lambda a: a.min() >= 0 and a.max() <= 1 + _ROUNDING)
     _require("explained_variance_ratio", arrays, lambda array: array.sum() <= 1 + _ROUNDING)
     _require("distinguishable", arrays, lambda array: np.isin(array, (0, 1)).all())
     _require("components", arrays, lambda array: _is_unit(array, arrays["scale"]))
     _require("covariance", arrays, _is_symmetric)
+    _require("interval", arrays, lambda array: (array[..., 0] <= array[..., 1]).all())
+    if kind == "regression":
+        _require("coef", arrays, lambda array: not array[:, np.isinf(arrays["scale"])].any())
 
 
 def _require(name: str, arrays: Arrays, holds: Callable[[NDArray[np.float64]], Any]) -> None:
@@ -91,15 +101,16 @@ def _check_shapes(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Non
     d = settings["n_features"]
     k = len(np.atleast_1d(arrays["components"])) if kind == "pca" else d
     m = np.size(arrays["noisy_eigenvalues"]) if "noisy_eigenvalues" in arrays else d
-    sizes = {"d": d, "k": k, "m": m}
-    if not (1 <= k <= d and 1 <= m <= d):
+    q = np.size(arrays["intercept"]) if kind == "regression" else 1
+    sizes = {"d": d, "k": k, "m": m, "q": q, "e": d + 1, "2": 2}
+    if not (1 <= k <= d and 1 <= m <= d and q >= 1):
         raise VerificationError("arrays.npz has another number of columns than release.json")
     for name, shape in _SHAPES.items():
         if name in arrays and arrays[name].shape != tuple(sizes[size] for size in shape):
             raise VerificationError("arrays.npz has another number of columns than release.json")
-    names = settings["feature_names"]
-    if names is not None and len(names) != d:
-        raise VerificationError("release.json has not one name for each column")
+    for names, size in ((settings["feature_names"], d), (settings.get("target_names"), q)):
+        if names is not None and len(names) != size:
+            raise VerificationError("release.json has not one name for each column")
 
 
 def _is_unit(rows: NDArray[np.float64], scale: NDArray[np.float64]) -> bool:

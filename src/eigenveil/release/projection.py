@@ -65,7 +65,7 @@ class Projection:
         return weights
 
     def scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        """One row of scores for each row."""
+        """Return a row of scores for each row."""
         rows = rows.astype(np.float64, copy=False)
         if self.on_missing == "centre":
             rows = np.where(np.isnan(rows), self.mean, rows)
@@ -79,7 +79,7 @@ class Projection:
         return scores
 
     def rows(self, scores: Any) -> NDArray[np.float64]:
-        """Rows with the given scores, in the units of the data."""
+        """Return rows with the given scores, in the units of the data."""
         table = as_table(scores)
         if table.shape[1] != len(self.components):
             k = len(self.components)

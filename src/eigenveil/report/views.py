@@ -16,9 +16,11 @@ from eigenveil.privacy.ledger import Balance
 from eigenveil.text import printable
 
 __all__ = [
+    "Coefficients",
     "Correlations",
     "Loadings",
     "Spectrum",
+    "coefficients",
     "correlations",
     "eigenvalues",
     "feature_names",
@@ -65,10 +67,10 @@ class Spectrum:
 
 
 def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum | None:
-    """The spectrum of a release, or None where it has no level that noise alone would reach."""
+    """Return the spectrum of a release, or None where noise alone reaches no known level."""
     whole = float(settings["noise_floor"])
     floor = float(settings.get("matrix_floor", whole))
-    if floor == 0:
+    if floor == 0 or kind == "regression":
         return None
     if kind == "pca":
         values, clear = arrays["eigenvalues"], arrays["distinguishable"] > 0
@@ -130,7 +132,7 @@ class Loadings:
 def loadings(
     settings: Mapping[str, Any], arrays: Arrays, component: int, most: int = 12
 ) -> Loadings:
-    """The heaviest ``most`` loadings of one component."""
+    """Return the heaviest ``most`` loadings of one component."""
     kept = np.flatnonzero(np.isfinite(arrays["scale"]))  # the others were left out
     weights = arrays["components"][component]
     heaviest = kept[np.argsort(-np.abs(weights[kept]), kind="stable")[:most]]
@@ -167,7 +169,7 @@ class Correlations:
     n_columns: int
 
     def strongest(self, count: int) -> list[tuple[str, str, float, float]]:
-        """The pairs of different columns that go together most, or against one another.
+        """Return the pairs of different columns that go together most, or against one another.
 
         With the standard deviation of the noise on each.
         """
@@ -188,7 +190,9 @@ class Correlations:
 
 
 def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) -> Correlations:
-    """The correlations of all columns, or of the ``most`` with the largest released variance."""
+    """Return the correlations of all columns, or of the ``most`` with the largest released
+    variance.
+    """
     covariance = arrays["covariance"]
     variance = covariance.diagonal()
     shown = np.sort(np.argsort(-variance, kind="stable")[:most])
@@ -203,8 +207,67 @@ def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) ->
     return Correlations(shown, feature_names(settings, shown), values, level, len(covariance))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Coefficients:
+    """Coefficients of one target, each times the scale of its column so that they compare.
+
+    Attributes
+    ----------
+    target : str
+        Name of the target.
+    names : tuple of str
+        Columns, those farthest from zero first, in half widths of their intervals.
+    values, low, high : arrays
+        Coefficients and the ends of their intervals.
+    noise_share : array
+        Share of the squared widths that is noise.
+    n_columns : int
+        How many columns have a coefficient.
+
+    """
+
+    target: str
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    noise_share: NDArray[np.float64]
+    n_columns: int
+
+    @property
+    def clear(self) -> NDArray[np.bool_]:
+        """Which intervals leave zero out."""
+        return np.asarray((self.low > 0) | (self.high < 0))
+
+
+def coefficients(
+    settings: Mapping[str, Any], arrays: Arrays, target: int, most: int = 24
+) -> Coefficients:
+    """Return the ``most`` coefficients of one target that stand out most."""
+    kept = np.flatnonzero(np.isfinite(arrays["scale"]))
+    scale = arrays["scale"][kept]
+    with np.errstate(over="ignore"):  # noise may be of any size
+        values = arrays["coef"][target, kept] * scale
+        low, high = (arrays["interval"][target, kept, end] * scale for end in (0, 1))
+    largest = np.finfo(np.float64).max
+    values, low, high = (np.clip(numbers, -largest, largest) for numbers in (values, low, high))
+    half = np.maximum(high / 2 - low / 2, np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        order = np.argsort(-np.abs(values / half), kind="stable")[:most]
+    names = settings.get("target_names")
+    return Coefficients(
+        target=f"target {target + 1}" if names is None else printable(names[target]),
+        names=feature_names(settings, kept[order]),
+        values=values[order],
+        low=low[order],
+        high=high[order],
+        noise_share=arrays["noise_share"][target, kept[order]],
+        n_columns=kept.size,
+    )
+
+
 def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tuple[str, ...]:
-    """Names of columns; as scikit-learn calls them where they have none."""
+    """Return names of columns; as scikit-learn calls them where they have none."""
     names = settings["feature_names"]
     if names is None:
         return tuple(f"x{i}" for i in columns)
@@ -212,7 +275,7 @@ def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tup
 
 
 def spending(balance: Balance, now: Balance | None = None) -> list[tuple[str, float]]:
-    """Parts of a ledger's budget, in order of time; they sum to what was granted.
+    """Return parts of a ledger's budget, in order of time; they sum to what was granted.
 
     Costs compose to less than their sum, so a part is what the total grew by.
     """

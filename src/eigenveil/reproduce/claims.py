@@ -68,9 +68,9 @@ class Results:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a claim holds, and the numbers."""
+    """Whether a claim holds, and the numbers; None where no cell allows a judgement."""
 
-    holds: bool
+    holds: bool | None
     numbers: str
 
 
@@ -107,7 +107,7 @@ def below(
                     ratios.append(one.mean() / (factor * other.mean()))
                     against += _exceeds(one - factor * other)
         if not ratios:
-            return Verdict(False, "no cell in which both answered")
+            return Verdict(None, "no cell in which both answered")
         middle = math.exp(float(np.mean(np.log(ratios))))
         times = "" if factor == 1 else f"{factor:g} times "
         return Verdict(
@@ -131,7 +131,7 @@ def above(*rivals: str, panel: str | None = None, where: Where | None = None) ->
                     ratios.append(one.mean() / other.mean())
                     against += _exceeds(other - one)
         if not ratios:
-            return Verdict(False, "no cell in which both answered")
+            return Verdict(None, "no cell in which both answered")
         middle = math.exp(float(np.mean(np.log(ratios))))
         return Verdict(
             against == 0 and middle > 1,
@@ -151,9 +151,13 @@ def near(rival: str, within: float, panel: str | None = None, where: Where | Non
             one, other = _pairs(runs, subject, rival)
             if one.size:
                 ratios.append(one.mean() / other.mean())
-        holds = bool(ratios) and 1 / within <= min(ratios) and max(ratios) <= within
-        shown = f"{min(ratios):.2f} to {max(ratios):.2f} of {rival}" if ratios else "no cell"
-        return Verdict(holds, f"{shown} (asked: within a factor {within:g})")
+        if not ratios:
+            return Verdict(None, "no cell in which both answered")
+        return Verdict(
+            1 / within <= min(ratios) and max(ratios) <= within,
+            f"{min(ratios):.2f} to {max(ratios):.2f} of {rival} (asked: within a factor "
+            f"{within:g})",
+        )
 
     return check
 
@@ -269,7 +273,9 @@ def _monotone(
         ends = (means[-1] / means[0]) ** sign
         holds = holds and _trend(runs, sign) and ends > least
         shown.append(f"{one.name}: " + ", ".join(f"{mean:.3g}" for mean in means))
-    return Verdict(holds and bool(shown), "; ".join(shown) or "no cell")
+    if not shown:
+        return Verdict(None, "no two cells in which it answered")
+    return Verdict(holds, "; ".join(shown))
 
 
 def _trend(runs: Sequence[NDArray[np.float64]], sign: int) -> bool:

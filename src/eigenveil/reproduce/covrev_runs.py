@@ -66,7 +66,7 @@ class _Table:
         return np.asarray(simulate(procedure, self.rows, seed, _BALL).matrix)
 
     def errors(self, found: Mapping[str, Matrix]) -> dict[str, float]:
-        """Return Frobenius distances."""
+        """Return the Frobenius distances."""
         return {name: float(np.linalg.norm(one - self.truth)) for name, one in found.items()}
 
 
@@ -91,7 +91,7 @@ def _texts(data: Stored, n: int, d: int) -> _Table:
 
 
 def _concentrated(table: _Table, at: Settings, seed: int) -> dict[str, float]:
-    """Errors of one run at rho."""
+    """Return errors of one run at rho."""
     rng = np.random.default_rng(seed)
     n, d, rho = table.n, table.d, at["rho"]
     mu = math.sqrt(2 * rho)
@@ -110,7 +110,7 @@ def _concentrated(table: _Table, at: Settings, seed: int) -> dict[str, float]:
 
 
 def _pure(table: _Table, at: Settings, seed: int) -> dict[str, float]:
-    """Errors of one run at a pure epsilon."""
+    """Return errors of one run at a pure epsilon."""
     rng = np.random.default_rng(seed)
     n, d, epsilon = table.n, table.d, at["epsilon"]
     found = {

@@ -103,7 +103,7 @@ def _received(clients: Sequence[Client], seed: int, *, shuffled: bool = True) ->
 
 
 def _simulated(at: Settings, seed: int, data: Stored) -> dict[str, float]:
-    """Errors of one run."""
+    """Return errors of one run."""
     rng = np.random.default_rng(seed)
     k, spike = at["k"], at["lambda"]
     law = _model(k, spike, 1.0)
@@ -126,7 +126,7 @@ def _sizes(at: Settings) -> list[int]:
 
 
 def _lung(at: Settings, seed: int, data: Stored) -> dict[str, float]:
-    """Variance explained on lung cancer, as a share of what 5 components can explain.
+    """Return the variance explained on lung cancer, as a share of what 5 components can explain.
 
     About the mean of all patients, which nobody pays for.
     """

@@ -48,6 +48,7 @@ Matrix = NDArray[np.float64]
 _PAPER = "Düngler, Sanyal, Optimal Rates for Adaptive Private k-PCA"
 _EPSILON, _DELTA, _ZETA = 1.0, 0.01, 0.01
 _BUDGET = Budget(epsilon=_EPSILON, delta=_DELTA)
+_OJAS_UP_TO = 200_000  # records: one after the other, more take minutes
 _POWER_STEPS = (2, 3, 5, 8)
 
 
@@ -189,7 +190,7 @@ def _deflated(records: _Records, inner: Any) -> float:
 
 
 def _compared(at: Settings, seed: int, data: Stored) -> dict[str, float]:
-    """Everybody on the same records."""
+    """Run every method on the same records."""
     rng = np.random.default_rng(seed)
     records = _Records(at, seed)
     k, square = records.k, records.beta**2
@@ -201,11 +202,12 @@ def _compared(at: Settings, seed: int, data: Stored) -> dict[str, float]:
     shuffled = ShuffledOjaPCA(
         epsilon=_EPSILON, delta=_DELTA, n_records=records.n // k, rate="harmonic"
     )
+    slow = at["ojas"] and records.n <= _OJAS_UP_TO
     return {
         "AdaDPO": _ada(records, at["rates"]),
         "AdaDPO, Newton steps": records.run(_newton(k)),
         "k-DP-PCA": _deflated(records, TruncatedMeanPCA.build(_EPSILON, _DELTA)),
-        "k-DP-Ojas": _deflated(records, shuffled) if at["ojas"] else math.nan,
+        "k-DP-Ojas": _deflated(records, shuffled) if slow else math.nan,
         "DP-Gauss-1": records.error(dp_gauss_1(clipped, k, square, mu, rng).T),
         "DP-Gauss-2": records.error(gauss_2.T),
         "DP-Power-Method": _least(

@@ -138,7 +138,7 @@ def _covariances(at: Settings, seed: int, data: Stored) -> dict[str, float]:
 
 
 def _digits(at: Settings, seed: int, data: Stored) -> dict[str, float]:
-    """Variance explained by components of MNIST images; everything about the sample's mean."""
+    """Return the variance explained by components of MNIST images, about the sample's mean."""
     rng = np.random.default_rng(seed)
     images, labels = data.mnist()
     k, epsilon, delta = at["k"], at["epsilon"], at["delta"]

@@ -11,6 +11,7 @@ from eigenveil.reproduce.claims import Results
 __all__ = ["document", "lines", "total"]
 
 PRINTED, OURS = "as printed", "ours"
+_WORDS = {True: "holds", False: "DOES NOT HOLD", None: "not judged"}
 
 
 def document(results: Results) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def document(results: Results) -> dict[str, Any]:
                 "verdicts": {
                     reading: {
                         "method": figure.method(claim.subjects[reading]).label,
-                        "holds": bool(one.holds),
+                        "holds": None if one.holds is None else bool(one.holds),
                         "numbers": one.numbers,
                     }
                     for reading, one in claim.verdicts(results).items()
@@ -85,7 +86,7 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     for claim in found["claims"]:
         shown.append(f"  {claim['claim']}")
         for reading, one in claim["verdicts"].items():
-            word = "holds" if one["holds"] else "DOES NOT HOLD"
+            word = _WORDS[one["holds"]]
             shown.append(f"    {reading + ':':<14} {word} ({one['method']}: {one['numbers']})")
     for name, ratios in _grouped(found["ratios"]).items():
         middle, worst = _geometric(ratios), max(ratios)
@@ -103,7 +104,7 @@ def total(documents: Sequence[Mapping[str, Any]]) -> list[str]:
             claim["verdicts"][reading]["holds"]
             for one in documents
             for claim in one["claims"]
-            if reading in claim["verdicts"]
+            if claim["verdicts"].get(reading, {}).get("holds") is not None
         ]
         if verdicts:
             share = sum(verdicts) / len(verdicts)

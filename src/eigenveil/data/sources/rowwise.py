@@ -155,7 +155,7 @@ class OutsideSource(RowwiseSource):
 
 
 class PresentSource(RowwiseSource):
-    """For every cell half a unit more or less than half: whether it is there or empty.
+    """Return for every cell whether it is there or empty, half a unit above or below half.
 
     An invalid row is NaN. Rows lie within ``reach`` of zero.
     """

@@ -67,7 +67,7 @@ class AdaptiveCov:
 
     @classmethod
     def gaussian(cls, mu: float, d: int) -> Self:
-        """For zCDP: rho = mu^2/2, of which a pure step of epsilon takes epsilon^2/2."""
+        """Build it for zCDP: rho = mu^2/2, of which a pure step takes epsilon^2/2."""
         radius, trace, search, final = (mu * math.sqrt(share) for share in SHARES)
         half = final * math.sqrt(0.5) * (1 - 2**-40)
         bounds, tails = moment_sensitivities(d, Adjacency.REPLACE_ONE), GAUSSIAN_TAILS
@@ -87,7 +87,7 @@ class AdaptiveCov:
 
     @classmethod
     def pure(cls, epsilon: float, d: int) -> Self:
-        """For a pure epsilon, with Laplace noise throughout."""
+        """Build it for a pure epsilon, with Laplace noise throughout."""
         radius, trace, search, final = (epsilon * share for share in SHARES)
         half, tails = final / 2, LAPLACE_TAILS
         scale = moment_sensitivities(d, Adjacency.REPLACE_ONE)["l1"] / half
@@ -103,11 +103,11 @@ class AdaptiveCov:
         )
 
     def cost(self) -> Cost:
-        """All steps; the second half of the matrix costs the same whichever way it is spent."""
+        """Return the cost of all steps; either way to spend the second half costs the same."""
         return compose(self.threshold.cost(), self.matrix.cost(), self.values.cost())
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        """The second moment in the caller's units; reads the rows three times."""
+        """Return the second moment in the caller's units; reads the rows three times."""
         tau = self.threshold.run(source, clip, gate)
         moment = second_moment(source, replace(clip, row_norm=tau), gate.adjacency)
         first = gate.draw(self.matrix, moment)
@@ -140,7 +140,8 @@ def _threshold(
 
 
 def _separate_error(noisy: NDArray[np.float64], law: NoiseLaw, trace_bound: float) -> float:
-    r"""Expected error of exact eigenvalues :math:`\lambda` on eigenvectors of the noisy matrix.
+    r"""Return the expected error of exact eigenvalues :math:`\lambda` on eigenvectors of the noisy
+    matrix.
 
     Its square is :math:`2\sum \lambda_j(\lambda_j - \xi_j)`, where :math:`\xi_j = v_j' S v_j` is
     what cleaning estimates. Two estimates bracket it: Cauchy-Schwarz with the energy that the noise

@@ -61,7 +61,7 @@ class AdaptiveCleanedCov:
 
     @classmethod
     def gaussian(cls, mu: float) -> Self:
-        """For zCDP: rho = mu^2/2, of which a pure step of epsilon takes epsilon^2/2."""
+        """Build it for zCDP: rho = mu^2/2, of which a pure step takes epsilon^2/2."""
         rows, search, matrix = (mu * math.sqrt(share) for share in SHARES)
         built = cls(
             rows=GaussianNoise(mu=rows),
@@ -72,11 +72,11 @@ class AdaptiveCleanedCov:
         return built
 
     def cost(self) -> Cost:
-        """All steps, composed."""
+        """Return the cost of all steps, composed."""
         return compose(self.rows.cost(), self.search.cost(), self.matrix.cost())
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        """The second moment in the caller's units; reads the rows two or three times."""
+        """Return the second moment in the caller's units; reads the rows two or three times."""
         norms = norm_counts(source, clip, gate.adjacency)
         rows = norms.count
         if rows is None:
@@ -89,7 +89,7 @@ class AdaptiveCleanedCov:
         return replace(released, row_norm=tau)
 
     def _law(self, d: int, adjacency: Adjacency) -> GaussianLaw:
-        """Of the noise on the sum over rows in a unit ball."""
+        """Return the law of the noise on the sum over rows in a unit ball."""
         return GaussianLaw(d, moment_sensitivities(d, adjacency)["frobenius"] / self.matrix.mu)
 
     def _lowest(self, clip: Clip, rows: int, d: int, adjacency: Adjacency) -> float:
@@ -98,7 +98,7 @@ class AdaptiveCleanedCov:
         return min(clip.row_norm, math.sqrt(in_sum / self._law(d, adjacency).edge))
 
     def _too_many(self, norms: Bounded, rows: int, d: int) -> Bounded:
-        """Rows beyond each candidate less those that the noise is worth."""
+        """Return rows beyond each candidate less those that the noise is worth."""
         beyond = rows_beyond(norms)
         law = self._law(d, norms.adjacency)
         worth = KAPPA * min(math.sqrt(law.energy), 2 * math.sqrt(rows * law.edge))

@@ -42,7 +42,7 @@ class CleanedCov(MomentMechanism[NoisyMatrix]):
         return Gaussian(self.mu)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
-        """The cleaned second moment in the caller's units."""
+        """Return the cleaned second moment in the caller's units."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
         return noisy.cleaned(trace_bound=query.trace_bound, spike=query.centre_error)
 

@@ -53,16 +53,16 @@ class CoinPressCov:
 
     @classmethod
     def gaussian(cls, mu: float) -> Self:
-        """Two rough steps, then one with most of the budget."""
+        """Build two rough steps, then one with most of the budget."""
         rows, *steps = split(mu, SHARES)
         return cls(rows=GaussianNoise(mu=rows), steps=tuple(GaussCov(mu=step) for step in steps))
 
     def cost(self) -> Cost:
-        """All steps, composed."""
+        """Return the cost of all steps, composed."""
         return compose(self.rows.cost(), *(step.cost() for step in self.steps))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        """The second moment in the caller's units; reads the rows once for each step."""
+        """Return the second moment in the caller's units; reads the rows once for each step."""
         d = source.n_columns
         rows = 1.0  # where their number is public the moment is a mean already
         if not gate.adjacency.count_is_public:

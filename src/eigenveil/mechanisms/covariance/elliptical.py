@@ -62,7 +62,7 @@ class EllipticalCov:
 
     @classmethod
     def build(cls, whole: Allotment, rows: int | None) -> Self:
-        """At a whole mu or epsilon; ``rows`` where their number is public."""
+        """Build it at a whole mu or epsilon; ``rows`` where their number is public."""
         search = distance_share(whole, rows)
         left = 1 - search - _TRACE_SHARE
         clipped = part(whole, left * _CLIPPED_SHARE)
@@ -75,7 +75,7 @@ class EllipticalCov:
         )
 
     def cost(self) -> Cost:
-        """All steps, composed."""
+        """Return the cost of all steps, composed."""
         steps: tuple[Any, ...] = (self.distances, self.size, self.unit, self.clipped)
         return compose(*(step.cost() for step in steps))
 
@@ -129,7 +129,9 @@ class EllipticalCov:
 
 
 def _elliptical(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Eigenvalues of sum 1 for cleaned ones of unit rows; all alike where nothing stands out."""
+    """Return eigenvalues of sum 1 for cleaned ones of unit rows; all alike where nothing stands
+    out.
+    """
     positive = np.maximum(values, 0.0)
     if not positive.any():
         return np.full_like(values, 1 / values.size)
@@ -137,7 +139,7 @@ def _elliptical(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _on_matrix(allotment: Allotment) -> Mechanism[NoisyMatrix]:
-    """Noise on a second moment as it is: it is cleaned later."""
+    """Return the noise on a second moment, which is cleaned later."""
     if isinstance(allotment, Pure):
         return WishartCov(epsilon=allotment.epsilon, clean=False)
     return GaussCov(mu=allotment.mu)

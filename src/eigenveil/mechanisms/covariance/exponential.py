@@ -60,7 +60,7 @@ class BinghamDirection:
         return ZCDP(self.epsilon**2 / 8) if self.concentrated else Pure(self.epsilon)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NDArray[np.float64]:
-        """A unit vector."""
+        """Draw a unit vector."""
         strength = self.epsilon / query.sensitivity("nuclear")
         return draw_bingham(query.value.to_float(), strength, noise)
 
@@ -97,7 +97,7 @@ class ExponentialCov:
 
     @classmethod
     def concentrated(cls, mu: float, d: int) -> Self:
-        """For zCDP: rho = mu^2/2, half of it for the eigenvalues."""
+        """Build it for zCDP: rho = mu^2/2, half of it for the eigenvalues."""
         epsilon = mu * math.sqrt(2 / max(1, d - 1))  # (d - 1) epsilon^2/8 = rho/2
         return cls(
             values=GaussianNoise(mu=mu * math.sqrt(0.5) if d > 1 else mu),
@@ -107,7 +107,7 @@ class ExponentialCov:
 
     @classmethod
     def pure(cls, epsilon: float, d: int) -> Self:
-        """For a pure epsilon, half of it for the eigenvalues."""
+        """Build it for a pure epsilon, half of it for the eigenvalues."""
         each = epsilon / (2 * max(1, d - 1))
         return cls(
             values=LaplaceNoise(epsilon=epsilon / 2 if d > 1 else epsilon),
@@ -116,12 +116,12 @@ class ExponentialCov:
         )
 
     def cost(self) -> Cost:
-        """The eigenvalues and all directions but the last."""
+        """Return the eigenvalues and all directions but the last."""
         directions = (self.direction.cost(),) * (self.n_columns - 1)
         return Composed((self.values.cost(), *directions))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        """The second moment in the caller's units."""
+        """Return the second moment in the caller's units."""
         moment = second_moment(source, clip, gate.adjacency)
         values = gate.draw(self.values, eigenvalues(moment))
         count = min(self.n_columns, source.n_columns)  # some may have been left out

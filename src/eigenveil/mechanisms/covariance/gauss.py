@@ -68,12 +68,12 @@ class NoisyMatrix:
     def with_eigenvalues(
         self, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     ) -> "NoisyMatrix":
-        """The same eigenvectors with changed (ascending) eigenvalues: post-processing."""
+        """Return the same eigenvectors with changed (ascending) eigenvalues: post-processing."""
         matrix, values = map_eigenvalues(self.matrix, change)
         return replace(self, matrix=matrix, noisy_eigenvalues=values)
 
     def allowing_for(self, present: NDArray[np.float64] | None) -> "NoisyMatrix":
-        """The same for rows in which no cell is empty, from shares of present ones.
+        """Return the same for rows in which no cell is empty, from shares of present ones.
 
         Where cells are missing at random, a product of two columns has the share of both: see
         `present`. Noise grows with what is missing.
@@ -87,7 +87,7 @@ class NoisyMatrix:
         return replace(self, matrix=matrix, noise_scale=self.noise_scale * more, law=law)
 
     def cleaned(self, *, trace_bound: float, spike: float) -> "NoisyMatrix":
-        """What remains once the known law of the noise is taken off: post-processing."""
+        """Return what remains once the known law of the noise is taken off: post-processing."""
         law = self.law
         assert law is not None  # only a noisy matrix is cleaned
         return self.with_eigenvalues(
@@ -108,7 +108,7 @@ class GaussCov(MomentMechanism["NoisyMatrix"]):
         return Gaussian(self.mu)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
-        """The noisy second moment in the caller's units."""
+        """Return the noisy second moment in the caller's units."""
         scale = noise_scale(query.sensitivity("frobenius"), self.mu)
         noisy = add_symmetric_gaussian(query.value, scale, noise)
         law = GaussianLaw(len(noisy.units), scale * query.unit)

@@ -45,7 +45,7 @@ class LapCov(MomentMechanism[NoisyMatrix]):
         return Pure(self.epsilon)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
-        """The noisy second moment in the caller's units."""
+        """Return the noisy second moment in the caller's units."""
         scale = noise_scale(query.sensitivity("l1"), self.epsilon)
         noisy = add_symmetric(query.value, scale, scale, noise, law=LAPLACE)
         deviation = math.sqrt(2) * scale * query.unit

@@ -40,7 +40,7 @@ class ProjectedCov(MomentMechanism[NoisyMatrix]):
         return Gaussian(self.mu)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
-        """The projected second moment in the caller's units."""
+        """Return the projected second moment in the caller's units."""
         noisy = GaussCov(mu=self.mu).perturb(query, noise)
         return noisy.with_eigenvalues(lambda values: project_to_simplex(values, query.trace_bound))
 

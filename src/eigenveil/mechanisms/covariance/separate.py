@@ -56,21 +56,21 @@ class SeparateCov:
 
     @classmethod
     def gaussian(cls, mu: float) -> Self:
-        """With Gaussian noise: half of mu^2 each."""
+        """Build it with Gaussian noise: half of mu^2 each."""
         values, vectors = split(mu, (0.5, 0.5))
         return cls(values=GaussianNoise(mu=values), vectors=GaussCov(mu=vectors))
 
     @classmethod
     def pure(cls, epsilon: float) -> Self:
-        """With Laplace noise: half of epsilon each."""
+        """Build it with Laplace noise: half of epsilon each."""
         return cls(values=LaplaceNoise(epsilon=epsilon / 2), vectors=LapCov(epsilon=epsilon / 2))
 
     def cost(self) -> Cost:
-        """Both steps, composed."""
+        """Return the cost of both steps, composed."""
         return compose(self.vectors.cost(), self.values.cost())
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        """The second moment in the caller's units."""
+        """Return the second moment in the caller's units."""
         moment = second_moment(source, clip, gate.adjacency)
         spectrum = eigenvalues(moment)
         noisy = gate.draw(self.vectors, moment)

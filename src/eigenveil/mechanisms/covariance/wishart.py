@@ -46,7 +46,7 @@ class WishartCov(MomentMechanism[NoisyMatrix]):
         return Pure(self.epsilon)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:
-        """The second moment in the caller's units."""
+        """Return the second moment in the caller's units."""
         d = len(query.value.units)
         c = 1 / noise_scale(query.sensitivity("nuclear"), self.epsilon)
         matrix = query.value.to_float() + two_sided_wishart(d, c, noise)

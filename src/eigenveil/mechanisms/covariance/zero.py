@@ -29,7 +29,7 @@ class ZeroCov(MomentMechanism[NoisyMatrix]):
     exact: ClassVar[bool] = True
 
     def cost(self) -> Cost:
-        """Nothing."""
+        """Return no cost."""
         return Composed(())
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyMatrix:

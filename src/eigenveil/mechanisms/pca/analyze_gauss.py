@@ -67,14 +67,14 @@ class AnalyzeGaussPCA:
         return Gaussian(self.mu)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """One draw on the second moment of the rows."""
+        """Draw once on the second moment of the rows."""
         if self.lazy:
             return gate.draw(self, moment_products(source, clip, gate.adjacency))
         noisy = gate.draw(GaussCov(mu=self.mu), second_moment(source, clip, gate.adjacency))
         return leading(noisy.allowing_for(clip.present), self.n_components)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyComponents:
-        """Leading components of the noisy second moment."""
+        """Return the leading components of the noisy second moment."""
         if self.lazy:
             return self._from_products(query, noise)
         return leading(GaussCov(mu=self.mu).perturb(query, noise), self.n_components)
@@ -123,7 +123,9 @@ class AnalyzeGaussPCA:
 def _energy_beside(
     vectors: NDArray[np.float64], block: NDArray[np.float64], image: NDArray[np.float64]
 ) -> float:
-    """Squared Frobenius norm of a matrix off its eigenvectors, from its image of random columns."""
+    """Return the squared Frobenius norm of a matrix off its eigenvectors, from its image of random
+    columns.
+    """
     others = vectors.shape[1] - len(vectors)
     block = block - vectors.T @ (vectors @ block)
     image = image - vectors.T @ (vectors @ image)

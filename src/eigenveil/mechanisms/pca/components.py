@@ -62,7 +62,7 @@ class NoisyComponents:
 
 
 def leading(noisy: NoisyMatrix, k: int) -> NoisyComponents:
-    """Of a released matrix as it is: post-processing."""
+    """Return the top-k eigenpairs of a noisy matrix: post-processing."""
     assert noisy.law is not None  # there is noise
     d = noisy.law.d
     # One more than is released tells how far the last one stands from the rest. Of many columns it
@@ -91,7 +91,8 @@ def reliability(
     energy: float,
     gaps: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Squared cosines that noise of this law leaves to eigenvectors of these noisy eigenvalues.
+    """Return the squared cosines that noise of this law leaves to eigenvectors of these noisy
+    eigenvalues.
 
     Zero where noise alone about a common level would do: an eigenvalue has to exceed the mean of
     itself and all smaller ones by more than noise does. Zero too inside the bulk of the others, of
@@ -116,7 +117,8 @@ def reliability(
 def _beyond_bulk(
     values: NDArray[np.float64], trace: float, energy: float, d: int
 ) -> NDArray[np.bool_]:
-    """Whether each value lies beyond the bulk of those that are not beyond it, the last one first.
+    """Return whether each value lies beyond the bulk of those that are not beyond it, the last one
+    first.
 
     A bulk without its own largest members would look narrower than it is.
     """
@@ -135,7 +137,7 @@ def _beyond_bulk(
 
 
 def _gaps(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From the largest of the others; where there are none, from each other."""
+    """Return the distance to the largest of the others; where there are none, to each other."""
     if others.size:
         return np.asarray(values - others[0])
     between = np.append(np.append(np.inf, -np.diff(values)), np.inf)
@@ -158,14 +160,16 @@ def negligible(law: NoiseLaw) -> float:
 
 
 def image_noise(variance: float, d: int, p: int) -> float:
-    """What noise on the image of p columns alone rarely exceeds, as a value along one of them."""
+    """Return what noise on the image of p columns alone rarely exceeds, as a value along one of
+    them.
+    """
     return _CHASED * math.sqrt(variance) * (math.sqrt(d) + math.sqrt(p))
 
 
 def image_reliability(
     values: NDArray[np.float64], k: int, trace: float, d: int, variance: float
 ) -> NDArray[np.float64]:
-    """Squared cosines that noise of this variance, off the diagonal, leaves to k components.
+    """Return the squared cosines that noise of this variance leaves to k components.
 
     Where columns of a basis and their noisy images were released, ``values`` along the columns.
     Zero for one that is not above the mean of itself and all smaller ones by as much as noise

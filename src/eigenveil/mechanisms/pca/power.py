@@ -63,15 +63,15 @@ class PowerPCA:
     passes: int = 10
 
     def cost(self) -> Cost:
-        """All passes, composed."""
+        """Return the cost of all passes, composed."""
         return Gaussian(self.mu)
 
     def width(self, d: int) -> int:
-        """Number of columns of the basis."""
+        """Return the number of columns of the basis."""
         return min(d, 2 * self.n_components + 10)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Leading components about the centre of ``clip``."""
+        """Return the leading components about the centre of ``clip``."""
         if not source.rereadable:
             raise InvalidDataError(
                 "'power' reads the rows several times, and these can be read once only: pass an "

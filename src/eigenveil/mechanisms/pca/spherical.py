@@ -28,7 +28,7 @@ __all__ = ["ENTRY", "Spherical", "SphericalPCA", "directions"]
 
 
 def directions(clip: Clip) -> Clip:
-    """Rows about the same centre, scaled to unit length."""
+    """Return rows about the same centre, scaled to unit length."""
     return replace(clip, row_norm=1.0, normalise=True)
 
 
@@ -42,11 +42,11 @@ class SphericalPCA:
     lazy: bool = False
 
     def cost(self) -> Cost:
-        """That of the inner release."""
+        """Return the cost of the inner release."""
         return Gaussian(self.mu)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """Leading components about the centre of ``clip``, whose bound is not used."""
+        """Return the leading components about the centre of ``clip``, whose bound is not used."""
         inner = AnalyzeGaussPCA(mu=self.mu, n_components=self.n_components, lazy=self.lazy)
         return inner.run(source, directions(clip), gate)
 

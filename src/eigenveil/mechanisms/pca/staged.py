@@ -46,13 +46,14 @@ class Variances:
     values: PrivateVariances
 
     def cost(self) -> Cost:
-        """Both steps, composed."""
+        """Return the cost of both steps, composed."""
         return compose(self.distances.cost(), self.values.cost())
 
     def run(
         self, source: RowSource, clip: Clip, gate: Gate, basis: NDArray[np.float64], lazy: bool
     ) -> tuple[float, float]:
-        """Variance about the centre of ``clip`` in squared units, and where rows were clipped.
+        """Return the variance about the centre of ``clip`` in squared units, and where rows were
+        clipped.
 
         A sum over rows where their number is private.
         """
@@ -93,7 +94,7 @@ class ComponentStages:
     lazy: bool = False
 
     def cost(self) -> Cost:
-        """All stages, composed."""
+        """Return the cost of all stages, composed."""
         stages = (self.rank, self.inner, self.variances)
         return compose(*(stage.cost() for stage in stages if stage is not None))
 
@@ -112,7 +113,7 @@ class ComponentStages:
         return StagedComponents(released, variance, reach)
 
     def _found(self, source: RowSource, clip: Clip, gate: Gate, rank: PrivateRank) -> int:
-        """The private rank, of the columns that are left."""
+        """Return the private rank, of the columns that are left."""
         most = min(rank.max_rank, source.n_columns - 1)
         if most < 1:
             raise NothingFoundError(

@@ -41,13 +41,13 @@ class WishartPCA:
         return Pure(self.epsilon)
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyComponents:
-        """One draw on the second moment of the rows."""
+        """Draw once on the second moment of the rows."""
         matrix = WishartCov(epsilon=self.epsilon, clean=False)
         noisy = gate.draw(matrix, second_moment(source, clip, gate.adjacency))
         return leading(noisy.allowing_for(clip.present), self.n_components)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyComponents:
-        """Leading components of the noisy second moment."""
+        """Return the leading components of the noisy second moment."""
         noisy = WishartCov(epsilon=self.epsilon, clean=False).perturb(query, noise)
         return leading(noisy, self.n_components)
 

@@ -53,7 +53,7 @@ def enough_for_scales(whole: Allotment, rows: int | None, columns: int) -> bool:
 
 
 def _deviation(whole: Allotment, columns: int) -> float:
-    """Standard deviation of the noise on a count, were the whole budget spent on it."""
+    """Return the standard deviation of the noise on a count, were the whole budget spent on it."""
     if isinstance(whole, Pure):
         return LONG_TAILS * 2 * math.sqrt(2) * columns / whole.epsilon
     return math.sqrt(2 * columns) / whole.mu
@@ -72,7 +72,7 @@ class ColumnScale:
         return self.noise.cost()
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NDArray[np.float64]:
-        """One scale for each column; ``query`` holds counts by column and octave."""
+        """Return a scale for each column; ``query`` holds counts by column and octave."""
         # Noise far below one row must not be rounded to whole rows.
         finer = replace(query, value=query.value.refined(-_FINER_BITS))
         noisy = self.noise.perturb(finer, noise)
@@ -109,7 +109,9 @@ class ColumnScale:
         return float(2.0 ** (1.0 + float(weights @ _MIDDLES[:-1][near] / weights.sum())))
 
     def _limit(self, counts: int, beta: float) -> float:
-        """What the noise on so many counts exceeds with probability beta, in deviations of one."""
+        """Return what the noise on so many counts exceeds with probability beta, in deviations of
+        one.
+        """
         if isinstance(self.noise, LaplaceNoise):
             return laplace_sum(counts, beta) / math.sqrt(2)
         return math.sqrt(counts) * self.noise.quantile(beta)

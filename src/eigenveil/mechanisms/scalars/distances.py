@@ -48,8 +48,8 @@ _WIDTHS = (1, 2, 4, 8)  # of runs, in brackets
 # one normal column, 0.1 % of two and none of ten; at 16 in 87, 47 and 0.1 %.
 _WANTED, _ENOUGH = 24.0, 16.0
 LONG_TAILS = 2.2  # deviations of Laplace noise that are exceeded as rarely as one of Gaussian noise
-_LEAST_SHARE, _MOST_SHARE = 0.005, 0.1
-_TAIL_WIDTH, _TAIL_DEVIATIONS = 4, 3.0
+_LEAST_SHARE, _PURE_LEAST_SHARE, _MOST_SHARE = 0.005, 0.02, 0.1  # of mu^2, and of epsilon
+_TAIL_WIDTH, _TAIL_DEVIATIONS = 2, 3.0
 _UNKNOWN_SHARE, _PURE_UNKNOWN_SHARE = 0.01, 0.05  # where the number of rows is private
 _UPPER = LARGEST_NORM * 2.0 ** (-np.arange(NO_EXPONENT) / 2)
 _MIDDLE = _UPPER * 2.0**-0.25
@@ -62,8 +62,9 @@ def distance_share(whole: Allotment, rows: int | None) -> float:
     if rows == 0:
         return _MOST_SHARE
     needed = _deviation(whole) * _WANTED / rows
-    share = needed if isinstance(whole, Pure) else needed**2
-    return min(_MOST_SHARE, max(_LEAST_SHARE, share))
+    if isinstance(whole, Pure):
+        return min(_MOST_SHARE, max(_PURE_LEAST_SHARE, needed))
+    return min(_MOST_SHARE, max(_LEAST_SHARE, needed**2))
 
 
 def searchable(whole: Allotment, rows: int | None) -> bool:
@@ -76,7 +77,7 @@ def searchable(whole: Allotment, rows: int | None) -> bool:
 
 
 def _deviation(whole: Allotment) -> float:
-    """Standard deviation of the noise on a count, were the whole budget spent on it.
+    """Return the standard deviation of the noise on a count, were the whole budget spent on it.
 
     Of Laplace noise: that of Gaussian noise which a count stands out from as rarely.
     """
@@ -165,7 +166,7 @@ class PrivateDistances:
         return self.noise.cost()
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyDistances:
-        """Counts of brackets that stand out; ``query`` comes from `distance_counts`."""
+        """Return counts of brackets that stand out; ``query`` comes from `distance_counts`."""
         noisy = self.noise.perturb(query, noise)
         # Beyond the first bracket there is no end, and rows at the point itself have no distance.
         counts = noisy.values[:NO_EXPONENT] / query.unit
@@ -184,7 +185,9 @@ class PrivateDistances:
         return NoisyDistances(shown, rows, deviation * self._limit(1))
 
     def _limit(self, width: int) -> float:
-        """What a run of empty brackets exceeds too rarely to matter, in deviations of one count."""
+        """Return what a run of empty brackets exceeds too rarely to matter, in deviations of one
+        count.
+        """
         beta = FALSE_ALARM / (len(_WIDTHS) * NO_EXPONENT)
         if isinstance(self.noise, LaplaceNoise):
             return laplace_sum(width, beta) / math.sqrt(2)
@@ -194,21 +197,22 @@ class PrivateDistances:
 def _keep_tail(kept: NDArray[np.bool_], counts: NDArray[np.float64], deviation: float) -> None:
     """Keep brackets just beyond the outermost one that is kept, where they hold more than noise.
 
-    Next to rows there are likely to be others: three deviations are enough, of one to four
-    brackets together. Noise alone adds some once in 200 times, and never far away.
+    Next to rows there are likely to be others: three deviations are enough, of one bracket or of
+    two together. Noise alone adds some once in 500 times, and never far away.
     """
     edge = int(np.argmax(kept)) if kept.any() else 0
-    widths = [
-        width
-        for width in range(1, min(_TAIL_WIDTH, edge - 1) + 1)
-        if counts[edge - width : edge].sum() > _TAIL_DEVIATIONS * math.sqrt(width) * deviation
-    ]
-    if widths:
-        kept[edge - widths[-1] : edge] = True
+    widths = np.arange(1, min(_TAIL_WIDTH, edge - 1) + 1)
+    if widths.size == 0:
+        return
+    sums = np.cumsum(counts[edge - widths])
+    clearest = int(np.argmax(sums / np.sqrt(widths)))
+    if sums[clearest] > _TAIL_DEVIATIONS * math.sqrt(clearest + 1) * deviation:
+        kept[edge - clearest - 1 : edge] = True
 
 
 def laplace_sum(count: int, beta: float) -> float:
-    """What the sum of so many standard Laplace numbers exceeds with probability beta at most.
+    """Return what the sum of so many standard Laplace numbers exceeds with probability beta at
+    most.
 
     Chernoff: P(S > t) <= e^(-rt) (1 - r^2)^-count for every r below 1.
     """

@@ -55,7 +55,7 @@ class PrivateGap:
         return self.noise.cost()
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyGap:
-        """The noisy gap in the caller's units; ``query`` comes from `eigengap`."""
+        """Return the noisy gap in the caller's units; ``query`` comes from `eigengap`."""
         noisy = self.noise.perturb(query, noise)
         value, deviation = float(noisy.values[0]), noisy.deviation
         # Half a grid step covers the rounding of the noise, the other half that of the floats.

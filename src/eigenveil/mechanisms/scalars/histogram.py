@@ -60,11 +60,11 @@ class StabilityHistogram:
 
     @staticmethod
     def noisy(filled: FixedPoint, scale: float, noise: NoiseSource) -> NDArray[np.float64]:
-        """Counts of bins that are not empty, with Laplace noise of this scale."""
+        """Return counts of bins that are not empty, with Laplace noise of this scale."""
         grid = unit_grid(scale, -30)
         return add_noise(filled.refined(-30), scale, noise, law=LAPLACE, grid=grid).to_float()
 
     def limit(self, scale: float) -> float:
-        """What a noisy count must exceed; a grid step covers the rounding of the noise."""
+        """Return what a noisy count must exceed; a grid step covers the rounding of the noise."""
         step = math.ldexp(1.0, unit_grid(scale, -30))
         return 1 + scale * max(0.0, math.log(0.5 / self.delta)) + step

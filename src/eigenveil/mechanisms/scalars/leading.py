@@ -51,5 +51,7 @@ class PrivateEigenvalues:
 
 
 def possible_eigenvalues(noisy: NDArray[np.float64], trace_bound: float) -> NDArray[np.float64]:
-    """The descending, non-negative numbers of bounded sum near to noisy ones: post-processing."""
+    """Return the descending, non-negative numbers of bounded sum near to noisy ones:
+    post-processing.
+    """
     return project_to_simplex(isotonic_regression(noisy, increasing=False).x, trace_bound)

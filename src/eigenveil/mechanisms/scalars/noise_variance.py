@@ -64,7 +64,7 @@ class PrivateNoiseVariance:
 
 
 def bulk_weights(d: int, rows: float, spikes: int = 0) -> NDArray[np.float64]:
-    """What the descending eigenvalues contribute to the variance of the noise.
+    """Return what the descending eigenvalues contribute to the variance of the noise.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class PrivateQuantile:
         return Gaussian(gaussian_mu(self.epsilon)) if self.gaussian else Pure(self.epsilon)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> int:
-        """The j for which R 2^(-j/2) is the quantile; ``query`` holds counts of row norms."""
+        """Return the j for which R 2^(-j/2) is the quantile; ``query`` counts row norms."""
         counts = query.value.units
         below = np.cumsum(counts[::-1])[::-1] << _LEVEL_BITS  # the upper end of every bracket
         wanted = round(self.level * (1 << _LEVEL_BITS)) * int(counts.sum())

@@ -49,7 +49,7 @@ class PrivateRadius:
         return SparseVector(epsilon=self.epsilon)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> int:
-        """The j for which R 2^(-j/2) is the radius; ``query`` holds counts of row norms."""
+        """Return the j for which R 2^(-j/2) is the radius; ``query`` holds counts of row norms."""
         beyond = rows_beyond(query)
         queries = beyond.value.units.size
         slack = math.ceil(self._search().slack(queries, self.beta))

@@ -105,7 +105,7 @@ class PrivateRank:
 def _standing_out(
     eigenvalues: NDArray[np.float64], rows: float, max_rank: int, largest: float
 ) -> int:
-    """Leading noisy eigenvalues above pure noise and the privacy noise, ``largest``, on it."""
+    """Return the leading noisy eigenvalues above noise and privacy noise, ``largest``."""
     d = eigenvalues.size
     for rank in range(min(max_rank, min(d, math.floor(rows)) - 1)):
         weights = bulk_weights(d, rows, rank)

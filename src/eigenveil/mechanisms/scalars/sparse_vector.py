@@ -49,7 +49,7 @@ class SparseVector:
         return Pure(self.epsilon)
 
     def slack(self, queries: int, beta: float) -> float:
-        """How far a query may lie on the wrong side of zero, but with probability ``beta``."""
+        """Return how far a query lies on the wrong side of zero with probability ``beta``."""
         return 6 / self.epsilon * math.log(2 * queries / beta)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> int:

@@ -81,7 +81,7 @@ class PrivateSpread:
         return Approx(self.epsilon, self.delta)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> float | None:
-        """The spread, or None; ``query`` comes from `spread_counts`."""
+        """Return the spread, or None; ``query`` comes from `spread_counts`."""
         shown = StabilityHistogram(epsilon=self.epsilon, delta=self.delta).perturb(query, noise)
         if not shown:
             return None
@@ -96,7 +96,7 @@ class PrivateSpread:
         gate: Gate,
         away: NDArray[np.float64],
     ) -> float:
-        """Spread of A Q over the records, without what lies along the rows of ``away``."""
+        """Return spread of A Q over the records, without what lies along the rows of ``away``."""
         if len(records.records) < self.needed_records:
             raise InvalidDataError(
                 f"a private spread needs {self.needed_records} records at least at this budget: "

@@ -54,7 +54,7 @@ class NoiseBound:
     values: float
 
     def at(self, tau: float, squares: float) -> float:
-        """Noise of the better of GaussCov and SeparateCov for rows clipped at ``tau``."""
+        """Return noise of the better of GaussCov and SeparateCov for rows clipped at ``tau``."""
         separate = 2 * tau * math.sqrt(squares * self.operator) + tau**2 * self.values
         return min(tau**2 * self.frobenius, separate)
 
@@ -70,11 +70,11 @@ class ClippingThreshold:
     noise: NoiseBound
 
     def cost(self) -> Cost:
-        """All three steps, composed."""
+        """Return the cost of all three steps, composed."""
         return compose(self.trace.cost(), self.radius.cost(), self.search.cost())
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> float:
-        """The threshold in the caller's units; reads the rows twice."""
+        """Return the threshold in the caller's units; reads the rows twice."""
         counts = norm_counts(source, clip, gate.adjacency)
         start = gate.draw(self.radius, counts)
         radius = max(clip.row_norm * 2.0 ** (-start / 2), SMALLEST_NORM)

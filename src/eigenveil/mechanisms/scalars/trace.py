@@ -50,7 +50,7 @@ class PrivateTrace:
         return self.noise.on_one_number
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyTrace:
-        """The noisy trace in the caller's units; a sum where the number of rows is private."""
+        """Return the noisy trace in the caller's units; a sum where n is private."""
         noisy = self.noise.perturb(query, noise)
         margin = self.noise.quantile(self.beta) * noisy.deviation
         value = max(0.0, float(noisy.values[0]))

@@ -40,6 +40,6 @@ class PrivateVariances:
         return self.noise.on_one_number
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
-        """In the caller's units and in the order of the directions; ``query`` is from `along`."""
+        """Return variances in the caller's units, by direction; ``query`` is from `along`."""
         noisy = self.noise.perturb(query, noise)
         return replace(noisy, values=np.maximum(noisy.values, 0.0))

@@ -54,7 +54,7 @@ def figures(
         drawn.append(("scree", ScreeDisplay, {}))
     if release.kind == "covariance":
         drawn.append(("covariance", CovarianceDisplay, {}))
-    else:
+    elif release.kind == "pca":
         clear = np.flatnonzero(release.arrays["distinguishable"] > 0)[:_MOST_COMPONENTS]
         drawn += [(f"loadings-{i + 1}", LoadingsDisplay, {"component": i}) for i in clear.tolist()]
     paths = []
@@ -75,7 +75,7 @@ def figures(
 
 
 def _balances(release: Release, ledger: Ledger) -> tuple[Balance, Balance]:
-    """The ledger's balance at the entry that paid for the release, and at present."""
+    """Return the ledger's balance at the entry that paid for the release, and at present."""
     receipt = release.guarantee.ledger or ""
     for entry in ledger.entries:
         if f"(hash {entry.hash[:16]})" in receipt:

@@ -1,4 +1,4 @@
-"""Sections with the release itself: loadings of components, or a map of correlations."""
+"""Sections with the release itself: loadings, a map of correlations, or coefficients."""
 
 from collections.abc import Mapping
 from html import escape
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil.report.page.drawings import draw_correlations, draw_loadings, signed
+from eigenveil.report.page.regression import coefficients_section
 from eigenveil.report.page.tables import Arrays
 from eigenveil.report.views import Spectrum, correlations, loadings
 
@@ -23,6 +24,8 @@ def contents(
     """Return the title and the content of the section with what was released."""
     if document["kind"] == "pca":
         return "Which columns weigh most", _loadings(document["settings"], arrays)
+    if document["kind"] == "regression":
+        return "What goes with the target", coefficients_section(document["settings"], arrays)
     return "Which columns go together", _map(document, arrays, noisy)
 
 
@@ -51,7 +54,7 @@ def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
 
 
 def _map(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
-    """The covariance as a map of correlations, and its strongest pairs in words."""
+    """Return the covariance as a map of correlations, and its strongest pairs in words."""
     shown = correlations(document["settings"], arrays)
     zero = noisy is None and "owners" not in document
     if zero or not (arrays["covariance"].diagonal() > 0).any():

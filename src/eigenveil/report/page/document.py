@@ -14,6 +14,7 @@ from eigenveil.privacy.ledger import Balance
 from eigenveil.report.page.contents import contents
 from eigenveil.report.page.drawings import draw_spending
 from eigenveil.report.page.owners import UNITS, comparison, counted_as, promise, promises
+from eigenveil.report.page.regression import coefficient_tile
 from eigenveil.report.page.tables import Arrays, table, times
 from eigenveil.report.page.trust import trust
 from eigenveil.report.views import Spectrum, spectrum, spending
@@ -29,7 +30,11 @@ _CENTRES = {
     "paired": "none: differences of pairs of rows",
     "inside": "known inside the common directions only, which is what scores need",
 }
-_TITLES = {"pca": "Private principal components", "covariance": "Private covariance"}
+_TITLES = {
+    "pca": "Private principal components",
+    "covariance": "Private covariance",
+    "regression": "Private regression",
+}
 
 # Nothing but the style sheet of the page itself may be used by a browser.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -44,7 +49,7 @@ def render(
     balance: Balance | None = None,
     now: Balance | None = None,
 ) -> str:
-    """The report of one release.
+    """Return the report of one release.
 
     ``balance`` is the ledger's when the release was charged, by default what the release says;
     ``now`` is its balance at present, where someone has looked.
@@ -119,7 +124,7 @@ def _tiles(
     noisy: Spectrum | None,
     owners: Sequence[Contribution],
 ) -> str:
-    """The release at a glance."""
+    """Return the release at a glance."""
     settings = document["settings"]
     rows = "private" if settings["n_rows"] is None else f"{settings['n_rows']:,}"
     columns = f"{settings['n_features']:,}"
@@ -131,6 +136,8 @@ def _tiles(
     else:
         clear = np.zeros(settings["n_features"], dtype=bool) if noisy is None else noisy.clear
     outcome = (f"{int(clear.sum())} of {len(clear)}", f"{noun} told from noise")
+    if document["kind"] == "regression":
+        outcome = coefficient_tile(arrays)
     if document["kind"] == "covariance" and noisy is None and owners:
         outcome = ("not known", "noise differs from owner to owner")
     counted = counted_as(owners) if owners else UNITS[guarantee.unit]
@@ -177,6 +184,8 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
     if "scale" in arrays and (arrays["scale"] != 1).any():
         noise += ", of scaled columns"
     on = _noise_on(document["mechanism"])
+    if document["kind"] == "regression":
+        noise, on = f"standard deviation {settings['noise_scale']:.4g}", "noise on the Gram matrix"
     if "federation" in settings:
         on = "noise on a value along a common direction"
         if document["kind"] == "covariance" and settings.get("centring") == "inside":
@@ -192,7 +201,7 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
 
 
 def _stages(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How a release of components went about it."""
+    """Return how a release of components went about it."""
     if "centring" not in settings:
         return []
     centre = ("centre", _CENTRES[settings["centring"]])

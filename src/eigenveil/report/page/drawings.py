@@ -11,39 +11,46 @@ from eigenveil.report.views import Correlations, Loadings, Spectrum
 from eigenveil.text import plural
 
 __all__ = [
+    "LETTERS",
     "draw_bar",
     "draw_correlations",
     "draw_loadings",
     "draw_scree",
     "draw_spending",
+    "shortened",
     "signed",
+    "svg",
+    "text",
 ]
 
 _MOST_NUMBERED = 12  # bars, or columns of a map, that leave room for their values
 _MOST_COUNTED = 20  # bars that leave room for every ordinal
-_LETTERS = 20  # of a name beside a drawing
+LETTERS = 20  # of a name beside a drawing
 _ROOM = 1.1  # of an axis, over its largest number
 _LEVELS = 20  # shades on either side of no correlation
 
 
-def _svg(width: float, height: float, title: str, description: str, drawing: str) -> str:
+def svg(width: float, height: float, title: str, description: str, drawing: str) -> str:
+    """Return a drawing with what it shows, for those who do not see it."""
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img">'
         f"<title>{escape(title)}</title><desc>{escape(description)}</desc>{drawing}</svg>"
     )
 
 
-def _text(x: float, y: float, content: str, anchor: str = "start", more: str = "") -> str:
+def text(x: float, y: float, content: str, anchor: str = "start", more: str = "") -> str:
+    """Return a line of text at a place."""
     where = "" if anchor == "start" else f' text-anchor="{anchor}"'
     return f'<text x="{x:.1f}" y="{y:.1f}"{where}{more}>{escape(content)}</text>'
 
 
 def signed(value: float, form: str = "+.2f") -> str:
-    """A number as it is printed, with a minus as wide as a plus."""
+    """Return a number as it is printed, with a minus as wide as a plus."""
     return f"{value:{form}}".replace("-", "\N{MINUS SIGN}")
 
 
-def _short(name: str, most: int) -> str:
+def shortened(name: str, most: int) -> str:
+    """Return a name that has room beside a drawing."""
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
@@ -63,7 +70,7 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
     for tick in _ticks(largest):
         parts.append(
             f'<path d="M{left} {y(tick):.1f}H{end}" class="grid"/>'
-            + _text(left - 8, y(tick) + 5, f"{tick:,.4g}", "end")
+            + text(left - 8, y(tick) + 5, f"{tick:,.4g}", "end")
         )
     parts.append(
         f'<rect x="{left}" y="{y(floor):.1f}" width="{end - left}" '
@@ -78,7 +85,7 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
             f"<title>{i + 1}: {value:.4g}</title></rect>"
         )
         if len(values) <= _MOST_COUNTED or (i + 1) % 5 == 0 or i == 0:
-            parts.append(_text(middle, base + 19, f"{i + 1}", "middle"))
+            parts.append(text(middle, base + 19, f"{i + 1}", "middle"))
     edges = [(floor, "6 4", ("noise alone", f"{floor:.3g}"))]
     if floor < whole and whole / largest <= _ROOM:
         edges.append((whole, "2 4", ("with centre", f"{whole:.3g}")))
@@ -89,7 +96,7 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
         parts.append(
             f'<path d="M{left} {y(level):.1f}H{end}" class="edge" stroke-dasharray="{dashes}"/>'
             + "".join(
-                _text(end + 8, at + 16 * line, word, more=' class="warn"')
+                text(end + 8, at + 16 * line, word, more=' class="warn"')
                 for line, word in enumerate(words)
             )
         )
@@ -99,16 +106,16 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
             for level, _, _ in edges:  # a number does not sit on a line
                 at = y(level) if 0 <= at - y(level) < 22 else at
             look = ' class="over"' if at <= y(floor) else ""
-            parts.append(_text(left + slot * (i + 0.5), at - 6, f"{value:.3g}", "middle", look))
+            parts.append(text(left + slot * (i + 0.5), at - 6, f"{value:.3g}", "middle", look))
     middle = (base + top) / 2
     parts.append(
         f'<path d="M{left} {base}H{end}" class="axis"/>'
-        + _text((end + left) / 2, height - 6, "noisy eigenvalue, largest first", "middle")
-        + _text(16, middle, spectrum.unit, "middle", f' transform="rotate(-90 16 {middle})"')
+        + text((end + left) / 2, height - 6, "noisy eigenvalue, largest first", "middle")
+        + text(16, middle, spectrum.unit, "middle", f' transform="rotate(-90 16 {middle})"')
     )
     count = int(spectrum.clear[: len(values)].sum())
     bars = f"{len(values)} released {plural('eigenvalue', len(values))}"
-    return _svg(
+    return svg(
         width,
         height,
         "Scree plot",
@@ -121,17 +128,17 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
 def _scree_legend(left: float) -> str:
     return (
         f'<rect x="{left}" y="6" width="13" height="13" class="clear"/>'
-        + _text(left + 20, 17, "clear of noise")
+        + text(left + 20, 17, "clear of noise")
         + f'<rect x="{left + 150}" y="6" width="13" height="13" class="faint"/>'
-        + _text(left + 170, 17, "not clear")
+        + text(left + 170, 17, "not clear")
         + f'<rect x="{left + 298}" y="6" width="26" height="13" class="zone"/>'
         f'<path d="M{left + 298} 6h26" class="edge" stroke-dasharray="6 4"/>'
-        + _text(left + 332, 17, "what noise alone rarely exceeds")
+        + text(left + 332, 17, "what noise alone rarely exceeds")
     )
 
 
 def draw_bar(share: float, clear: bool) -> str:
-    """A share of a whole, between 0 and 1; its number stands beside it."""
+    """Draw a share of a whole, between 0 and 1; its number stands beside it."""
     return (
         '<svg viewBox="0 0 400 14" aria-hidden="true"><rect width="400" height="14" class="track"/>'
         f'<rect width="{400 * share:.1f}" height="14" class="{"clear" if clear else "faint"}"/>'
@@ -142,7 +149,7 @@ def draw_bar(share: float, clear: bool) -> str:
 def draw_loadings(shown: Loadings, low: float, high: float) -> str:
     """Horizontal bars for the heaviest columns of one component, on an axis from low to high."""
     line, top, width = 22, 8, 360
-    gutter = 14 + 8.0 * min(_LETTERS, max(len(name) for name in shown.names))
+    gutter = 14 + 8.0 * min(LETTERS, max(len(name) for name in shown.names))
     base = top + line * len(shown.names)
     unit = (width - gutter - 52) / (high - low or 1.0)
 
@@ -163,13 +170,13 @@ def draw_loadings(shown: Loadings, low: float, high: float) -> str:
             f'<rect x="{x(min(value, 0.0)):.1f}" y="{y + 4}" width="{unit * abs(value):.1f}" '
             f'height="{line - 8}" '
             f'class="{look}"/>'
-            + _text(gutter - 8, y + 16, _short(name, _LETTERS), "end")
-            + _text(width - 2, y + 16, signed(value), "end")
+            + text(gutter - 8, y + 16, shortened(name, LETTERS), "end")
+            + text(width - 2, y + 16, signed(value), "end")
             + "</g>"
         )
     parts.append(f'<path d="M{x(0.0):.1f} {top}V{base}" class="axis"/>')
     told = ", ".join(f"{name} {value:+.2f}" for name, value in pairs[:3])
-    return _svg(
+    return svg(
         width,
         base + 4,
         f"Loadings of component {shown.component + 1}",
@@ -180,11 +187,11 @@ def draw_loadings(shown: Loadings, low: float, high: float) -> str:
 
 
 def draw_correlations(shown: Correlations) -> str:
-    """A map of correlations: one path per shade, so that wide tables stay small."""
+    """Draw a map of correlations: one path per shade, so that wide tables stay small."""
     d = len(shown.names)
     cell = min(46.0, 520 / d)
     size = min(14.0, max(7.5, cell * 0.86))
-    gutter = 10 + 0.58 * size * min(_LETTERS, max(len(name) for name in shown.names))
+    gutter = 10 + 0.58 * size * min(LETTERS, max(len(name) for name in shown.names))
     parts = [
         f'<g transform="translate({gutter:.1f} 4) scale({cell:.4g})" shape-rendering="crispEdges">'
         f'<rect width="{d}" height="{d}" class="void"/>{_shades(shown.values)}</g>'
@@ -195,11 +202,11 @@ def draw_correlations(shown: Correlations) -> str:
         at = 4 + cell * (i + 0.5) + size * 0.35
         x = gutter - 4 + cell * (i + 0.5) + size * 0.35
         y = side + 12
-        label = _short(name, _LETTERS)
+        label = shortened(name, LETTERS)
         parts.append(
             f"<g{style}><title>{escape(name)}</title>"
-            + _text(gutter - 6, at, label, "end")
-            + _text(x, y, label, "end", f' transform="rotate(-90 {x:.1f} {y:.1f})"')
+            + text(gutter - 6, at, label, "end")
+            + text(x, y, label, "end", f' transform="rotate(-90 {x:.1f} {y:.1f})"')
             + "</g>"
         )
     if d <= _MOST_NUMBERED:
@@ -208,7 +215,7 @@ def draw_correlations(shown: Correlations) -> str:
     told = "; ".join(
         f"{a} and {b} {value:+.2f} ± {noise:.2f}" for a, b, value, noise in shown.strongest(3)
     )
-    return _svg(
+    return svg(
         gutter + side + 92,
         max(side + 14 + gutter, 300.0),
         "Map of released correlations",
@@ -219,7 +226,7 @@ def draw_correlations(shown: Correlations) -> str:
 
 
 def _shades(values: NDArray[np.float64]) -> str:
-    """Cells of one shade as one path of runs, on the colour of paper."""
+    """Return cells of one shade as one path of runs, on the colour of paper."""
     known = ~np.isnan(values)
     level = np.rint(np.clip(np.where(known, values, 0.0), -1, 1) * _LEVELS).astype(int)
     paper = f'<path d="{_runs(known)}" class="paper"/>'
@@ -233,7 +240,7 @@ def _shades(values: NDArray[np.float64]) -> str:
 
 
 def _runs(mask: NDArray[np.bool_]) -> str:
-    """A path around the horizontal runs of a mask."""
+    """Return a path around the horizontal runs of a mask."""
     path = []
     for row, line in enumerate(mask):
         edges = np.flatnonzero(np.diff(np.concatenate(([0], line.astype(int), [0]))))
@@ -248,12 +255,12 @@ def _numbers(values: NDArray[np.float64], left: float, cell: float) -> str:
         if row != column and not np.isnan(value):
             strong = ' class="inverse"' if abs(value) > 0.75 else ""
             x, y = left + cell * (column + 0.5), 4 + cell * (row + 0.5) + 5
-            marks.append(_text(x, y, signed(value, ".2f"), "middle", strong))
+            marks.append(text(x, y, signed(value, ".2f"), "middle", strong))
     return "".join(marks)
 
 
 def _key(left: float, height: float) -> str:
-    """The scale of colours."""
+    """Draw the scale of colours."""
     step = height / (2 * _LEVELS + 1)
     parts = [
         f'<g transform="translate({left:.1f} 12) scale(16 {step:.4g})" '
@@ -268,12 +275,12 @@ def _key(left: float, height: float) -> str:
     parts.append("</g>")
     for value in (1.0, 0.5, 0.0, -0.5, -1.0):
         y = 12 + step * (_LEVELS * (1 - value) + 0.5)
-        parts.append(_text(left + 24, y + 5, signed(value, "+g") if value else "0"))
+        parts.append(text(left + 24, y + 5, signed(value, "+g") if value else "0"))
     return "".join(parts)
 
 
 def draw_spending(parts: Sequence[tuple[str, float]], granted: float, notion: str) -> str:
-    """One bar as long as the budget, cut into what was spent when and what is left."""
+    """Draw a bar as long as the budget, cut into what was spent when and what is left."""
     width, edge = 720, 2
     looks = {"spent before": "faint", "this release": "clear", "spent since": "later"}
     drawing, x = [], float(edge)
@@ -291,14 +298,14 @@ def draw_spending(parts: Sequence[tuple[str, float]], granted: float, notion: st
         at = edge + slot * i
         drawing.append(
             f'<rect x="{at:.1f}" y="45" width="13" height="13" class="{look} key"/>'
-            + _text(at + 20, 56, f"{label} {amount:.4g}")
+            + text(at + 20, 56, f"{label} {amount:.4g}")
         )
     drawing.append(
         f'<rect x="{edge}" y="2" width="{width - 2 * edge}" height="30" class="outline"/>'
     )
     told = ", ".join(f"{label} {amount:.4g}" for label, amount in parts)
     title = f"Budget of the ledger, {notion} = {granted:g}"
-    return _svg(width, 64, title, f"{told}.", "".join(drawing))
+    return svg(width, 64, title, f"{told}.", "".join(drawing))
 
 
 def _ticks(largest: float) -> list[float]:

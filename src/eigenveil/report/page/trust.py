@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil.report.page.drawings import draw_bar, draw_scree
+from eigenveil.report.page.regression import interval_section
 from eigenveil.report.page.tables import Arrays
 from eigenveil.report.views import Spectrum
 
@@ -22,6 +23,8 @@ _NO_ONE_LEVEL = (
 
 def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
     """Return the section on what noise alone would show, and how reliable components are."""
+    if document["kind"] == "regression":
+        return interval_section(document["settings"], arrays)
     if document["kind"] == "pca":
         if noisy is not None:
             levels = _levels(noisy)
@@ -44,7 +47,7 @@ def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -
 
 
 def _levels(noisy: Spectrum) -> str:
-    """The eigenvalues beside what noise alone produces, in words and drawn."""
+    """Return the eigenvalues beside what noise alone produces, in words and drawn."""
     values, floor, whole = noisy.values, noisy.floor, noisy.centre_floor
     above = int(np.sum(values > floor))
     if above == len(values):
@@ -75,7 +78,7 @@ def _levels(noisy: Spectrum) -> str:
 
 
 def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
-    """How much of each component is left, in words and as bars."""
+    """Return how much of each component is left, in words and as bars."""
     about = (
         " It is about noise alone: every row was scaled to the same length, so that far rows count "
         "no more than near ones; where a few rows hold most of the variance, components of rows as "

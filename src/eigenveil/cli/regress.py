@@ -1,0 +1,126 @@
+"""``eigenveil regress DATA --target y -o FOLDER``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eigenveil.cli.options import (
+    ADJACENCY,
+    BOUNDS,
+    BUDGET,
+    CONFIG,
+    INVALID,
+    JSON,
+    LEDGER,
+    NAMES,
+    OUTPUT,
+    SCALE,
+    SIGN,
+    UNIT,
+    with_options,
+)
+from eigenveil.cli.values import Names, PerColumn
+
+__all__ = ["command"]
+
+
+@click.command("regress")
+@click.argument("data")
+@with_options(
+    click.option(
+        "--target",
+        type=Names(),
+        metavar="Y[,Y...]",
+        required=True,
+        help="The column to predict, or several.",
+    ),
+    NAMES,
+    *BUDGET,
+    BOUNDS,
+    click.option(
+        "--target-bounds",
+        type=PerColumn(2, "LOW,HIGH or name=low:high,name=low:high"),
+        metavar="LOW,HIGH",
+        help="Public range of the target; needed for small tables only.",
+    ),
+    SCALE,
+    click.option(
+        "--row-norm", type=float, metavar="R", help="Length that scaled rows are pulled in to."
+    ),
+    click.option(
+        "--alpha",
+        type=float,
+        metavar="A",
+        help="Ridge penalty as a share of the mean squared length of rows; found by default.",
+    ),
+    ADJACENCY,
+    click.option(
+        "--centring",
+        type=click.Choice(["none", "located"]),
+        help="How the centre of the features is found; none takes the origin.",
+    ),
+    UNIT,
+    *INVALID,
+    LEDGER,
+    SIGN,
+    OUTPUT,
+    CONFIG,
+    JSON,
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    data: str,
+    target: tuple[str, ...],
+    columns: tuple[str, ...] | None,
+    unit: str | None,
+    output: Path,
+    ledger: Path | None,
+    sign: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Release a linear regression of a column of DATA on the others: a CSV or parquet file, or -
+    for a CSV table on standard input (held in memory).
+
+    Needs a budget, a target and a new folder. No bounds are needed.
+    """
+    from eigenveil.cli.options import beware, stated_budget
+    from eigenveil.cli.progress import watched
+    from eigenveil.cli.releasing import accounted, tell
+    from eigenveil.cli.rows import open_table
+    from eigenveil.cli.saving import expected_size, keep, place_for
+    from eigenveil.cli.values import per_column
+    from eigenveil.data.sources.design import reordered
+    from eigenveil.estimators import PrivateRegression
+    from eigenveil.privacy.adjacency import Adjacency
+    from eigenveil.privacy.budget import Budget
+    from eigenveil.privacy.ledger import Ledger
+    from eigenveil.release import private_key
+
+    with place_for(output) as place:
+        key = None if sign is None else private_key(sign)
+        account = None if ledger is None else Ledger(ledger)
+        budget = Budget(**stated_budget(ctx)).as_dict()
+        options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+        given = {name: value for name, value in options.items() if value is not None}
+        wanted = None if columns is None else (*dict.fromkeys((*columns, *target)),)
+        zero = given.get("on_invalid") == "zero"
+        source = open_table(data, wanted, unit, text="invalid" if zero else "refused")
+        names = reordered(source, target).feature_names or ()
+        features = names[: -len(target)]
+        for name, among in (("bounds", features), ("scale", features), ("target_bounds", target)):
+            if name in given:
+                given[name] = per_column(f"--{name.replace('_', '-')}", given[name], among)
+        private = PrivateRegression(**given, ledger=account)
+        place.make_room(expected_size("regression", len(features), len(target), names))
+        beware(budget)
+        with accounted(account):
+            neighbours = Adjacency.parse(private.adjacency)
+            public = neighbours.count_is_public and unit is None
+            with watched(source, count_is_public=public) as rows:
+                private.fit(rows, list(target) if len(target) > 1 else target[0])
+            keep(private.release_, place, key)
+            tell(private.release_, output, account, sign, as_json=as_json)

@@ -1,0 +1,135 @@
+"""Coefficients in the units of the data, intervals, and the artefact of a regression."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from eigenveil.mechanisms.regression.linear import LinearModel, NoisyModel
+from eigenveil.mechanisms.regression.request import RegressionResult
+from eigenveil.release.artefact import Release
+
+__all__ = ["INTERVAL_LEVEL", "RegressionNumbers", "regression_numbers"]
+
+INTERVAL_LEVEL = 0.9  # how often an interval is to cover
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RegressionNumbers:
+    """Released regressions of q targets on p features, in the units of the data.
+
+    Attributes
+    ----------
+    coef : array of shape (q, p)
+        Zero for a feature that was left out.
+    intercept : array of shape (q,)
+        What is predicted where all features are zero.
+    interval : array of shape (q, p + 1, 2)
+        Ends of intervals, that of the intercept last.
+    noise_share : array of shape (q, p)
+        Share of the squared widths that is noise.
+    location, scale : arrays of shape (p,)
+        What features were taken about and divided by.
+
+    """
+
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    interval: NDArray[np.float64]
+    noise_share: NDArray[np.float64]
+    location: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    def release(
+        self,
+        fitted: RegressionResult,
+        *,
+        feature_names: Sequence[Any] | NDArray[Any] | None,
+        target_names: Sequence[str] | None,
+        shares: Mapping[str, float],
+    ) -> Release:
+        """Return the artefact."""
+        request = fitted.plan.request
+        gram = fitted.model.gram
+        box = request.box
+        settings: dict[str, Any] = {
+            "n_features": request.n_features,
+            "n_rows": fitted.n_rows,
+            "row_norm": fitted.model.row_norm,
+            "bounds": None if box is None else {"low": box[0].tolist(), "high": box[1].tolist()},
+            "assume_centered": request.centred,
+            "on_invalid": request.on_invalid,
+            "on_missing": request.on_missing,
+            "noise_scale": 0.0 if gram is None else gram.noise_scale,
+            "noise_floor": 0.0,
+            "choice": None,
+            "shares": dict(shares),
+            "interval_level": INTERVAL_LEVEL,
+            "feature_names": None if feature_names is None else [str(n) for n in feature_names],
+            "target_names": None if target_names is None else list(target_names),
+        }
+        if fitted.balance is not None:
+            settings["ledger"] = asdict(fitted.balance)
+        return Release(
+            kind="regression",
+            mechanism="linear",
+            guarantee=fitted.guarantee,
+            settings=settings,
+            arrays={
+                "coef": self.coef,
+                "intercept": self.intercept,
+                "interval": self.interval,
+                "noise_share": self.noise_share,
+                "location": self.location,
+                "scale": self.scale,
+            },
+        )
+
+
+def regression_numbers(fitted: RegressionResult) -> RegressionNumbers:
+    """Return what follows from a released model: post-processing."""
+    model = fitted.model
+    p = model.scale.size
+    parts = [_in_units(model, target) for target in model.targets]
+    coef = np.array([part[0][:p] for part in parts])
+    intercept = np.array([part[0][p] for part in parts])
+    sampling, noise = (np.array([part[i] for part in parts]) for i in (1, 2))
+    half = -float(ndtri((1 - INTERVAL_LEVEL) / 2)) * np.sqrt(sampling + noise)
+    centre = np.column_stack([coef, intercept])
+    whole = sampling + noise
+    share = np.divide(noise, whole, out=np.ones_like(whole), where=whole > 0)
+    return RegressionNumbers(
+        coef=coef,
+        intercept=intercept,
+        interval=np.stack([centre - half, centre + half], axis=-1),
+        noise_share=share[:, :p],
+        location=model.centre,
+        scale=model.scale,
+    )
+
+
+def _in_units(
+    model: LinearModel, target: NoisyModel
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return coefficients and intercept, and their variances from sampling and from noise."""
+    p, kept = model.scale.size, np.flatnonzero(np.isfinite(model.scale))
+    change = np.zeros((p + 1, 1 + kept.size))  # from coefficients on records
+    change[kept, 1 + np.arange(kept.size)] = 1 / model.scale[kept]
+    change[p, 0] = model.lift
+    change[p, 1:] = -model.centre[kept] / model.scale[kept]
+    if model.gram is None:
+        numbers = np.zeros(p + 1)
+        numbers[p] = target.offset
+        noise = np.zeros(p + 1)
+        noise[p] = target.offset_error
+        return numbers, np.zeros(p + 1), noise
+    numbers = change @ target.coefficients
+    numbers[p] += target.offset
+    sampling, noise = (
+        np.maximum(np.einsum("ij,jk,ik->i", change, covariance, change), 0.0)
+        for covariance in (target.sampling, target.noise)
+    )
+    return numbers, sampling, noise

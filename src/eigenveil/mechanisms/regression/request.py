@@ -1,0 +1,330 @@
+"""A regression as it is asked for, its steps at their shares, and the one charged release."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import Clip
+from eigenveil.data.sources import RowSource
+from eigenveil.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    TooFewRowsError,
+    UnsupportedNotionError,
+)
+from eigenveil.mechanisms.additive import Allotment, part, vector_noise
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.bounds import Box, OnInvalid, OnMissing
+from eigenveil.mechanisms.covariance.gauss import GaussCov
+from eigenveil.mechanisms.covariance.wishart import WishartCov
+from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.regression.linear import (
+    CentreSteps,
+    LinearModel,
+    LinearStages,
+    Stage,
+    TargetSteps,
+)
+from eigenveil.mechanisms.regression.shares import RegressionShares, clips, divided, searchable
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale
+from eigenveil.mechanisms.scalars.distances import PrivateDistances
+from eigenveil.mechanisms.scalars.trace import PrivateTrace
+from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.adjacency import Adjacency, Unit
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.cost import Cost, Gaussian, Pure
+from eigenveil.privacy.guarantee import Guarantee, Numerics
+from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.wording import REPLACE_ONE, option
+
+__all__ = ["RegressionPlan", "RegressionRequest", "RegressionResult", "Scale", "release_regression"]
+
+Scale = NDArray[np.float64] | Literal["private"] | None
+_LIFT = 1.0  # the constant coordinate, in scales of a feature
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegressionRequest:
+    """What one regression is asked for; all of it public.
+
+    Attributes
+    ----------
+    budget, adjacency, unit
+        How it is protected.
+    n_features, n_targets : int
+        Columns of the table: features first, then targets.
+    n_rows : int or None
+        Number of rows, or of persons, where it is public.
+    rereadable : bool
+        Whether rows can be read more than once.
+    row_norm : float, optional
+        Length of scaled rows about their centre that they are pulled in to.
+    box : pair of arrays, optional
+        Ranges of the features.
+    target_boxes : tuple of pairs of float, optional
+        Range of each target.
+    scale : array or "private", optional
+        What features are divided by; by default half their ranges, or else private scales where
+        there may be any.
+    centred : bool
+        Whether the origin is the centre of the features.
+    alpha : float, optional
+        Stated penalty, as a share of the mean squared length of records; by default found.
+    on_invalid, on_missing
+        What happens to rows and cells that hold no numbers.
+
+    """
+
+    budget: Budget
+    adjacency: Adjacency
+    unit: Unit
+    n_features: int
+    n_targets: int
+    n_rows: int | None
+    rereadable: bool = True
+    row_norm: float | None = None
+    box: Box | None = None
+    target_boxes: tuple[tuple[float, float], ...] | None = None
+    scale: Scale = None
+    centred: bool = False
+    alpha: float | None = None
+    on_invalid: OnInvalid = "raise"
+    on_missing: OnMissing = "invalid"
+
+    def __post_init__(self) -> None:
+        if not self.rereadable:
+            raise InvalidDataError(
+                "a regression reads the rows several times, and these can be read once only: pass "
+                "a file or an array"
+            )
+        if isinstance(self.scale, str) and not self.adjacency.count_is_public:
+            raise UnsupportedNotionError(
+                "private scales need a public number of rows: give the scales, or choose ",
+                REPLACE_ONE,
+            )
+        alpha = self.alpha
+        if alpha is not None and not 0 <= alpha < math.inf:
+            raise InvalidParameterError(option("alpha"), " must be a number, zero or more")
+
+    @property
+    def finds_scales(self) -> bool:
+        """Whether scales of the features are searched for."""
+        free = self.scale is None and self.box is None and self.adjacency.count_is_public
+        return free or isinstance(self.scale, str)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegressionPlan:
+    """The steps of a regression, decided before anything is read. Fields are public."""
+
+    request: RegressionRequest
+
+    @property
+    def pure(self) -> bool:
+        """Whether the budget is an epsilon, not a mu."""
+        return self.request.budget.is_pure
+
+    @cached_property
+    def whole(self) -> Allotment:
+        """All that may be spent."""
+        amount = whole_strength(self.request.budget, pure=self.pure)
+        return Pure(amount) if self.pure else Gaussian(amount)
+
+    @property
+    def finds_length(self) -> bool:
+        """Whether records are pulled in to a private length."""
+        request = self.request
+        free = request.row_norm is None
+        return free and clips(self.whole, request.n_rows, request.n_features)
+
+    @cached_property
+    def shares(self) -> RegressionShares:
+        """Shares of the budget, by step."""
+        request = self.request
+        return divided(
+            self.whole,
+            request.n_rows,
+            request.n_features,
+            request.n_targets,
+            scales=request.finds_scales,
+            centres=request.box is None and not request.centred,
+            lengths=self.finds_length,
+            ranged=request.target_boxes is not None,
+        )
+
+    @property
+    def means_alone(self) -> bool:
+        """Whether only the means of targets are released, as public numbers allow no more."""
+        return not self.shares.gram
+
+    @cached_property
+    def procedure(self) -> LinearStages:
+        """All steps at their shares."""
+        request, shares = self.request, self.shares
+        steps = TargetSteps(
+            offset=self._towards(shares.offset),
+            stages=tuple(
+                Stage(search=self._search(search), noise=vector_noise(part(self.whole, share)))
+                for search, share in shares.stages
+            ),
+            spread=self._search(shares.variance[0]) if shares.variance else None,
+            variance=PrivateTrace(noise=vector_noise(part(self.whole, shares.variance[1])))
+            if shares.variance
+            else None,
+        )
+        return LinearStages(
+            scale=self._scale(),
+            centre=self._towards(shares.centre) if shares.centre else self._known_centre(),
+            gram=self._gram(),
+            targets=(steps,) * request.n_targets,
+            length=self._length(),
+            target_boxes=request.target_boxes,
+            lift=_LIFT,
+            alpha=request.alpha,
+        )
+
+    @property
+    def cost(self) -> Cost:
+        """What the release costs."""
+        return self.procedure.cost()
+
+    def _gram(self) -> GaussCov | WishartCov | None:
+        if self.means_alone:
+            return None
+        left = part(self.whole, self.shares.gram)
+        if isinstance(left, Pure):
+            return WishartCov(epsilon=left.epsilon, clean=False)
+        return GaussCov(mu=left.mu)
+
+    def _search(self, share: float) -> PrivateDistances:
+        return PrivateDistances(noise=vector_noise(part(self.whole, share)))
+
+    def _towards(self, shares: tuple[float, ...]) -> CentreSteps:
+        """Return steps from shares of distances and means by turns, or of means alone."""
+        searches, means = (shares[::2], shares[1::2]) if len(shares) > 1 else ((), shares)
+        return CentreSteps(
+            searches=tuple(map(self._search, searches)),
+            means=tuple(PrivateMean(noise=vector_noise(part(self.whole, s))) for s in means),
+        )
+
+    def _scale(self) -> ColumnScale | NDArray[np.float64]:
+        request = self.request
+        if self.shares.scale:
+            return ColumnScale(noise=vector_noise(part(self.whole, self.shares.scale)))
+        if isinstance(request.scale, np.ndarray):
+            return request.scale
+        if request.box is not None:
+            half = (request.box[1] - request.box[0]) / 2
+            return np.where(half > 0, half, np.inf)
+        return np.ones(request.n_features)
+
+    def _known_centre(self) -> NDArray[np.float64]:
+        request = self.request
+        if request.box is None or request.centred:
+            return np.zeros(request.n_features)
+        return np.asarray((request.box[0] + request.box[1]) / 2)
+
+    def _length(self) -> PrivateDistances | float | None:
+        if self.shares.length:
+            return self._search(self.shares.length)
+        if self.request.row_norm is None:
+            return None
+        return math.hypot(_LIFT, self.request.row_norm)
+
+    def words(self, released: LinearModel) -> tuple[str, ...]:
+        """Return what bounds records, and where that comes from."""
+        request, words = self.request, []
+        if request.target_boxes is None:
+            words.append("none needed for the target: residuals clipped at private quantiles")
+        else:
+            words.append("targets clamped to stated ranges before their means are taken")
+        if self.means_alone:
+            words.append("only means: public numbers allow no coefficients")
+        elif request.row_norm is not None:
+            words.append(
+                f"records longer than {released.row_norm:.6g} pulled in to that length (stated by "
+                "the caller)"
+            )
+        elif released.row_norm is not None:
+            words.append(
+                f"records longer than {released.row_norm:.6g} pulled in to that length (chosen "
+                "privately)"
+            )
+        else:
+            words.append("every record scaled to unit length, whatever its length")
+        words += self._scale_words(released)
+        if request.on_missing == "centre":
+            words.append("empty cells taken as the centre's")
+        if request.on_invalid == "zero":
+            words.append("rows that hold other things than numbers contribute nothing")
+        if request.unit.owns_many:
+            words.append(f"all rows of one {request.unit.name} together weigh as one row")
+        return tuple(words)
+
+    def _scale_words(self, released: LinearModel) -> list[str]:
+        if self.means_alone:
+            return []
+        if self.shares.scale:
+            left = int(np.isinf(released.scale).sum())
+            out = f"; {left} left out, as theirs did not stand out" if left else ""
+            return [f"features divided by private scales{out}"]
+        if self.request.scale is not None:
+            return ["features divided by scales stated by the caller"]
+        ranges = self.request.box is not None
+        return ["features divided by half their stated ranges"] if ranges else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RegressionResult:
+    """Everything a fit may look at after the noise; no raw data is in it."""
+
+    plan: RegressionPlan
+    model: LinearModel
+    n_rows: int | None
+    guarantee: Guarantee
+    balance: Balance | None
+
+
+def release_regression(
+    request: RegressionRequest, source: RowSource, *, ledger: Ledger | None, noise: NoiseSource
+) -> RegressionResult:
+    """Charge the ledger, read the rows, add noise; refuse what public numbers rule out."""
+    plan = RegressionPlan(request=request)
+    if request.target_boxes is None and not searchable(plan.whole, request.n_rows):
+        raise TooFewRowsError(
+            "too few rows to find the range of the target at this budget: state ",
+            option("target_bounds"),
+            ", or give a larger budget",
+        )
+    cost = plan.cost
+    if ledger is not None:
+        ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
+    gate = Gate(
+        cost,
+        label=LinearStages.name,
+        adjacency=request.adjacency,
+        ledger=ledger,
+        noise=noise,
+        protects=request.unit,
+    )
+    start = Clip(row_norm=1.0, on_invalid=request.on_invalid, on_missing=request.on_missing)
+    model = plan.procedure.run(source, start, gate)
+    del source  # post-processing only from here
+    guarantee = Guarantee(
+        budget=request.budget,
+        cost=gate.total,
+        adjacency=request.adjacency,
+        bounds=plan.words(model),
+        numerics=Numerics.EXACT if gate.exact else Numerics.IDEALISED,
+        simulated=noise.simulated,
+        ledger=gate.receipt,
+        protects=request.unit,
+    )
+    return RegressionResult(
+        plan=plan, model=model, n_rows=gate.rows, guarantee=guarantee, balance=gate.balance
+    )

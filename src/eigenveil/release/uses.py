@@ -1,0 +1,117 @@
+"""What a released covariance is used for: functions of a saved release, free of further cost.
+
+Everything here is computed from released numbers, so it is as private as the release itself;
+what is made of new rows is NOT private with respect to those rows. A released matrix may be
+indefinite: negative eigenvalues are taken as zero.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.release.artefact import Release
+
+__all__ = [
+    "conditional_means",
+    "least_variance_weights",
+    "partial_correlations",
+    "sample",
+    "whitening",
+]
+
+_RANK = 1e-10  # share of the largest eigenvalue below which one counts as zero
+
+Matrix = NDArray[np.float64]
+
+
+def sample(release: Release, n_rows: int, seed: int | None = None) -> Matrix:
+    """Return a synthetic table: normal rows with the released mean and covariance.
+
+    It follows first and second moments only, and holds nothing of single records.
+    """
+    if isinstance(n_rows, bool) or not isinstance(n_rows, int) or n_rows < 0:
+        raise InvalidParameterError("the number of rows must be a whole number, zero or more")
+    values, vectors = _eigenpairs(release)
+    normal = np.random.default_rng(seed).standard_normal((n_rows, values.size))
+    return np.asarray(_location(release) + (normal * np.sqrt(values)) @ vectors.T)
+
+
+def whitening(release: Release) -> Matrix:
+    """Return W such that (x - location) W has unit variances and no correlations.
+
+    Directions without a released variance are left out: W then maps to zero along them.
+    """
+    values, vectors = _eigenpairs(release)
+    inverse = np.where(values > 0, 1 / np.sqrt(np.where(values > 0, values, 1.0)), 0.0)
+    return np.asarray((vectors * inverse) @ vectors.T)
+
+
+def partial_correlations(release: Release) -> Matrix:
+    """Return the correlation of every two columns given all others.
+
+    Needs a covariance whose eigenvalues are all positive.
+    """
+    values, vectors = _eigenpairs(release)
+    if not (values > 0).all():
+        raise InvalidDataError(
+            "the released covariance is singular or indefinite, so that partial correlations do "
+            "not exist: release with a larger budget, more rows or fewer columns"
+        )
+    precision = (vectors / values) @ vectors.T
+    scale = np.sqrt(precision.diagonal())
+    partial = -precision / np.outer(scale, scale)
+    np.fill_diagonal(partial, 1.0)
+    return np.asarray(partial)
+
+
+def conditional_means(release: Release, rows: Matrix) -> Matrix:
+    """Return rows with empty cells (NaN) filled by their mean given the cells that are there.
+
+    NOT private with respect to ``rows``.
+    """
+    location = _location(release)
+    filled = np.array(rows, dtype=np.float64)
+    if filled.ndim != 2 or filled.shape[1] != location.size:
+        raise InvalidDataError("the rows must have the columns of the release")
+    values, vectors = _eigenpairs(release)
+    covariance = (vectors * values) @ vectors.T
+    patterns, which = np.unique(np.isnan(filled), axis=0, return_inverse=True)
+    for i, empty in enumerate(patterns):
+        here = np.flatnonzero(which.reshape(-1) == i)
+        known = covariance[np.ix_(~empty, ~empty)]
+        across = covariance[np.ix_(~empty, empty)]
+        slopes = np.linalg.pinv(known, rcond=_RANK, hermitian=True) @ across
+        offset = filled[np.ix_(here, np.flatnonzero(~empty))] - location[~empty]
+        filled[np.ix_(here, np.flatnonzero(empty))] = location[empty] + offset @ slopes
+    return filled
+
+
+def least_variance_weights(release: Release) -> NDArray[np.float64]:
+    """Return weights of columns that sum to 1 and whose combination varies least.
+
+    Of returns of assets: the portfolio of least variance. Directions without a released variance
+    are not used, since noise alone may have removed it.
+    """
+    values, vectors = _eigenpairs(release)
+    inverse = np.where(values > 0, 1 / np.where(values > 0, values, 1.0), 0.0)
+    weights = (vectors * inverse) @ vectors.T @ np.ones(values.size)
+    total = float(weights.sum())
+    if not total > 0:
+        raise InvalidDataError("the released covariance has no positive variance")
+    return np.asarray(weights / total)
+
+
+def _eigenpairs(release: Release) -> tuple[NDArray[np.float64], Matrix]:
+    """Return eigenvalues, those that are negative or tiny as zero, and eigenvectors."""
+    if release.kind != "covariance":
+        raise InvalidParameterError("this needs a release of a covariance")
+    values, vectors = np.linalg.eigh(release.arrays["covariance"])
+    return np.where(values > _RANK * max(values[-1], 0.0), values, 0.0), vectors
+
+
+def _location(release: Release) -> NDArray[np.float64]:
+    """Return the released centre."""
+    location = release.arrays["location"]
+    if not np.isfinite(location).all() or release.settings.get("centring") == "paired":
+        raise InvalidDataError("this needs a release with a centre, and this one has none")
+    return location

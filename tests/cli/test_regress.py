@@ -1,0 +1,101 @@
+"""`regress`: what it releases, says and refuses."""
+
+import json
+
+import numpy as np
+import pytest
+
+from eigenveil import Ledger, Release
+from tests.cli.conftest import fails, invoke
+
+BUDGET = ("--epsilon", 5, "--delta", 1e-6)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3000, 3)) * [1, 10, 0.1] + [5, 100, 0]
+    y = rows @ [1.0, 0.1, 5.0] + 3 + rng.standard_normal(3000)
+    person = np.arange(3000) // 2
+    path = tmp_path_factory.mktemp("regress") / "t.csv"
+    columns = np.column_stack([rows[:, :2], y, rows[:, 2], person])
+    np.savetxt(path, columns, delimiter=",", header="age,weight,price,dose,person", comments="")
+    return path
+
+
+def test_a_regression_is_released_told_and_verified(table, tmp_path):
+    ledger = Ledger.create(tmp_path / "l", epsilon=5, delta=1e-6)
+    folder = tmp_path / "r"
+    columns = ("--columns", "age,weight,dose")
+    result = invoke(
+        "regress",
+        table,
+        "--target",
+        "price",
+        *columns,
+        *BUDGET,
+        "--ledger",
+        ledger.path,
+        "-o",
+        folder,
+    )
+    assert result.exit_code == 0, result.output
+    release = Release.verify(folder)
+    assert release.kind == "regression"
+    assert release.settings["feature_names"] == ["age", "weight", "dose"]
+    assert release.settings["target_names"] == ["price"]
+    assert release.arrays["coef"][0] == pytest.approx([1.0, 0.1, 5.0], rel=0.2)
+    assert "regression of 1 target on 3 columns, by linear; 3 of 3 coefficients" in result.stdout
+    assert release.guarantee.sentence() in " ".join(result.stdout.split())
+    assert len(ledger.entries) == 1
+    for command in ("verify", "inspect"):
+        assert invoke(command, folder).exit_code == 0
+
+
+def test_persons_ranges_and_json(table, tmp_path):
+    result = invoke(
+        "regress",
+        table,
+        *("--target", "price", "--unit", "person", *BUDGET, "--json"),
+        *("--bounds", "age=0:10,weight=50:150,dose=-1:1", "--target-bounds", "0,40"),
+        *("-o", tmp_path / "r"),
+    )
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["kind"] == "regression"
+    assert told["settings"]["n_rows"] == 1500
+    assert told["guarantee"]["unit_column"] == "person"
+
+
+def test_an_export_has_coefficients_and_their_intervals(table, tmp_path):
+    invoke("regress", table, "--target", "price", *BUDGET, "-o", tmp_path / "r")
+    result = invoke("export", tmp_path / "r", tmp_path / "c.csv")
+    assert result.exit_code == 0, result.output
+    header, *lines = (tmp_path / "c.csv").read_text().splitlines()
+    assert header == "feature,price,price_low,price_high"
+    assert [line.split(",")[0] for line in lines][-1] == "(intercept)"
+    for form in ("onnx", "plink"):
+        error = fails(2, "export", tmp_path / "r", tmp_path / f"x.{form}", "--format", form)
+        assert "components" in error
+
+
+def test_figures_of_a_regression_are_none(table, tmp_path):
+    pytest.importorskip("matplotlib")
+    invoke("regress", table, "--target", "price", *BUDGET, "-o", tmp_path / "r")
+    result = invoke("report", tmp_path / "r", "-o", tmp_path / "page.html")
+    assert result.exit_code == 0, result.output
+
+
+def test_mistakes_are_one_line(table, tmp_path):
+    folder = tmp_path / "r"
+    asked = ("regress", table, "-o", folder)
+    assert "--target" in fails(2, *asked, *BUDGET)
+    assert "not there" in fails(3, *asked, *BUDGET, "--target", "cost")
+    assert "budget" in fails(2, *asked, "--target", "price")
+    error = fails(2, *asked, "--target", "price", "--epsilon", 0.001, "--delta", 1e-9)
+    assert "--target-bounds" in error
+    error = fails(
+        2, *asked, "--target", "price", *BUDGET, "--adjacency", "add-remove", "--scale", "private"
+    )
+    assert "--adjacency replace-one" in error
+    assert not folder.exists()

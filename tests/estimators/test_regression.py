@@ -1,0 +1,217 @@
+"""PrivateRegression: what it finds, what it promises, and what it refuses."""
+
+import inspect
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from eigenveil import Ledger, PrivateRegression, Release
+from eigenveil.data.sources import IterableSource
+from eigenveil.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    TooFewRowsError,
+    UnsupportedNotionError,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((5000, 4)) * [1.0, 10.0, 0.1, 3.0] + [5.0, 100.0, 0.0, 2.0]
+SLOPES = np.array([1.0, 0.1, 5.0, 0.0])
+Y = X @ SLOPES + 3.0 + RNG.standard_normal(5000)
+BUDGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
+SPREAD = X.std(axis=0)
+
+
+def test_a_line_is_found_without_any_bound():
+    model = PrivateRegression(**BUDGET).fit(X, Y)
+    assert model.coef_ * SPREAD == pytest.approx(SLOPES * SPREAD, abs=0.1)
+    assert model.predict(X).mean() == pytest.approx(Y.mean(), abs=0.1)
+    assert model.score(X, Y) > 0.67  # 0.69 is what least squares has
+    assert not model.means_alone_
+    assert model.n_samples_ == 5000
+    assert sum(model.shares_.values()) == pytest.approx(1.0)
+    low, high = model.coef_interval_.T
+    assert (low < model.coef_).all()
+    assert (model.coef_ < high).all()
+    assert ((model.noise_share_ > 0) & (model.noise_share_ < 1)).all()
+    assert "none needed for the target" in model.privacy_.sentence()
+
+
+@pytest.mark.parametrize(
+    "budget", [{"rho": 0.1}, {"epsilon": 8.0}, {"epsilon": 2.0, "delta": 1e-6}]
+)
+def test_every_kind_of_budget(budget):
+    model = PrivateRegression(**budget, random_state=1).fit(X, Y)
+    assert model.coef_ * SPREAD == pytest.approx(SLOPES * SPREAD, abs=0.3)
+
+
+def test_add_remove_neighbours_take_stated_scales():
+    model = PrivateRegression(**BUDGET, adjacency="add-remove", scale=SPREAD).fit(X, Y)
+    assert model.coef_ * SPREAD == pytest.approx(SLOPES * SPREAD, abs=0.15)
+    assert model.n_samples_ is None
+    with pytest.raises(UnsupportedNotionError, match="public number of rows"):
+        PrivateRegression(**BUDGET, adjacency="add-remove", scale="private").fit(X, Y)
+
+
+def test_stated_ranges_need_no_search():
+    box = ([0.0, 50.0, -0.5, -10.0], [10.0, 150.0, 0.5, 14.0])
+    model = PrivateRegression(**BUDGET, bounds=box, target_bounds=(0.0, 40.0)).fit(X, Y)
+    assert model.coef_ * SPREAD == pytest.approx(SLOPES * SPREAD, abs=0.15)
+    assert set(model.shares_) == {"offset", "length", "gram", "stages", "variance"}
+    assert model.scale_ == pytest.approx([5.0, 50.0, 0.5, 12.0])
+    assert model.release_.settings["bounds"]["high"] == box[1]
+
+
+def test_a_stated_length_is_kept():
+    model = PrivateRegression(**BUDGET, row_norm=2.0).fit(X, Y)
+    assert model.release_.settings["row_norm"] == pytest.approx(math.hypot(1.0, 2.0))
+    assert "length" not in model.shares_
+
+
+def test_a_penalty_shrinks():
+    plain = PrivateRegression(**BUDGET, alpha=0.0).fit(X, Y)
+    heavy = PrivateRegression(**BUDGET, alpha=10.0).fit(X, Y)
+    assert np.linalg.norm(heavy.coef_ * SPREAD) < 0.5 * np.linalg.norm(plain.coef_ * SPREAD)
+    with pytest.raises(InvalidParameterError, match="alpha"):
+        PrivateRegression(**BUDGET, alpha=-1.0).fit(X, Y)
+
+
+def test_small_tables_have_a_mean_or_need_a_range():
+    small = PrivateRegression(**(BUDGET | {"epsilon": 0.3})).fit(X[:1500], Y[:1500])
+    assert small.means_alone_
+    assert not small.coef_.any()
+    assert small.predict(X[:3]) == pytest.approx(Y.mean(), abs=0.5)
+    assert small.intercept_interval_[0] < Y.mean() < small.intercept_interval_[1]
+    with pytest.raises(TooFewRowsError, match="target_bounds"):
+        PrivateRegression(**(BUDGET | {"epsilon": 0.01})).fit(X, Y)
+    stated = PrivateRegression(**(BUDGET | {"epsilon": 0.01}), target_bounds=(0.0, 40.0))
+    assert stated.fit(X, Y).intercept_ == pytest.approx(Y.mean(), abs=6.0)
+
+
+def test_several_targets_share_one_gram_matrix():
+    both = np.column_stack([Y, 2 * X[:, 1] + RNG.standard_normal(5000)])
+    model = PrivateRegression(**BUDGET).fit(X, both)
+    assert model.coef_.shape == (2, 4)
+    assert model.coef_interval_.shape == (2, 4, 2)
+    assert model.intercept_.shape == (2,)
+    assert model.coef_[0] * SPREAD == pytest.approx(SLOPES * SPREAD, abs=0.2)
+    assert model.coef_[1, 1] == pytest.approx(2.0, abs=0.1)
+    assert model.predict(X[:7]).shape == (7, 2)
+
+
+def test_all_rows_of_a_person_weigh_as_one():
+    model = PrivateRegression(**BUDGET).fit(X, Y, groups=np.arange(5000) // 2)
+    assert model.n_samples_ == 2500
+    assert model.coef_ * SPREAD == pytest.approx(SLOPES * SPREAD, abs=0.3)
+    assert "all rows of one group" in model.privacy_.sentence()
+
+
+def test_missing_cells_and_invalid_rows():
+    holes, target = X.copy(), Y.copy()
+    holes[::50, 0] = np.nan
+    with pytest.raises(InvalidDataError, match="missing"):
+        PrivateRegression(**BUDGET).fit(holes, Y)
+    filled = PrivateRegression(**BUDGET, on_missing="centre").fit(holes, Y)
+    assert filled.coef_[0] == pytest.approx(1.0, abs=0.15)
+    assert np.isfinite(filled.predict(holes)).all()
+    target[::70] = np.nan
+    with pytest.raises(InvalidDataError, match="missing"):
+        PrivateRegression(**BUDGET, on_missing="centre").fit(X, target)
+    left = PrivateRegression(**BUDGET, on_invalid="zero").fit(holes, target)
+    assert left.coef_[0] == pytest.approx(1.0, abs=0.15)
+
+
+def test_files_and_frames(tmp_path):
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = PrivateRegression(**BUDGET).fit(frame, Y)
+    assert list(model.feature_names_in_) == list("abcd")
+    frame.insert(1, "y", Y)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    file = PrivateRegression(**BUDGET).fit(tmp_path / "t.csv", "y")
+    assert file.coef_ == pytest.approx(model.coef_)
+    assert list(file.feature_names_in_) == list("abcd")
+    assert file.release_.settings["target_names"] == ["y"]
+    with pytest.raises(InvalidDataError, match="not there"):
+        PrivateRegression(**BUDGET).fit(tmp_path / "t.csv", "z")
+    with pytest.raises(InvalidParameterError, match="y='name'"):
+        PrivateRegression(**BUDGET).fit(tmp_path / "t.csv", Y)
+
+
+def test_what_cannot_be_fitted_is_refused():
+    for wrong in (
+        {"row_norm": -1.0},
+        {"row_norm": "private"},
+        {"centring": "mean"},
+        {"scale": "wide"},
+        {"target_bounds": (1.0, 1.0)},
+        {"alpha": "small"},
+    ):
+        with pytest.raises(InvalidParameterError):
+            PrivateRegression(**BUDGET, **wrong).fit(X, Y)
+    with pytest.raises(InvalidDataError, match="one value for each row"):
+        PrivateRegression(**BUDGET).fit(X, Y[:10])
+    with pytest.raises(InvalidParameterError, match="y is None"):
+        PrivateRegression(**BUDGET).fit(X, None)
+    once = IterableSource(iter([np.column_stack([X, Y])]))
+    with pytest.raises(InvalidParameterError, match="with names"):
+        PrivateRegression(**BUDGET).fit(once, "y")
+
+
+def test_the_ledger_is_charged_once_before_the_draw(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6)
+    model = PrivateRegression(epsilon=1.0, delta=1e-6, ledger=ledger).fit(X, Y)
+    (entry,) = ledger.entries
+    assert entry.label == "linear"
+    assert model.privacy_.ledger is not None
+    assert "ledger" in model.release_.settings
+
+
+def test_a_release_comes_back_as_it_was(tmp_path):
+    release = PrivateRegression(**BUDGET).fit(X, Y).release_
+    again = Release.load(release.save(tmp_path / "r"))
+    for name, array in release.arrays.items():
+        assert (again.arrays[name] == array).all()
+    page = (tmp_path / "r" / "report.html").read_text("utf-8")
+    assert "Private regression" in page
+    assert "coefficients told from zero" in page
+
+
+def test_a_release_of_a_mean_comes_back_too(tmp_path):
+    model = PrivateRegression(**(BUDGET | {"epsilon": 0.3})).fit(X[:1500], Y[:1500])
+    Release.load(model.release_.save(tmp_path / "r"))
+    assert "only means" in model.privacy_.sentence()
+
+
+def test_fits_can_be_repeated_cloned_and_used_in_pipelines():
+    model = PrivateRegression(**BUDGET)
+    assert (model.fit(X, Y).coef_ == clone(model).fit(X, Y).coef_).all()
+    piped = make_pipeline(FunctionTransformer(), clone(model)).fit(X, Y)
+    assert piped.score(X, Y) > 0.6
+    assert cross_val_score(clone(model), X, Y, cv=2).min() > 0.6
+    assert "NOT private" in inspect.getdoc(model.predict)
+
+
+@parametrize_with_checks(
+    [PrivateRegression(epsilon=50.0, delta=1e-3, target_bounds=(-200.0, 200.0), random_state=0)],
+    expected_failed_checks=lambda _: {
+        "check_dtype_object": "wants numpy's own message, which may quote an entry",
+        "check_estimators_empty_data_messages": "wants the number of rows, which may be private",
+    },
+)
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+def test_a_table_without_signal_predicts_its_mean():
+    """No worse than the mean by more than 1 %: 5,000 rows at epsilon = 1."""
+    rng = np.random.default_rng(7)
+    noise = rng.standard_normal(5000) + 3
+    model = PrivateRegression(**(BUDGET | {"epsilon": 1.0})).fit(X, noise)
+    assert model.score(X, noise) > -0.01
