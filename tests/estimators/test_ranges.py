@@ -78,7 +78,7 @@ def test_a_pure_budget_buys_one_too(mechanism):
         epsilon=4.0, mechanism=mechanism, row_norm="private", random_state=1
     ).fit(rows)
     assert relative(fitted, rows) < 0.45  # 0.34 for "exponential"
-    assert 0.25 < fitted.shares_["centre"] < 0.3  # two means and two searches
+    assert 0.2 < fitted.shares_["centre"] < 0.3  # two means and two searches
     assert "(epsilon = 4)" in fitted.privacy_.sentence()
 
 

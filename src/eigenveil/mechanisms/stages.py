@@ -458,7 +458,7 @@ def free_centring(
     found = whole_strength(budget, pure=pure)
     whole: Allotment = Pure(found) if pure else Gaussian(found)
     # The error of a located centre falls as n mu/sqrt(d); a pure mean has noise in the l1 norm.
-    few = n_rows * found < (1000 + 64 * n_columns if pure else 14 * math.sqrt(n_columns))
+    few = n_rows * found < (1000 + 100 * n_columns if pure else 14 * math.sqrt(n_columns))
     if few or not searchable(whole, n_rows):
         return "mean" if ranges else "paired"
     return "located"

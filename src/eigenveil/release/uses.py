@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.numerics.random import SimulationSource, SystemSource
+from eigenveil.numerics.variates import normals
 from eigenveil.release.artefact import Release
 
 __all__ = [
@@ -32,7 +34,9 @@ def sample(release: Release, n_rows: int, seed: int | None = None) -> Matrix:
     if isinstance(n_rows, bool) or not isinstance(n_rows, int) or n_rows < 0:
         raise InvalidParameterError("the number of rows must be a whole number, zero or more")
     values, vectors = _eigenpairs(release)
-    normal = np.random.default_rng(seed).standard_normal((n_rows, values.size))
+    shape = (n_rows, values.size)
+    bits = SystemSource() if seed is None else SimulationSource(seed)
+    normal = normals(bits.bound_to(np.array(shape)), shape)
     return np.asarray(_location(release) + (normal * np.sqrt(values)) @ vectors.T)
 
 
