@@ -42,7 +42,7 @@ def prepare(folder):
     np.savetxt(folder / "t.csv", rows, delimiter=",", header="a,b,c", comments="")
     ledger = Ledger.create(folder / "budget", epsilon=9, delta=1e-6)
     ledger.charge(Gaussian(0.1), label=folder.name, adjacency=Adjacency.REPLACE_ONE)
-    PrivatePCA(2, epsilon=1.0, delta=1e-6).fit(rows).release_.save(folder / "release")
+    PrivatePCA(2, epsilon=8.0, delta=1e-6).fit(rows).release_.save(folder / "release")
     generate_key(folder / "key")
 
 

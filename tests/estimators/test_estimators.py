@@ -744,7 +744,8 @@ def test_odd_tables_work(mechanism, budget, table):
         with pytest.raises(TooFewRowsError, match="a covariance without bounds"):
             fitted.fit(table)
         table = np.tile(table, (1000, 1))
-    with suppress(NothingFoundError) if not table.any() else nullcontext():
+    # Of equal rows, or of distances that spread over 40 decades, none stands out.
+    with suppress(NothingFoundError) if mechanism == "elliptical" else nullcontext():
         assert np.isfinite(fitted.fit(table).covariance_).all()
 
 

@@ -3,7 +3,6 @@
 import math
 import re
 import tracemalloc
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
     NothingFoundError,
+    TooFewRowsError,
     UnsupportedNotionError,
 )
 from eigenveil.mechanisms.covariance.cleaned import Cleaned
@@ -123,20 +123,22 @@ def test_every_mechanism_without_bounds(mechanism, budget, centring, adjacency, 
 
 def test_the_default_depends_on_public_numbers_only():
     """Budget, bounds, adjacency and sizes; never the rows."""
-    few, many = np.zeros((100, 4)), np.zeros((5000, 4))
+    few, many = spikes(100, 4, 1), spikes(5000, 4, 1)
 
     def centring(table, **options):
         fitted = PrivatePCA(1, **options).fit(table)
         return fitted.release_.mechanism, fitted.release_.settings["centring"]
 
+    scarce = {"epsilon": 0.1, "delta": 1e-6}
     assert centring(few, **BUDGET) == ("tangent", "paired")
-    assert centring(many, **BUDGET) == ("tangent", "located")
-    assert centring(many, **BUDGET, bounds=(0, 1)) == ("analyze-gauss", "mean")
+    assert centring(many, **scarce) == ("tangent", "located")
+    assert centring(many, **BUDGET) == ("analyze-gauss", "located")  # which is generous
+    assert centring(many, **scarce, bounds=(0, 1)) == ("tangent", "located")
     assert centring(few, **BUDGET, bounds=(0, 1)) == ("tangent", "paired")
-    assert centring(many, **BUDGET, bounds=(0, 1), centring="paired") == ("tangent", "paired")
-    assert centring(few, **BUDGET, adjacency="add-remove") == ("tangent", "located")
-    assert centring(many, **BUDGET, row_norm=1.0) == ("analyze-gauss", "mean")
-    assert centring(many, **BUDGET, centring="none") == ("tangent", "none")
+    assert centring(many, **BUDGET, centring="paired") == ("analyze-gauss", "paired")
+    assert centring(many, **scarce, row_norm=1.0) == ("analyze-gauss", "located")
+    assert centring(few, **BUDGET, bounds=(0, 1), row_norm=1.0) == ("analyze-gauss", "mean")
+    assert centring(many, **BUDGET, centring="none") == ("analyze-gauss", "none")
     assert centring(few, epsilon=1.0) == ("wishart", "paired")
     assert centring(many, epsilon=1.0) == ("wishart", "located")
 
@@ -179,9 +181,10 @@ def test_data_too_far_away_are_not_taken_for_a_component():
 @pytest.mark.parametrize("n", [2, 60, 3000])
 @pytest.mark.parametrize("value", [0.0, 7.0, 1e200])
 def test_rows_that_are_all_equal_have_no_component(n, value):
-    """A search for a distance that fails, about once in 580 releases, could show one."""
+    """Without a distance there is no radius either: unit rows need none."""
     for seed in range(5):
-        fitted = PrivatePCA(2, **BUDGET, random_state=seed).fit(np.full((n, 6), value))
+        fitted = PrivatePCA(2, **BUDGET, mechanism="tangent", random_state=seed)
+        fitted.fit(np.full((n, 6), value))
         assert not fitted.distinguishable_.any()
         assert np.isfinite(fitted.components_).all()
 
@@ -253,34 +256,44 @@ def test_variances_in_the_units_of_the_data(adjacency):
     """Gaussian columns of variance 900 and 1: within a tenth at epsilon = 4."""
     rows = spikes(20_000, 8, 2, size=30.0, shift=100.0)
     fitted = PrivatePCA(
-        2, epsilon=4.0, delta=1e-6, variances=True, adjacency=adjacency, random_state=0
+        2,
+        epsilon=4.0,
+        delta=1e-6,
+        mechanism="tangent",
+        variances=True,
+        adjacency=adjacency,
+        random_state=0,
     ).fit(rows)
     assert fitted.explained_variance_ == pytest.approx([900, 900], rel=0.2)
     assert fitted.explained_variance_ratio_.sum() == pytest.approx(0.99, abs=0.02)
-    assert fitted.shares_["variances"] == 0.05
+    assert 0.055 <= fitted.shares_["variances"] <= 0.06  # with its search
     assert "for the variances (chosen privately)" in fitted.privacy_.sentence()
 
 
+@pytest.mark.parametrize("mechanism", ["tangent", "auto"])  # bought, and those of clipped rows
 @pytest.mark.parametrize("centring", ["located", "paired"])
-def test_variances_do_not_depend_on_the_centring(centring):
+def test_variances_do_not_depend_on_the_centring(centring, mechanism):
     """Half differences have half the covariance; a search of pairs counts pairs. 20 fits each."""
     rows = spikes(20_000, 8, 2, size=30.0)
     for seed in range(20):
         fitted = PrivatePCA(
-            2, epsilon=4.0, delta=1e-6, variances=True, centring=centring, random_state=seed
+            2,
+            epsilon=4.0,
+            delta=1e-6,
+            mechanism=mechanism,
+            variances=True,
+            centring=centring,
+            random_state=seed,
         ).fit(rows)
         assert fitted.explained_variance_ == pytest.approx([900, 900], rel=0.25)
 
 
 def test_variances_that_cannot_be_found_are_said_and_charged(tmp_path):
-    """More than half of the rows are equal: there is no distance."""
+    """All rows are at the centre: there is no distance, but once in a million times."""
     ledger = Ledger.create(tmp_path / "l", **BUDGET)
-    rows = np.vstack([np.zeros((9000, 3)), spikes(3000, 3, 1)])
-    options = {**BUDGET, "variances": True, "centring": "none"}
+    options = {**BUDGET, "variances": True, "centring": "none", "mechanism": "tangent"}
     with pytest.raises(NothingFoundError, match="leave variances out"):
-        PrivatePCA(1, **options, random_state=0).fit(rows)
-    with suppress(NothingFoundError):  # noise may find one
-        PrivatePCA(1, **options, ledger=ledger).fit(rows)
+        PrivatePCA(1, **options, ledger=ledger).fit(np.zeros((9000, 3)))
     assert len(ledger.entries) == 1
 
 
@@ -365,6 +378,8 @@ def test_a_column_without_a_scale_is_left_out():
     assert np.isfinite(fitted.transform(rows)).all()
     assert np.isfinite(fitted.inverse_transform(fitted.transform(rows))).all()
     with pytest.raises(NothingFoundError, match="give the scales"):
+        PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(np.ones((5000, 3)))
+    with pytest.raises(TooFewRowsError, match="too few rows for private scales"):
         PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(np.ones((50, 3)))
 
 
@@ -382,7 +397,7 @@ def test_a_private_rank_of_the_columns_that_are_left():
 
 
 @pytest.mark.parametrize("options", [{"centring": "paired"}, {"scale": "private"}])
-@pytest.mark.parametrize("n", [40, 41])
+@pytest.mark.parametrize("n", [1000, 1001])
 def test_a_row_that_stops_the_run_is_found_before_the_charge(options, n, tmp_path):
     ledger = Ledger.create(tmp_path / "l", **BUDGET)
     rows = spikes(n, 4, 1)
@@ -447,9 +462,8 @@ MISTAKES = [
     ({"rows": 1}, InvalidDataError, "two rows at least"),
     ({"rows": 0}, InvalidDataError, "no rows"),
     ({"row_norm": 1.0, "mechanism": "tangent"}, InvalidParameterError, "leave row_norm out"),
-    ({"centring": "mean"}, BoundsRequiredError, "needs bounds"),
+    ({"centring": "mean"}, BoundsRequiredError, "for rows clipped at a stated bounds"),
     ({"centring": "median"}, InvalidParameterError, "'none', 'mean', 'located' or 'paired'"),
-    ({"centring": "paired", "row_norm": 1.0}, InvalidParameterError, "leave centring out"),
     ({"centring": True}, InvalidParameterError, "'none', 'mean', 'located' or 'paired'"),
     (
         {"centring": "paired", "adjacency": "add-remove"},

@@ -56,16 +56,17 @@ def relative(fitted, rows):
     ids=str,
 )
 def test_a_covariance_without_a_bound(options):
-    """Measured 0.01 to 0.06; 0.11 under add/remove without bounds, where R is the quantile."""
+    """Measured 0.01 to 0.06."""
     rows = table()
+    options = {"mechanism": "cleaned"} | options
     fitted = PrivateCovariance(**BUDGET, row_norm="private", random_state=1, **options).fit(rows)
-    assert relative(fitted, rows) < 0.2
+    assert relative(fitted, rows) < 0.1
     assert fitted.location_ == pytest.approx(rows.mean(axis=0), abs=0.5)
     sentence = fitted.privacy_.sentence()
     assert f"rows farther than {fitted.row_norm_:.6g} from the centre pulled in" in sentence
     assert "(chosen privately)" in sentence
     assert fitted.release_.settings["chosen_row_norm"] == fitted.row_norm_
-    assert fitted.shares_["radius"] == 0.1
+    assert 0.005 <= fitted.shares_["radius"] <= 0.01  # what one search of 20,000 rows needs
     assert math.isclose(sum(fitted.shares_.values()), 1.0)
     assert fits(fitted.privacy_.cost, fitted.privacy_.budget)
 
@@ -77,19 +78,20 @@ def test_a_pure_budget_buys_one_too(mechanism):
         epsilon=4.0, mechanism=mechanism, row_norm="private", random_state=1
     ).fit(rows)
     assert relative(fitted, rows) < 0.45  # 0.34 for "exponential"
-    assert fitted.shares_["centre"] == 0.25
+    assert 0.2 < fitted.shares_["centre"] < 0.3  # two means and two searches
     assert "(epsilon = 4)" in fitted.privacy_.sentence()
 
 
 def test_about_a_known_centre_no_centre_is_bought():
     rows = table() - 100.0
     options = BUDGET | {"row_norm": "private", "centring": "none", "random_state": 1}
+    options["mechanism"] = "cleaned"
     fitted = PrivateCovariance(**options).fit(rows)
-    assert fitted.shares_ == {"radius": 0.1, "matrix": 0.9}
+    assert fitted.shares_ == {"radius": 0.005, "matrix": 0.995}
     assert relative(fitted, rows) < 0.1
     counted = PrivateCovariance(**options, adjacency="add-remove").fit(rows)
-    assert counted.shares_ == {"centre": 0.1, "radius": 0.1, "matrix": 0.8}
-    assert relative(counted, rows) < 0.2
+    assert counted.shares_ == {"centre": 0.1, "radius": 0.01, "matrix": 0.89}
+    assert relative(counted, rows) < 0.1
 
 
 @pytest.mark.parametrize(
@@ -104,11 +106,11 @@ def test_components_of_rows_clipped_at_a_private_radius(mechanism, bounds):
         1, **budget, mechanism=mechanism, row_norm="private", bounds=bounds, random_state=1
     ).fit(rows)
     assert captured_variance(fitted.components_, np.cov(rows.T)) > 0.95
-    assert fitted.plan_.centring == ("located" if bounds is None else "mean")
-    assert fitted.shares_["radius"] == 0.1
+    assert fitted.plan_.centring == "located"  # within the bounds, where there are any
+    assert fitted.shares_["radius"] <= 0.02
     assert list(fitted.shares_)[-2:] == ["radius", "components"]
-    # In squared units of the data, of rows clipped at about the third quartile of distances.
-    assert 5.0 < fitted.explained_variance_[0] < 9.5
+    # In squared units of the data: rows are clipped where few of them lie.
+    assert 8.0 < fitted.explained_variance_[0] < 9.6
     assert "(chosen privately)" in fitted.privacy_.sentence()
     assert fitted.release_.settings["chosen_row_norm"] == fitted.row_norm_
 
@@ -117,37 +119,36 @@ def test_one_charge_for_all_stages(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-6)
     PrivateCovariance(**BUDGET, row_norm="private", scale="private", ledger=ledger).fit(table())
     (entry,) = ledger.entries
-    assert entry.label == "cleaned"
+    assert entry.label == "elliptical"
 
 
 def test_nothing_found_stays_charged(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-6)
+    options = {"row_norm": "private", "centring": "none", "mechanism": "cleaned"}
     with pytest.raises(NothingFoundError, match="state row_norm or bounds"):
-        PrivateCovariance(**BUDGET, row_norm="private", centring="none", ledger=ledger).fit(
-            np.zeros((20_000, 3))
-        )
+        PrivateCovariance(**BUDGET, **options, ledger=ledger).fit(np.zeros((20_000, 3)))
     assert len(ledger.entries) == 1
 
 
 def test_too_few_rows_are_refused_before_any_charge(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=2.0, delta=1e-6)
     for estimator in (PrivateCovariance, PrivatePCA):
-        with pytest.raises(InvalidParameterError, match="too few rows for a private radius"):
+        with pytest.raises(InvalidParameterError, match="too few rows for a"):
             estimator(**BUDGET, row_norm="private", ledger=ledger).fit(table(100))
     assert ledger.entries == ()
 
 
 def test_the_alternatives_are_named():
     with pytest.raises(BoundsRequiredError, match=r"bounds=.*row_norm=R.*row_norm='private'"):
-        PrivateCovariance(**BUDGET).fit(table(100))
+        PrivateCovariance(**BUDGET, mechanism="gauss").fit(table(100))
     with pytest.raises(InvalidParameterError, match="a positive number or 'private'"):
-        PrivateCovariance(**BUDGET, row_norm="privat").fit(table(100))
+        PrivateCovariance(**BUDGET, row_norm="privat", mechanism="gauss").fit(table(100))
     with pytest.raises(InvalidParameterError, match="leave row_norm out"):
         PrivatePCA(2, **BUDGET, mechanism="spherical", row_norm="private").fit(table(100))
-    with pytest.raises(BoundsRequiredError, match="centring='mean' needs bounds"):
+    with pytest.raises(
+        BoundsRequiredError, match="centring='mean' is for rows clipped at a stated"
+    ):
         PrivatePCA(2, **BUDGET, row_norm="private", centring="mean").fit(table())
-    with pytest.raises(InvalidParameterError, match="leave centring out"):
-        PrivatePCA(2, **BUDGET, row_norm="private", centring="paired").fit(table())
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_private_scales_of_a_covariance(tmp_path):
     ratio = fitted.covariance_ / np.cov(rows.T, bias=True)
     assert np.diag(ratio) == pytest.approx(1.0, abs=0.15)
     assert fitted.scale_ / rows.std(axis=0) == pytest.approx(1.0, abs=0.4)
-    assert list(fitted.shares_) == ["scale", "centre", "radius", "matrix"]
+    assert list(fitted.shares_) == ["scale", "centre", "matrix"]
     fitted.release_.save(tmp_path / "r")
     loaded = Release.load(tmp_path / "r")
     assert np.array_equal(loaded.arrays["scale"], fitted.scale_)
@@ -251,14 +252,15 @@ def test_bounds_of_the_columns_as_they_are_go_with_scales(estimator, extra):
 def test_bounds_for_each_column_of_mixed_units():
     """The widest column rules the noise, unless scales do."""
     rows = table() * UNITS
-    bounds = (80 * UNITS, 120 * UNITS)
-    plain = PrivateCovariance(**BUDGET, bounds=bounds, scale=1.0, random_state=0).fit(rows)
-    scaled = PrivateCovariance(**BUDGET, bounds=bounds, scale=UNITS, random_state=0).fit(rows)
+    options = BUDGET | {"bounds": (80 * UNITS, 120 * UNITS), "mechanism": "cleaned"}
+    plain = PrivateCovariance(**options, scale=1.0, random_state=0).fit(rows)
+    scaled = PrivateCovariance(**options, scale=UNITS, random_state=0).fit(rows)
     truth = np.diag(np.cov(rows.T, bias=True))
     assert np.diag(plain.covariance_)[3] == pytest.approx(truth[3], rel=0.3)
     assert np.diag(plain.covariance_)[0] > 100 * truth[0]
     errors = (np.diag(scaled.covariance_) - truth) / UNITS**2
-    assert np.abs(errors).max() < 5 * scaled.noise_scale_
+    # Beside the noise: rows are clipped where both are least, which takes up to a hundredth.
+    assert np.abs(errors / (5 * scaled.noise_scale_ + 0.01 * truth / UNITS**2)).max() < 1
 
 
 def test_scales_that_leave_no_finite_box_are_refused():
@@ -271,7 +273,7 @@ def test_census_columns_without_any_bound():
     """Six columns of unlike units at epsilon = 1.
 
     Measured over 8 seeds, in standard deviations of the columns: 0.90 to 1.12 for the first four,
-    capital gain 0.82 to 0.89 (rare huge values are pulled in), capital loss 0.41 to 1.72: it is
+    capital gain 0.6 to 0.9 (rare huge values are pulled in), capital loss 0.4 to 1.9: it is
     nearly always zero, and its scale, of the others, four times its deviation.
     """
     pytest.importorskip("pyarrow")
@@ -288,7 +290,7 @@ def test_census_columns_without_any_bound():
     ).fit(open_rows(CENSUS, columns=names))
     deviations = np.sqrt(np.diag(fitted.covariance_)) / rows.std(axis=0)
     assert deviations[:4] == pytest.approx(1.0, abs=0.12)
-    assert deviations[4:] == pytest.approx(1.0, abs=0.6)
+    assert deviations[4:] == pytest.approx(1.0, abs=0.95)
     truth = np.corrcoef(rows.T)
     assert fitted.correlation_[:4, :4] == pytest.approx(truth[:4, :4], abs=0.12)
     assert list(fitted.feature_names_in_) == names
@@ -300,14 +302,15 @@ def test_census_columns_without_any_bound():
 @pytest.mark.parametrize("mechanism", NAMES)
 def test_correlations_are_a_correlation_matrix(mechanism):
     """Also of the indefinite matrices of few rows; units do not matter."""
-    rows = table(300)
-    options = {"epsilon": 1.0, "row_norm": 12.0, "bounds": (80, 120), "mechanism": mechanism}
+    rows = table(1000)
+    options = {"epsilon": 2.0, "row_norm": 12.0, "bounds": (80, 120), "mechanism": mechanism}
     options |= {} if mechanism in ("wishart", "laplace") else {"delta": 1e-6}
     for seed in range(5):
         fitted = PrivateCovariance(**options, random_state=seed).fit(rows)
         variances = np.diag(fitted.covariance_)
-        correlation = fitted.correlation_
-        known = np.flatnonzero(variances > 0)
+        correlation, noise = fitted.correlation_, fitted.correlation_noise_
+        known = np.flatnonzero((variances > 0) & (variances > 2 * fitted.noise_scale_))
+        assert np.array_equal(np.isnan(noise), np.isnan(correlation))
         assert np.isnan(correlation).sum() == 16 - len(known) ** 2
         among = correlation[np.ix_(known, known)]
         assert (np.diag(among) == 1).all()
@@ -316,7 +319,28 @@ def test_correlations_are_a_correlation_matrix(mechanism):
         if len(known):
             assert np.linalg.eigvalsh(among)[0] > -1e-12
         fitted.covariance_ = fitted.covariance_ * np.outer(UNITS, UNITS)
+        fitted.scale_ = fitted.scale_ * UNITS
         assert fitted.correlation_ == pytest.approx(correlation, abs=1e-9, nan_ok=True)
+        assert fitted.correlation_noise_ == pytest.approx(noise, nan_ok=True)
+
+
+def test_correlations_of_columns_that_are_noise_are_masked():
+    """Independent columns, four of which vary less than the noise: none of theirs is shown.
+
+    Others have correlations of their noise: 20 fits of 3 pairs, four standard deviations.
+    """
+    rows = np.random.default_rng(0).standard_normal((1000, 7)) * [9, 7, 5, 0.1, 0.1, 0.1, 0.1]
+    for seed in range(20):
+        fitted = PrivateCovariance(
+            epsilon=1.0, delta=1e-6, mechanism="gauss", row_norm=40.0, random_state=seed
+        ).fit(rows)
+        clear = np.diag(fitted.covariance_) > 2 * fitted.noise_scale_
+        assert np.array_equal(np.isnan(fitted.correlation_.diagonal()), ~clear)
+        assert clear[:3].sum() >= 2
+        among = np.triu_indices(3, 1)
+        level = np.hypot(fitted.correlation_noise_[among], 1000**-0.5)
+        sizes = np.abs(fitted.correlation_[among]) / level
+        assert np.nanmax(sizes) < 4
 
 
 def test_correlations_of_a_definite_matrix_are_the_usual_ones():

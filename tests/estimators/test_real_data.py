@@ -29,9 +29,11 @@ def test_census_columns_from_parquet():
     ).fit(source)
     rows = np.concatenate(list(open_rows(path, columns=chosen).chunks()))
     spread = np.sqrt(np.diag(np.cov(rows.T, bias=True)))
-    # 32,561 rows: the noise on a variance is 1.2, the variances are 6.6 to 186.
-    assert fitted.noise_scale_ == pytest.approx(1.2, rel=0.05)
-    assert np.diag(fitted.covariance_) == pytest.approx(spread**2, abs=5 * fitted.noise_scale_)
+    # 32,561 rows: the noise on a variance is 1.2 within the ranges, less than half of that within
+    # what rows reach; the variances are 6.6 to 186.
+    assert fitted.noise_scale_ < 0.6
+    # Clipping where noise and loss are least takes a few hundredths of the heaviest tail.
+    assert np.diag(fitted.covariance_) == pytest.approx(spread**2, rel=0.05, abs=3)
     assert list(fitted.feature_names_in_) == chosen
 
 

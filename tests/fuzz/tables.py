@@ -431,7 +431,9 @@ def _scored(rng: Random, given: Any) -> Call:
     """Something in memory, to what knows its columns already."""
     if rng.random() < 0.5:
         return Call(
-            f"transform({given!r:.200})", lambda: loaded(releases()["pca"]).transform(given)
+            f"transform({given!r:.200})",
+            lambda: loaded(releases()["pca"]).transform(given),
+            warns=("the release has no centre",),
         )
     pca = StreamingPCA(1, **STREAM).partial_fit(rows(30))
     label = rng.choice((None, "day", "", 7))

@@ -235,16 +235,16 @@ def test_a_recommendation_is_the_choice_among_all():
 
 def test_budget_and_rows_for_a_wanted_error():
     asked = components()
-    epsilon = needed_epsilon(asked, 0.01)
+    epsilon = needed_epsilon(asked, 0.02)
     enough, less = (
         replace(asked, budget=Budget(epsilon=part * epsilon.value, delta=1e-6)) for part in (1, 0.9)
     )
-    assert predict(enough, epsilon.mechanism).error <= 0.01 < predict(less, "tangent").error
-    rows = needed_rows(asked, 0.01)
-    assert predict(replace(asked, n=int(rows.value)), rows.mechanism).error <= 0.01
-    assert predict(replace(asked, n=int(rows.value * 0.8)), rows.mechanism).error > 0.01
+    assert predict(enough, epsilon.mechanism).error <= 0.02 < predict(less, "tangent").error
+    rows = needed_rows(asked, 0.02)
+    assert predict(replace(asked, n=int(rows.value)), rows.mechanism).error <= 0.02
+    assert predict(replace(asked, n=int(rows.value * 0.8)), rows.mechanism).error > 0.02
     assert str(int(rows.value)) in rows.words.replace(",", "")
-    rho = needed_epsilon(replace(asked, budget=Budget(rho=1.0)), 0.01)
+    rho = needed_epsilon(replace(asked, budget=Budget(rho=1.0)), 0.02)
     assert rho.words.startswith("rho")
     assert 0 < rho.value < epsilon.value
 
@@ -297,15 +297,16 @@ def test_three_digits_up(value, wanted):
 
 @pytest.mark.parametrize("task", ["pca", "covariance"])
 def test_a_private_radius_is_predicted_too(task):
-    """In units of what rows vary by, so that an assumed spread has nothing to say."""
+    """In units of what rows vary by: an assumed spread only moves it within half an octave."""
     k = 2 if task == "pca" else None
-    bought = Situation(task=task, n=2000, d=15, k=k, budget=APPROXIMATE, private_radius=True)
+    common = {"budget": APPROXIMATE, "private_radius": True, "spread": 1.0}
+    bought = Situation(task=task, n=2000, d=15, k=k, **common)
     name = "analyze-gauss" if task == "pca" else "cleaned"
     found = predict(bought, name)
     assert found.error == pytest.approx(measured(bought, name, 8), rel=0.5)
     assert "radius" in dict(found.shares)
-    wide = predict(replace(bought, spread=0.01), name)
-    assert wide.error == pytest.approx(found.error, rel=0.2)
+    wide = predict(replace(bought, spread=2.0**-7), name)
+    assert wide.error == pytest.approx(found.error, rel=0.1)
     if task == "pca":
         assert not predict(bought, "tangent").serves
 

@@ -26,7 +26,7 @@ from eigenveil.cli.options import (
 )
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.values import joined, per_column
-from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
+from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
     from eigenveil.planner import Needed, Prediction, Recommendation, Situation
@@ -156,11 +156,6 @@ def _situation(
     if options["error"] is not None and not wanted.keys() & {"epsilon", "rho"}:
         wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
     bounded = options["bounds"] is not None
-    if options["of"] == "covariance" and not (bounded or options["row_norm"]):
-        raise BoundsRequiredError(
-            "a covariance needs a public bound: give --bounds LOW,HIGH for the entries, or "
-            "--row-norm R for the length of a row; never take it from the data"
-        )
     for name in ("k", "row_norm"):
         if options[name] == "private":
             raise InvalidParameterError(

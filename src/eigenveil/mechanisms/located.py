@@ -3,14 +3,14 @@ r"""A centre found without any bound, and what is released about it.
 .. math:: h_t = \text{private distances } |x_i - c_{t-1}|, \qquad
           c_t = c_{t-1} + \frac1n \sum_i \mathrm{clip}_{r_t}(x_i - c_{t-1}) + \text{noise}
 
-in two steps from a public c_0, the origin or the middle of stated ranges. Distances are counted on
-a public scale from 1e50 down (`distances`), so no bound is asked for, and r_t is where noise and
-loss together are least: at a generous budget beyond all rows. The first step comes near, with an
-error that grows with how far the data are from the start; the second pays for their spread only.
-Where the first distances do not stand out, there is no centre: differences of pairs of rows need
-none. Where directions are wanted, distances are looked at once more, about the centre that was
-found: only they tell data that lie too far away for two steps from data of one direction. Of a
-large table some of the rows are enough (`enough_rows`), which saves up to five reads of it.
+in two steps from a public c_0, the origin or the point of stated ranges nearest to it. Distances
+are counted on a public scale from 1e50 down (`distances`), so no bound is asked for, and r_t is
+where noise and loss together are least: at a generous budget beyond all rows. The first step comes
+near, with an error that grows with how far the data are from the start; the second pays for their
+spread only. Where the first distances do not stand out, there is no centre: differences of pairs of
+rows need none. Where directions are wanted, distances are looked at once more, about the centre
+that was found: only they tell data that lie too far away for two steps from data of one direction.
+Of a large table some of the rows are enough (`enough_rows`), which saves up to five reads of it.
 Proof: docs/proofs/located.md.
 """
 
@@ -41,7 +41,7 @@ from eigenveil.wording import BOUNDS, option
 __all__ = ["LocatedCentre", "Shares", "centre_shares", "enough_rows"]
 
 # Of mu^2 for the two means, or of a pure epsilon, at most; and the second at least.
-_MEANS = (0.05, 0.2)
+_MEANS = (0.04, 0.15)
 _LEAST_MEAN = 0.05
 # Of a whole mu^2 where nothing but a centre is bought: each of three searches, and two means.
 _WHOLE = (0.05, 0.25, 0.6)

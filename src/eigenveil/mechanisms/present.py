@@ -57,7 +57,11 @@ class Present(Generic[Result]):
 
 
 def _shares(noisy: NoisyMean, columns: int) -> NDArray[np.float64]:
-    """Clip shares to what noise leaves open, and to 1."""
+    """Clip shares to what noise leaves open, drawn together by as much as noise sets them apart."""
     deviation = (noisy.squared_error / columns) ** 0.5
-    least = min(1.0, max(_LEAST, _CLEAR * deviation))
-    return np.clip(0.5 + noisy.offset, least, 1.0)
+    found = 0.5 + noisy.offset
+    common = float(found.mean())
+    spread = float(np.mean((found - common) ** 2))
+    own = max(0.0, 1 - deviation**2 / spread) if spread > 0 else 0.0
+    least = min(1.0, max(_LEAST, _CLEAR * deviation * max(own, columns**-0.5)))
+    return np.clip(common + own * (found - common), least, 1.0)

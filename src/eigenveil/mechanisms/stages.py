@@ -14,6 +14,8 @@ from functools import cached_property
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
 from eigenveil.data.sources.pairs import check_pairs
@@ -50,7 +52,7 @@ from eigenveil.wording import BOUNDS, Part, Phrase, option
 __all__ = ["Plan", "free_centring", "plan"]
 
 PURE_MEAN_SHARE = 0.2  # of components
-_SUBJECT = {"components": "clipping", "covariance": "a covariance"}
+_SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
 
 
@@ -130,10 +132,16 @@ class Plan:
 
     @property
     def start(self) -> Clip:
-        """How rows are read first: for a mean within a stated range, else by the stated length."""
+        """How rows are read first: for a mean within a stated range, else by the stated length.
+
+        A centre is sought from the point of the range nearest to the origin, which is no farther
+        from anything inside: however generous, a range only helps.
+        """
         start, stated = self.stated.start, self.stated.clip.row_norm
         if self.centring == "mean":
             return start
+        if self.centring == "located" and start.box is not None:
+            start = replace(start, centre=np.clip(0.0, *start.box))
         return replace(start, row_norm=min(start.row_norm, stated))
 
     @property
@@ -450,7 +458,7 @@ def free_centring(
     found = whole_strength(budget, pure=pure)
     whole: Allotment = Pure(found) if pure else Gaussian(found)
     # The error of a located centre falls as n mu/sqrt(d); a pure mean has noise in the l1 norm.
-    few = n_rows * found < (64 * n_columns if pure else 14 * math.sqrt(n_columns))
+    few = n_rows * found < (1000 + 100 * n_columns if pure else 14 * math.sqrt(n_columns))
     if few or not searchable(whole, n_rows):
         return "mean" if ranges else "paired"
     return "located"

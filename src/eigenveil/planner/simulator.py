@@ -141,9 +141,8 @@ class Simulator:
 
     @property
     def _offset(self) -> float:
-        """How far the centre lies from the start: as far as rows vary, where nothing is stated."""
-        free = self.plan.centring == "located" and self.plan.request.box is None
-        return self._length if free else 0.0
+        """How far the centre lies from the start: as far as rows vary, where it is sought."""
+        return self._length if self.plan.centring == "located" else 0.0
 
     @property
     def _reach(self) -> float | None:
@@ -188,8 +187,7 @@ class Simulator:
             return deviation(part(whole, share), stated) * math.sqrt(self.table.stretch)
         shares = centre_shares(self.plan.whole, self.plan.n_rows, situation.d)
         first, second = part(whole, shares[1]), part(whole, shares[2])
-        start = stated if self.plan.request.box is not None else _BRACKET * _FAR
-        rough = deviation(first, start) * math.sqrt(situation.d)
+        rough = deviation(first, _BRACKET * _FAR) * math.sqrt(situation.d)
         near = _BRACKET * math.sqrt(1 + rough**2)
         return deviation(second, near) * math.sqrt(self.table.stretch)
 

@@ -102,7 +102,9 @@ class EllipticalCov:
         noisy = gate.draw(self.clipped, second_moment(source, bounded, adjacency))
         inverse = found.mean_power(-2) if found.found else radius**-2
         spike = clip.centre_error * inverse  # as a share of squared lengths
-        return self._together(rows, noisy, total, spike, radius)
+        # Squared distances from a centre that is off are larger by what it is off by.
+        own = max(0.0, total - clip.centre_error)
+        return self._together(rows, noisy, own, spike, radius)
 
     @staticmethod
     def _together(

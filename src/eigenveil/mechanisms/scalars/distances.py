@@ -7,9 +7,10 @@ Source: section 8.3 of the contract; a histogram with noise, of which well-fille
 
 One row moves the counts by sqrt(2) in l2 norm (replace-one), so a whole distribution of distances
 costs as much as one number. Runs of 1, 2, 4 and 8 brackets whose counts together exceed what noise
-alone reaches are kept, all others are taken as empty: over all runs noise alone passes once in a
-million times. Where nothing is kept, nothing is said. Quantiles, the best length to clip at and
-mean squares are read off the kept counts: post-processing.
+alone reaches are kept: over all runs noise alone passes once in a million times. So are brackets
+just beyond them that hold more than noise; all others are taken as empty. Where nothing is kept,
+nothing is said. Quantiles, the best length to clip at and mean squares are read off the kept
+counts: post-processing.
 Proof: docs/proofs/distances.md.
 """
 
@@ -47,7 +48,8 @@ _WIDTHS = (1, 2, 4, 8)  # of runs, in brackets
 # one normal column, 0.1 % of two and none of ten; at 16 in 87, 47 and 0.1 %.
 _WANTED, _ENOUGH = 24.0, 16.0
 LONG_TAILS = 2.2  # deviations of Laplace noise that are exceeded as rarely as one of Gaussian noise
-_LEAST_SHARE, _MOST_SHARE = 0.005, 0.1
+_LEAST_SHARE, _PURE_LEAST_SHARE, _MOST_SHARE = 0.005, 0.02, 0.1  # of mu^2, and of epsilon
+_TAIL_WIDTH, _TAIL_DEVIATIONS = 2, 3.0
 _UNKNOWN_SHARE, _PURE_UNKNOWN_SHARE = 0.01, 0.05  # where the number of rows is private
 _UPPER = LARGEST_NORM * 2.0 ** (-np.arange(NO_EXPONENT) / 2)
 _MIDDLE = _UPPER * 2.0**-0.25
@@ -60,8 +62,9 @@ def distance_share(whole: Allotment, rows: int | None) -> float:
     if rows == 0:
         return _MOST_SHARE
     needed = _deviation(whole) * _WANTED / rows
-    share = needed if isinstance(whole, Pure) else needed**2
-    return min(_MOST_SHARE, max(_LEAST_SHARE, share))
+    if isinstance(whole, Pure):
+        return min(_MOST_SHARE, max(_PURE_LEAST_SHARE, needed))
+    return min(_MOST_SHARE, max(_LEAST_SHARE, needed**2))
 
 
 def searchable(whole: Allotment, rows: int | None) -> bool:
@@ -176,6 +179,7 @@ class PrivateDistances:
             runs = np.flatnonzero(left[width:] - left[:-width] > limit)
             for run in range(width):
                 kept[runs + run] = True
+        _keep_tail(kept, counts, deviation)
         shown = np.where(kept, np.maximum(counts, 0.0), 0.0)
         rows = float(shown.sum()) if query.count is None else float(query.count)
         return NoisyDistances(shown, rows, deviation * self._limit(1))
@@ -188,6 +192,22 @@ class PrivateDistances:
         if isinstance(self.noise, LaplaceNoise):
             return laplace_sum(width, beta) / math.sqrt(2)
         return math.sqrt(width) * self.noise.quantile(beta)
+
+
+def _keep_tail(kept: NDArray[np.bool_], counts: NDArray[np.float64], deviation: float) -> None:
+    """Keep brackets just beyond the outermost one that is kept, where they hold more than noise.
+
+    Next to rows there are likely to be others: three deviations are enough, of one bracket or of
+    two together. Noise alone adds some once in 500 times, and never far away.
+    """
+    edge = int(np.argmax(kept)) if kept.any() else 0
+    widths = np.arange(1, min(_TAIL_WIDTH, edge - 1) + 1)
+    if widths.size == 0:
+        return
+    sums = np.cumsum(counts[edge - widths])
+    clearest = int(np.argmax(sums / np.sqrt(widths)))
+    if sums[clearest] > _TAIL_DEVIATIONS * math.sqrt(clearest + 1) * deviation:
+        kept[edge - clearest - 1 : edge] = True
 
 
 def laplace_sum(count: int, beta: float) -> float:
