@@ -190,8 +190,9 @@ class Records:
         )
         return answer, {
             "guarantee": answer.guarantee,
-            "centre": (found.mean / found.scale).tolist(),
-            "centred": fitted.plan.centring != "paired",
+            # Of pairs of rows, which have none, the origin: variances then find their own.
+            "centre": np.nan_to_num(found.mean / found.scale).tolist(),
+            "centred": not released.differences,
             "n_components": asked.n_components,
             "unit": asked.unit,
         }
@@ -407,13 +408,14 @@ class Records:
         planned = self._inside_plan(inside, self._norm(left, clip), before.cost)
         self._require_paid(compose(before.cost, planned.cost))
         fitted = self._executed(planned, inside, "values")
-        noisy = fitted.result.inner
+        noisy, factor = fitted.result.inner, fitted.pair_factor**2
+        paired = fitted.result.differences  # which leave the first centre, if there was one
         found = _InsideProcedure(
-            matrix=noisy.matrix,
+            matrix=noisy.matrix * factor,
             rest=0.0,
-            centre=fitted.result.centre + basis.T @ centre,
-            centred=True,
-            noise_scale=noisy.noise_scale,
+            centre=basis.T @ centre + (0.0 if paired else fitted.result.centre),
+            centred=bool(notes["centred"]) or not paired,
+            noise_scale=noisy.noise_scale * factor,
         )
         return found, together(before, fitted.guarantee)
 
