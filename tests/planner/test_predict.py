@@ -311,6 +311,23 @@ def test_a_private_radius_is_predicted_too(task):
         assert not predict(bought, "tangent").serves
 
 
+@pytest.mark.parametrize(
+    ("asked", "unit_rows", "scales"),
+    [
+        (components(), True, 15),
+        (components(n=300), True, 0),  # all columns would share one
+        (components(n=50_000), False, 15),
+        (components(row_norm=1.0), False, 15),
+        (components(adjacency="add-remove"), True, 0),  # which private scales refuse
+        (matrix(), False, 15),
+    ],
+    ids=str,
+)
+def test_a_plan_says_what_is_estimated_and_what_scales_to_expect(asked, unit_rows, scales):
+    found = recommend(asked)
+    assert (found.unit_rows, found.scales) == (unit_rows, scales)
+
+
 def test_what_is_chosen_for_a_generous_budget_is_predicted_as_it_is_released():
     """Rows clipped at a private radius, not unit rows."""
     generous = components(n=50_000)

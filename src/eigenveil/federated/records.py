@@ -360,10 +360,17 @@ class Records:
         budget = part_of(left, _REST_SHARE, settings.delta * (1 - settings.share))
         return self._moment_plan(lengths, budget, norm, "none", None)
 
-    def _inside_plan(self, rows: RowSource, norm: RowNorm, spent: Cost) -> Plan:
-        """Plan the second moment inside the basis, with all that is left of the budget."""
+    def _inside_plan(
+        self, rows: RowSource, norm: RowNorm, spent: Cost, *, centred: bool = True
+    ) -> Plan:
+        """Plan the second moment inside the basis, with all that is left of the budget.
+
+        About a first centre a stated length holds for a mean too.
+        """
         settings = self.settings
         centring: Centring | None = "none" if settings.centring == "none" else None
+        if centring is None and centred and not isinstance(norm, str):
+            centring = "mean"
         return self._moment_plan(rows, settings.budget, norm, centring, spent)
 
     def _moment_plan(
@@ -405,7 +412,8 @@ class Records:
         centre = np.array(notes["centre"])
         rows, clip = self._about(centre)
         inside = ProjectedSource(rows, clip, basis)
-        planned = self._inside_plan(inside, self._norm(left, clip), before.cost)
+        norm = self._norm(left, clip)
+        planned = self._inside_plan(inside, norm, before.cost, centred=bool(notes["centred"]))
         self._require_paid(compose(before.cost, planned.cost))
         fitted = self._executed(planned, inside, "values")
         noisy, factor = fitted.result.inner, fitted.pair_factor**2
