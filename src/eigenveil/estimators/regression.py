@@ -34,7 +34,7 @@ from eigenveil.mechanisms.request import Request, public_scale
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.wording import option
+from eigenveil.wording import Phrase, option
 
 __all__ = ["PrivateRegression"]
 
@@ -212,12 +212,12 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             n_targets=targets,
             n_rows=public_rows(source) if adjacency.count_is_public and source.rereadable else None,
             rereadable=source.rereadable,
-            row_norm=_positive("row_norm", self.row_norm),
+            row_norm=_positive(option("row_norm"), self.row_norm),
             box=box,
             target_boxes=_target_boxes(self.target_bounds, targets),
             scale=scale,
             centred=self.centring == "none",
-            alpha=_number("alpha", self.alpha),
+            alpha=_number(option("alpha"), self.alpha),
             on_invalid=self.on_invalid,
             on_missing=self.on_missing,
         )
@@ -267,18 +267,18 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         return tags
 
 
-def _number(name: str, value: Any) -> float | None:
+def _number(name: Phrase, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidParameterError(option(name), " must be a number")
+        raise InvalidParameterError(name, " must be a number")
     return float(value)
 
 
-def _positive(name: str, value: Any) -> float | None:
+def _positive(name: Phrase, value: Any) -> float | None:
     number = _number(name, value)
     if number is not None and not 1e-50 <= number <= 1e50:
-        raise InvalidParameterError(option(name), " must be positive (between 1e-50 and 1e50)")
+        raise InvalidParameterError(name, " must be positive (between 1e-50 and 1e50)")
     return number
 
 

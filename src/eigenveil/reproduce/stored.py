@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.wording import Phrase
 
 __all__ = ["FILES", "Stored"]
 
@@ -26,6 +27,8 @@ FILES = {
     "reuters21578.jsonl.xz": "e12d1ddc7a7c40b0",
 }
 """Beginnings of SHA-256 sums."""
+
+_FOLDER = Phrase(python="a path", shell="--data", file="a path")
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Stored:
     def _required(self, name: str) -> Path:
         path = self._path(name)
         if path is None:
-            raise InvalidDataError(f"no {name}: say with --data in which folder it is")
+            raise InvalidDataError(f"no {name}: say with ", _FOLDER, " in which folder it is")
         _check(path, FILES[name])
         return path
 
