@@ -500,7 +500,7 @@ def test_where_there_is_no_density_one_line_says_what_to_do(many):
         ({"mechanism": "tangent"}, "shares of variance make no density: state row_norm, or pass"),
         ({"bounds": (-30, 30), "mechanism": "tangent"}, "state row_norm, or pass variances=True"),
         ({"variances": True, "centring": "paired"}, "no centre to measure from: pass centring="),
-        ({"row_norm": 1e3, "mechanism": "analyze-gauss"}, "ask for fewer components"),
+        ({"row_norm": 1e3, "mechanism": "laplace"}, "ask for fewer components"),
     ):
         pca = PrivatePCA(4, **BUDGET, **options, random_state=0).fit(many)
         assert not hasattr(pca, "score_samples")

@@ -96,7 +96,7 @@ def test_the_noise_of_a_covariance_is_that_of_scaled_columns() -> None:
     noise, covariance = release.settings["noise_scale"], release.arrays["covariance"].copy()
     # The noise of a length of 4 among 800 rows drowns a variance of 0.05^2.
     assert 0.1 < noise < 1.0
-    np.fill_diagonal(covariance, np.square(scale) * noise * [0.9, 1.1, 1.1, 0.9])
+    np.fill_diagonal(covariance, np.square(scale) * noise * [1.9, 2.1, 2.1, 1.9])
     shown = correlations(release.settings, {**release.arrays, "covariance": covariance})
     assert np.isnan(shown.values.diagonal()).tolist() == [True, False, False, True]
     assert f"standard deviation {noise:.4g}, of scaled columns" in page(release)

@@ -39,6 +39,13 @@ _UNITS = (
     "hint: columns in different units drown one another: --scale private finds scales with a part "
     "of the budget"
 )
+_UNIT_ROWS = (
+    "directions of rows scaled to unit length; --row-norm private asks for those of the covariance"
+)
+_OWN = (
+    "directions of the covariance, of clipped rows; --mechanism spherical asks for those of unit "
+    "rows, with less noise"
+)
 
 
 @click.command("plan")
@@ -103,7 +110,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
         else:
             situation = _affording(situation, answers["needed_epsilon"])
     advice = recommend(situation)
-    following = _next(ctx.params, data, columns, situation, advice.mechanism)
+    following = _next(ctx.params, data, columns, situation, advice)
     if figure is not None:
         from eigenveil.cli.figure import draw
 
@@ -113,6 +120,8 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
             "situation": str(situation),
             "mechanism": advice.mechanism,
             "reason": advice.reason,
+            "unit_rows": advice.unit_rows,
+            "private_scales": advice.scales,
             "prediction": _as_dict(advice.prediction),
             "predictions": [_as_dict(one) for one in advice.predictions],
             **{name: asdict(answer) for name, answer in answers.items()},
@@ -260,6 +269,13 @@ def _tell(
     if advice.prediction.shares:
         parts = ", ".join(f"{name} {share:.3g}" for name, share in advice.prediction.shares)
         say(f"budget       {parts}")
+    if situation.task == "pca":
+        say(f"target       {_UNIT_ROWS if advice.unit_rows else _OWN}")
+    if situation.n is not None and situation.adjacency.count_is_public and situation.d > 1:
+        found = (
+            f"one for each of {situation.d:,} columns" if advice.scales else "one for all, at most"
+        )
+        say(f"scales       --scale private would find {found}")
 
 
 def _why(one: "Prediction") -> str:
@@ -281,23 +297,26 @@ def _next(
     data: str | None,
     columns: Sequence[str] | None,
     situation: "Situation",
-    mechanism: str,
+    advice: "Recommendation",
 ) -> str:
     """Return the command that releases as planned."""
     from eigenveil.planner import choose
 
     # A release knows no more than this; a guess at the table may have tipped the scales.
     known = situation.n if situation.adjacency.count_is_public else None
-    automatic = choose(replace(situation, n=known, spread=None, spectrum="decaying")).mechanism
+    automatic = choose(replace(situation, n=known, spread=None, spectrum="decaying"))
+    chosen = (advice.mechanism, advice.private_radius)
+    as_is = chosen == (automatic.mechanism, automatic.private_radius)
+    bought = "private" if advice.private_radius and not as_is else None
     words = ["eigenveil", "fit" if given["of"] == "components" else "covariance", data or "DATA"]
     stated = {
         "--columns": None if columns is None else joined(columns),
         "--k": given["k"],
         **{f"--{name}": size for name, size in situation.budget.as_dict().items()},
-        "--row-norm": given["row_norm"],
+        "--row-norm": given["row_norm"] if bought is None else bought,
         "--bounds": given["bounds"],
         "--adjacency": given["adjacency"],
-        "--mechanism": None if mechanism == automatic else mechanism,
+        "--mechanism": None if as_is else advice.mechanism,
     }
     for option, value in stated.items():
         if value is not None:

@@ -190,8 +190,9 @@ class Records:
         )
         return answer, {
             "guarantee": answer.guarantee,
-            "centre": (found.mean / found.scale).tolist(),
-            "centred": fitted.plan.centring != "paired",
+            # Of pairs of rows, which have none, the origin: variances then find their own.
+            "centre": np.nan_to_num(found.mean / found.scale).tolist(),
+            "centred": not released.differences,
             "n_components": asked.n_components,
             "unit": asked.unit,
         }
@@ -359,10 +360,17 @@ class Records:
         budget = part_of(left, _REST_SHARE, settings.delta * (1 - settings.share))
         return self._moment_plan(lengths, budget, norm, "none", None)
 
-    def _inside_plan(self, rows: RowSource, norm: RowNorm, spent: Cost) -> Plan:
-        """Plan the second moment inside the basis, with all that is left of the budget."""
+    def _inside_plan(
+        self, rows: RowSource, norm: RowNorm, spent: Cost, *, centred: bool = True
+    ) -> Plan:
+        """Plan the second moment inside the basis, with all that is left of the budget.
+
+        About a first centre a stated length holds for a mean too.
+        """
         settings = self.settings
         centring: Centring | None = "none" if settings.centring == "none" else None
+        if centring is None and centred and not isinstance(norm, str):
+            centring = "mean"
         return self._moment_plan(rows, settings.budget, norm, centring, spent)
 
     def _moment_plan(
@@ -404,16 +412,18 @@ class Records:
         centre = np.array(notes["centre"])
         rows, clip = self._about(centre)
         inside = ProjectedSource(rows, clip, basis)
-        planned = self._inside_plan(inside, self._norm(left, clip), before.cost)
+        norm = self._norm(left, clip)
+        planned = self._inside_plan(inside, norm, before.cost, centred=bool(notes["centred"]))
         self._require_paid(compose(before.cost, planned.cost))
         fitted = self._executed(planned, inside, "values")
-        noisy = fitted.result.inner
+        noisy, factor = fitted.result.inner, fitted.pair_factor**2
+        paired = fitted.result.differences  # which leave the first centre, if there was one
         found = _InsideProcedure(
-            matrix=noisy.matrix,
+            matrix=noisy.matrix * factor,
             rest=0.0,
-            centre=fitted.result.centre + basis.T @ centre,
-            centred=True,
-            noise_scale=noisy.noise_scale,
+            centre=basis.T @ centre + (0.0 if paired else fitted.result.centre),
+            centred=bool(notes["centred"]) or not paired,
+            noise_scale=noisy.noise_scale * factor,
         )
         return found, together(before, fitted.guarantee)
 

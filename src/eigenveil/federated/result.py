@@ -244,7 +244,7 @@ def _centre(answers: list[ValuesAnswer], weights: NDArray[np.float64]) -> NDArra
     pairs = zip(weights, answers, strict=True)
     known = [(weight, answer.centre) for weight, answer in pairs if answer.centred and weight]
     if not known:
-        return np.zeros(answers[0].centre.size)
+        return np.full(answers[0].centre.size, np.nan)
     shares, centres = zip(*known, strict=True)
     return np.array([_median(column, np.array(shares)) for column in np.stack(centres).T])
 

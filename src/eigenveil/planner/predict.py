@@ -15,11 +15,14 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.mechanisms.registry import Entry, entries, entry
+from eigenveil.mechanisms.scalars.column_scale import enough_for_each_scale
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner.choice import Choice, choose
 from eigenveil.planner.simulator import Refused, Simulator, Unpredicted
 from eigenveil.planner.situation import MOST_ROWS, Situation
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 
 __all__ = [
@@ -103,6 +106,13 @@ class Recommendation:
         Of that mechanism.
     predictions : tuple of Prediction
         Of all mechanisms, the smallest error first.
+    unit_rows : bool
+        Whether components are those of rows scaled to unit length, not the covariance's own.
+    private_radius : bool
+        Whether rows are clipped at a private radius although none is asked for.
+    scales : int
+        For how many columns private scales are expected: each, or 0 where all would share one or
+        there would be none.
 
     """
 
@@ -110,6 +120,9 @@ class Recommendation:
     reason: str
     prediction: Prediction
     predictions: tuple[Prediction, ...]
+    unit_rows: bool
+    private_radius: bool
+    scales: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +172,22 @@ def recommend(situation: Situation) -> Recommendation:
         reason=choice.reason,
         prediction=chosen,
         predictions=_ordered([chosen, *others]),
+        unit_rows=_as_chosen(situation, choice)
+        .request(entry(situation.releases, choice.mechanism))
+        .normalises,
+        private_radius=choice.private_radius,
+        scales=_expected_scales(situation),
     )
+
+
+def _expected_scales(situation: Situation) -> int:
+    """Return for how many columns a private scale would stand out."""
+    if situation.n is None or not situation.adjacency.count_is_public:
+        return 0
+    pure = situation.budget.is_pure
+    found = whole_strength(situation.budget, pure=pure)
+    whole = Pure(found) if pure else Gaussian(found)
+    return situation.d if enough_for_each_scale(whole, situation.n, situation.d) else 0
 
 
 def _chosen(situation: Situation) -> tuple[Choice, Prediction]:

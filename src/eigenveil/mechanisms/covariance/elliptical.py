@@ -94,7 +94,7 @@ class EllipticalCov:
         d, adjacency = source.n_columns, gate.adjacency
         reach = clipping_radius(found, clip, self.size.rows)
         far = replace(clip, row_norm=reach)
-        total = gate.draw(self.size, trace(source, far, adjacency)).value
+        size = gate.draw(self.size, trace(source, far, adjacency))
         radius = clipping_radius(found, clip, noise_rows(self.allotment, d, adjacency))
         directions = replace(clip, row_norm=1.0, normalise=True)
         rows = gate.draw(self.unit, second_moment(source, directions, adjacency))
@@ -102,15 +102,22 @@ class EllipticalCov:
         noisy = gate.draw(self.clipped, second_moment(source, bounded, adjacency))
         inverse = found.mean_power(-2) if found.found else radius**-2
         spike = clip.centre_error * inverse  # as a share of squared lengths
-        # Squared distances from a centre that is off are larger by what it is off by.
-        own = max(0.0, total - clip.centre_error)
-        return self._together(rows, noisy, own, spike, radius)
+        # Squared distances from a centre that is off are larger by what it is off by; a size that
+        # cannot be told from noise is none.
+        own, noise = size.value - clip.centre_error, size.upper - size.value
+        total = own if own > noise else 0.0
+        return self._together(rows, noisy, (total, max(own, noise)), spike, radius)
 
     @staticmethod
     def _together(
-        rows: NoisyMatrix, noisy: NoisyMatrix, total: float, spike: float, radius: float
+        rows: NoisyMatrix,
+        noisy: NoisyMatrix,
+        sizes: tuple[float, float],
+        spike: float,
+        radius: float,
     ) -> NoisyMatrix:
-        """Post-processing of what was released."""
+        """Post-processing of what was released; ``sizes``: the total, and what noise is worth."""
+        total, shown = sizes
         assert rows.law is not None  # both are noisy
         assert noisy.law is not None
         # Under add/remove all are sums: of unit rows, that of their number.
@@ -119,7 +126,7 @@ class EllipticalCov:
         target, _ = map_eigenvalues(cleaned.matrix, lambda values: total * _elliptical(values))
         matrix = drawn_towards(target, noisy.matrix, noisy.law.energy)
         positive, _ = map_eigenvalues(matrix, lambda values: np.maximum(values, 0.0))
-        unit = total / whole
+        unit = shown / whole
         values = cleaned.noisy_eigenvalues
         return NoisyMatrix(
             matrix=positive,

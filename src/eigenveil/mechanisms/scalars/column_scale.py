@@ -25,7 +25,7 @@ from eigenveil.mechanisms.scalars.distances import FALSE_ALARM, LONG_TAILS, lapl
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost, Pure
 
-__all__ = ["ColumnScale", "enough_for_scales", "scale_share"]
+__all__ = ["ColumnScale", "enough_for_each_scale", "enough_for_scales", "scale_share"]
 
 _MIDDLES = np.array(OCTAVES) - 0.5
 _WIDTHS = (1, 2, 3)  # octaves of a run
@@ -46,10 +46,20 @@ def scale_share(whole: Allotment, rows: int | None, columns: int) -> float:
 
 def enough_for_scales(whole: Allotment, rows: int | None, columns: int) -> bool:
     """Return whether scales would stand out: of single columns, or all together."""
+    # Counts of all columns add up, and their noise as its square.
+    return _rows_for_noise(whole, rows, columns) * math.sqrt(columns) >= _ENOUGH
+
+
+def enough_for_each_scale(whole: Allotment, rows: int | None, columns: int) -> bool:
+    """Return whether the scale of every column would stand out by itself."""
+    return _rows_for_noise(whole, rows, columns) >= _ENOUGH
+
+
+def _rows_for_noise(whole: Allotment, rows: int | None, columns: int) -> float:
+    """Return the number of rows for each standard deviation of the noise on a count."""
     share = scale_share(whole, rows, columns)
     found = (rows or 0) * (share if isinstance(whole, Pure) else math.sqrt(share))
-    together = math.sqrt(columns)  # counts of all columns add up, and their noise as its square
-    return found * together >= _ENOUGH * _deviation(whole, columns)
+    return found / _deviation(whole, columns)
 
 
 def _deviation(whole: Allotment, columns: int) -> float:

@@ -49,7 +49,7 @@ _WIDTHS = (1, 2, 4, 8)  # of runs, in brackets
 _WANTED, _ENOUGH = 24.0, 16.0
 LONG_TAILS = 2.2  # deviations of Laplace noise that are exceeded as rarely as one of Gaussian noise
 _LEAST_SHARE, _PURE_LEAST_SHARE, _MOST_SHARE = 0.005, 0.02, 0.1  # of mu^2, and of epsilon
-_TAIL_WIDTH, _TAIL_DEVIATIONS = 2, 3.0
+_TAIL_WIDTH, _TAIL_DEVIATIONS = 2, 4.0
 _UNKNOWN_SHARE, _PURE_UNKNOWN_SHARE = 0.01, 0.05  # where the number of rows is private
 _UPPER = LARGEST_NORM * 2.0 ** (-np.arange(NO_EXPONENT) / 2)
 _MIDDLE = _UPPER * 2.0**-0.25
@@ -197,8 +197,8 @@ class PrivateDistances:
 def _keep_tail(kept: NDArray[np.bool_], counts: NDArray[np.float64], deviation: float) -> None:
     """Keep brackets just beyond the outermost one that is kept, where they hold more than noise.
 
-    Next to rows there are likely to be others: three deviations are enough, of one bracket or of
-    two together. Noise alone adds some once in 500 times, and never far away.
+    Next to rows there are likely to be others: four deviations are enough, of one bracket or of
+    two together. Noise alone adds some once in 10,000 times, and never far away.
     """
     edge = int(np.argmax(kept)) if kept.any() else 0
     widths = np.arange(1, min(_TAIL_WIDTH, edge - 1) + 1)
