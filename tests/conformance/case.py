@@ -108,7 +108,7 @@ def with_distances(rows, company=400):
 
 def in_company(size, clip, read, company=400):
     """What is released of rows in company that has distances; a refusal is an outcome like any
-    other, of ``size(d)`` zeros.
+    other, of ``size(d)`` zeros, and one for a number of rows that is private beside a centre.
     """
 
     def run(mechanism, rows, adjacency, gate):
@@ -116,7 +116,8 @@ def in_company(size, clip, read, company=400):
         try:
             return read(mechanism.run(open_rows(crowd), clip, gate))
         except NothingFoundError:
-            return np.zeros(size(rows.shape[1]))
+            counted = read is centred_entries and not adjacency.count_is_public
+            return np.zeros(size(rows.shape[1]) + counted)
 
     return run
 

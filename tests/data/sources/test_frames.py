@@ -173,6 +173,7 @@ def test_a_value_that_pandas_numbered_is_a_value(tmp_path):
         as_table(frame[["5.1.1"]])
 
 
+@pytest.mark.filterwarnings("ignore:the release has no centre")  # pairs have none
 @pytest.mark.parametrize(
     "estimator",
     [

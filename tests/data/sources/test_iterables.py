@@ -52,6 +52,7 @@ class Foreign:
         return iter(np.array_split(self.rows, 7))
 
 
+@pytest.mark.filterwarnings("ignore:the release has no centre")  # pairs have none
 @pytest.mark.parametrize("options", [{}, {"centring": "paired"}, {"mechanism": "oja"}])
 def test_rows_of_another_library_are_rows(options):
     rows = np.random.default_rng(5).standard_normal((2000, 3)) * [5.0, 2.0, 1.0]
