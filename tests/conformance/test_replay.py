@@ -101,7 +101,7 @@ def test_a_peek_at_the_rows_would_be_seen():
 
 def test_a_sample_by_a_public_rule_of_places_would_be_seen(monkeypatch):
     """The fault this guards against: every third row, whichever it is."""
-    mechanism = LocatedCentre.build(Gaussian(3.0), 300, ZeroCov(), sample=1 / 3)
+    mechanism = LocatedCentre.build(Gaussian(3.0), (0.3, 0.1, 0.1), ZeroCov(), sample=1 / 3)
     rows = np.sort(table(300, D, 5), axis=0)
     moved = rows.copy()
     moved[0] = 5.0  # from the smallest to the largest

@@ -140,8 +140,8 @@ def test_a_wide_row_is_treated_alike_in_any_company():
         for i in range(5):
             assert np.array_equal(together[i], integers(clip, rows[i])[0])
     for i in range(5):
-        alone = clip_module._squared_norms(rows[i : i + 1])
-        assert alone[0] == clip_module._squared_norms(rows)[i]
+        alone = clip_module.squared_norms(rows[i : i + 1])
+        assert alone[0] == clip_module.squared_norms(rows)[i]
 
 
 @pytest.mark.parametrize("d", [23, 784, 9000])

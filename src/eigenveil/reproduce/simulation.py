@@ -46,5 +46,4 @@ def simulate(
     clip: Clip = UNIT_ROWS,
 ) -> Released:
     """Run a procedure on rows, which are scaled to unit length unless ``clip`` says otherwise."""
-    source = rows if isinstance(rows, RowSource) else open_rows(rows)
-    return procedure.run(source, clip, gate(procedure, seed))
+    return procedure.run(open_rows(rows), clip, gate(procedure, seed))
