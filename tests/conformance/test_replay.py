@@ -11,6 +11,7 @@ coupled: what the one table draws for a row, the sorted one draws for the same r
 law of both as it is, since secret places are uniform.
 """
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -22,7 +23,6 @@ from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms import LocatedCentre, ZeroCov
 from eigenveil.privacy.adjacency import GROUP
-from eigenveil.privacy.cost import Gaussian
 from tests.conformance.case import ADD, CLIP, DIRECTIONS, MANY, REPLACE, open_rows
 from tests.conformance.table import TABLE, named
 from tests.conformance.tape import Tape, arranged, taped
@@ -101,7 +101,7 @@ def test_a_peek_at_the_rows_would_be_seen():
 
 def test_a_sample_by_a_public_rule_of_places_would_be_seen(monkeypatch):
     """The fault this guards against: every third row, whichever it is."""
-    mechanism = LocatedCentre.build(Gaussian(3.0), (0.3, 0.1, 0.1), ZeroCov(), sample=1 / 3)
+    mechanism = replace(LocatedCentre.whole(3.0, ZeroCov()), sample=1 / 3)
     rows = np.sort(table(300, D, 5), axis=0)
     moved = rows.copy()
     moved[0] = 5.0  # from the smallest to the largest

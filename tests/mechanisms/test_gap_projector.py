@@ -136,7 +136,7 @@ def test_the_audit_of_the_projector(adjacency):
             return np.outer(u, u)[np.triu_indices(2)]
 
         sides = (lambda: side(queries[0]), lambda: side(queries[1]))
-        return audit(*sides, cost=Gaussian(step.mu), trials=2000, alpha=1e-3)
+        return audit(*sides, cost=Gaussian(step.mu), trials=1200, alpha=1e-3)
 
     assert not reports(1.0).violated
     assert reports(0.5).violated

@@ -46,4 +46,5 @@ def simulate(
     clip: Clip = UNIT_ROWS,
 ) -> Released:
     """Run a procedure on rows, which are scaled to unit length unless ``clip`` says otherwise."""
-    return procedure.run(open_rows(rows), clip, gate(procedure, seed))
+    source = open_rows(rows)
+    return procedure.run(source, clip, gate(procedure, seed))
