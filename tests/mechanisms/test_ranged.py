@@ -66,7 +66,7 @@ def test_the_radius_balances_noise_and_loss(rows, adjacency):
     """Brackets of width sqrt(2) say where rows lie: within that of the best."""
     wanted = best_radius(rows)
     for seed in range(5):
-        found = run(ranged(rows=rows), adjacency=adjacency, seed=seed).row_norm
+        found = run(ranged(rows=rows, mu=5.0), adjacency=adjacency, seed=seed).row_norm
         assert wanted / math.sqrt(2) < found < math.sqrt(2) * wanted
 
 
@@ -89,8 +89,8 @@ def test_rows_are_clipped_at_it_about_the_centre():
 @pytest.mark.parametrize("unit", [2.0**-100, 2.0**-20, 2.0**20, 2.0**100])
 def test_units_do_not_matter(unit):
     """Brackets are powers of sqrt(2): even powers of two move them by whole numbers."""
-    plain, other = run(ranged()), run(ranged(), ROWS * unit)
-    assert other.row_norm == pytest.approx(plain.row_norm * unit)
+    plain, other = run(ranged(mu=50.0)), run(ranged(mu=50.0), ROWS * unit)
+    assert other.row_norm == pytest.approx(plain.row_norm * unit, rel=0.02)  # counts are noisy
     assert other.matrix == pytest.approx(plain.matrix * unit**2, rel=0.2, abs=0.1 * unit**2)
 
 
