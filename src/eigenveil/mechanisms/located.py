@@ -140,7 +140,7 @@ class LocatedCentre(Generic[Result]):
         return compose(*searches, *means, self.inner.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
-        """Read the rows four times; ``start`` says how they are read about the centre."""
+        """Read the rows four or five times; ``start`` says how they are read about the centre."""
         some = sampled(source, self.sample, gate.adjacency, gate.sample, start.check)
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
         about = Clip(  # rows as they are, however they are read about the centre
