@@ -153,3 +153,12 @@ CASES = [
         **(case.PURE_BRACKETS | ELLIPTICAL | {"exact": False}),
     ),
 ]
+
+
+@pytest.mark.parametrize("whole", [Gaussian(0.5), Pure(0.5)], ids=["gaussian", "pure"])
+def test_a_trace_that_noise_drowns_leaves_a_law(whole):
+    # One row in 100 seeds: the noisy size is below 0 by more than its margin in about 5.
+    for seed in range(100):
+        released = run(whole, np.ones((1, 1)), seed=seed, clip=Clip(row_norm=5.0))
+        assert released.law.deviation > 0
+        assert np.isfinite(released.matrix).all()

@@ -104,7 +104,7 @@ class EllipticalCov:
         spike = clip.centre_error * inverse  # as a share of squared lengths
         # Squared distances from a centre that is off are larger by what it is off by; a size that
         # cannot be told from noise is none.
-        own, noise = size.value - clip.centre_error, size.upper - size.value
+        own, noise = size.value - clip.centre_error, size.margin
         total = own if own > noise else 0.0
         return self._together(rows, noisy, (total, max(own, noise)), spike, radius)
 

@@ -25,10 +25,14 @@ __all__ = ["NoisyTrace", "PrivateTrace"]
 
 @dataclass(frozen=True, slots=True)
 class NoisyTrace:
-    """Released trace, not below zero, and an upper limit on the true one."""
+    """Released trace, not below zero, and an upper limit on the true one.
+
+    Both end at what can be; the margin of the noise does not, and is never 0.
+    """
 
     value: float
     upper: float
+    margin: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,4 +59,5 @@ class PrivateTrace:
         margin = self.noise.quantile(self.beta) * noisy.deviation
         value = max(0.0, float(noisy.values[0]))
         upper = max(0.0, float(noisy.values[0]) + margin)
-        return NoisyTrace(min(value, query.trace_bound), min(upper, query.trace_bound))
+        bound = query.trace_bound
+        return NoisyTrace(min(value, bound), min(upper, bound), margin)
