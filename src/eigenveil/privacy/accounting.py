@@ -36,6 +36,7 @@ from eigenveil.privacy.cost import ZCDP, Approx, Composed, Cost, Gaussian, Pure
 
 __all__ = [
     "Parts",
+    "against",
     "compose",
     "covers",
     "delta_of",
@@ -300,12 +301,18 @@ def rho_of(cost: Cost) -> float:
 
 def fits(cost: Cost, budget: Budget) -> bool:
     """Return whether ``cost`` is within ``budget``."""
+    spent, allowed = against(cost, budget)
+    return spent <= allowed
+
+
+def against(cost: Cost, budget: Budget) -> tuple[float, float]:
+    """Return what a cost comes to and what a budget allows, both in delta, in epsilon or in rho."""
     if budget.rho is not None:
-        return rho_of(cost) <= budget.rho
+        return rho_of(cost), budget.rho
     assert budget.epsilon is not None  # a Budget has rho or epsilon
     if budget.delta is None:
-        return epsilon_of(cost, 0.0) <= budget.epsilon
-    return delta_of(cost, budget.epsilon) <= budget.delta
+        return epsilon_of(cost, 0.0), budget.epsilon
+    return delta_of(cost, budget.epsilon), budget.delta
 
 
 def covers(total: Cost, spent: Cost) -> bool:
