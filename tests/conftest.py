@@ -22,7 +22,9 @@ settings.register_profile("seeded", derandomize=True, deadline=None, database=No
 settings.load_profile("seeded")
 
 threadpool_limits(1)  # the suite runs in several processes
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+# A background job of a shell ignores the one, a job that outlives its terminal the other.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_addoption(parser):

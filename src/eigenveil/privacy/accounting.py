@@ -32,7 +32,7 @@ from scipy.stats import binom
 
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.budget import Budget, stated
-from eigenveil.privacy.cost import ZCDP, Approx, Composed, Cost, Gaussian, Pure
+from eigenveil.privacy.cost import ZCDP, Allotment, Approx, Composed, Cost, Gaussian, Pure
 
 __all__ = [
     "Parts",
@@ -46,6 +46,7 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "native",
+    "part",
     "parts_of",
     "rho_of",
     "round_up",
@@ -346,6 +347,14 @@ def native(cost: Cost) -> str:
             return f"rho = {stated(rho)} (zero-concentrated)"
         case Approx(epsilon, delta):
             return f"epsilon = {stated(epsilon)}, delta = {stated(delta)} (approximate)"
+
+
+def part(whole: Allotment, share: float) -> Allotment:
+    """Return what a step may spend; steps whose shares add to at most 1 compose to no more."""
+    down = 1 - 2**-40 if share < 1 else 1.0
+    if isinstance(whole, Pure):
+        return Pure(whole.epsilon * share * down)
+    return Gaussian(whole.mu * math.sqrt(share) * down)
 
 
 def split(mu: float, shares: Sequence[float]) -> tuple[float, ...]:
