@@ -283,6 +283,7 @@ def test_no_command_writes_into_a_release(files, asked, released):
             ["fit", files.csv, *asked, "-o", inside / "r"],
             ["plan", files.npy, "--epsilon", 1, "--figure", inside / "a.png"],
             ["keygen", inside / "key.pem"],
+            ["sample", inside / "a.csv"],
         ):
             assert "is a release folder" in fails(2, *words)
     Release.verify(folder)

@@ -88,6 +88,8 @@ def commands(at):
     yield ["transform", at / "release", at / "t.csv", "-o", at / "scores.csv"]
     yield ["transform", at / "release", at / "none.csv"]
     yield ["demo", "--output", at / "t.csv"]
+    yield ["sample", at / "sample.csv", "--rows", 5]
+    yield ["sample", at / "sample.csv", "--rows", 5]
     yield ["federate", "keys", "owner", "north", "-o", at / "keys"]
     yield ["federate", "keys", "server", "--host", "localhost", "-o", at / "keys"]
     yield ["federate", "status", at]

@@ -170,6 +170,8 @@ def path_case(rng: Random, place: Path) -> Case:
             ("sign", odd, "--key", "key.pem"),
             ("sign", "pca", "--key", odd),
             ("keygen", odd),
+            ("sample", odd, "--rows", "5"),
+            ("sample", f"{odd}.csv", "--rows", "5"),
             ("ledger", "init", odd, *BUDGET),
             ("ledger", "show", odd),
             ("ledger", "history", odd),

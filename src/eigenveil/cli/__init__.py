@@ -17,6 +17,7 @@ __all__ = ["main"]
 # A new command is a line here and a file of its name beside this one.
 _COMMANDS = {
     "demo": "Release components and covariances of two public data sets.",
+    "sample": "Write a made-up hospital table to try things on.",
     "plan": "Predict errors and recommend a mechanism, from public numbers.",
     "fit": "Release principal components of a table.",
     "covariance": "Release the covariance matrix of a table.",

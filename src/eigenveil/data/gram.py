@@ -14,6 +14,7 @@ self-test at first use looks for it, and sums are then no longer declared exact.
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -30,7 +31,11 @@ from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
     "Block",
+    "MomentSum",
+    "SquareSum",
     "Tally",
+    "UnitCount",
+    "VectorSum",
     "blas_is_exact",
     "count",
     "integer_blocks",
@@ -91,6 +96,11 @@ class Tally:
             return self._valid << FRACTION_BITS
         return int(((self._valid_rows << FRACTION_BITS) // self._sizes).sum())
 
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Return both, which add up over parts of a table."""
+        return np.array([self.units, self.valid])
+
 
 def integer_blocks(
     source: RowSource, clip: Clip, *, at_least: int = 256, linear: bool = False
@@ -130,6 +140,32 @@ def moment_sensitivities(d: int, adjacency: Adjacency) -> dict[Norm, float]:
     return {"frobenius": math.sqrt(2), "nuclear": 2.0, "l1": l1}  # the float above sqrt(2)
 
 
+@dataclass(frozen=True, slots=True)
+class MomentSum:
+    """Sum of x x' over integer rows, and how many units there are and are valid."""
+
+    clip: Clip
+
+    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+        """Return both over all rows of ``source``. Private."""
+        d = self.clip.width(source.n_columns)
+        group: NDArray[np.float64] = np.zeros((d, d), order="F")
+        sums = np.zeros((d, d), dtype=np.int64)
+        tally = Tally(source)
+        pending = 0
+        for block in integer_blocks(source, self.clip):
+            tally.add(block)
+            if pending + len(block.integers) > _EXACT_ROWS:
+                _move(group, sums)
+                pending = 0
+            group = _accumulate(block.integers, group)
+            pending += len(block.integers)
+        _move(group, sums)
+        for i in range(d):  # dsyrk fills one triangle; mirrored in place, for want of memory
+            sums[i, i + 1 :] = sums[i + 1 :, i]
+        return sums, tally.counts
+
+
 def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Sum of x x' over clipped rows in units of R^2; its `unit` makes it the mean of x x' where
     the number of rows is public, and leaves it a sum where it is not.
@@ -137,20 +173,8 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     Sensitivities: `moment_sensitivities`.
     """
     d = clip.width(source.n_columns)
-    group: NDArray[np.float64] = np.zeros((d, d), order="F")
-    sums = np.zeros((d, d), dtype=np.int64)
-    tally = Tally(source)
-    pending = 0
-    for block in integer_blocks(source, clip):
-        tally.add(block)
-        if pending + len(block.integers) > _EXACT_ROWS:
-            _move(group, sums)
-            pending = 0
-        group = _accumulate(block.integers, group)
-        pending += len(block.integers)
-    _move(group, sums)
-    for i in range(d):  # dsyrk fills one triangle; mirrored in place, for want of memory
-        sums[i, i + 1 :] = sums[i + 1 :, i]
+    sums, counts = source.summed(MomentSum(clip))
+    units = limit_rows(int(counts[0]))
     replace = adjacency is Adjacency.REPLACE_ONE
     statistic = Bounded(
         value=FixedPoint(sums, -2 * FRACTION_BITS),
@@ -158,8 +182,8 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,
-        unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
-        count=tally.units if replace else None,
+        unit=clip.radius**2 / (require_rows(units) if replace else 1),
+        count=units if replace else None,
         # The rounding of a product with a transform depends on the rows around it.
         exact=clip.transform is None and sums_are_exact(),
         centre_error=clip.centre_error,
@@ -168,22 +192,35 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     return source.represented(statistic)
 
 
+@dataclass(frozen=True, slots=True)
+class SquareSum:
+    """Sum of squared norms of integer rows, and how many units there are and are valid."""
+
+    clip: Clip
+
+    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+        """Return both over all rows of ``source``. Private."""
+        tally = Tally(source)
+        squares = 0
+        for block in integer_blocks(source, self.clip):
+            tally.add(block)
+            squares += int(np.einsum("ij,ij->", block.integers, block.integers))  # below 2**53
+        return np.array([squares]), tally.counts
+
+
 def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Sum of squared norms of clipped rows in units of R^2: one row moves it by at most 1."""
-    tally = Tally(source)
-    squares = 0
-    for block in integer_blocks(source, clip):
-        tally.add(block)
-        squares += int(np.einsum("ij,ij->", block.integers, block.integers))  # below 2**53: exact
+    squares, counts = source.summed(SquareSum(clip))
+    units = limit_rows(int(counts[0]))
     replace = adjacency is Adjacency.REPLACE_ONE
     statistic = Bounded(
-        value=FixedPoint(np.array([squares]), -2 * FRACTION_BITS),
+        value=FixedPoint(squares, -2 * FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,
-        unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
-        count=tally.units if replace else None,
+        unit=clip.radius**2 / (require_rows(units) if replace else 1),
+        count=units if replace else None,
         exact=clip.transform is None,
         trace_bound=clip.radius**2 if replace else math.inf,
     )
@@ -197,16 +234,29 @@ def _move(group: NDArray[np.float64], sums: NDArray[np.int64]) -> None:
     group[:] = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class UnitCount:
+    """How many units there are and are valid."""
+
+    clip: Clip
+
+    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+        """Return both over all rows of ``source``. Private."""
+        tally = Tally(source)
+        for block in integer_blocks(source, self.clip):
+            tally.add(block)
+        return (tally.counts,)
+
+
 def count(source: RowSource, clip: Clip) -> Bounded:
     """Return the number of valid rows, for add/remove neighbours: sensitivity 1.
 
     A person counts as the share of his rows that are valid.
     """
-    tally = Tally(source)
-    for block in integer_blocks(source, clip):
-        tally.add(block)
+    (counts,) = source.summed(UnitCount(clip))
+    limit_rows(int(counts[0]))
     statistic = Bounded(
-        value=FixedPoint(np.array([tally.valid]), -FRACTION_BITS),
+        value=FixedPoint(counts[1:], -FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
         adjacency=Adjacency.ADD_REMOVE,
         protects=source.protects,
@@ -218,6 +268,23 @@ def count(source: RowSource, clip: Clip) -> Bounded:
     return source.represented(statistic)
 
 
+@dataclass(frozen=True, slots=True)
+class VectorSum:
+    """Sum of rows in units of 2^-(b + SHARE_BITS), and how many units there are and are valid."""
+
+    clip: Clip
+
+    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+        """Return both over all rows of ``source``. Private."""
+        sums = np.zeros(source.n_columns, dtype=np.int64)
+        tally = Tally(source)
+        for block in integer_blocks(source, self.clip, linear=True):
+            tally.add(block)
+            shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # below 2**53: exact
+            sums += shares.astype(np.int64)
+        return sums, tally.counts
+
+
 def total(source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool = True) -> Bounded:
     """Sum of clipped rows in units of R; under add/remove a last entry counts the valid rows,
     unless ``counted`` is False.
@@ -226,12 +293,8 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool 
     for add/remove, where a row brings a unit vector and a count of one, and 1 without the count.
     The l1 norm of a row is at most sqrt(d).
     """
-    sums = np.zeros(source.n_columns, dtype=np.int64)
-    tally = Tally(source)
-    for block in integer_blocks(source, clip, linear=True):
-        tally.add(block)
-        shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # below 2**53: exact
-        sums += shares.astype(np.int64)
+    sums, counts = source.summed(VectorSum(clip))
+    units = limit_rows(int(counts[0]))
     sums = (sums + (1 << (SHARE_BITS - 1))) >> SHARE_BITS  # without effect on whole rows
     replace = adjacency is Adjacency.REPLACE_ONE
     length = math.nextafter(math.sqrt(source.n_columns), math.inf)
@@ -239,7 +302,7 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool 
     if not replace:
         bounds = {"l2": 1.0, "l1": length}
         if counted:
-            sums = np.append(sums, tally.valid)
+            sums = np.append(sums, counts[1])
             bounds = {"l2": math.sqrt(2), "l1": math.nextafter(length + 1, math.inf)}
     statistic = Bounded(
         value=FixedPoint(sums, -FRACTION_BITS),
@@ -247,8 +310,8 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool 
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,
-        unit=clip.row_norm / (require_rows(tally.units) if replace else 1),
-        count=tally.units if replace else None,
+        unit=clip.row_norm / (require_rows(units) if replace else 1),
+        count=units if replace else None,
         exact=clip.transform is None,
     )
     return source.represented(statistic)

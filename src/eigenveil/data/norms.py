@@ -9,7 +9,7 @@ asked.
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
     "OCTAVES",
+    "DistanceCounts",
+    "ExponentCounts",
+    "OctaveCounts",
     "column_counts",
     "distance_counts",
     "norm_counts",
@@ -35,11 +38,23 @@ _SHARE_BITS = 20  # of one person's count, and finer than noise that matters
 OCTAVES = range(-166, 167)  # e for magnitudes from 2^(e-1) up to 2^e, as far as 1e50
 
 
+@dataclass(frozen=True, slots=True)
+class ExponentCounts:
+    """Rows, or persons, by the exponent of their norm."""
+
+    clip: Clip
+
+    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+        """Return the counts over all rows of ``source``. Private."""
+        counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
+        for exponents in _exponents(source, self.clip):
+            counts += np.bincount(exponents, minlength=NO_EXPONENT + 1)
+        return (counts,)
+
+
 def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Return rows by the exponent of their norm; the last count holds rows at the centre."""
-    counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
-    for exponents in _exponents(source, clip):
-        counts += np.bincount(exponents, minlength=NO_EXPONENT + 1)
+    (counts,) = source.summed(ExponentCounts(clip))
     rows = limit_rows(int(counts.sum()))
     if adjacency.count_is_public:
         require_rows(rows)
@@ -60,21 +75,33 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     return source.represented(statistic)
 
 
+@dataclass(frozen=True, slots=True)
+class DistanceCounts:
+    """Rows by the exponent of their norm in units of 2^-20; a person's rows share one count."""
+
+    clip: Clip
+
+    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+        """Return the counts over all rows of ``source``. Private."""
+        counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
+        sizes = source.unit_sizes
+        for chunk, units in source.unit_tables():
+            exponents = self.clip.norm_exponents(chunk)
+            if sizes is None:
+                counts += np.bincount(exponents, minlength=counts.size) << _SHARE_BITS
+            else:
+                assert units is not None  # of a source of units
+                np.add.at(counts, exponents, (1 << _SHARE_BITS) // sizes[units])
+        return (counts,)
+
+
 def distance_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Return rows by the exponent of their norm, as `norm_counts`; a person's rows share one count.
 
     In units of 2^-20, so that noise far below one row is not rounded to whole rows. What a person
     brings has an l1 norm, and so an l2 norm, of at most 1.
     """
-    counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
-    sizes = source.unit_sizes
-    for chunk, units in source.unit_tables():
-        exponents = clip.norm_exponents(chunk)
-        if sizes is None:
-            counts += np.bincount(exponents, minlength=counts.size) << _SHARE_BITS
-        else:
-            assert units is not None  # of a source of units
-            np.add.at(counts, exponents, (1 << _SHARE_BITS) // sizes[units])
+    (counts,) = source.summed(DistanceCounts(clip))
     public = adjacency.count_is_public
     rows = limit_rows(source.count_units()) if public else None
     if rows is not None:
@@ -122,6 +149,24 @@ def _rounded_mean(sums: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray
     return np.asarray((2 * sums + counts) // np.maximum(2 * counts, 1))
 
 
+@dataclass(frozen=True, slots=True)
+class OctaveCounts:
+    """Rows by the octave of their magnitude, for each column, and the number of units."""
+
+    clip: Clip
+
+    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+        """Return both over all rows of ``source``. Private."""
+        d = source.n_columns
+        counts = np.zeros(d * len(OCTAVES), dtype=np.int64)
+        columns = np.arange(d) * len(OCTAVES)
+        rows = 0
+        for octaves, seen in _octaves(source, self.clip):
+            counts += np.bincount((octaves + columns)[seen], minlength=counts.size)
+            rows = limit_rows(rows + len(octaves))
+        return counts, np.array([rows])
+
+
 def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Return for each column the rows by the octave of its magnitude, without zeros.
 
@@ -130,12 +175,8 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     once in a column, at the mean octave of his entries that are not zero.
     """
     d = source.n_columns
-    counts = np.zeros(d * len(OCTAVES), dtype=np.int64)
-    columns = np.arange(d) * len(OCTAVES)
-    rows = 0
-    for octaves, seen in _octaves(source, clip):
-        counts += np.bincount((octaves + columns)[seen], minlength=counts.size)
-        rows = limit_rows(rows + len(octaves))
+    counts, units = source.summed(OctaveCounts(clip))
+    rows = limit_rows(int(units[0]))
     public = adjacency.count_is_public
     if public:
         require_rows(rows)

@@ -17,7 +17,7 @@ from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import ROW, Unit
 
-__all__ = ["RowSource", "RowsInMemory", "chunk_rows"]
+__all__ = ["RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
 
 _CHUNK_BYTES = 1 << 24
 
@@ -39,6 +39,17 @@ class RowsInMemory(Protocol):
 
     def batch(self, start: int, stop: int) -> Any:
         """Return rows ``start`` up to ``stop`` as a `Batch` at these positions."""
+        ...
+
+
+class RowSum(Protocol):
+    """A sum over rows in integers: those of parts of a table add up to that of the table, exactly.
+
+    So it may be taken wherever the rows lie, and the parts added in any order.
+    """
+
+    def of(self, source: "RowSource") -> tuple[NDArray[np.int64], ...]:
+        """Return the sum over all rows of ``source``. Private."""
         ...
 
 
@@ -142,6 +153,10 @@ class RowSource(ABC):
             chunks.append(np.array(chunk))
             owners.append(units)
         return np.concatenate(chunks), np.concatenate(owners)
+
+    def summed(self, what: RowSum) -> tuple[NDArray[np.int64], ...]:
+        """Return a sum over all rows, by reading them here. Private."""
+        return what.of(self)
 
     def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """Return the rows at increasing places, in one pass."""

@@ -22,12 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.arrays import ArraySource
+from eigenveil.data.sources.base import RowSource, RowSum
 from eigenveil.privacy.adjacency import Unit
 
 __all__ = ["OutsideSource", "PresentSource", "ProjectedSource", "RowwiseSource", "ScaledSource"]
 
 _MAX_SCALED_ENTRY = 1e300
+_NO_ROWS = ArraySource(np.empty((0, 1)))
 
 
 class RowwiseSource(RowSource):
@@ -78,10 +80,33 @@ class RowwiseSource(RowSource):
         """Yield changed chunks."""
         return map(self.of_rows, self.base.tables())
 
+    def summed(self, what: RowSum) -> tuple[NDArray[np.int64], ...]:
+        """Return a sum over changed rows, which are changed where ``base`` has them."""
+        return self.base.summed(_OfChanged(self, what))
+
+    def of_other(self, base: RowSource) -> "RowwiseSource":
+        """Return rows of another source, changed alike."""
+        other = copy(self)
+        other.base = base
+        other.rereadable = base.rereadable
+        return other
+
     def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
         """Yield changed chunks, and whose their rows are."""
         for chunk, owners in self.base.unit_tables():
             yield self.of_rows(chunk), owners
+
+
+class _OfChanged:
+    """A sum over rows that are changed first."""
+
+    def __init__(self, changed: RowwiseSource, what: RowSum) -> None:
+        self._changed = changed.of_other(_NO_ROWS)  # without the rows: it may travel to others
+        self._what = what
+
+    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+        """Return the sum over rows of ``source``, changed. Private."""
+        return self._what.of(self._changed.of_other(source))
 
 
 class ScaledSource(RowwiseSource):
@@ -94,12 +119,9 @@ class ScaledSource(RowwiseSource):
         kept_names = None if names is None else tuple(names[j] for j in self._kept)
         super().__init__(source, self._kept.size, kept_names)
 
-    def before_scaling(self, change: Callable[[RowSource], RowSource]) -> "ScaledSource":
+    def before_scaling(self, change: Callable[[RowSource], RowSource]) -> RowwiseSource:
         """Return what ``change`` makes of the rows of ``base``, its columns divided."""
-        other = copy(self)
-        other.base = self.base.before_scaling(change)
-        other.rereadable = other.base.rereadable
-        return other
+        return self.of_other(self.base.before_scaling(change))
 
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Return rows of ``base``, with the columns that are kept divided by their scales."""
