@@ -102,7 +102,7 @@ class Tally:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Both, which add up over parts of a table."""
+        """Return both, which add up over parts of a table."""
         return np.array([self.units, self.valid])
 
 
