@@ -222,7 +222,7 @@ def test_a_changed_page_is_another_format():
         text += page
     assert (PAGE_FORMAT, hashlib.sha256(text.encode()).hexdigest()) == (
         5,
-        "HASH",
+        "50fb7168274f426551efe949ca067f42f519d41c2dd4a905b596e052b19c1e0d",
     )
 
 
