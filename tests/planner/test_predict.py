@@ -250,7 +250,9 @@ def test_a_recommendation_is_the_choice_among_all(few_runs):
     assert found.prediction.error <= 1.5 * found.predictions[0].error
 
 
-def test_budget_and_rows_for_a_wanted_error():
+def test_budget_and_rows_for_a_wanted_error(monkeypatch):
+    few = [one for one in entries("components") if one.name in ("tangent", "spherical")]
+    monkeypatch.setattr(sys.modules[recommend.__module__], "entries", lambda releases: few)
     asked = components()
     epsilon = needed_epsilon(asked, 0.02)
     enough, less = (
