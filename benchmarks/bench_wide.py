@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
 from side_by_side import report
 
 SIZES = ((1_000, 10_000), (1_000, 100_000), (1_000, 1_000_000))

@@ -52,9 +52,7 @@ class PlainLines(NamedTuple):
                 read_options=pyarrow.csv.ReadOptions(
                     column_names=names, use_threads=False, block_size=len(data) + 1
                 ),
-                parse_options=pyarrow.csv.ParseOptions(
-                    delimiter=self.separator, quote_char=False
-                ),
+                parse_options=pyarrow.csv.ParseOptions(delimiter=self.separator, quote_char=False),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, pyarrow.float64()),
                     include_columns=wanted,
@@ -85,9 +83,7 @@ def _stacked(table: Any, names: Sequence[str]) -> NDArray[np.float64]:
     return rows
 
 
-def plain_reader(
-    width: int, positions: Sequence[int], separator: str = ","
-) -> PlainLines | None:
+def plain_reader(width: int, positions: Sequence[int], separator: str = ",") -> PlainLines | None:
     """Return a parser of plain lines; None where pyarrow is not installed."""
     try:
         import pyarrow.csv  # noqa: F401
