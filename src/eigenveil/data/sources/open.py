@@ -39,6 +39,10 @@ def open_rows(
         )
     if isinstance(data, RowSource):
         return data
+    if _is_dask(data):
+        from eigenveil.data.distributed.dask import dask_rows
+
+        return dask_rows(data)
     if isinstance(data, ForeignRows):
         return ForeignSource(data)
     if _is_stream(data):
@@ -48,7 +52,13 @@ def open_rows(
 
 def is_streamed(data: Any) -> bool:
     """Return whether rows come chunk by chunk: a path, a source, an iterable without a length."""
-    return isinstance(data, (str, Path, RowSource, ForeignRows)) or _is_stream(data)
+    known = isinstance(data, (str, Path, RowSource, ForeignRows))
+    return known or _is_dask(data) or _is_stream(data)
+
+
+def _is_dask(data: Any) -> bool:
+    """Return whether the data are a collection of Dask, which has a graph."""
+    return hasattr(data, "__dask_graph__")
 
 
 def _is_stream(data: Any) -> bool:
