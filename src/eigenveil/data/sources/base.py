@@ -17,11 +17,12 @@ from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import ROW, Unit
 
-__all__ = ["RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
+__all__ = ["Check", "RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
 
 _CHUNK_BYTES = 1 << 24
 
 Statistic = TypeVar("Statistic", bound=Bounded)
+Check = Callable[[NDArray[Any]], None]  # stops at a row that stops a run
 
 
 def chunk_rows(n_columns: int) -> int:
@@ -123,6 +124,14 @@ class RowSource(ABC):
         """Return the number of rows, which are read only where it is not known."""
         known = self.n_rows
         return sum(len(chunk) for chunk in self.tables()) if known is None else known
+
+    def count_checked(self, check: Check) -> int:
+        """Return the number of rows; ``check`` has seen every one that could stop a run."""
+        rows = 0
+        for chunk in self.tables():
+            check(chunk)
+            rows += len(chunk)
+        return rows
 
     def count_units(self) -> int:
         """Return the number of rows, or of persons where they may own several."""
