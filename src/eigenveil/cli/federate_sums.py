@@ -1,4 +1,4 @@
-"""``eigenveil federate init``, ``agree`` and ``client`` for secure sums."""
+"""``eigenveil federate agreement``, ``agree`` and ``client`` for secure sums."""
 
 import json
 from pathlib import Path

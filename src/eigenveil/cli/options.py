@@ -15,6 +15,7 @@ from eigenveil.storage.paths import read_regular
 
 __all__ = [
     "ADJACENCY",
+    "ASKED",
     "BOUNDS",
     "BUDGET",
     "CENTRING",
@@ -32,6 +33,7 @@ __all__ = [
     "SCALE",
     "SIGN",
     "UNIT",
+    "VARIANCES",
     "K",
     "beware",
     "stated_budget",
@@ -195,7 +197,10 @@ SIGN = click.option(
 OUTPUT = click.option(
     "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
 )
-RELEASE = (
+VARIANCES = click.option(
+    "--variances", is_flag=True, help="Buy variances in the units of the data."
+)
+ASKED = (
     NAMES,
     *BUDGET,
     ROW_NORM,
@@ -221,10 +226,8 @@ RELEASE = (
     *INVALID,
     LEDGER,
     SIGN,
-    OUTPUT,
-    CONFIG,
-    JSON,
-)
+)  # of a release, beside where it goes
+RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
 
 
 def beware(budget: Mapping[str, Any]) -> None:
