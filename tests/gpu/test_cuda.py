@@ -41,12 +41,12 @@ def test_int8_digits_add_up_to_float64(n):
     total = torch.zeros((257, 257), dtype=torch.int64, device="cuda")
     for part in torch.split(integers, 1 << 17):
         total += (part.T @ part).to(torch.int64)
-    assert torch.equal(device._gram_of_digits(torch, integers), total)
+    assert torch.equal(device._gram_of_digits(integers), total)
 
 
 def test_digits_at_their_largest_fit_int32():
     integers = torch.full((1 << 17, 256), -128.0, dtype=torch.float64, device="cuda")
-    found = device._gram_of_digits(torch, integers)
+    found = device._gram_of_digits(integers)
     assert int(found.min()) == int(found.max()) == (1 << 17) * 128**2
 
 

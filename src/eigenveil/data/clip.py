@@ -146,14 +146,14 @@ class Clip:
         """`_to_shares` of rows that are units of their own, to the bit and with less to do."""
         d = rows.shape[1]
         one = float(1 << FRACTION_BITS) / math.hypot(1.0, self.lift)
-        radius = _radius(out.shape[1])
+        radius = ball_radius(out.shape[1])
         moved = out[:, :d]
         invalid, squares = self._about_centre(rows, moved)
         if not np.isfinite(squares).all():
             return self._to_shares(rows, out, np.ones(len(rows), dtype=np.int64), False)
         factor = radius * self.row_norm / np.sqrt(squares)
         if self.normalise:
-            factor[squares < _NO_LENGTH] = 0.0
+            factor[squares < NO_LENGTH] = 0.0
         else:
             np.minimum(1.0, factor, out=factor)
         factor *= one / self.row_norm

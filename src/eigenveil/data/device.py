@@ -255,8 +255,8 @@ def _counts(xp: Any, valid: Any) -> NDArray[np.int64]:
 
 def _gram(xp: Any, integers: Any) -> Any:
     """Return the sum of k k' over at most 2**17 integer rows, exactly, in int64."""
-    if _has_tensor_cores(xp, integers) and integers.shape[1] >= _DIGIT_COLUMNS:
-        return _gram_of_digits(xp, integers)
+    if _has_tensor_cores(integers) and integers.shape[1] >= _DIGIT_COLUMNS:
+        return _gram_of_digits(integers)
     return _gram_of_floats(xp, integers)
 
 
@@ -264,33 +264,44 @@ def _gram_of_floats(xp: Any, integers: Any) -> Any:
     return xp.astype(xp.matmul(xp.permute_dims(integers, (1, 0)), integers), xp.int64)
 
 
-def _has_tensor_cores(xp: Any, integers: Any) -> bool:
+def _has_tensor_cores(integers: Any) -> bool:
     """Whether PyTorch multiplies int8 there: NVIDIA cards from compute capability 7.5 on."""
-    torch = xp.__name__.endswith("torch") and integers.is_cuda
-    return bool(
-        torch and xp.version.cuda and xp.cuda.get_device_capability(integers.device) >= (7, 5)
-    )
+    if not getattr(integers, "is_cuda", False):
+        return False
+    import torch
+
+    capable = torch.cuda.get_device_capability(integers.device) >= (7, 5)
+    return torch.version.cuda is not None and capable
 
 
-def _gram_of_digits(torch: Any, integers: Any) -> Any:
+def _gram_of_digits(integers: Any) -> Any:
+    import torch
+
     d = integers.shape[1]
     width = -(-d // 32) * 32  # tensor cores read whole tiles
+    half = -(-d // 64) * 32
     alike = torch.zeros((width, width), dtype=torch.int64, device=integers.device)
     mixed = torch.zeros_like(alike)
     for rows in torch.split(integers, _DIGIT_ROWS):
-        digits = _digits(torch, rows, width)
+        digits = _digits(rows, width)
         for i, first in enumerate(digits):
-            for j, second in enumerate(digits[: i + 1]):
-                total = alike if i == j else mixed
-                total.add_(torch._int_mm(first, second.T), alpha=1 << 8 * (i + j))
+            top, rest, unit = first[:half], first[half:], 1 << 16 * i
+            alike[:half, :half].add_(torch._int_mm(top, top.T), alpha=unit)
+            if len(rest):  # below it, and mirrored at the end
+                alike[half:].add_(torch._int_mm(rest, first.T), alpha=unit)
+            for j, second in enumerate(digits[:i]):
+                mixed.add_(torch._int_mm(first, second.T), alpha=1 << 8 * (i + j))
+    alike[:half, half:] = alike[half:, :half].T
     return (alike + mixed + mixed.T)[:d, :d]
 
 
-def _digits(torch: Any, rows: Any, width: int) -> list[Any]:
+def _digits(rows: Any, width: int) -> list[Any]:
     """Return the digits of integers, lowest first, with columns side by side: read fastest so.
 
     A digit is a byte of k + (2^7 + 2^15 + 2^23), less 128: its highest bit turned, as int8.
     """
+    import torch
+
     n, d = rows.shape
     whole = torch.zeros((width, -(-n // 32) * 32), dtype=torch.int32, device=rows.device)
     whole[:d, :n] = rows.T
@@ -315,16 +326,16 @@ def _self_test(xp: Any, name: str, device: Any) -> bool:
             there = xp.asarray(
                 integers.astype(np.float64), device=name if device is None else device
             )
-            forms = [_gram_of_floats]
-            if _has_tensor_cores(xp, there):
-                forms.append(_gram_of_digits)
+            grams = [_gram_of_floats(xp, there)]
+            if _has_tensor_cores(there):
+                grams.append(_gram_of_digits(there))
             expected = integers.T @ integers  # numpy multiplies integers itself
-            if not all(np.array_equal(_on_host(form(xp, there)), expected) for form in forms):
+            if not all(np.array_equal(_on_host(gram), expected) for gram in grams):
                 return False
             sums = _on_host(xp.sum(there, axis=0)).astype(np.int64)
             if not np.array_equal(sums, integers.sum(axis=0)):
                 return False
-    except Exception:  # a device without float64 refuses in words of its own
+    except (RuntimeError, TypeError, ValueError):  # of a device without float64
         return False
     return True
 
