@@ -103,15 +103,15 @@ class DeviceSource(RowSource):
         if form is None or not isinstance(clip, Clip) or not _reads(clip) or not self._exact:
             return what.of(self)
         with np.errstate(all="ignore"):  # a warning would depend on the records
-            sums = form(self._xp, self._brought(self._between(0, 0)), clip)
-            for part in self._parts():
-                more = form(self._xp, part, clip)
+            parts = (form(self._xp, part, clip) for part in self._parts())
+            sums = next(parts)
+            for more in parts:
                 sums = tuple(total + one for total, one in zip(sums, more, strict=True))
             return tuple(map(_on_host, sums))
 
     def _parts(self) -> Iterator[Any]:
         size = max(1, min(_EXACT_ROWS, _ENTRIES // self.n_columns))
-        for start in range(0, self.n_rows, size):
+        for start in range(0, max(1, self.n_rows), size):  # one of no rows, if there are none
             yield self._brought(self._between(start, start + size))
 
     def _between(self, start: int, stop: int) -> Any:
@@ -154,7 +154,7 @@ def _units(xp: Any, rows: Any, clip: Clip) -> tuple[Any, ...]:
 
 def _exponents(xp: Any, rows: Any, clip: Clip) -> tuple[Any, ...]:
     _, valid, squares = _about_centre(xp, rows, clip)
-    relative = _on_host(xp.sqrt(squares) / clip.row_norm)
+    relative = np.sqrt(_on_host(squares)) / clip.row_norm
     # Squares that lost their digits or overflowed are taken again on the host, of a scaled row.
     far = valid & ~((squares > NO_LENGTH) & xp.isfinite(squares))
     exponents = half_octaves(relative)
@@ -189,19 +189,20 @@ def _integers(xp: Any, rows: Any, clip: Clip) -> tuple[Any, NDArray[np.int64]]:
     """Return integer rows, scaled by 2**b, in float64, and how many there are and are valid."""
     one = float(1 << FRACTION_BITS)
     radius = ball_radius(rows.shape[1])
-    moved, valid, squares = _about_centre(xp, rows, clip)
-    shrink = radius * clip.row_norm / xp.sqrt(squares)
+    moved, valid, there = _about_centre(xp, rows, clip)
+    squares = _on_host(there)  # roots are taken on the host: those of some devices are a bit off
+    shrink = radius * clip.row_norm / np.sqrt(squares)
     if clip.normalise:
-        shrink = xp.where(squares < NO_LENGTH, xp.zeros_like(shrink), shrink)
+        shrink[squares < NO_LENGTH] = 0.0
     else:  # a row at the centre divides by zero: the minimum is then 1
-        shrink = xp.where(shrink < 1.0, shrink, xp.ones_like(shrink))
+        np.minimum(1.0, shrink, out=shrink)
     factor = shrink * (one / clip.row_norm)
-    huge = ~xp.isfinite(squares)
-    if bool(xp.any(huge)):  # such a row lies outside the ball: only its direction counts
-        largest = xp.where(huge, xp.max(xp.abs(moved), axis=1), xp.ones_like(squares))
+    huge = ~np.isfinite(squares)
+    if huge.any():  # such a row lies outside the ball: only its direction counts
+        largest = xp.where(~xp.isfinite(there), xp.max(xp.abs(moved), axis=1), xp.ones_like(there))
         moved = moved / largest[:, None]
-        factor = xp.where(huge, radius * one / xp.sqrt(_squared_norms(xp, moved)), factor)
-    integers = xp.round(moved * factor[:, None])
+        factor[huge] = radius * one / np.sqrt(_on_host(_squared_norms(xp, moved))[huge])
+    integers = xp.round(moved * xp.asarray(factor, device=_device(moved))[:, None])
     # Exact: whole numbers, and their sum stays below 2**53. Not a number fails too.
     inside = xp.sum(integers * integers, axis=1) <= one * one
     return xp.where(inside[:, None], integers, xp.zeros_like(integers)), _counts(xp, valid)
@@ -255,7 +256,8 @@ def _counts(xp: Any, valid: Any) -> NDArray[np.int64]:
 
 def _gram(xp: Any, integers: Any) -> Any:
     """Return the sum of k k' over at most 2**17 integer rows, exactly, in int64."""
-    if _has_tensor_cores(integers) and integers.shape[1] >= _DIGIT_COLUMNS:
+    n, d = integers.shape
+    if n and d >= _DIGIT_COLUMNS and _has_tensor_cores(integers):
         return _gram_of_digits(integers)
     return _gram_of_floats(xp, integers)
 
