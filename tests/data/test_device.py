@@ -10,6 +10,7 @@ from eigenveil.data.device import DeviceSource, adds_exactly
 from eigenveil.data.gram import MomentSum, SquareSum, UnitCount, VectorSum
 from eigenveil.data.norms import DistanceCounts, ExponentCounts
 from eigenveil.data.sources import ArraySource, ScaledSource, sampled
+from eigenveil.data.sources.checked import count_checked
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -91,7 +92,7 @@ def test_a_row_that_stops_a_run_stops_it_without_a_word_of_it(moved):
     with pytest.raises(InvalidDataError, match="missing or infinite"):
         source.summed(MomentSum(Clip(row_norm=1.0)))
     with pytest.raises(InvalidDataError, match="missing or infinite"):
-        source.count_checked(Clip(row_norm=1.0).check)
+        count_checked(source, Clip(row_norm=1.0).check)
 
 
 def test_a_row_depends_on_no_other_one(moved, monkeypatch):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import click
 
-from eigenveil.cli.balance import balance, left
+from eigenveil.cli.balance import balance
 from eigenveil.cli.options import beware, stated_budget
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
@@ -148,8 +148,7 @@ def tell(
     if sign is not None:
         say(f"signature    by {facts['signer']}")
     if account is not None:
-        notion, amount = left(account)
-        say(f"ledger       {account.summary()}; left for another: {notion} = {amount:g}")
+        say(f"ledger       {account.balance().reading()}")
     if folder.is_dir():
         say(f"open         {folder / 'report.html'}")
     say(f"next         {following}")

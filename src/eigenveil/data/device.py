@@ -36,6 +36,7 @@ from eigenveil.data.clip import (
 from eigenveil.data.gram import MomentSum, SquareSum, UnitCount, VectorSum
 from eigenveil.data.norms import DistanceCounts, ExponentCounts
 from eigenveil.data.sources.base import RowSource, RowSum, chunk_rows
+from eigenveil.data.sources.checked import CheckedRows
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
 
 __all__ = ["DeviceSource", "adds_exactly"]
@@ -89,21 +90,13 @@ class DeviceSource(RowSource):
         where = self._xp.asarray(places, device=_device(self._rows))
         return _on_host(self._xp.take(self._rows, where, axis=0))
 
-    def count_checked(self, check: Callable[[NDArray[Any]], None]) -> int:
-        """Return the number of rows; ``check`` sees those with an entry that is not finite."""
-        xp = self._xp
-        for part in self._parts():
-            broken = ~xp.all(xp.isfinite(part), axis=1)
-            check(_picked(xp, part, broken))
-        return self.n_rows
-
     def summed(self, what: RowSum) -> tuple[NDArray[np.int64], ...]:
         """Return a sum over all rows, on the device where it has a form there. Private."""
-        form, clip = _FORMS.get(type(what)), getattr(what, "clip", None)
-        if form is None or not isinstance(clip, Clip) or not _reads(clip) or not self._exact:
+        form = _FORMS.get(type(what))
+        if form is None or not _has_form(what) or not self._exact:
             return what.of(self)
         with np.errstate(all="ignore"):  # a warning would depend on the records
-            parts = (form(self._xp, part, clip) for part in self._parts())
+            parts = (form(self._xp, part, what) for part in self._parts())
             sums = next(parts)
             for more in parts:
                 sums = tuple(total + one for total, one in zip(sums, more, strict=True))
@@ -132,42 +125,48 @@ class DeviceSource(RowSource):
 # Sums over one part, in integers of the device or of numpy.
 
 
-def _moment(xp: Any, rows: Any, clip: Clip) -> tuple[Any, ...]:
-    integers, counts = _integers(xp, rows, clip)
+def _moment(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
+    integers, counts = _integers(xp, rows, what.clip)
     return _gram(xp, integers), counts
 
 
-def _squares(xp: Any, rows: Any, clip: Clip) -> tuple[Any, ...]:
-    integers, counts = _integers(xp, rows, clip)
+def _squares(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
+    integers, counts = _integers(xp, rows, what.clip)
     return np.array([int(xp.sum(integers * integers))]), counts  # below 2**53: exact
 
 
-def _vector(xp: Any, rows: Any, clip: Clip) -> tuple[Any, ...]:
-    integers, counts = _integers(xp, rows, clip)
+def _vector(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
+    integers, counts = _integers(xp, rows, what.clip)
     return _on_host(xp.sum(integers, axis=0)).astype(np.int64) << SHARE_BITS, counts
 
 
-def _units(xp: Any, rows: Any, clip: Clip) -> tuple[Any, ...]:
-    _, valid, _ = _about_centre(xp, rows, clip)
+def _units(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
+    _, valid, _ = _about_centre(xp, rows, what.clip)
     return (_counts(xp, valid),)
 
 
-def _exponents(xp: Any, rows: Any, clip: Clip) -> tuple[Any, ...]:
-    _, valid, squares = _about_centre(xp, rows, clip)
-    relative = np.sqrt(_on_host(squares)) / clip.row_norm
+def _exponents(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
+    _, valid, squares = _about_centre(xp, rows, what.clip)
+    relative = np.sqrt(_on_host(squares)) / what.clip.row_norm
     # Squares that lost their digits or overflowed are taken again on the host, of a scaled row.
     far = valid & ~((squares > NO_LENGTH) & xp.isfinite(squares))
     exponents = half_octaves(relative)
-    exponents[_on_host(far)] = clip.norm_exponents(_picked(xp, rows, far))
+    exponents[_on_host(far)] = what.clip.norm_exponents(_picked(xp, rows, far))
     return (np.bincount(exponents, minlength=NO_EXPONENT + 1),)
 
 
-def _distances(xp: Any, rows: Any, clip: Clip) -> tuple[Any, ...]:
-    (counts,) = _exponents(xp, rows, clip)
+def _distances(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
+    (counts,) = _exponents(xp, rows, what)
     return (counts << DistanceCounts.BITS,)
 
 
-_FORMS: dict[type, Callable[[Any, Any, Clip], tuple[Any, ...]]] = {
+def _checked(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
+    what.check(_picked(xp, rows, ~xp.all(xp.isfinite(rows), axis=1)))  # no other stops a run
+    return (np.array([rows.shape[0]]),)
+
+
+_FORMS: dict[type, Callable[[Any, Any, Any], tuple[Any, ...]]] = {
+    CheckedRows: _checked,
     MomentSum: _moment,
     SquareSum: _squares,
     VectorSum: _vector,
@@ -180,9 +179,10 @@ _FORMS: dict[type, Callable[[Any, Any, Clip], tuple[Any, ...]]] = {
 # Rows, as `Clip` has them.
 
 
-def _reads(clip: Clip) -> bool:
-    """Return whether rows are read here as ``clip`` says."""
-    return not clip.lift and clip.transform is None and clip.stretch is None
+def _has_form(what: Any) -> bool:
+    """Return whether rows are read here as its clip says."""
+    clip = getattr(what, "clip", None)
+    return clip is None or not (clip.lift or clip.transform is not None or clip.stretch is not None)
 
 
 def _integers(xp: Any, rows: Any, clip: Clip) -> tuple[Any, NDArray[np.int64]]:
@@ -267,7 +267,7 @@ def _gram_of_floats(xp: Any, integers: Any) -> Any:
 
 
 def _has_tensor_cores(integers: Any) -> bool:
-    """Whether PyTorch multiplies int8 there: NVIDIA cards from compute capability 7.5 on."""
+    """Return whether PyTorch multiplies int8 there: NVIDIA cards of capability 7.5 or more."""
     if not getattr(integers, "is_cuda", False):
         return False
     import torch

@@ -17,12 +17,11 @@ from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import ROW, Unit
 
-__all__ = ["Check", "RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
+__all__ = ["RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
 
 _CHUNK_BYTES = 1 << 24
 
 Statistic = TypeVar("Statistic", bound=Bounded)
-Check = Callable[[NDArray[Any]], None]  # stops at a row that stops a run
 
 
 def chunk_rows(n_columns: int) -> int:
@@ -125,14 +124,6 @@ class RowSource(ABC):
         known = self.n_rows
         return sum(len(chunk) for chunk in self.tables()) if known is None else known
 
-    def count_checked(self, check: Check) -> int:
-        """Return the number of rows; ``check`` has seen every one that could stop a run."""
-        rows = 0
-        for chunk in self.tables():
-            check(chunk)
-            rows += len(chunk)
-        return rows
-
     def count_units(self) -> int:
         """Return the number of rows, or of persons where they may own several."""
         sizes = self.unit_sizes
@@ -176,6 +167,10 @@ class RowSource(ABC):
                 found.append(chunk[places[start:stop] - seen])
             seen += len(chunk)
         return np.concatenate(found)
+
+    def grouped_by(self, ids: Any) -> "RowSource | None":
+        """Return the rows with an id for each, where that is the source's to say; else None."""
+        return None
 
     # What rows that stand for others answer; the planner has such ones.
 

@@ -41,6 +41,10 @@ def open_rows(
         )
     if isinstance(data, RowSource):
         return data
+    if _is_dask(data):
+        from eigenveil.data.distributed.dask import dask_rows
+
+        return dask_rows(data)
     if isinstance(data, ForeignRows):
         return ForeignSource(data)
     if is_device_array(data):
@@ -55,10 +59,15 @@ def open_rows(
 def is_streamed(data: Any) -> bool:
     """Return whether rows come chunk by chunk: a path, a source, an iterable without a length.
 
-    Or from a device.
+    Or from a cluster or a device.
     """
-    opened = isinstance(data, (str, Path, RowSource, ForeignRows)) or is_device_array(data)
-    return opened or _is_stream(data)
+    known = isinstance(data, (str, Path, RowSource, ForeignRows))
+    return known or _is_dask(data) or is_device_array(data) or _is_stream(data)
+
+
+def _is_dask(data: Any) -> bool:
+    """Return whether the data are a collection of Dask, which has a graph."""
+    return hasattr(data, "__dask_graph__")
 
 
 def is_device_array(data: Any) -> bool:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources.arrays import ArraySource, Batch
-from eigenveil.data.sources.base import Check, RowSource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.checked import Check, count_checked
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.wording import REPLACE_ONE
@@ -46,7 +47,7 @@ def sampled(
         known = rows.sample_of(share)
         if known is not None:
             return known
-        n = rows.count_checked(check)
+        n = count_checked(rows, check)
         return ArraySource(rows.rows_at(sample(n, math.ceil(share * n))))
 
     return source.before_scaling(drawn)
@@ -67,7 +68,7 @@ def shuffled(
         if known is not None:
             return known
         table = ArraySource(rows.whole(), rows.feature_names)
-        return ShuffledSource(table, order(table.count_checked(check)))
+        return ShuffledSource(table, order(count_checked(table, check)))
 
     return source.before_scaling(mixed)
 
