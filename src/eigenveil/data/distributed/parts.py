@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from eigenveil.data.gram import sums_are_exact
 from eigenveil.data.sources.arrays import ArraySource
 from eigenveil.data.sources.base import RowSource, RowSum
+from eigenveil.data.sources.open import open_rows
 from eigenveil.data.sources.stored import changed
 from eigenveil.data.sources.units import GroupedSource, UnitSource
 from eigenveil.exceptions import InvalidDataError
@@ -56,12 +57,10 @@ class PartSum:
 
 def opened_part(part: Any) -> RowSource:
     """Return a part as a source: a table in memory, rows with their ids, or a source as it is."""
-    if isinstance(part, RowSource):
-        return part
     if isinstance(part, tuple):
         rows, ids = part
         return GroupedSource(ArraySource(rows), ids)
-    return ArraySource(part)
+    return open_rows(part)
 
 
 def _length(source: RowSource) -> int:
