@@ -137,7 +137,7 @@ def test_all_rows_keep_their_owners(kind, around):
 
 
 def test_nobody_asks_for_the_class_of_a_source():
-    """But for `open_rows` and `opened_part`, which tell sources from tables."""
+    """But for `open_rows`, which tells sources from tables."""
     package = Path(eigenveil.__file__).parent
     asked = re.compile(r"isinstance\([^()]*\(?[^()]*(Source|Batch|Rows|Units)\b")
     found = {
@@ -145,4 +145,4 @@ def test_nobody_asks_for_the_class_of_a_source():
         for path in package.rglob("*.py")
         if asked.search(path.read_text())
     }
-    assert found == {"data/sources/open.py", "data/distributed/parts.py"}
+    assert found == {"data/sources/open.py"}
