@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from eigenveil.data.sources import (
     ArraySource,
-    GroupedSource,
     RowSource,
     as_table,
+    grouped,
     is_streamed,
     open_rows,
     require_hidden_count,
@@ -60,7 +60,7 @@ def open_table(
             estimator.feature_names_in_ = np.array(source.feature_names, dtype=object)
     else:
         source = ArraySource(check_table(estimator, X, reset=True))
-    return source if groups is None else GroupedSource(source, groups)
+    return source if groups is None else grouped(source, groups)
 
 
 def check_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> NDArray[Any]:
