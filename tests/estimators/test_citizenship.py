@@ -386,7 +386,7 @@ def test_a_ledger_that_runs_out_is_seen(n_jobs, rows, tmp_path):
     assert len(ledger.entries) == 3
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.audit)])
 def test_a_refusal_can_be_raised(n_jobs, rows, tmp_path):
     pca = PrivatePCA(2, **FOLD, ledger=three_fits(tmp_path / "l"))
     with pytest.raises(BudgetExceededError, match=r"^the ledger has spent rho = 30000 of 35000"):

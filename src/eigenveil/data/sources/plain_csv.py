@@ -66,7 +66,7 @@ class PlainLines(NamedTuple):
         return _stacked(table, wanted)
 
     def _has_odd_lines(self, data: bytes) -> bool:
-        """Whether a line is longer than a cell may be, or is blank where that is a record."""
+        """Return whether a line is longer than a cell may be, or blank where that is a record."""
         ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
         lengths = np.diff(ends, prepend=-1, append=len(data))
         if lengths.max() > csv.field_size_limit():
