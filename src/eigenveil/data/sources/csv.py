@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources.headers import check_encoding, check_header, select_columns
+from eigenveil.data.sources.plain_csv import plain_reader
 from eigenveil.data.sources.stored import StoredFile, changed
 from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError
@@ -63,7 +64,7 @@ class CSVSource(LabelledRows):
         known = self.n_rows
         if known is not None:
             return known
-        return sum(map(len, self.chunks() if self._is_small else self._batches()))
+        return sum(map(len, self.chunks() if self._is_small else self._read()))
 
     @property
     def _is_small(self) -> bool:
@@ -77,7 +78,7 @@ class CSVSource(LabelledRows):
             return
         kept: list[NDArray[Any]] | None = []
         size = 0
-        for rows in map(self._rows, self._batches()):
+        for rows in self._read():
             size += rows.nbytes
             if size > _MAX_KEPT_BYTES:
                 kept = None
@@ -85,6 +86,45 @@ class CSVSource(LabelledRows):
                 kept.append(rows)
             yield rows
         self._parsed = kept
+
+    def _read(self) -> Iterator[NDArray[Any]]:
+        """Yield rows, many lines at a time: plain ones at once, all others record by record."""
+        plain = plain_reader(self._width, self._positions)
+        with self._opened() as lines:
+            if plain is None or not lines.readline().endswith("\n"):
+                yield from map(self._rows, self._batches())
+                return
+            read = 0
+            while block := lines.readlines(_BLOCK_CHARACTERS):
+                rows = plain.rows("".join(block))
+                if rows is None:
+                    rows = self._rows(self._records(block))
+                read += len(rows)
+                yield rows
+        self._note(read)
+
+    def _records(self, block: list[str]) -> list[list[str]]:
+        """Return the records of some lines; of damaged ones the whole file tells where they are."""
+        try:
+            records = list(csv.reader(_sound(block, "\r"), strict=True))
+        except csv.Error:
+            records = []
+        if len(records) != len(block):  # a cell runs over a line break
+            for _ in self._batches():
+                pass
+            raise changed()
+        return self._without_blanks(records)
+
+    def _without_blanks(self, records: list[list[str]]) -> list[list[str]]:
+        """A blank line is no record, unless records are one cell."""
+        return [record for record in records if record] if self._width > 1 else records
+
+    def _note(self, read: int) -> None:
+        """Refuse a pass over another number of records than the first one."""
+        if self._rows_read is None:
+            self._rows_read = read
+        if read != self._rows_read:
+            raise changed()
 
     def labels(self) -> Iterator[list[Hashable]]:
         """Yield whose rows they are, without the rows; empty text where a record does not say."""
@@ -99,15 +139,10 @@ class CSVSource(LabelledRows):
         read, header = 0, 1
         with self._opened() as lines:
             for batch in read_records(lines, self._name, size):
-                batch = batch[header:]
-                if self._width > 1:  # a blank line is no record, unless records are one cell
-                    batch = [record for record in batch if record]
+                batch = self._without_blanks(batch[header:])
                 read, header = read + len(batch), 0
                 yield batch
-        if self._rows_read is None:
-            self._rows_read = read
-        if read != self._rows_read:
-            raise changed()
+        self._note(read)
 
     def _opened(self) -> AbstractContextManager[TextIO]:
         return open_csv(self._file)
@@ -170,10 +205,15 @@ def _blocks(lines: TextIO, characters: int = _BLOCK_CHARACTERS) -> Iterator[list
     other = ""  # the end that no line may have
     while block := lines.readlines(characters):
         other = other or ("\n" if block[0].endswith("\r") else "\r")
-        text = "".join(block)
-        if "\0" in text or (other in text and any(line.endswith(other) for line in block)):
-            raise csv.Error
-        yield block
+        yield _sound(block, other)
+
+
+def _sound(block: list[str], other: str) -> list[str]:
+    """Return lines as they are; refuse a NUL, and a line that ends in ``other``."""
+    text = "".join(block)
+    if "\0" in text or (other in text and any(line.endswith(other) for line in block)):
+        raise csv.Error
+    return block
 
 
 def _first_damaged(lines: TextIO) -> int:
