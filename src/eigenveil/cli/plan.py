@@ -25,8 +25,9 @@ from eigenveil.cli.options import (
     with_options,
 )
 from eigenveil.cli.printing import say, say_json
-from eigenveil.cli.values import joined, per_column
+from eigenveil.cli.values import per_column
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.text import joined
 
 if TYPE_CHECKING:
     from eigenveil.planner import Needed, Prediction, Recommendation, Situation
@@ -236,7 +237,7 @@ def _size(
     from eigenveil.cli.rows import open_table
     from eigenveil.data.gram import public_rows
 
-    source = open_table(data, chosen)
+    source = open_table(data, columns=chosen)
     if rows is None and neighbours.count_is_public:
         with watched(source, count_is_public=True) as counted:
             rows = public_rows(counted)

@@ -37,6 +37,7 @@ def command(folder: Path, data: str, output: Path | None) -> None:
     by their names where the release has them. Scores are NOT private with respect to DATA.
     """
     from eigenveil.cli.rows import open_table
+    from eigenveil.data.sources.columns import noted_reading
     from eigenveil.release import Release
     from eigenveil.release.projection import NO_CENTRE
 
@@ -45,8 +46,11 @@ def command(folder: Path, data: str, output: Path | None) -> None:
     if release.kind != "pca":
         raise InvalidParameterError("the release holds no components: give one made by fit")
     names = release.settings["feature_names"]
-    by_name = names is not None and Path(data).suffix.lower() != ".npy"
-    source = open_table(data, names if by_name else None)
+    by_name = names is not None and Path(data).suffix.lower() not in (".npy", ".npz")
+    noted = noted_reading(names, release.settings.get("encoding")) if by_name else {}
+    if "encode" in noted:
+        noted["encode"] = tuple(noted["encode"].items())
+    source = open_table(data, **noted)
     scores = (release.transform(chunk) for chunk in source.tables())
     titles = [f"component_{j + 1}" for j in range(len(release.arrays["components"]))]
     with warnings.catch_warnings():
