@@ -109,7 +109,7 @@ def test_noise_enters_in_one_place():
     }
     # The noise, generators of test tables, and simulations, which release nothing.
     released = {path.name for path in randomness if path.parts[0] != "reproduce"}
-    assert released == {"random.py", "zipf.py", "spiked_matrices.py"}
+    assert released == {"random.py", "patients.py", "zipf.py", "spiked_matrices.py"}
 
 
 def test_simulations_cannot_charge_a_ledger():

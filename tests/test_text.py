@@ -8,7 +8,7 @@ from eigenveil.mechanisms.registry import Terms
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.planner import Situation, choose
 from eigenveil.privacy.budget import Budget
-from eigenveil.text import is_formula, plural, printable
+from eigenveil.text import is_formula, percent, plural, printable
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,11 @@ def test_nouns_agree_with_their_numbers():
         Oja().gaussian(1.0, Terms(budget=budget, n_columns=1, n_components=1)).check_records(1, 1)
     unsure = replace(one, n=10**6, d=2, row_norm=None, bounded=True)
     assert "2 columns, 1 component and" in choose(unsure).reason
+
+
+def test_percent_is_never_100_or_0_unless_it_is():
+    shown = {0.994: "99 %", 0.9951: ">99 %", 1.0: "100 %", 1 - 1e-12: "100 %"}
+    shown |= {0.004: "<1 %", 0.0: "0 %", 0.5: "50 %"}
+    assert {share: percent(share) for share in shown} == shown
+    assert percent(0.99951, 1) == ">99.9 %"
+    assert percent(0.1234, 1) == "12.3 %"

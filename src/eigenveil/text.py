@@ -8,7 +8,9 @@ names from `eigenveil.report.views`.
 import difflib
 from collections.abc import Sequence
 
-__all__ = ["did_you_mean", "is_formula", "joined", "listed", "plural", "printable"]
+__all__ = ["did_you_mean", "is_formula", "joined", "listed", "percent", "plural", "printable"]
+
+_ROUNDING = 1e-9  # by which a sum of shares may miss 1
 
 
 def printable(text: str) -> str:
@@ -23,6 +25,16 @@ def printable(text: str) -> str:
 def plural(noun: str, number: float) -> str:
     """Return a noun as it follows a number."""
     return noun if number == 1 else f"{noun}s"
+
+
+def percent(share: float, places: int = 0) -> str:
+    """Return a share between 0 and 1 in percent; never 100, or 0, unless it is."""
+    nearest = f"{100 * share:.{places}f}"
+    if share < 1 - _ROUNDING and float(nearest) >= 100:
+        return f">{100 - 10.0**-places:.{places}f} %"
+    if share > 0 and float(nearest) <= 0:
+        return f"<{10.0**-places:.{places}f} %"
+    return f"{nearest} %"
 
 
 def is_formula(cell: str) -> bool:

@@ -76,6 +76,31 @@ class TestTransform:
         assert "give one made by fit" in message
         fails(5, "transform", tmp_path, files.csv)
 
+    @pytest.mark.parametrize("form", ["csv", "parquet"])
+    def test_a_column_is_kept_beside_them(self, form, files, released, expected, tmp_path):
+        output = tmp_path / f"scores.{form}"
+        data = getattr(files, form) if form == "csv" or files.parquet.exists() else files.csv
+        words = ["transform", released / "pca", data, "--keep", "job"]
+        result = invoke(*words, "-o", output)
+        assert result.exit_code == 0, result.output
+        jobs = [row["job"] for row in csv.DictReader(files.csv.read_text().splitlines())]
+        if form == "csv":
+            header, *rows = csv.reader(output.read_text().splitlines())
+        else:
+            table = pytest.importorskip("pyarrow.parquet").read_table(output)
+            header, rows = table.column_names, list(zip(*table.to_pydict().values(), strict=True))
+        assert list(header) == ["job", "component_1", "component_2"]
+        assert [row[0] for row in rows] == jobs
+        scores = np.array([row[1:] for row in rows], dtype=float)
+        np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-9)
+
+    def test_what_cannot_be_kept(self, files, released, tmp_path):
+        words = ["transform", released / "pca"]
+        assert "did you mean 'job'" in fails(3, *words, files.csv, "--keep", "jobs")
+        assert "another one" in fails(2, *words, files.csv, "--keep", "age")
+        assert "save the table as CSV" in fails(2, *words, files.npy, "--keep", "job")
+        assert "numbers alone" in fails(2, *words, files.csv, "--keep", "job", "-o", "s.npy")
+
     def test_half_written_scores_do_not_stay(self, files, released, tmp_path, monkeypatch):
         """A row that cannot be used stops the scores, and leaves no file that looks complete."""
         lines = files.csv.read_text().splitlines()
@@ -94,6 +119,32 @@ class TestTransform:
         assert "have 4 columns, those of the release 3" in message
         fails(3, "transform", released / "pca", tmp_path / "wide.npy", "-o", tmp_path / "s.csv")
         assert not (tmp_path / "s.csv").exists()
+
+
+def test_a_fit_shows_its_components(files, tmp_path):
+    """A line for each: shares, what noise leaves of it, columns that weigh more than noise."""
+    words = [files.csv, "--columns", "gain,age,hours", "--epsilon", 900, "--delta", 1e-6]
+    result = invoke("fit", *words, "-o", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    title = next(i for i, line in enumerate(lines) if line.startswith("component  "))
+    table = [line.split(maxsplit=7) for line in lines[title + 1 : title + 4]]
+    release = Release.load(tmp_path / "r")
+    assert [row[0] for row in table] == ["1", "2", "3"]
+    shares = release.arrays["explained_variance_ratio"]
+    for i, row in enumerate(table):
+        assert float(row[1]) == pytest.approx(100 * shares[i], abs=0.051)
+        assert float(row[3].lstrip(">")) == pytest.approx(100 * shares[: i + 1].sum(), abs=0.11)
+    assert "age" in table[0][-1]  # by far the widest column
+    assert f"open         {tmp_path / 'r' / 'report.html'}" in lines
+    assert table[0][-1] in invoke("inspect", tmp_path / "r").stdout
+
+
+def test_a_component_that_is_noise_has_no_loadings(files, tmp_path):
+    words = [files.csv, "--columns", "gain,age,hours", "--epsilon", 0.01, "--delta", 1e-6]
+    result = invoke("fit", *words, "-o", tmp_path / "r.zip")
+    assert result.stdout.count("not clear of noise: do not interpret") == 3
+    assert "open  " not in result.stdout
 
 
 class TestReport:

@@ -255,6 +255,47 @@ def test_what_a_demo_leaves_is_for_itself(tmp_path, monkeypatch):
     assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
 
 
+def test_a_demo_keeps_its_release(tmp_path, monkeypatch):
+    demo = pytest.importorskip("eigenveil.cli.federate_demo")
+    monkeypatch.chdir(tmp_path)
+
+    def federate(place):
+        (place / "release").mkdir()
+        (place / "release" / "report.html").touch()
+
+    for name in ("_prepare", "_compare"):
+        monkeypatch.setattr(demo, name, lambda *_, **__: None)
+    monkeypatch.setattr(demo, "_federate", federate)
+    monkeypatch.setattr(demo, "Release", SimpleNamespace(load=lambda _: None))
+    for name in ("federation-release", "federation-release-2"):
+        result = invoke("federate", "demo")
+        assert result.exit_code == 0, result.output
+        assert f"open         {name}/report.html" in result.stdout
+        assert (tmp_path / name / "report.html").exists()
+
+
+def test_init_writes_files_that_are_read(tmp_path):
+    words = ["federate", "init", tmp_path / "fed", "--name", "registry", "--k", 1]
+    words += ["--owner", "north", "--owner", "east", "--epsilon", 1, "--delta", 1e-6]
+    result = invoke(*words, "--columns", 'age,"a ""b"""', "--address", "sums.example.org:8443")
+    assert result.exit_code == 0, result.output
+    read = read_server(tmp_path / "fed" / "server.toml")
+    assert read.agreement.columns == ("age", 'a "b"')
+    assert sorted(read.agreement.owners) == ["east", "north"]
+    for name in ("north", "east"):
+        owner = read_client(tmp_path / "fed" / f"{name}.toml")
+        assert (owner.settings.owner, owner.server) == (name, "sums.example.org:8443")
+        assert owner.settings.epsilon == 1
+    steps = [line.split("eigenveil ")[1].split()[:2] for line in result.stderr.splitlines()]
+    assert [step[0] for step in steps] == ["federate", "federate", "ledger", "federate", "federate"]
+    assert "choose a new folder" in fails(2, *words, "--columns", "a")
+    assert "--columns-count" in fails(2, *words)
+    words[2] = tmp_path / "other"
+    assert "host:port" in fails(2, *words, "--columns-count", 3, "--address", "here")
+    assert "twice" in fails(2, *words, "--columns-count", 3, "--owner", "east")
+    assert not (tmp_path / "other").exists()
+
+
 def test_one_server_at_a_time(federation, tmp_path):
     (tmp_path / "journal").mkdir(mode=0o700)
     with locked(tmp_path / "journal" / "server"):

@@ -85,7 +85,7 @@ def write(place, more="", secure="", owner=""):
 
 
 def agreed_by_all(place):
-    made = invoke("federate", "init", write(place), "-o", place / "agreement.json")
+    made = invoke("federate", "agreement", write(place), "-o", place / "agreement.json")
     assert made.exit_code == 0, made.output
     found = read_agreement(place / "agreement.json")
     for name in NAMES:
@@ -106,7 +106,7 @@ def test_from_keys_to_signed_words(place):
 
 
 def test_without_a_fingerprint_an_agreement_is_shown_and_not_signed(place):
-    invoke("federate", "init", write(place), "-o", place / "agreement.json")
+    invoke("federate", "agreement", write(place), "-o", place / "agreement.json")
     shown = invoke("federate", "agree", place / "agreement.json", "--key", place / "east.sums")
     assert shown.exit_code == 0
     found = read_agreement(place / "agreement.json")
@@ -118,7 +118,7 @@ def test_without_a_fingerprint_an_agreement_is_shown_and_not_signed(place):
 
 
 def test_mistakes_in_agreeing_are_one_line(place):
-    invoke("federate", "init", write(place), "-o", place / "agreement.json")
+    invoke("federate", "agreement", write(place), "-o", place / "agreement.json")
     file, key = place / "agreement.json", ["--key", place / "east.sums"]
     agree = ["federate", "agree", file]
     assert "not the agreement" in fails(2, *agree, *key, "--fingerprint", "0" * 64)
@@ -129,7 +129,7 @@ def test_mistakes_in_agreeing_are_one_line(place):
     assert "no readable agreement" in fails(3, "federate", "agree", place / "none", *key)
     file.write_bytes(file.read_bytes().replace(b'"honest": 2', b'"honest": 3'))
     assert "altered" in fails(3, *agree, *key)
-    assert "new file" in fails(2, "federate", "init", place / "server.toml", "-o", file)
+    assert "new file" in fails(2, "federate", "agreement", place / "server.toml", "-o", file)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_mistakes_in_agreeing_are_one_line(place):
     ],
 )
 def test_a_server_s_file_with_a_mistake_names_it(place, change, words):
-    said = fails(2, "federate", "init", write(place, **change), "-o", place / "agreement.json")
+    said = fails(2, "federate", "agreement", write(place, **change), "-o", place / "agreement.json")
     assert words in said
     assert "server.toml" in said
 
@@ -153,7 +153,7 @@ def test_a_server_s_file_with_a_mistake_names_it(place, change, words):
 def test_two_owners_and_owners_without_keys_are_refused(place):
     text = write(place).read_text()
     (place / "server.toml").write_text(text.partition("[owners.west]")[0])
-    init = ["federate", "init", place / "server.toml", "-o", place / "a"]
+    init = ["federate", "agreement", place / "server.toml", "-o", place / "a"]
     assert "three owners" in fails(2, *init)
     (place / "server.toml").write_text(text.replace('signing_key = "east.sums.pub"\n', ""))
     assert "federate keys sums" in fails(2, *init)
@@ -174,7 +174,7 @@ def test_another_agreement_than_the_signed_one_is_refused(place):
     (place / "east.toml").write_text(CLIENT.format(name="east", owner=""))
     (place / "agreement.json").unlink()
     write(place, more='variance = "within"')
-    invoke("federate", "init", place / "server.toml", "-o", place / "agreement.json")
+    invoke("federate", "agreement", place / "server.toml", "-o", place / "agreement.json")
     said = fails(3, "federate", "client", place / "east.toml", "--insecure")
     assert "is not east's word on this agreement" in said
 

@@ -4,7 +4,6 @@ import json
 import pytest
 
 from eigenveil import Ledger
-from eigenveil.cli.balance import left
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian, Pure
 from tests.cli.conftest import fails, invoke
@@ -72,12 +71,13 @@ def test_export(ledger, tmp_path):
 def test_what_is_left(terms, cost, expected, tmp_path):
     ledger = Ledger.create(tmp_path / "c.ledger", **terms)
     ledger.charge(cost, label="x", adjacency=REPLACE)
-    assert left(ledger) == expected
+    balance = ledger.balance()
+    assert (balance.notion, balance.largest_next) == expected
 
 
 def test_an_untouched_ledger_has_everything_left(tmp_path):
     ledger = Ledger.create(tmp_path / "d.ledger", epsilon=2.0, delta=1e-6)
-    notion, amount = left(ledger)
+    notion, amount = ledger.balance().notion, ledger.balance().largest_next
     assert notion == "epsilon"
     assert 1.999 <= amount <= 2
 

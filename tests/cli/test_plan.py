@@ -1,6 +1,7 @@
 """`plan`: public numbers in, a recommendation and the next command out."""
 
 import importlib
+import itertools
 import json
 import shlex
 
@@ -37,6 +38,19 @@ def told(*words):
     return json.loads(result.stdout)
 
 
+def _run(plan, folder):
+    """Run both commands of a plan, with their ledger and release in another folder."""
+    for words in (plan["first"], plan["next"]):
+        words = shlex.split(words)[1:]
+        for option, place in (("--ledger", "a.ledger"), ("-o", "released")):
+            if option in words:
+                words[words.index(option) + 1] = folder / place
+        if words[:2] == ["ledger", "init"]:
+            words[2] = folder / "a.ledger"
+        result = invoke(*words)
+        assert result.exit_code == 0, result.output
+
+
 def test_a_file_and_its_public_numbers_are_the_same_plan(files):
     by_file = told(files.csv, "--columns", "age,hours,gain", "--k", 2, *BUDGET)
     by_numbers = told("--rows", ROWS, "--columns-count", 3, "--k", 2, *BUDGET)
@@ -62,9 +76,7 @@ def test_the_next_command_works(files, tmp_path):
     following = shlex.split(plan["next"])
     assert following[:2] == ["eigenveil", "fit"]
     assert "--mechanism" not in following
-    following[following.index("FOLDER")] = str(tmp_path / "released")
-    result = invoke(*following[1:])
-    assert result.exit_code == 0, result.output
+    _run(plan, tmp_path)
     assert Release.load(tmp_path / "released").mechanism == plan["mechanism"]
 
 
@@ -83,10 +95,7 @@ def test_a_release_chooses_what_was_recommended(of, words, files, tmp_path):
     """Under add-remove it knows less than the plan, and may have to be told."""
     generous = ["--epsilon", 8, "--delta", 1e-6]  # 400 rows of two columns have distances to find
     plan = told(files.csv, "--columns", "age,hours", "--of", of, *generous, *words)
-    following = shlex.split(plan["next"])
-    following[following.index("FOLDER")] = str(tmp_path / "released")
-    result = invoke(*following[1:])
-    assert result.exit_code == 0, result.output
+    _run(plan, tmp_path)
     assert Release.load(tmp_path / "released").mechanism == plan["mechanism"]
 
 
@@ -124,10 +133,105 @@ def test_a_covariance_that_noise_would_drown():
 
 
 def test_all_components_have_no_error():
-    assert "error        none: all components" in invoke("plan", *SIZE, *BUDGET).stdout
-    wide = ["plan", "--rows", 1000, "--columns-count", 100, *BUDGET]
-    assert "error        none: all components" in invoke(*wide).stdout
-    assert "give --k" in fails(2, "plan", *SIZE, *BUDGET, "--error", 0.1)
+    every = [*SIZE, *BUDGET, "--k", 5]
+    assert "error        none: all components" in invoke("plan", *every).stdout
+    assert "give --k" in fails(2, "plan", *every, "--error", 0.1)
+
+
+def test_a_few_components_are_planned_for_where_none_are_asked_for():
+    for columns, expected in ((1, None), (2, 1), (5, 4), (100, 5)):
+        following = told("--rows", 1000, "--columns-count", columns, *BUDGET)["next"]
+        assert (f"--k {expected}" in following) == (expected is not None)
+        assert ("--k" in following) == (expected is not None)
+    assert "--k 2" in told("--rows", 3, "--columns-count", 50, *BUDGET)["next"]
+
+
+class TestOptionsOfFit:
+    """`plan` takes them all, predicts with them, and hands them on."""
+
+    def test_none_is_missing(self):
+        from eigenveil.cli.fit import command as fit
+        from eigenveil.cli.plan import command as plan
+
+        names = [{option.name for option in each.params} for each in (fit, plan)]
+        assert names[0] <= names[1]
+
+    def test_they_are_handed_on(self, files):
+        words = ["--unit", "job", "--scale", "private", "--on-missing", "centre", "--on-invalid"]
+        words += ["zero", "--variances", "--adjacency", "replace-one", "--centring", "located"]
+        words += ["--mechanism", "power", "--set", "passes=4", "--sign", "key.pem"]
+        plan = told(files.csv, "--columns", "age,hours", *BUDGET, *words, "--rows", 4000)
+        following = shlex.split(plan["next"])
+        pairs = list(itertools.pairwise(following))
+        for option, value in (
+            ("--unit", "job"),
+            ("--scale", "private"),
+            ("--on-missing", "centre"),
+            ("--on-invalid", "zero"),
+            ("--centring", "located"),
+            ("--mechanism", "power"),
+            ("--set", "passes=4"),
+            ("--sign", "key.pem"),
+            ("--columns", "age,hours"),
+            ("--ledger", "people.ledger"),
+            ("-o", "release"),
+        ):
+            assert (option, value) in pairs
+        assert "--variances" in following
+        assert "--unit person" in plan["first"]
+        assert "4,000 persons" in plan["situation"]
+
+    def test_persons_are_counted(self, files):
+        plan = told(files.csv, "--columns", "age,hours", *BUDGET, "--unit", "job")
+        assert plan["situation"].startswith("3 persons")
+
+    def test_they_take_their_shares(self):
+        """What scales and empty cells cost is in the prediction, as in a fit."""
+        size = ["--rows", 20_000, "--columns-count", 5, "--k", 2, *BUDGET]
+        plain = dict(told(*size)["prediction"]["shares"])
+        words = ["--scale", "private", "--on-missing", "centre"]
+        bought = dict(told(*size, *words)["prediction"]["shares"])
+        assert {"scale", "present"} <= bought.keys()
+        assert bought["components"] < plain["components"]
+        alone = dict(told(*size, "--centring", "paired")["prediction"]["shares"])
+        assert "centre" in plain
+        assert "centre" not in alone
+
+    def test_a_mechanism_that_is_asked_for(self):
+        plan = told(*SIZE, "--k", 2, *BUDGET, "--mechanism", "laplace")
+        assert plan["mechanism"] == plan["prediction"]["mechanism"] == "laplace"
+        assert "--mechanism laplace" in plan["next"]
+        said = invoke("plan", *SIZE, "--k", 2, *BUDGET, "--mechanism", "laplace").stdout
+        assert "mechanism    laplace: as asked for" in said
+        words = ["plan", *SIZE, "--k", 2, "--epsilon", 1, "--mechanism", "tangent"]
+        assert "pure epsilon" in fails(2, *words)
+
+    def test_a_private_number_of_components(self):
+        result = invoke("plan", *SIZE, *BUDGET, "--k", "private")
+        assert "planned for 4" in result.stdout
+        assert "--k private" in result.stdout.splitlines()[-1]
+
+    def test_a_private_radius(self):
+        plan = told("--rows", 20_000, "--columns-count", 5, *BUDGET, "--row-norm", "private")
+        assert "radius" in dict(plan["prediction"]["shares"])
+        assert "--row-norm private" in plan["next"]
+
+    def test_a_ledger_that_is_there_needs_no_start(self, tmp_path):
+        ledger = tmp_path / "a.ledger"
+        words = [*SIZE, *BUDGET, "--ledger", ledger]
+        first = told(*words)["first"]
+        assert first == f"eigenveil ledger init {ledger} --epsilon 2 --delta 1e-06"
+        assert invoke(*shlex.split(first)[1:]).exit_code == 0
+        plan = told(*words)
+        assert plan["first"] is None
+        assert f"--ledger {ledger}" in plan["next"]
+
+
+def test_mechanisms_that_cannot_serve_share_a_line():
+    said = invoke("plan", *SIZE, "--k", 2, *BUDGET, "--adjacency", "add-remove").stdout
+    lines = [line for line in said.splitlines() if line.startswith("without  ")]
+    assert any("oja, " in line for line in lines)
+    assert len(lines) == len({line.split(": ", 1)[1] for line in lines})
 
 
 class TestFigure:
@@ -184,7 +288,8 @@ class TestFigure:
         assert "no folder" in fails(2, *words, tmp_path / "none" / "plan.png")
 
     def test_nothing_to_draw(self, tmp_path):
-        assert "give --k" in fails(2, "plan", *SIZE, *BUDGET, "--figure", tmp_path / "x.png")
+        words = [*SIZE, "--k", 5, *BUDGET, "--figure", tmp_path / "x.png"]
+        assert "give --k" in fails(2, "plan", *words)
         assert list(tmp_path.iterdir()) == []
 
 
@@ -237,7 +342,6 @@ def test_mistakes(files):
     assert "give a budget" in fails(2, "plan", *SIZE)
     assert "--columns-count" in fails(2, "plan", *BUDGET)
     assert "holds text" in fails(3, "plan", files.csv, *BUDGET)
-    assert "guess a number for --k" in fails(2, "plan", *SIZE, *BUDGET, "--k", "private")
     fails(2, "plan", *SIZE, *BUDGET, "--k", 9)
     fails(2, "plan", *SIZE, *BUDGET, "--bounds", "2,1")
     assert "make them agree" in fails(2, "plan", *SIZE, *BUDGET, "--bounds", "a=0:1")

@@ -71,7 +71,7 @@ def test_how_far_a_stream_has_come_is_read_from_its_ledger(days):
     assert " spent to 1,815 records  nothing  " in last
     shown = invoke("ledger", "show", "visits.ledger").stdout
     assert "spent epsilon = 1 of 1" in shown
-    assert "left for another release: epsilon = 0\n" in shown
+    assert "largest next release: epsilon = 0\n" in shown
 
 
 def test_an_older_copy_of_the_state_is_one_line(days, tmp_path):

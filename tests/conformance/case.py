@@ -19,7 +19,8 @@ from eigenveil.data.norms import distance_counts
 from eigenveil.data.sources import GroupedSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import Gate
-from eigenveil.privacy.accounting import epsilon_of, rho_of
+from eigenveil.mechanisms.additive import vector_noise
+from eigenveil.privacy.accounting import epsilon_of, part, rho_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Cost
 
@@ -66,6 +67,11 @@ def open_rows(rows):
     keys = np.random.default_rng(n + 1).random(n)
     Arranged.person_keys = keys[ids[np.sort(first)]]  # persons are numbered as they appear
     return GroupedSource(source, ids)
+
+
+def noises(whole, shares):
+    """Noise of steps at their shares of a budget."""
+    return [vector_noise(part(whole, share)) for share in shares]
 
 
 def mu_of(cost):

@@ -277,3 +277,27 @@ def test_a_stretched_row_has_the_length_of_any_other():
     clip = Clip(row_norm=1.0, stretch=(np.eye(3)[:1], 7.0), normalise=True)
     expected = np.array([21.0, 4.0, 12.0]) / np.linalg.norm([21.0, 4.0, 12.0])
     assert integers(clip, row)[0] / 2.0**18 == pytest.approx(expected, abs=2.0**-17)
+
+
+@given(tables, st.booleans(), st.sampled_from([0.0, 0.5]))
+@settings(max_examples=100, deadline=None)
+def test_rows_that_are_units_of_their_own_are_the_same_integers_as_shares(rows, normalise, lift):
+    n, d = rows.shape
+    clip = Clip(row_norm=2.0, on_invalid="zero", normalise=normalise, lift=lift)
+    alone, shared = np.empty((2, n, clip.width(d)))
+    invalid = clip.to_shares(rows, alone)
+    assert np.array_equal(invalid, clip.to_shares(rows, shared, np.ones(n, dtype=np.int64)))
+    assert np.array_equal(alone, shared)
+
+
+@given(tables)
+@settings(max_examples=100, deadline=None)
+def test_rows_about_the_origin_need_no_copy_for_their_distances(rows):
+    clip = Clip(row_norm=1e3, on_invalid="zero")
+    before = rows.copy()
+    found = clip.norm_exponents(rows)
+    assert np.array_equal(rows, before, equal_nan=True)
+    for same in (np.asfortranarray(rows), rows.astype(np.longdouble)):
+        assert np.array_equal(clip.norm_exponents(same), found)
+    boxed = replace(clip, box=(np.full(rows.shape[1], -np.inf), np.full(rows.shape[1], np.inf)))
+    assert np.array_equal(boxed.norm_exponents(rows), found)

@@ -10,7 +10,6 @@ from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, LocatedCentre, PrivateMean
-from eigenveil.mechanisms.located import centre_shares
 from eigenveil.mechanisms.pca.spherical import Spherical
 from eigenveil.mechanisms.pca.spiked import Spiked
 from eigenveil.mechanisms.pca.tangent import Tangent
@@ -19,7 +18,6 @@ from eigenveil.numerics.metrics import captured_variance
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
 from eigenveil.release.artefact import Release
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -143,9 +141,8 @@ def test_about_a_released_centre_it_is_filling_with_that(located):
     rows, mu = holes(), 3.0
     start = Clip(row_norm=20.0, centre=np.full(4, 1.0), on_missing="centre")
     if located:
-        mechanism = LocatedCentre.build(
-            Gaussian(mu), centre_shares(Gaussian(mu), 600, 4), GaussCov(mu=1.0)
-        )
+        noises = [GaussianNoise(mu=0.3 * mu)] * 3
+        mechanism = LocatedCentre.build(noises, GaussCov(mu=1.0))
     else:
         mean = PrivateMean(noise=GaussianNoise(mu=mu))
         mechanism = Centred(mean=mean, inner=GaussCov(mu=1.0), row_norm=20.0)

@@ -80,7 +80,7 @@ def secure_case(rng: Random, place: Path) -> Case:
     used = {"server.toml": (0, 1, 4), "client.toml": (2, 5)}.get(name, (2, 3, 5))
     server, client = place / "server.toml", place / "client.toml"
     words = {
-        "init": ("federate", "init", "server.toml", "-o", "new.json"),
+        "agreement": ("federate", "agreement", "server.toml", "-o", "new.json"),
         "server": ("federate", "server", "server.toml", "--insecure"),
         "client": ("federate", "client", "client.toml", "--insecure"),
         "agree": ("federate", "agree", "agreement.json", "--key", "east.sums"),

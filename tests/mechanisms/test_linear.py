@@ -16,7 +16,7 @@ from eigenveil.mechanisms import (
     PrivateTrace,
     WishartCov,
 )
-from eigenveil.mechanisms.additive import part, vector_noise
+from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.regression.linear import (
     CentreSteps,
     LinearStages,
@@ -27,7 +27,7 @@ from eigenveil.mechanisms.regression.shares import clips, divided, searchable
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.numerics.random import SimulationSource
-from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian, Pure
 from tests.conformance import case

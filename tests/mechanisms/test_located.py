@@ -9,7 +9,7 @@ import pytest
 from eigenveil.data import Clip, open_rows
 from eigenveil.exceptions import BudgetExceededError, InvalidDataError, NothingFoundError
 from eigenveil.mechanisms import Gate, GaussCov, LapCov, LocatedCentre, ZeroCov
-from eigenveil.mechanisms.located import centre_shares, enough_rows
+from eigenveil.mechanisms.located import enough_rows, mean_shares
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.accounting import compose, epsilon_of, rho_of
 from eigenveil.privacy.adjacency import Adjacency
@@ -29,7 +29,9 @@ def gate(mechanism, adjacency=REPLACE, seed=0, ledger=None):
 
 
 def located(rows, *, mu=1.0, adjacency=REPLACE, seed=0, start=DIRECTIONS, inner=None, **options):
-    mechanism = LocatedCentre.build(Gaussian(mu), SHARES, inner or ZeroCov(), **options)
+    mechanism = LocatedCentre.build(
+        case.noises(Gaussian(mu), SHARES), inner or ZeroCov(), **options
+    )
     return mechanism.run(open_rows(rows), start, gate(mechanism, adjacency, seed))
 
 
@@ -142,7 +144,7 @@ def test_every_step_is_drawn_and_paid(adjacency):
             names.append(step.name)
             return super().draw(step, query)
 
-    mechanism = LocatedCentre.build(Gaussian(1.2), SHARES, GaussCov(mu=0.5))
+    mechanism = LocatedCentre.build(case.noises(Gaussian(1.2), SHARES), GaussCov(mu=0.5))
     watching = Watching(
         mechanism.cost(), label="x", adjacency=adjacency, ledger=None, noise=SimulationSource(0)
     )
@@ -150,17 +152,17 @@ def test_every_step_is_drawn_and_paid(adjacency):
     assert names == ["distances", "mean", "distances", "mean", "distances", "gauss"]
     expected = 1.2**2 * 0.45 / 2 + 0.5**2 / 2
     assert rho_of(mechanism.cost()) == pytest.approx(expected, rel=1e-6)
-    pure = LocatedCentre.build(Pure(1.0), SHARES, LapCov(epsilon=0.55))
+    pure = LocatedCentre.build(case.noises(Pure(1.0), SHARES), LapCov(epsilon=0.55))
     assert epsilon_of(pure.cost(), 0.0) == pytest.approx(1.0)
 
 
 def test_shares_follow_from_public_numbers():
     """The more rows, the less."""
-    totals = [sum(centre_shares(Gaussian(0.3), n, 16)) for n in (10, 1000, 10_000, 10**6)]
+    totals = [sum(mean_shares(Gaussian(0.3), n, 16)) for n in (10, 1000, 10_000, 10**6)]
     assert totals == sorted(totals, reverse=True)
-    assert totals[0] == pytest.approx(0.1 + 0.04 + 0.15)
-    assert totals[-1] == pytest.approx(0.005 + 0.025 + 0.05)
-    assert sum(centre_shares(Pure(0.3), None, 16)) < 0.3
+    assert totals[0] == pytest.approx(0.04 + 0.15)
+    assert totals[-1] == pytest.approx(0.025 + 0.05)
+    assert sum(mean_shares(Pure(0.3), None, 16)) < 0.2
 
 
 def test_a_search_that_is_not_charged_is_refused():
@@ -170,7 +172,7 @@ def test_a_search_that_is_not_charged_is_refused():
         def cost(self):
             return compose(*(mean.cost() for mean in self.means), self.inner.cost())
 
-    honest = LocatedCentre.build(Gaussian(1.0), SHARES, GaussCov(mu=0.5))
+    honest = LocatedCentre.build(case.noises(Gaussian(1.0), SHARES), GaussCov(mu=0.5))
     faulty = Forgetful(distances=honest.distances, means=honest.means, inner=honest.inner)
     rows = open_rows(normal(500, 3))
     honest.run(rows, DIRECTIONS, gate(honest))
@@ -184,7 +186,7 @@ def test_large_tables_find_their_centre_from_some_rows():
     assert share == 2**15 / 200_000
     wide = enough_rows(Gaussian(0.3), 10**7, 9)
     assert wide == pytest.approx(math.sqrt(200 * 10**7 * 3 / 0.3) / 10**7)
-    mechanism = LocatedCentre.build(whole, SHARES, GaussCov(mu=0.2), sample=share)
+    mechanism = LocatedCentre.build(case.noises(whole, SHARES), GaussCov(mu=0.2), sample=share)
     rows = normal(200_000, 4) + 50.0
     found = mechanism.run(open_rows(rows), DIRECTIONS, gate(mechanism))
     assert np.linalg.norm(found.centre - 50.0) < 0.5
@@ -210,7 +212,7 @@ def test_an_invalid_row_beside_the_sample_stops_before_the_charge(tmp_path):
     rows = normal(20_000, 2)
     rows[1, 0] = np.nan  # whether it is in the sample or not
     ledger = Ledger.create(tmp_path / "x.ledger", rho=5.0)
-    mechanism = LocatedCentre.build(Gaussian(1.0), SHARES, ZeroCov(), sample=0.5)
+    mechanism = LocatedCentre.build(case.noises(Gaussian(1.0), SHARES), ZeroCov(), sample=0.5)
     with pytest.raises(InvalidDataError, match="missing"):
         mechanism.run(open_rows(rows), DIRECTIONS, gate(mechanism, ledger=ledger))
     assert ledger.entries == ()
@@ -221,12 +223,14 @@ CENTRE = (0.1, 0.1, 0.1)
 
 def _located(mu, d, k):
     return LocatedCentre.build(
-        Gaussian(mu), CENTRE, GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40))
+        case.noises(Gaussian(mu), CENTRE), GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40))
     )
 
 
 def _located_pure(epsilon, d, k):
-    return LocatedCentre.build(Pure(epsilon), CENTRE, LapCov(epsilon=0.5 * epsilon * (1 - 2**-40)))
+    return LocatedCentre.build(
+        case.noises(Pure(epsilon), CENTRE), LapCov(epsilon=0.5 * epsilon * (1 - 2**-40))
+    )
 
 
 def _located_whole(mu, d, k):

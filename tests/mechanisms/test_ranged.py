@@ -18,7 +18,6 @@ from eigenveil.mechanisms import (
     LaplaceNoise,
     LocatedCentre,
     PrivateRadiusClip,
-    ZeroCov,
 )
 from eigenveil.mechanisms.covariance.adaptive_cleaned import AdaptiveCleanedCov
 from eigenveil.mechanisms.ranged import noise_rows
@@ -123,11 +122,14 @@ def test_no_second_search_from_one_allotment():
 
 
 def test_the_cost_is_that_of_both_steps():
-    whole = Gaussian(1.0)
-    built = PrivateRadiusClip.build(whole, 0.04, ZeroCov(), columns=5, adjacency=REPLACE)
-    assert rho_of(built.cost()) == pytest.approx(0.04 / 2)
-    pure = PrivateRadiusClip.build(Pure(1.0), 0.04, ZeroCov(), columns=5, adjacency=REPLACE)
-    assert epsilon_of(pure.cost(), 0.0) == pytest.approx(0.04)
+    searches = [PrivateDistances(noise=n) for n in (GaussianNoise(mu=0.2), LaplaceNoise(epsilon=1))]
+    inners = [GaussCov(mu=0.1), LapCov(epsilon=2)]
+    built, pure = (
+        PrivateRadiusClip(distances=search, inner=inner, rows=1.0)
+        for search, inner in zip(searches, inners, strict=True)
+    )
+    assert rho_of(built.cost()) == pytest.approx((0.04 + 0.01) / 2)
+    assert epsilon_of(pure.cost(), 0.0) == pytest.approx(3)
 
 
 def test_noise_in_rows_grows_with_columns_and_falls_with_the_budget():
@@ -152,8 +154,11 @@ def _ranged_about_a_centre(mu, d, k):
     """A centre, a radius and a matrix, as they are built for rows without any bound."""
     whole = Gaussian(mu)
     matrix = GaussCov(mu=math.sqrt(0.3) * mu * (1 - 2**-40))
-    inner = PrivateRadiusClip.build(whole, 0.1, matrix, columns=d, adjacency=REPLACE)
-    return LocatedCentre.build(whole, (0.2, 0.1, 0.1), inner, directions=False)
+    radius, *centre = case.noises(whole, (0.1, 0.2, 0.1, 0.1))
+    inner = PrivateRadiusClip(
+        distances=PrivateDistances(noise=radius), inner=matrix, rows=noise_rows(whole, d, REPLACE)
+    )
+    return LocatedCentre.build(centre, inner, directions=False)
 
 
 CASES = [

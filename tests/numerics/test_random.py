@@ -13,6 +13,7 @@ from eigenveil.numerics.random import SimulationSource, SystemSource
 QUERY = np.arange(4)
 
 
+@pytest.mark.system_noise
 def test_system_words_are_uniform_bits():
     words = SystemSource().words(200_000)
     ones = np.unpackbits(words.view(np.uint8)).reshape(-1, 64).sum(axis=0).astype(int)
@@ -20,6 +21,7 @@ def test_system_words_are_uniform_bits():
     assert np.all(np.abs(ones - 100_000) < 6 * 224)
 
 
+@pytest.mark.system_noise
 def test_system_source_never_repeats_across_threads_and_copies():
     source, seen, lock = SystemSource(), [], threading.Lock()
 

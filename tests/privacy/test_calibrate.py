@@ -12,7 +12,7 @@ from eigenveil.exceptions import InvalidBudgetError, UnsupportedNotionError
 from eigenveil.privacy.accounting import fits
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import noise_scale, strength
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.cost import ZCDP, Approx, Composed, Gaussian, Pure
 from tests.privacy.test_accounting import exact_gaussian_delta
 
 EPSILONS = np.geomspace(0.01, 20, 25)
@@ -43,6 +43,43 @@ def test_rho_gives_sqrt_two_rho_rounded_down(rho):
     mu = strength(budget, Gaussian, "gauss")
     assert fits(Gaussian(mu), budget)
     assert mu == pytest.approx((2 * rho) ** 0.5, rel=1e-14)
+
+
+BUDGETS = [Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=0.03), Budget(rho=0.1)]
+COSTS = {
+    "one": lambda s: Gaussian(s),
+    "stages": lambda s: Composed((Gaussian(0.3 * s), Gaussian(0.1 * s), Gaussian(0.9 * s))),
+    "pure": lambda s: Pure(s),
+    "pure stages": lambda s: Composed((Pure(0.3 * s), Pure(0.7 * s))),
+    "beside what was spent": lambda s: Composed((Gaussian(0.2), Gaussian(s))),
+    "beside a pure step": lambda s: Composed((Pure(0.01), Pure(s))),
+    "of two kinds": lambda s: Composed((Pure(0.2 * s), Gaussian(s))),
+    "pure and not proportional": lambda s: Pure(s**3 / (1 + s)),
+    "concentrated": lambda s: ZCDP(s * s / 2),
+    "approximate": lambda s: Composed((Approx(s, 1e-7), Gaussian(s / 2))),
+}
+
+
+@pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("budget", BUDGETS, ids=["delta", "pure", "rho"])
+def test_no_cost_exceeds_the_budget_and_a_little_more_would(budget, cost):
+    pure = budget.is_pure and "pure" not in cost
+    if pure or (budget.rho is not None and cost == "approximate"):
+        with pytest.raises(UnsupportedNotionError):
+            strength(budget, COSTS[cost], "x")
+        return
+    found = strength(budget, COSTS[cost], "x")
+    assert fits(COSTS[cost](found), budget)
+    assert not fits(COSTS[cost](found * (1 + 1e-10)), budget)
+
+
+def test_stages_are_calibrated_by_few_costs():
+    asked = []
+    strength(BUDGETS[0], lambda s: asked.append(s) or COSTS["stages"](s), "x")
+    assert len(asked) <= 5
+    asked.clear()
+    strength(BUDGETS[0], lambda s: asked.append(s) or COSTS["of two kinds"](s), "x")
+    assert len(asked) <= 25
 
 
 @given(sensitivity=st.floats(1e-9, 1e9), mu=st.floats(1e-6, 1e3))

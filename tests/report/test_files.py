@@ -34,7 +34,7 @@ def test_a_fresh_page_of_a_loaded_release_is_the_one_it_was_saved_with(folder, t
 def test_with_its_ledger_a_page_says_what_was_spent_since(folder, ledger, tmp_path):
     ledger.charge(Gaussian(1.0), label="other", adjacency=Adjacency.REPLACE_ONE)
     text = write(Release.load(folder), tmp_path / "page.html", ledger=ledger).read_text("utf-8")
-    assert "When this page was written, rho = 0.75 of 1 was spent" in text
+    assert "When this page was written the ledger of this table had spent rho = 0.75 of 1" in text
     assert "this release 0.25" in text
     assert "spent since 0.5" in text
 

@@ -297,13 +297,13 @@ def test_the_bar_of_the_budget_is_cut_where_it_was_spent():
     assert before["width"] == pytest.approx(whole["width"] / 4, abs=0.1)
     assert this["width"] == pytest.approx(whole["width"] / 8, abs=0.1)
     assert this["x"] == pytest.approx(before["x"] + before["width"], abs=0.1)
-    assert "left 2.5" in svg
-    assert "epsilon = 1.5 of 4 at delta = 1e-06 was spent" in text
+    assert "not spent 2.5" in svg
+    assert "spent epsilon = 1.5 of 4 at delta = 1e-06" in text
     later = page(covariance(MATRIX), balance=balance, now=Balance("epsilon", 2.0, 3.0, 4.0, 1e-6))
     svg = drawing(later, "Budget of the ledger")
     assert "spent since 1.5" in svg
-    assert "left 1<" in svg
-    assert "When this page was written, epsilon = 3 of 4" in later
+    assert "not spent 1<" in svg
+    assert "When this page was written the ledger of this table had spent epsilon = 3 of 4" in later
 
 
 def test_a_release_knows_what_its_ledger_had_spent(tmp_path):
@@ -312,13 +312,15 @@ def test_a_release_knows_what_its_ledger_had_spent(tmp_path):
     asked = {"rho": 0.25, "row_norm": 3.0, "ledger": ledger}
     PrivateCovariance(**asked).fit(rows)
     release = PrivatePCA(2, **asked).fit(rows).release_
-    spent = {"spent_before": 0.25, "spent": 0.5, "granted": 1.0}
+    spent = {"spent_before": 0.25, "spent": 0.5, "granted": 1.0, "largest_next": 0.5}
     stated = release.settings["ledger"]
     assert stated == {"notion": "rho", "delta": None} | {
         name: pytest.approx(value) for name, value in spent.items()
     }
     folder = release.save(tmp_path / "release")
-    assert "rho = 0.5 of 1 was spent" in (folder / "report.html").read_text("utf-8")
+    assert "spent rho = 0.5 of 1; largest next release: rho = 0.5" in (
+        folder / "report.html"
+    ).read_text("utf-8")
     assert Release.verify(folder).settings["ledger"] == stated
 
 

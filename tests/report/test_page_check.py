@@ -221,8 +221,8 @@ def test_a_changed_page_is_another_format():
             page = page.replace(part, "")
         text += page
     assert (PAGE_FORMAT, hashlib.sha256(text.encode()).hexdigest()) == (
-        4,
-        "a211f6216e7f24cd2f2522bbceb009bd8cf5825289aca99ad5875a81c50fd325",
+        5,
+        "50fb7168274f426551efe949ca067f42f519d41c2dd4a905b596e052b19c1e0d",
     )
 
 

@@ -120,4 +120,4 @@ def test_the_parts_of_a_budget_sum_to_it(now):
 
 
 def test_rounding_never_leaves_less_than_nothing():
-    assert dict(spending(Balance("rho", 0.0, 1.0000000001, 1.0)))["left"] == 0.0
+    assert dict(spending(Balance("rho", 0.0, 1.0000000001, 1.0)))["not spent"] == 0.0

@@ -1,42 +1,26 @@
 """What a ledger has left, for people and for programs."""
 
-import math
 from typing import Any
 
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["balance", "left"]
-
-_DIGITS = 4
-
-
-def left(ledger: Ledger) -> tuple[str, float]:
-    """Return the notion of the ledger, and how much one more release may ask for, rounded down."""
-    notion, amount = ledger.left()
-    return notion, _down(amount)
-
-
-def _down(value: float) -> float:
-    if value <= 0:
-        return 0.0
-    places = _DIGITS - 1 - math.floor(math.log10(value))
-    # What is left of 2 after 1 is 1, and not the float below it.
-    return math.floor(value * 10.0**places * (1 + 1e-9)) / 10.0**places
+__all__ = ["balance"]
 
 
 def balance(ledger: Ledger) -> dict[str, Any]:
     """Return the state of a ledger as a JSON object."""
-    notion, amount = left(ledger)
     entries = ledger.entries
     alone = _alone(ledger)
+    state = ledger.balance()
     return {
         "file": str(ledger.path),
         "adjacency": ledger.adjacency.value,
         "unit": ledger.unit,
         "budget": ledger.budget.as_dict(),
-        "summary": ledger.summary(),
-        "left": {notion: amount},
+        "summary": state.summary(),
+        "left": {state.notion: state.largest_next},
+        "why": state.why(),
         "currency": ledger.currency,
         "entries": len(entries),
         "newest_hash": entries[-1].hash if entries else None,

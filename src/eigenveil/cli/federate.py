@@ -1,12 +1,13 @@
-"""``eigenveil federate server|client|status|keys|init|agree|demo``."""
+"""``eigenveil federate init|server|client|status|keys|agreement|agree|demo``."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
-from eigenveil.cli.options import JSON, PATH
+from eigenveil.cli.options import COUNT, JSON, NAMES, PATH
 from eigenveil.cli.printing import say
 from eigenveil.exceptions import EigenveilError
 
@@ -42,6 +43,29 @@ def _configured() -> Iterator[None]:
 @click.group("federate")
 def command() -> None:
     """Release components of tables that several owners keep to themselves."""
+
+
+@command.command("init")
+@click.argument("folder", type=PATH)
+@click.option("--name", required=True, help="Of the federation: one name for one release.")
+@click.option(
+    "--owner", "owners", multiple=True, required=True, metavar="NAME", help="As often as there are."
+)
+@NAMES
+@click.option("--columns-count", "n_columns", type=COUNT, help="Number of columns without names.")
+@click.option("--k", type=COUNT, required=True, help="Number of components.")
+@click.option("--epsilon", type=float, required=True, help="Budget of every owner.")
+@click.option("--delta", type=float, required=True, help="Failure probability.")
+@click.option(
+    "--address", default="127.0.0.1:8443", show_default=True, help="Where owners find the server."
+)
+def _init(folder: Path, owners: tuple[str, ...], **options: Any) -> None:
+    """Write the configuration files of a federation into a new FOLDER: one for the server, one
+    for each owner.
+    """
+    from eigenveil.cli.federate_init import write_files
+
+    write_files(folder, owners=owners, **options)
 
 
 @command.command("server")
@@ -158,12 +182,12 @@ def _keys_sums(name: str, output: Path) -> None:
     say(f'next: signing_key = "{key}.pub" in the server\'s [owners.{name}]', err=True)
 
 
-@command.command("init")
+@command.command("agreement")
 @click.argument("config", type=PATH, metavar="CONFIG.toml")
 @click.option(
     "-o", "--output", type=PATH, metavar="FILE", required=True, help="A new file for all owners."
 )
-def _init(config: Path, output: Path) -> None:
+def _agreement(config: Path, output: Path) -> None:
     """Write the agreement on secure sums that CONFIG.toml of a server asks for.
 
     Every owner gets the file, compares its fingerprint with the others by voice, and signs it.
@@ -193,7 +217,10 @@ def _agree(file: Path, key: Path, fingerprint: str | None, output: Path | None) 
 
 @command.command("demo")
 @click.option(
-    "--folder", type=PATH, metavar="FOLDER", help="A new folder to keep everything; else none is."
+    "--folder",
+    type=PATH,
+    metavar="FOLDER",
+    help="A new folder to keep everything; without it, the release is kept alone.",
 )
 @click.option("--secure", is_flag=True, help="By secure sums, with shares of one noise.")
 def _demo(folder: Path | None, secure: bool) -> None:

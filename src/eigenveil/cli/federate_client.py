@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eigenveil.cli.alone import alone
-from eigenveil.cli.balance import balance, left
+from eigenveil.cli.balance import balance
 from eigenveil.cli.options import beware
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.rows import open_table
@@ -185,11 +185,10 @@ def _close(chosen: ClientConfiguration, told: _Told, ledger: Ledger, *, as_json:
         }
         say_json(document)
         return
-    notion, amount = left(ledger)
     if promise is None:
         say("answered     nothing in this run")
     else:
         say(*headed("guarantee", promise.lines()))
     if refused is not None:
         say(f"refused      the last question: {refused.explanation} ({refused})")
-    say(f"ledger       {ledger.summary()}; left for another: {notion} = {amount:g}")
+    say(f"ledger       {ledger.balance().reading()}")

@@ -7,6 +7,7 @@ fewest records states the largest epsilon, so that no one of them has most of wh
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -41,6 +43,7 @@ __all__ = ["run"]
 _K, _DELTA, _BOUNDS = 2, 1e-6, (0, 16)
 _STRIDE = 1000  # has no divisor in common with the number of records
 _SECONDS = 150.0  # for everything
+_KEPT = "federation-release"
 
 
 class _Part(NamedTuple):
@@ -151,8 +154,17 @@ def run(folder: Path | None, *, secure: bool = False) -> None:
         seconds = time.monotonic() - started
         _compare(Release.load(place / "release"), parts, place, secure=secure)
         say("", f"{1 + len(parts)} processes, {seconds:.0f} seconds")
-        if folder is not None:
-            say(f"next         {shlex.join(['eigenveil', 'verify', str(folder / 'release')])}")
+        kept = place / "release" if folder is not None else _kept(place / "release")
+        say(f"open         {kept / 'report.html'}")
+        say(f"next         {shlex.join(['eigenveil', 'verify', str(kept)])}")
+
+
+def _kept(release: Path) -> Path:
+    """Copy a release out of a folder that is removed, to a new name in this one."""
+    names = (_KEPT if i == 1 else f"{_KEPT}-{i}" for i in count(1))
+    kept = next(Path(name) for name in names if not Path(name).exists())
+    shutil.copytree(release, kept)
+    return kept
 
 
 def _dealt(table: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:

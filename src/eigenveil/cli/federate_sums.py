@@ -1,4 +1,4 @@
-"""``eigenveil federate init``, ``agree`` and ``client`` for secure sums."""
+"""``eigenveil federate agreement``, ``agree`` and ``client`` for secure sums."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eigenveil.cli.alone import alone
-from eigenveil.cli.balance import balance, left
+from eigenveil.cli.balance import balance
 from eigenveil.cli.federate_client import answer_all
 from eigenveil.cli.federate_status import asked_for
 from eigenveil.cli.options import beware
@@ -228,10 +228,9 @@ def _close(
             }
         )
         return
-    notion, amount = left(ledger)
     say(f"answered     {told.uploads} {plural('sum', told.uploads)} in this run")
     say(f"promise      {agreement.budget}, only if {agreement.promise.condition()}")
     say(f"alone        epsilon = {stated(epsilon_of(ledger.spent_alone, agreement.delta))} by now")
     if refused is not None:
         say(f"refused      the last question: {refused.explanation} ({refused})")
-    say(f"ledger       {ledger.summary()}; left for another: {notion} = {amount:g}")
+    say(f"ledger       {ledger.balance().reading()}")

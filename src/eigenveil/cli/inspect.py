@@ -17,7 +17,13 @@ __all__ = ["command"]
 @JSON
 def command(folder: Path, key: Path | None, as_json: bool) -> None:
     """Show what a release FOLDER holds and promises, after checking that it is intact."""
-    from eigenveil.cli.summary import distinguishable_components, headline, owners, target
+    from eigenveil.cli.summary import (
+        components,
+        distinguishable_components,
+        headline,
+        owners,
+        target,
+    )
     from eigenveil.release import Release
 
     verdict = Release.examine(folder, key=key)
@@ -26,6 +32,8 @@ def command(folder: Path, key: Path | None, as_json: bool) -> None:
         say_json({**facts, "stand_out": distinguishable_components(release)})
         return
     say(f"released     {headline(release)}", *target(release))
+    if table := components(release):
+        say("", *table, "")
     say(f"created      {facts['created']} by eigenveil {facts['library']}")
     say(f"fingerprint  {facts['fingerprint']}")
     say(f"signature    {facts['signature']}")

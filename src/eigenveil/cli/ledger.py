@@ -74,7 +74,9 @@ def _show(file: Path, as_json: bool) -> None:
     ((notion, amount),) = state["left"].items()
     say(f"{file}: {state['summary']}, {_promise(state['unit'], state['adjacency'])}")
     counted = _COUNTED[state["currency"]] if amount else ""
-    say(f"left for another release: {notion} = {amount:g}{counted}")
+    say(f"largest next release: {notion} = {amount:g}{counted}")
+    if state["why"]:
+        say(state["why"])
     if "alone" in state:
         say(f"if no other owner of its secure sums is honest: {state['alone']}")
     say(f"entries: {state['entries']}; newest hash {state['newest_hash'] or 'none'}")

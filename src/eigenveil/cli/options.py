@@ -16,6 +16,7 @@ from eigenveil.text import did_you_mean
 
 __all__ = [
     "ADJACENCY",
+    "ASKED",
     "BOUNDS",
     "BUDGET",
     "CELLS",
@@ -34,6 +35,7 @@ __all__ = [
     "SCALE",
     "SIGN",
     "UNIT",
+    "VARIANCES",
     "K",
     "beware",
     "stated_budget",
@@ -220,7 +222,10 @@ SIGN = click.option(
 OUTPUT = click.option(
     "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
 )
-RELEASE = (
+VARIANCES = click.option(
+    "--variances", is_flag=True, help="Buy variances in the units of the data."
+)
+ASKED = (
     NAMES,
     *CELLS,
     *BUDGET,
@@ -247,10 +252,8 @@ RELEASE = (
     *INVALID,
     LEDGER,
     SIGN,
-    OUTPUT,
-    CONFIG,
-    JSON,
-)
+)  # of a release, beside where it goes
+RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
 
 
 def beware(budget: Mapping[str, Any]) -> None:

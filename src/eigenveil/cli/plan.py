@@ -1,7 +1,6 @@
 """``eigenveil plan [DATA]``: what to expect, before anything is spent."""
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,23 +8,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from eigenveil.cli.options import (
-    ADJACENCY,
-    BOUNDS,
-    BUDGET,
-    CENTRING,
+    ASKED,
     CONFIG,
     COUNT,
     JSON,
-    NAMES,
     PATH,
-    ROW_NORM,
+    VARIANCES,
     K,
     beware,
     stated_budget,
     with_options,
 )
 from eigenveil.cli.printing import say, say_json
+<<<<<<< HEAD
 from eigenveil.cli.values import per_column
+=======
+>>>>>>> main
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.text import joined
 
@@ -36,9 +34,14 @@ __all__ = ["command"]
 
 _LOST = 0.5  # of the variance within reach
 _DROWNED = 0.9  # relative error; that of the zero matrix is 1
+_AS_ASKED = "as asked for"
 _UNITS = (
     "hint: columns in different units drown one another: --scale private finds scales with a part "
     "of the budget"
+)
+_PRIVATE_RANK = (
+    "components   planned for {k}: --k private finds the number with a tenth of the budget, which "
+    "the prediction leaves out"
 )
 _UNIT_ROWS = (
     "directions of rows scaled to unit length; --row-norm private asks for those of the covariance"
@@ -59,15 +62,12 @@ _OWN = (
         show_default=True,
         help="What to release.",
     ),
-    NAMES,
     click.option("--rows", type=COUNT, help="Number of rows, instead of that of DATA."),
     click.option("--columns-count", type=COUNT, help="Number of columns, without DATA."),
     K,
-    *BUDGET,
-    ROW_NORM,
-    BOUNDS,
-    ADJACENCY,
-    CENTRING,
+    VARIANCES,
+    *ASKED,
+    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="Where it would go."),
     click.option(
         "--spectrum",
         type=click.Choice(["flat", "decaying", "steep"]),
@@ -90,15 +90,18 @@ _OWN = (
 def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     """Predict the error of every mechanism and recommend one, from public numbers.
 
-    Of DATA, only the number of rows and the columns are looked at; nothing is charged. Under
-    add-remove neighbours the number of rows is private: give --rows, a guess that is public.
+    Takes every option of fit, and ends with the command that releases as planned. Of DATA, only
+    the number of rows and the columns are looked at; nothing is charged. Under add-remove
+    neighbours the number of rows is private: give --rows, a guess that is public.
     """
-    from eigenveil.planner import needed_epsilon, needed_rows, recommend, reference
+    from eigenveil.cli.following import release_command, start_of_ledger
+    from eigenveil.cli.situation import situation_of
+    from eigenveil.planner import needed_epsilon, needed_rows, reference
 
     figure = options["figure"]
     if figure is not None:
         _require_picture(figure)
-    columns, situation = _situation(ctx, data, **options)
+    situation = situation_of(ctx, data, **options)
     error, answers = options["error"], {}
     if _exact(situation) and (error is not None or figure is not None):
         raise InvalidParameterError(
@@ -110,8 +113,9 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
             answers["needed_rows"] = needed_rows(situation, error)
         else:
             situation = _affording(situation, answers["needed_epsilon"])
-    advice = recommend(situation)
-    following = _next(ctx.params, data, columns, situation, advice)
+    advice = _advice(situation, options["mechanism"], options["mechanism_options"])
+    following = release_command(ctx, data, situation, advice)
+    first = start_of_ledger(ctx, data, situation)
     if figure is not None:
         from eigenveil.cli.figure import draw
 
@@ -128,6 +132,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
             **{name: asdict(answer) for name, answer in answers.items()},
             "rates": [asdict(rate) for rate in reference(situation)],
             "figure": None if figure is None else str(figure),
+            "first": first,
             "next": following,
         }
         say_json(document)
@@ -135,11 +140,42 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     _tell(situation, advice, list(answers.values()), error)
     if figure is not None:
         say(f"figure       {figure}")
+    if options["k"] == "private":
+        say(_PRIVATE_RANK.format(k=situation.k))
+    if options["mechanism_options"]:
+        say("options      predicted with the mechanism's own: those of --set are not looked at")
+    if first is not None:
+        say(f"first        {first}  # a total for all releases of this table: choose yours")
     say(f"next         {following}")
     beware(situation.budget.as_dict())
-    bounded = options["bounds"] is not None or options["row_norm"] is not None
-    if data is not None and situation.d > 1 and not bounded:
+    stated = ("bounds", "row_norm", "scale")
+    if data is not None and situation.d > 1 and all(options[name] is None for name in stated):
         say(_UNITS, err=True)
+
+
+def _advice(
+    situation: "Situation", mechanism: str, options: Sequence[tuple[str, str]]
+) -> "Recommendation":
+    """Return what to use: the mechanism that was asked for, or the recommended one."""
+    from eigenveil.cli.values import configured
+    from eigenveil.mechanisms.registry import entry
+    from eigenveil.planner import predict, recommend
+
+    configured(situation.releases, mechanism, options)  # refuses what does not exist
+    if mechanism == "auto":
+        return recommend(situation)
+    wanted = entry(situation.releases, mechanism)
+    found = predict(situation, mechanism)
+    if found.refusal is not None:
+        raise found.refusal
+    return replace(
+        recommend(situation),
+        mechanism=mechanism,
+        reason=_AS_ASKED,
+        prediction=found,
+        unit_rows=situation.request(wanted).normalises,
+        private_radius=False,
+    )
 
 
 def _require_picture(figure: Path) -> None:
@@ -153,73 +189,6 @@ def _require_picture(figure: Path) -> None:
         raise InvalidParameterError(f"no folder {figure.parent}: create it first")
 
 
-def _situation(
-    ctx: click.Context, data: str | None, **options: Any
-) -> tuple[tuple[str, ...] | None, "Situation"]:
-    """Return names of the columns, where there are any, and the public numbers."""
-    from eigenveil.planner import Situation
-    from eigenveil.privacy.adjacency import Adjacency
-    from eigenveil.privacy.budget import Budget
-
-    neighbours = Adjacency.parse(options["adjacency"] or Adjacency.REPLACE_ONE)
-    wanted = stated_budget(ctx)
-    if options["error"] is not None and not wanted.keys() & {"epsilon", "rho"}:
-        wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
-    bounded = options["bounds"] is not None
-    for name in ("k", "row_norm"):
-        if options[name] == "private":
-            raise InvalidParameterError(
-                f"what is found privately cannot be planned with: guess a number for "
-                f"--{name.replace('_', '-')}"
-            )
-    rows, columns, width = options["rows"], None, options["columns_count"]
-    if data is not None:
-        rows, columns, width = _size(data, options["columns"], rows, neighbours)
-    if rows is None or width is None:
-        raise InvalidParameterError(
-            "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"
-        )
-    reach = _reach(columns, width, options)
-    optional = {name: options[name] for name in ("spectrum", "spread", "row_norm")}
-    return columns, Situation(
-        task="pca" if options["of"] == "components" else "covariance",
-        n=rows,
-        d=width,
-        k=options["k"],
-        budget=Budget(**wanted),
-        adjacency=neighbours,
-        bounded=bounded,
-        per_column=isinstance(options["bounds"], dict),
-        reach=reach,
-        assume_centered=options["centring"] == "none",
-        **{name: value for name, value in optional.items() if value is not None},
-    )
-
-
-def _reach(columns: Sequence[str] | None, width: int, options: Mapping[str, Any]) -> float | None:
-    """Return what a covariance must know of ranges beside a row norm; any bounds are checked as in
-    fit.
-    """
-    from eigenveil.mechanisms.bounds import box_of, reach_of
-
-    bounds, row_norm = options["bounds"], options["row_norm"]
-    if bounds is None:
-        return None
-    if columns is not None or not isinstance(bounds, dict):
-        bounds = per_column("--bounds", bounds, columns)
-    elif len(bounds) != width:
-        raise InvalidParameterError(
-            f"--bounds names {len(bounds)} and --columns-count says {width}: make them agree"
-        )
-    else:
-        bounds = tuple(zip(*bounds.values(), strict=True))
-    if isinstance(bounds, dict):
-        bounds = tuple(zip(*bounds.values(), strict=True))
-    reach = reach_of(box_of(bounds, width), None, centred=options["centring"] == "none")
-    both = row_norm is not None and options["of"] == "covariance"
-    return reach if both else None
-
-
 def _affording(situation: "Situation", needed: "Needed") -> "Situation":
     """Return the situation with the budget that the wanted error takes."""
     from eigenveil.privacy.budget import Budget
@@ -229,6 +198,7 @@ def _affording(situation: "Situation", needed: "Needed") -> "Situation":
     return replace(situation, budget=Budget(epsilon=needed.value, delta=situation.budget.delta))
 
 
+<<<<<<< HEAD
 def _size(
     data: str, chosen: tuple[str, ...] | None, rows: int | None, neighbours: Any
 ) -> tuple[int | None, tuple[str, ...] | None, int]:
@@ -244,17 +214,24 @@ def _size(
     return rows, source.feature_names, source.n_columns
 
 
+=======
+>>>>>>> main
 def _tell(
     situation: "Situation", advice: "Recommendation", answers: "list[Needed]", error: float | None
 ) -> None:
     say(situation, "")
     say(f"{'mechanism':<18}{'error':>8}  {'8 of 10 releases':<24}how")
+    without: dict[str, list[str]] = {}
     for one in advice.predictions:
         if one.error is None:
-            say(f"{one.mechanism:<18}{'-':>8}  {'':<24}{_why(one)}")
+            without.setdefault(_why(one), []).append(one.mechanism)
             continue
         band = f"{one.low:.3g} to {one.high:.3g}"
         say(f"{one.mechanism:<18}{one.error:>8.3g}  {band:<24}{one.how}")
+    if without:
+        say("")
+    for why, names in without.items():
+        say(f"without      {', '.join(names)}: {why}")
     if _exact(situation):
         say("", "error        none: all components keep all variance; give --k for fewer")
     else:
@@ -266,7 +243,8 @@ def _tell(
         say("beware       hardly better than the zero matrix: noise would drown the table")
     if situation.task == "pca" and expected > _LOST:
         say("beware       most of the variance would be lost to noise")
-    say(f"recommended  {advice.mechanism}: {advice.reason}")
+    title = "mechanism" if advice.reason == _AS_ASKED else "recommended"
+    say(f"{title:<13}{advice.mechanism}: {advice.reason}")
     if advice.prediction.shares:
         parts = ", ".join(f"{name} {share:.3g}" for name, share in advice.prediction.shares)
         say(f"budget       {parts}")
@@ -291,45 +269,3 @@ def _as_dict(one: "Prediction") -> dict[str, Any]:
 
 def _exact(situation: "Situation") -> bool:
     return situation.k == situation.d
-
-
-def _next(
-    given: Mapping[str, Any],
-    data: str | None,
-    columns: Sequence[str] | None,
-    situation: "Situation",
-    advice: "Recommendation",
-) -> str:
-    """Return the command that releases as planned."""
-    from eigenveil.planner import choose
-
-    # A release knows no more than this; a guess at the table may have tipped the scales.
-    known = situation.n if situation.adjacency.count_is_public else None
-    automatic = choose(replace(situation, n=known, spread=None, spectrum="decaying"))
-    chosen = (advice.mechanism, advice.private_radius)
-    as_is = chosen == (automatic.mechanism, automatic.private_radius)
-    bought = "private" if advice.private_radius and not as_is else None
-    words = ["eigenveil", "fit" if given["of"] == "components" else "covariance", data or "DATA"]
-    stated = {
-        "--columns": None if columns is None else joined(columns),
-        "--k": given["k"],
-        **{f"--{name}": size for name, size in situation.budget.as_dict().items()},
-        "--row-norm": given["row_norm"] if bought is None else bought,
-        "--bounds": given["bounds"],
-        "--adjacency": given["adjacency"],
-        "--mechanism": None if as_is else advice.mechanism,
-    }
-    for option, value in stated.items():
-        if value is not None:
-            words += [option, _written(value)]
-    centred = ["--centring", "none"] if given["centring"] == "none" else []
-    return shlex.join([*words, *centred, "-o", "FOLDER"])
-
-
-def _written(value: Any) -> str:
-    """Return an option's value as it is typed."""
-    if isinstance(value, dict):
-        return ",".join(f"{name}={':'.join(map(_written, pair))}" for name, pair in value.items())
-    if isinstance(value, tuple):
-        return ",".join(map(_written, value))
-    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -8,13 +8,19 @@ from typing import Any, Literal
 
 import click
 
-from eigenveil.cli.balance import balance, left
+from eigenveil.cli.balance import balance
 from eigenveil.cli.options import beware, stated_budget
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import ROW_OPTIONS, open_table
 from eigenveil.cli.saving import expected_size, keep, place_for
-from eigenveil.cli.summary import distinguishable_components, headed, headline, target
+from eigenveil.cli.summary import (
+    components,
+    distinguishable_components,
+    headed,
+    headline,
+    target,
+)
 from eigenveil.cli.values import configured, per_column
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
@@ -133,12 +139,15 @@ def tell(
         say_json(document)
         return
     say(f"released     {headline(released)}", *target(released))
+    if table := components(released):
+        say("", *table, "")
     say(*headed("guarantee", released.guarantee.lines()), *details)
     say(f"folder       {folder}")
     say(f"fingerprint  {facts['fingerprint']}")
     if sign is not None:
         say(f"signature    by {facts['signer']}")
     if account is not None:
-        notion, amount = left(account)
-        say(f"ledger       {account.summary()}; left for another: {notion} = {amount:g}")
+        say(f"ledger       {account.balance().reading()}")
+    if folder.is_dir():
+        say(f"open         {folder / 'report.html'}")
     say(f"next         {following}")

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from eigenveil.release import Release
-from eigenveil.report.views import eigenvalues, spectrum
-from eigenveil.text import plural
+from eigenveil.report.views import eigenvalues, loadings, spectrum
+from eigenveil.text import percent, plural
 
-__all__ = ["distinguishable_components", "headed", "headline", "owners", "target"]
+__all__ = ["components", "distinguishable_components", "headed", "headline", "owners", "target"]
 
 _MOST_OWNERS = 20
+_MOST_COMPONENTS, _MOST_LOADINGS = 10, 4
 _MARGIN = 13  # columns of what a line is about
 
 
@@ -65,6 +66,34 @@ def target(release: Release) -> list[str]:
         "target       directions of the covariance of clipped rows; --mechanism spherical asks for "
         "those of unit rows, with less noise"
     ]
+
+
+def components(release: Release) -> list[str]:
+    """Return a table of released components, one a line; none of other releases."""
+    if release.kind != "pca":
+        return []
+    share = release.arrays["explained_variance_ratio"]
+    kept, clear = release.arrays["reliability"], release.arrays["distinguishable"] > 0
+    lines = [f"{'component':<13}{'share':>7}{'together':>11}{'reliability':>13}  largest loadings"]
+    for i, together in enumerate(np.cumsum(share)[:_MOST_COMPONENTS].tolist()):
+        reliable, heavy = "-", "not clear of noise: do not interpret"
+        if clear[i]:
+            reliable, heavy = percent(float(kept[i])), _loadings(release, i)
+        shares = f"{percent(float(share[i]), 1):>7}{percent(min(1.0, together), 1):>11}"
+        lines.append(f"{i + 1:<13}{shares}{reliable:>13}  {heavy}")
+    if (more := len(share) - _MOST_COMPONENTS) > 0:
+        lines.append(f"and {more:,} more: report.html has all")
+    return lines
+
+
+def _loadings(release: Release, component: int) -> str:
+    shown = loadings(release.settings, release.arrays, component, _MOST_LOADINGS)
+    pairs = [
+        (name, value)
+        for name, value in zip(shown.names, shown.values.tolist(), strict=True)
+        if abs(value) > shown.reach or name == shown.names[0]
+    ]
+    return ", ".join(f"{value:+.2f} {name}" for name, value in pairs)
 
 
 def headed(title: str, lines: Sequence[str]) -> list[str]:

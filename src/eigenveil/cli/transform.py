@@ -1,13 +1,14 @@
 """``eigenveil transform FOLDER DATA``."""
 
+import csv
 import itertools
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,14 +16,30 @@ from eigenveil.cli.options import PATH
 from eigenveil.cli.printing import say
 from eigenveil.exceptions import InvalidParameterError, MissingExtraError
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from eigenveil.release import Release
+
 __all__ = ["command"]
 
 _NOTE = "note: scores are not private with respect to these rows; treat them like the rows"
 
 
+class _Scored(NamedTuple):
+    """Scores of some rows, and what the kept column holds of them."""
+
+    scores: "NDArray[np.float64]"
+    kept: Sequence[Hashable] | None
+
+
 @click.command("transform")
 @click.argument("folder", type=PATH)
 @click.argument("data")
+@click.option(
+    "--keep", metavar="COLUMN", help="A column of DATA, such as an id, to copy beside the scores."
+)
 @click.option(
     "-o",
     "--output",
@@ -30,21 +47,25 @@ _NOTE = "note: scores are not private with respect to these rows; treat them lik
     metavar="FILE",
     help="A new .csv, .parquet or .npy file; without it, CSV on standard output.",
 )
-def command(folder: Path, data: str, output: Path | None) -> None:
+def command(folder: Path, data: str, keep: str | None, output: Path | None) -> None:
     """Scores of the rows of DATA under the components of a release FOLDER.
 
     DATA is a CSV, parquet or .npy file, or - for a CSV table on standard input. Columns are found
     by their names where the release has them. Scores are NOT private with respect to DATA.
     """
+<<<<<<< HEAD
     from eigenveil.cli.rows import open_table
     from eigenveil.data.sources.columns import noted_reading
+=======
+>>>>>>> main
     from eigenveil.release import Release
     from eigenveil.release.projection import NO_CENTRE
 
-    write = _writer(output)
+    write = _writer(output, keep)
     release = Release.load(folder)
     if release.kind != "pca":
         raise InvalidParameterError("the release holds no components: give one made by fit")
+<<<<<<< HEAD
     names = release.settings["feature_names"]
     by_name = names is not None and Path(data).suffix.lower() not in (".npy", ".npz")
     noted = noted_reading(names, release.settings.get("encoding")) if by_name else {}
@@ -52,21 +73,52 @@ def command(folder: Path, data: str, output: Path | None) -> None:
         noted["encode"] = tuple(noted["encode"].items())
     source = open_table(data, **noted)
     scores = (release.transform(chunk) for chunk in source.tables())
+=======
+    scores = _scores(release, data, keep)
+>>>>>>> main
     titles = [f"component_{j + 1}" for j in range(len(release.arrays["components"]))]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", re.escape(NO_CENTRE))  # said below
         first = list(itertools.islice(scores, 1))  # a table that does not fit is refused here
-        write(titles, itertools.chain(first, scores))
+        write(titles if keep is None else [keep, *titles], itertools.chain(first, scores))
     if not release.projection.has_centre:
         say(f"note: {NO_CENTRE}", err=True)
     say(_NOTE, err=True)  # a run that fails says that alone
 
 
-def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:
+def _scores(release: "Release", data: str, keep: str | None) -> Iterator[_Scored]:
+    """Yield scores of a table, chunk by chunk."""
+    from eigenveil.cli.rows import open_table
+    from eigenveil.data.sources.units import LabelledRows
+
+    names = release.settings["feature_names"]
+    by_name = names is not None and Path(data).suffix.lower() != ".npy"
+    columns = names if by_name else None
+    if keep is None:
+        for chunk in open_table(data, columns).tables():
+            yield _Scored(release.transform(chunk), None)
+        return
+    if data == "-" or Path(data).suffix.lower() == ".npy":
+        raise InvalidParameterError(
+            "--keep names a column of a file: save the table as CSV or parquet first"
+        )
+    if names is not None and keep in names:
+        raise InvalidParameterError(
+            f"column {keep!r} is one that scores are made of: --keep copies another one"
+        )
+    rows = open_table(data, columns, keep).plain
+    assert isinstance(rows, LabelledRows)  # as a column was named
+    for chunk, kept in rows.labelled_chunks():
+        yield _Scored(release.transform(chunk), kept)
+
+
+def _writer(
+    output: Path | None, keep: str | None
+) -> Callable[[list[str], Iterator[_Scored]], None]:
     """Return a writer of scores, chunk by chunk; refuse before anything is read."""
     if output is None:
         return lambda titles, scores: _csv(titles, scores, sys.stdout)
-    forms: dict[str, Callable[[list[str], Iterator[Any], Path], None]] = {
+    forms: dict[str, Callable[[list[str], Iterator[_Scored], Path], None]] = {
         ".csv": _csv_file,
         ".parquet": _parquet,
         ".npy": _npy,
@@ -74,6 +126,11 @@ def _writer(output: Path | None) -> Callable[[list[str], Iterator[Any]], None]:
     form = forms.get(output.suffix.lower())
     if form is None:
         raise InvalidParameterError(f"{output.name}: give -o a name in .csv, .parquet or .npy")
+    if form is _npy and keep is not None:
+        raise InvalidParameterError(
+            f"{output.name} would hold numbers alone: with --keep, give -o a name in .csv or "
+            ".parquet"
+        )
     from eigenveil.storage.places import require_new
 
     require_new(output, "choose a new file with -o")
@@ -95,20 +152,25 @@ def _new(output: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def _csv(titles: list[str], scores: Iterator[Any], stream: Any) -> None:
-    stream.write(",".join(titles) + "\n")
-    for chunk in scores:
-        stream.writelines(",".join(map(repr, row)) + "\n" for row in chunk.tolist())
+def _csv(titles: list[str], scores: Iterator[_Scored], stream: Any) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(titles)
+    for chunk, kept in scores:
+        rows = chunk.tolist()
+        if kept is None:
+            stream.writelines(",".join(map(repr, row)) + "\n" for row in rows)
+        else:
+            writer.writerows([label, *row] for label, row in zip(kept, rows, strict=True))
 
 
-def _csv_file(titles: list[str], scores: Iterator[Any], output: Path) -> None:
+def _csv_file(titles: list[str], scores: Iterator[_Scored], output: Path) -> None:
     import io
 
     with _new(output) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
         _csv(titles, scores, text)
 
 
-def _parquet(titles: list[str], scores: Iterator[Any], output: Path) -> None:
+def _parquet(titles: list[str], scores: Iterator[_Scored], output: Path) -> None:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -116,14 +178,20 @@ def _parquet(titles: list[str], scores: Iterator[Any], output: Path) -> None:
         raise MissingExtraError(
             "writing parquet needs pyarrow: pip install 'eigenveil[parquet]'"
         ) from None
-    schema = pyarrow.schema([(title, pyarrow.float64()) for title in titles])
+    first = list(itertools.islice(scores, 1))
+    kinds = [pyarrow.float64()] * len(titles)
+    if first and first[0].kept is not None:
+        kinds[0] = pyarrow.array(first[0].kept).type
+    schema = pyarrow.schema(list(zip(titles, kinds, strict=True)))
     with _new(output) as stream, pyarrow.parquet.ParquetWriter(stream, schema) as file:
-        for chunk in scores:
-            file.write_table(pyarrow.table(list(chunk.T), schema=schema))
+        for chunk, kept in itertools.chain(first, scores):
+            columns = [*([] if kept is None else [kept]), *chunk.T]
+            file.write_table(pyarrow.table(columns, schema=schema))
 
 
-def _npy(titles: list[str], scores: Iterator[Any], output: Path) -> None:
+def _npy(titles: list[str], scores: Iterator[_Scored], output: Path) -> None:
     import numpy as np
 
     with _new(output) as stream:
-        np.save(stream, np.concatenate([np.empty((0, len(titles))), *scores]))
+        chunks = [chunk.scores for chunk in scores]
+        np.save(stream, np.concatenate([np.empty((0, len(titles))), *chunks]))

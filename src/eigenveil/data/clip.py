@@ -42,7 +42,7 @@ __all__ = [
 FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
 SHARE_BITS = 16  # more, of the shares of rows in a sum: exact for as many
 NO_EXPONENT = 2044  # norms below R 2^-1022, the smallest normal float, count as zero
-BLOCK_BYTES = 1 << 20  # rows prepared at a time, so that they stay in cache
+BLOCK_BYTES = 1 << 21  # rows prepared at a time, so that they stay in cache
 _COLUMNS = 4096  # summed at a time
 _STRETCH_BITS = 26  # products of two unit vectors then stay below 2**53
 _NO_LENGTH = 1e-290  # squared norms below it have lost their digits
@@ -118,26 +118,53 @@ class Clip:
 
     def to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> int:
         """Write integer rows, scaled by 2**b, to ``out`` and return how many rows were valid."""
-        alone = np.ones(rows.shape[0], dtype=np.int64)
-        return int(rows.shape[0]) - len(self.to_shares(rows, out, alone))
+        return int(rows.shape[0]) - len(self.to_shares(rows, out))
 
     def to_shares(
         self,
         rows: NDArray[Any],
         out: NDArray[np.float64],
-        sizes: NDArray[np.int64],
+        sizes: NDArray[np.int64] | None = None,
         *,
         linear: bool = False,
     ) -> NDArray[np.intp]:
         """Write what each row adds to a sum, scaled by 2**b, to ``out``; return the invalid ones.
 
-        ``sizes`` holds for each row the number m of rows of its unit. For a second moment: integers
-        with a squared norm of at most 2**2b/m. For ``linear`` sums, where m > 1: multiples of
-        2**-SHARE_BITS with a norm of at most (2**b - sqrt(d))/m, so that rounding the whole sum to
-        integers moves it no further than 2**b per unit.
+        ``sizes`` holds for each row the number m of rows of its unit; 1 where absent. For a second
+        moment: integers with a squared norm of at most 2**2b/m. For ``linear`` sums, where m > 1:
+        multiples of 2**-SHARE_BITS with a norm of at most (2**b - sqrt(d))/m, so that rounding the
+        whole sum to integers moves it no further than 2**b per unit.
         """
         with np.errstate(all="ignore"):  # a warning would depend on the records
+            if sizes is None:
+                return self._to_integers(rows, out)
             return self._to_shares(rows, out, sizes, linear)
+
+    def _to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> NDArray[np.intp]:
+        """`_to_shares` of rows that are units of their own, to the bit and with less to do."""
+        d = rows.shape[1]
+        one = float(1 << FRACTION_BITS) / math.hypot(1.0, self.lift)
+        radius = _radius(out.shape[1])
+        moved = out[:, :d]
+        invalid, squares = self._about_centre(rows, moved)
+        if not np.isfinite(squares).all():
+            return self._to_shares(rows, out, np.ones(len(rows), dtype=np.int64), False)
+        factor = radius * self.row_norm / np.sqrt(squares)
+        if self.normalise:
+            factor[squares < _NO_LENGTH] = 0.0
+        else:
+            np.minimum(1.0, factor, out=factor)
+        factor *= one / self.row_norm
+        moved *= factor[:, None]
+        if self.lift:
+            out[:, d] = radius * self.lift * one
+            out[invalid, d] = 0.0
+        np.rint(out, out=out)
+        # Exact: the entries are integers and the sum stays below 2**53. Not a number fails too.
+        inside = np.vecdot(out, out) <= float(1 << 2 * FRACTION_BITS)
+        if not inside.all():
+            out[~inside] = 0.0
+        return invalid
 
     def _to_shares(
         self, rows: NDArray[Any], out: NDArray[np.float64], sizes: NDArray[np.int64], linear: bool
@@ -225,7 +252,8 @@ class Clip:
         """Stop at a row that stops a run, before anything is charged."""
         with np.errstate(all="ignore"):
             rows = rows.astype(np.float64) if rows.dtype.itemsize > 8 else rows  # as they are read
-            self._invalid(rows, rows.sum(axis=1, dtype=np.float64))
+            if not np.isfinite(rows.sum(dtype=np.float64)):  # of all: one that is not shows
+                self._invalid(rows, rows.sum(axis=1, dtype=np.float64))
 
     def about_centre(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Return rows about the centre before they are clipped; invalid ones are zero."""
@@ -278,10 +306,15 @@ class Clip:
         size = max(1, BLOCK_BYTES // (8 * rows.shape[1]))
         buffer = np.empty((min(size, rows.shape[0]), rows.shape[1]))
         relative = np.empty(rows.shape[0])
+        stays = self._stays(rows)
         for start in range(0, rows.shape[0], size):
             block = rows[start : start + size]
             moved = buffer[: len(block)]
-            _, squares = self._about_centre(block, moved)
+            squares = squared_norms(block) if stays else None
+            if squares is None or not np.isfinite(squares).all():
+                _, squares = self._about_centre(block, moved)
+            else:
+                moved = block
             norms = np.sqrt(squares) / self.row_norm
             # Squares that lost their digits or overflowed are taken again, of a scaled row.
             far = np.flatnonzero(~((squares > _NO_LENGTH) & np.isfinite(squares)))
@@ -291,9 +324,19 @@ class Clip:
             relative[start : start + size] = norms
         return relative
 
+    def _stays(self, rows: NDArray[Any]) -> bool:
+        """Return whether rows about the centre are the rows themselves, which need no copy then."""
+        moves = self.box, self.transform, self.stretch
+        unmoved = self.centre is None or not self.centre.any()
+        in_order = rows.dtype == np.float64 and rows.flags.c_contiguous  # of additions
+        return unmoved and in_order and all(change is None for change in moves)
+
     def _invalid(self, rows: NDArray[Any], sums: NDArray[np.float64]) -> NDArray[np.intp]:
         """Return rows with a non-finite entry, which are among those with a non-finite sum."""
-        suspects = np.flatnonzero(~np.isfinite(sums))
+        finite = np.isfinite(sums)
+        if finite.all():
+            return np.empty(0, dtype=np.intp)
+        suspects = np.flatnonzero(~finite)
         entries = rows[suspects]
         fills = self.on_missing == "centre"
         broken = np.isinf(entries) if fills else ~np.isfinite(entries)

@@ -50,11 +50,15 @@ __all__ = [
 ]
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
+_FEW_COLUMNS = 512
 _MAX_ROWS = 1 << (63 - 2 * FRACTION_BITS)
 
 
 def _accumulate(rows: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Upper triangle of ``sums + rows' rows``, in place (Fortran order)."""
+    if len(sums) <= _FEW_COLUMNS:  # numpy's BLAS is the faster one, unless the product is large
+        sums += rows.T @ rows
+        return sums
     return blas.dsyrk(1.0, rows.T, beta=1.0, c=sums, overwrite_c=True)  # type: ignore[no-any-return]
 
 
@@ -98,7 +102,7 @@ class Tally:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Both, which add up over parts of a table."""
+        """Return both, which add up over parts of a table."""
         return np.array([self.units, self.valid])
 
 
@@ -119,11 +123,7 @@ def integer_blocks(
             rows = chunk[start : start + size]
             units = None if owners is None else owners[start : start + size]
             integers = buffer[: len(rows)]
-            if sizes is None:
-                each = np.ones(len(rows), dtype=np.int64)
-            else:
-                assert units is not None  # of a source of units
-                each = sizes[units]
+            each = None if sizes is None or units is None else sizes[units]
             yield Block(integers, clip.to_shares(rows, integers, each, linear=linear), units)
 
 

@@ -151,7 +151,7 @@ def _rounded_mean(sums: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray
 
 @dataclass(frozen=True, slots=True)
 class OctaveCounts:
-    """For each column the rows by the octave of its magnitude, and the number of units."""
+    """Rows by the octave of their magnitude, for each column, and the number of units."""
 
     clip: Clip
 

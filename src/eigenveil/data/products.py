@@ -27,7 +27,7 @@ from eigenveil.wording import REPLACE_ONE, option
 
 __all__ = ["MomentProducts", "can_keep", "moment_products"]
 
-_KEPT_BYTES = 1 << 29  # of rows as float32, which holds integers of up to 24 bits exactly
+_KEPT_BYTES = 1 << 32  # of rows as float32, which holds integers of up to 24 bits exactly
 _ROWS = 32  # at a time at least: fewer make products slow, more leave the cache
 
 
@@ -73,7 +73,7 @@ class MomentProducts(Bounded):
 def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> MomentProducts:
     """`second_moment`, of which nothing but products is ever computed.
 
-    Rows that fill at most 512 MiB as float32 are kept; more are read again for every product. Where
+    Rows that fill at most 4 GiB as float32 are kept; more are read again for every product. Where
     they cannot be, too many are refused, which only a public number of rows allows.
     """
     if not (source.rereadable or adjacency.count_is_public):

@@ -12,9 +12,9 @@ from eigenveil.data.sources import RowSource
 from eigenveil.estimators.tables import name_columns, open_table
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.execute import FitResult, execute
+from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
 from eigenveil.mechanisms.request import Request, public_scale
-from eigenveil.mechanisms.stages import plan
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
 from eigenveil.privacy.adjacency import Adjacency

@@ -57,18 +57,18 @@ from eigenveil.federated.two_answers import (
     short_receipt,
     together,
 )
-from eigenveil.mechanisms.additive import part
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import RowNorm
 from eigenveil.mechanisms.execute import FitResult, execute
 from eigenveil.mechanisms.pca.inside import ProjectedMoment
+from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import entry
 from eigenveil.mechanisms.request import Centring, Request, public_scale
 from eigenveil.mechanisms.scalars.distances import searchable
-from eigenveil.mechanisms.stages import Plan, plan
+from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
-from eigenveil.privacy.accounting import compose, covers
+from eigenveil.privacy.accounting import compose, covers, part
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import NOTHING, Cost, Gaussian

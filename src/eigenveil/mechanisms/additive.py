@@ -19,15 +19,13 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.numerics.lattice import GAUSSIAN, LAPLACE, Law, add_noise, grid_exponent
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.calibrate import noise_scale
-from eigenveil.privacy.cost import Cost, Gaussian, Pure
+from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 
 __all__ = [
-    "Allotment",
     "GaussianNoise",
     "LaplaceNoise",
     "NoisyVector",
     "VectorNoise",
-    "part",
     "vector_noise",
 ]
 
@@ -98,17 +96,6 @@ class LaplaceNoise:
 
 
 VectorNoise = GaussianNoise | LaplaceNoise
-Allotment = (
-    Gaussian | Pure
-)  # what is divided among steps: a mu, whose square is shared, or an epsilon
-
-
-def part(whole: Allotment, share: float) -> Allotment:
-    """Return what a step may spend; steps whose shares add to at most 1 compose to no more."""
-    down = 1 - 2**-40 if share < 1 else 1.0
-    if isinstance(whole, Pure):
-        return Pure(whole.epsilon * share * down)
-    return Gaussian(whole.mu * math.sqrt(share) * down)
 
 
 def vector_noise(allotment: Allotment) -> VectorNoise:

@@ -206,12 +206,11 @@ class Gate:
         source = self._free(n, size)
         fair = np.uint64((1 << 64) // n * n - 1)  # the last word that favours no place
         chosen = np.empty(0, dtype=np.uint64)
-        while chosen.size < size:
-            words = source.words(size)
-            more = np.append(chosen, words[words <= fair] % np.uint64(n))
-            _, first = np.unique(more, return_index=True)
-            chosen = more[np.sort(first)[:size]]  # in the order of drawing, each place once
-        return np.sort(chosen).astype(np.intp)
+        while chosen.size < size:  # never more words than places that are missing
+            words = source.words(size - chosen.size)
+            chosen = np.sort(np.append(chosen, words[words <= fair] % np.uint64(n)))
+            chosen = chosen[np.append(True, chosen[1:] != chosen[:-1])[: chosen.size]]
+        return chosen.astype(np.intp)
 
     def normals(self, *shape: int) -> NDArray[np.float64]:
         """Return standard normal numbers that no row has to do with; they cost nothing."""

@@ -15,6 +15,7 @@ Proof: docs/proofs/located.md.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Self, TypeVar
 
@@ -24,21 +25,17 @@ from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import total
 from eigenveil.data.sources import RowSource, sampled
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms.additive import Allotment, part, vector_noise
+from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
-from eigenveil.mechanisms.scalars.distances import (
-    PrivateDistances,
-    distance_share,
-    distances_from,
-)
-from eigenveil.privacy.accounting import compose
-from eigenveil.privacy.cost import Cost, Gaussian, Pure
+from eigenveil.mechanisms.scalars.distances import PrivateDistances
+from eigenveil.privacy.accounting import compose, part
+from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.wording import BOUNDS, option
 
-__all__ = ["LocatedCentre", "Shares", "centre_shares", "enough_rows"]
+__all__ = ["LocatedCentre", "enough_rows", "mean_shares"]
 
 # Of mu^2 for the two means, or of a pure epsilon, at most; and the second at least.
 _MEANS = (0.04, 0.15)
@@ -48,22 +45,20 @@ _WHOLE = (0.05, 0.25, 0.6)
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27
 
 Result = TypeVar("Result")
-Shares = tuple[float, float, float]
 
 
-def centre_shares(whole: Allotment, rows: int | None, columns: int) -> Shares:
-    """Return the shares of a budget for one search for distances, a rough mean and the mean.
+def mean_shares(whole: Allotment, rows: int | None, columns: int) -> tuple[float, float]:
+    """Return the shares of a budget for a rough mean and for the mean.
 
     The squared error of the second mean, 4 d/(s (n mu)^2) of a squared distance, need not fall
     below a fifth of the noise of a matrix, 2 sqrt(d)/(n mu): a share of 10 sqrt(d)/(n mu) is
     enough, and half of it for the rough one.
     """
-    search = distance_share(whole, rows)
     rough, fine = _MEANS
     if rows and isinstance(whole, Gaussian):
         enough = max(_LEAST_MEAN, 10 * math.sqrt(columns) / (rows * whole.mu))
         rough, fine = min(rough, enough / 2), min(fine, enough)
-    return search, rough, fine
+    return rough, fine
 
 
 def enough_rows(whole: Allotment, rows: int | None, columns: int) -> float:
@@ -111,15 +106,14 @@ class LocatedCentre(Generic[Result]):
     @classmethod
     def build(
         cls,
-        whole: Allotment,
-        shares: Shares,
+        noises: Sequence[VectorNoise],
         inner: Procedure[Result],
         *,
         sample: float = 1.0,
         directions: bool = True,
     ) -> Self:
-        """Steps at their shares, as `centre_shares` has them."""
-        search, rough, fine = (vector_noise(part(whole, share)) for share in shares)
+        """Build it from the noise of one search, of a rough mean and of the mean."""
+        search, rough, fine = noises
         return cls(
             distances=(PrivateDistances(noise=search),) * (3 if directions else 2),
             means=(PrivateMean(noise=rough), PrivateMean(noise=fine)),
@@ -131,7 +125,7 @@ class LocatedCentre(Generic[Result]):
     @classmethod
     def whole(cls, mu: float, inner: Procedure[Result]) -> Self:
         """Build it with a whole ``mu`` for the centre; ``inner`` comes on top."""
-        return cls.build(Gaussian(mu), _WHOLE, inner)
+        return cls.build([vector_noise(part(Gaussian(mu), share)) for share in _WHOLE], inner)
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed."""
@@ -153,7 +147,7 @@ class LocatedCentre(Generic[Result]):
         present = 1.0 if start.present is None else start.present
         error, count = 0.0, None
         for search, mean in zip(self.distances, self.means, strict=False):
-            found = distances_from(some, about, search, gate)
+            found = search.run(some, about, gate)
             if not found.found:
                 return self._without_centre(source, start, gate)
             noise = mean.deviation(source.n_columns, gate.adjacency) * math.sqrt(source.n_columns)
@@ -165,7 +159,7 @@ class LocatedCentre(Generic[Result]):
             about = replace(about, centre=centre)
             error, count = rough.squared_error, rough.count
         if self.directions:
-            found = distances_from(some, about, self.distances[-1], gate)
+            found = self.distances[-1].run(some, about, gate)
             error = min(1.0, error * found.mean_power(-2)) if found.found else 1.0
         added = error * (count or 1.0)
         inner = self.inner.run(source, replace(start, centre=centre, centre_error=added), gate)

@@ -11,23 +11,21 @@ holds as well. Proof: docs/proofs/ranged.md.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import moment_sensitivities
 from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms.additive import Allotment, part, vector_noise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.scalars.distances import (
     NoisyDistances,
     PrivateDistances,
-    distances_from,
 )
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Cost, Pure
+from eigenveil.privacy.cost import Allotment, Cost, Pure
 from eigenveil.wording import option
 
 __all__ = ["PrivateRadiusClip", "clipping_radius", "noise_rows"]
@@ -77,30 +75,13 @@ class PrivateRadiusClip:
     inner: Procedure[Any]
     rows: float
 
-    @classmethod
-    def build(
-        cls,
-        whole: Allotment,
-        share: float,
-        inner: Procedure[Any],
-        *,
-        columns: int,
-        adjacency: Adjacency,
-    ) -> Self:
-        """Build it with ``share`` of ``whole`` for the search."""
-        return cls(
-            distances=PrivateDistances(noise=vector_noise(part(whole, share))),
-            inner=inner,
-            rows=noise_rows(whole, columns, adjacency),
-        )
-
     def cost(self) -> Cost:
         """Return the cost of both steps, composed."""
         return compose(self.distances.cost(), self.inner.cost())
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> Any:
         """Read the rows about the centre of ``clip``, once more than ``inner`` does."""
-        found = distances_from(source, clip, self.distances, gate)
+        found = self.distances.run(source, clip, gate)
         if not found.found and clip.row_norm == LARGEST_NORM:
             raise NothingFoundError(
                 "no distance of rows from their centre stood out, and the budget is spent: state ",

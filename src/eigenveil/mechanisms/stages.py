@@ -1,4 +1,4 @@
-"""From a request to the stages of a release and their shares; decided before anything is read.
+"""The stages of a release and their shares; decided before anything is read.
 
 Stages and their shares of the budget (of mu^2, or of a pure epsilon): scales of columns; shares of
 present cells 0.05; a centre, two searches for distances and two means; or one mean of clipped rows
@@ -11,49 +11,37 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from eigenveil.data.batches import check_batches
 from eigenveil.data.clip import Clip
-from eigenveil.data.sources.pairs import check_pairs
-from eigenveil.exceptions import (
-    BoundsRequiredError,
-    InvalidParameterError,
-    TooFewRowsError,
-    UnsupportedNotionError,
-)
-from eigenveil.mechanisms.additive import Allotment, part, vector_noise
+from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
 from eigenveil.mechanisms.lifted import HomogeneousRows
-from eigenveil.mechanisms.located import LocatedCentre, Shares, centre_shares, enough_rows
+from eigenveil.mechanisms.located import LocatedCentre, enough_rows, mean_shares
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, ComponentStages, Variances
 from eigenveil.mechanisms.present import PRESENT_SHARE, Present
-from eigenveil.mechanisms.ranged import PrivateRadiusClip
-from eigenveil.mechanisms.registry import ComponentEntry, CovarianceEntry, Entry, Terms, entries
+from eigenveil.mechanisms.ranged import PrivateRadiusClip, noise_rows
+from eigenveil.mechanisms.registry import CovarianceEntry, Entry, Terms
 from eigenveil.mechanisms.request import Centring, Request
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale, enough_for_scales, scale_share
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.scalars.distances import PrivateDistances, distance_share, searchable
 from eigenveil.mechanisms.scalars.rank import PrivateRank
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.mechanisms.scaled import Scaled
-from eigenveil.privacy.accounting import compose
+from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
-from eigenveil.privacy.cost import Cost, Gaussian, Pure
-from eigenveil.wording import BOUNDS, Part, Phrase, option
+from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 
-__all__ = ["Plan", "free_centring", "plan"]
+__all__ = ["Plan", "free_centring"]
 
 PURE_MEAN_SHARE = 0.2  # of components
-_SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
-_ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -159,7 +147,12 @@ class Plan:
         if self.lifts or self.entry.batches or not self.request.rereadable:
             return False
         generous = self.entry.tightens or self.request.row_norm is None
-        return generous and searchable(self.whole, self.n_differences)
+        return generous and self.searchable()
+
+    def searchable(self, share: float = 1.0) -> bool:
+        """Return whether a search would find rows, with this share of the budget to divide."""
+        whole = self.whole if share == 1 else part(self.whole, share)
+        return searchable(whole, self.n_differences)
 
     @property
     def lifts(self) -> bool:
@@ -176,7 +169,7 @@ class Plan:
         if self.request.on_missing == "centre":
             shares["present"] = PRESENT_SHARE
         if self.centring == "located":
-            search, *means = self._centre_shares
+            search, *means = self.centre_shares
             shares["centre"] = (3 if self.normalise else 2) * search + sum(means)
         elif (self.centring == "mean" and not self.lifts) or self.counts:
             wide = self.components and self.pure
@@ -192,8 +185,10 @@ class Plan:
         return shares
 
     @property
-    def _centre_shares(self) -> Shares:
-        return centre_shares(self.whole, self.n_rows, self.request.n_columns)
+    def centre_shares(self) -> tuple[float, float, float]:
+        """Shares of one search for distances, of a rough mean and of the mean."""
+        means = mean_shares(self.whole, self.n_rows, self.request.n_columns)
+        return distance_share(self.whole, self.n_rows), *means
 
     @property
     def alone(self) -> bool:
@@ -240,20 +235,18 @@ class Plan:
         if self.components:
             inner = self._staged(whole, inner)
         if self.tightens:
-            inner = PrivateRadiusClip.build(
-                whole,
-                self.shares["radius"],
-                inner,
-                columns=self.request.n_columns,
-                adjacency=self.request.adjacency,
+            inner = PrivateRadiusClip(
+                distances=PrivateDistances(noise=_noise(whole, self.shares["radius"])),
+                inner=inner,
+                rows=noise_rows(whole, self.request.n_columns, self.request.adjacency),
             )
         outer = self._centred(whole, inner)
         if "present" in self.shares:
-            noise = vector_noise(part(whole, self.shares["present"]))
-            outer = Present(shares=PrivateMean(noise=noise), inner=outer)
+            shares = PrivateMean(noise=_noise(whole, self.shares["present"]))
+            outer = Present(shares=shares, inner=outer)
         if self.request.private_scale:
-            noise = vector_noise(part(whole, self.shares["scale"]))
-            outer = Scaled(scale=ColumnScale(noise=noise), inner=outer)
+            scale = ColumnScale(noise=_noise(whole, self.shares["scale"]))
+            outer = Scaled(scale=scale, inner=outer)
         return outer
 
     def inner(self, parameter: float) -> Procedure[Any]:
@@ -274,13 +267,12 @@ class Plan:
     def _staged(self, whole: Allotment, inner: Any) -> ComponentStages:
         rank = variances = None
         if self.request.private_rank:
-            noise = vector_noise(part(whole, self.shares["rank"]))
-            rank = PrivateRank(noise=noise, max_rank=self.n_components)
+            rank = PrivateRank(noise=_noise(whole, self.shares["rank"]), max_rank=self.n_components)
         if self.variances:
-            search = vector_noise(part(whole, self.shares["variances"] - VARIANCE_SHARE))
+            search = _noise(whole, self.shares["variances"] - VARIANCE_SHARE)
             variances = Variances(
                 distances=PrivateDistances(noise=search),
-                values=PrivateVariances(noise=vector_noise(part(whole, VARIANCE_SHARE))),
+                values=PrivateVariances(noise=_noise(whole, VARIANCE_SHARE)),
             )
         return ComponentStages(
             inner=inner,
@@ -300,8 +292,7 @@ class Plan:
             sample = enough_rows(whole, self.n_rows, request.n_columns)
         if self.centring == "located":
             return LocatedCentre.build(
-                whole,
-                self._centre_shares,
+                [_noise(whole, share) for share in self.centre_shares],
                 inner,
                 sample=sample,
                 directions=self.normalise,
@@ -310,7 +301,7 @@ class Plan:
         if "centre" not in self.shares:
             return Uncentred(inner=inner, row_norm=row_norm)
         return Centred(
-            mean=PrivateMean(noise=vector_noise(part(whole, self.shares["centre"]))),
+            mean=PrivateMean(noise=_noise(whole, self.shares["centre"])),
             inner=inner,
             row_norm=row_norm,
             fixed_centre=self.counts,
@@ -318,135 +309,9 @@ class Plan:
         )
 
 
-def plan(request: Request) -> Plan:
-    """Return the stages of a release, calibrated; refuse what public numbers rule out."""
-    entry = request.mechanism
-    pure = request.budget.is_pure or not entry.has_gaussian
-    if pure and not entry.has_pure:
-        raise _not_pure(entry)
-    _check_together(request, entry)
-    entry.check(request)
-    found = Plan(
-        request=request,
-        pure=pure,
-        normalise=request.normalises,
-        stated=_stated(request),
-        centring=_centring(request, pure),
-        n_components=request.wanted_components() if request.releases == "components" else 0,
-        lazy=_lazy(request),
-    )
-    if not (request.rereadable or found.reads_once):
-        raise request.read_once(_ONE_PASS[request.releases])
-    if found.centring == "paired" and found.n_rows is not None:
-        check_pairs(found.n_rows, persons=request.unit.owns_many)
-    _check_searches(found)
-    if entry.batches:
-        method: Any = found.inner(found.strength)
-        method.check_records(request.n_columns, found.n_differences, found.rows_each)
-    return found
-
-
-def _not_pure(entry: Entry) -> UnsupportedNotionError:
-    others = (e.name for e in entries(entry.releases) if e.auto and not e.has_gaussian)
-    choices: list[Part] = []
-    for name in others:
-        choices += [", or choose ", option("mechanism", name)]
-    return UnsupportedNotionError(
-        f"{entry.name!r} adds Gaussian noise and cannot give a pure epsilon guarantee: give delta "
-        "as well, or rho",
-        *choices,
-    )
-
-
-def _check_together(request: Request, entry: Entry) -> None:
-    """Refuse options that do not go together."""
-    if entry.batches:
-        check_batches(request.unit, request.adjacency)
-    if request.row_norm is not None and not entry.uses_lengths:
-        raise InvalidParameterError(
-            f"{entry.name!r} uses directions of rows and no length: leave ",
-            option("row_norm"),
-            " out, or choose ",
-            option("mechanism", "analyze-gauss"),
-        )
-    if request.variances and not request.normalises:
-        raise InvalidParameterError(
-            "explained_variance_ is in the units of the data already: leave variances out"
-        )
-    if request.private_rank:
-        request.wanted_components()
-        if entry.pays_per_component:
-            raise InvalidParameterError(
-                f"the cost of {entry.name!r} depends on the number of components: state it, or "
-                "leave the mechanism out"
-            )
-
-
-def _lazy(request: Request) -> bool:
-    entry = request.mechanism
-    if not isinstance(entry, ComponentEntry):
-        return False
-    lazy = entry.is_lazy(request.n_columns, request.wanted_components())
-    if lazy and request.private_rank:
-        raise InvalidParameterError(
-            "a private rank needs the whole matrix: state ",
-            option("n_components"),
-            ", or pass ",
-            Phrase(
-                python=f"mechanism={type(entry).__name__}(lazy=False)",
-                shell="--set lazy=false",
-                file="a mechanism that forms it",
-            ),
-        )
-    return lazy
-
-
-def _stated(request: Request) -> StatedBounds:
-    """Return how rows are bounded, and in words."""
-    if request.mechanism.assumption is not None:
-        return StatedBounds.by_model(request.on_invalid)
-    nothing = request.box is None and request.row_norm is None
-    if nothing and (request.normalises or request.mechanism.unit_rows):
-        return StatedBounds.unit_rows(
-            request.on_invalid, request.on_missing, components=request.releases == "components"
-        )
-    stated = StatedBounds.resolve(
-        request.row_norm,
-        request.box,
-        scale=request.column_scale,
-        centred=request.centred,
-        on_invalid=request.on_invalid,
-        on_missing=request.on_missing,
-        subject=_SUBJECT[request.releases],
-        trace_bound=getattr(request.mechanism, "trace_bound", None),
-    )
-    return stated.of_unit_rows() if request.normalises else stated
-
-
-def _centring(request: Request, pure: bool) -> Centring:
-    """Return how the centre is found, from public numbers."""
-    centring = request.centring
-    bounded = request.clips and (request.box is not None or isinstance(request.row_norm, Real))
-    if centring == "mean" and not bounded:
-        raise BoundsRequiredError(
-            option("centring", "mean"),
-            " is for rows clipped at a stated ",
-            BOUNDS,
-            " or ",
-            option("row_norm"),
-            ": state one, or leave ",
-            option("centring"),
-            " out",
-        )
-    if centring is not None:
-        return centring
-    return free_centring(
-        request.budget,
-        pure=pure,
-        n_rows=request.n_rows,
-        n_columns=request.n_columns,
-        ranges=request.clips and request.box is not None,
-    )
+def _noise(whole: Allotment, share: float) -> VectorNoise:
+    """Return the noise of a step with this share of the budget."""
+    return vector_noise(part(whole, share))
 
 
 def free_centring(
@@ -462,41 +327,3 @@ def free_centring(
     if few or not searchable(whole, n_rows):
         return "mean" if ranges else "paired"
     return "located"
-
-
-def _check_searches(found: Plan) -> None:
-    """Refuse searches that would mostly fail, before anything is charged."""
-    request = found.request
-    if request.private_scale and not enough_for_scales(
-        found.whole, found.n_rows, request.n_columns
-    ):
-        raise TooFewRowsError(
-            "too few rows for private scales of so many columns at this budget: give the scales, "
-            "fewer columns or a larger budget"
-        )
-    free = request.box is None and not isinstance(request.row_norm, Real)
-    if free and not found.components and found.entry.unit_rows:
-        left = part(found.whole, found.shares["matrix"])
-        if not searchable(left, found.n_differences):
-            raise TooFewRowsError(
-                "too few rows for a covariance without bounds at this budget: give more rows or a "
-                "larger budget, or state ",
-                option("row_norm"),
-                " or ",
-                option("bounds"),
-            )
-    if searchable(found.whole, found.n_differences):
-        return
-    if found.variances:
-        raise TooFewRowsError(
-            "too few rows for variances at this budget: leave variances out, or state ",
-            option("row_norm"),
-        )
-    if found.stated.private and request.box is None:
-        raise TooFewRowsError(
-            "too few rows for a private radius at this budget: state ",
-            option("row_norm"),
-            " or ",
-            option("bounds"),
-            ", or give a larger budget",
-        )

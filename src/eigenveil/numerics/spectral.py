@@ -19,7 +19,7 @@ __all__ = [
 
 # From these sizes on a few pairs cost less by products than by LAPACK, even where noise makes
 # them converge slowly: ten of 4096 in 9 s instead of 12, to a fiftieth of the noise in 2 s.
-_LOOSE_SIZE, _TIGHT_SIZE = 1536, 4096
+_LOOSE_SIZE, _TIGHT_SIZE = 700, 4096
 _CHECK_GROWTH = 1.1  # of the basis between looks at the residuals
 
 

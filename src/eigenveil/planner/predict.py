@@ -206,8 +206,13 @@ def _chosen(situation: Situation) -> tuple[Choice, Prediction]:
 
 
 def _as_chosen(situation: Situation, choice: Choice) -> Situation:
-    """Return the situation with rows clipped at a private radius, where the choice says so."""
-    return replace(situation, private_radius=True) if choice.private_radius else situation
+    """Return the situation with rows clipped at a private radius, where the choice says so.
+
+    Clipped rows have variances in the units of the data by themselves.
+    """
+    if not choice.private_radius:
+        return situation
+    return replace(situation, private_radius=True, variances=False)
 
 
 def needed_epsilon(situation: Situation, error: float) -> Needed:

@@ -29,6 +29,7 @@ from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
+from eigenveil.mechanisms.scaled import Scaled
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.random import NoiseSource
@@ -166,6 +167,8 @@ def rehearse(
     source = _AssumedSource(rows, n / len(rows), kept)
     start = replace(plan.start, box=None, centre=None)
     few = replace(plan, n_components=min(plan.n_components, table.k)).build(plan.strength)
+    if isinstance(few, Scaled):  # the table is assumed as it is once columns are scaled
+        few = few.inner
     if isinstance(few, Paired):
         inner = few.inner.run(source, start, gate)
         return truth, CentredResult(np.zeros(table.d), 0.0, None, inner)

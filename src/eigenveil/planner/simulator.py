@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError, NothingFoundError
-from eigenveil.mechanisms.additive import Allotment, part, vector_noise
-from eigenveil.mechanisms.located import centre_shares
+from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.pca.power import PowerPCA
+from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Entry, LazyEntry
-from eigenveil.mechanisms.stages import Plan, plan
+from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.metrics import subspace_distance
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import top_eigenpairs
@@ -26,7 +26,8 @@ from eigenveil.numerics.variates import normals
 from eigenveil.planner.assumed import AssumedTable
 from eigenveil.planner.rehearsal import BatchRehearsal, rehearse
 from eigenveil.planner.situation import Situation
-from eigenveil.privacy.cost import Gaussian, Pure
+from eigenveil.privacy.accounting import part
+from eigenveil.privacy.cost import Allotment, Gaussian, Pure
 
 __all__ = ["Refused", "Simulator", "Unpredicted"]
 
@@ -185,8 +186,7 @@ class Simulator:
         if centring == "mean":
             share = self.plan.shares["centre"]
             return deviation(part(whole, share), stated) * math.sqrt(self.table.stretch)
-        shares = centre_shares(self.plan.whole, self.plan.n_rows, situation.d)
-        first, second = part(whole, shares[1]), part(whole, shares[2])
+        first, second = (part(whole, share) for share in self.plan.centre_shares[1:])
         rough = deviation(first, _BRACKET * _FAR) * math.sqrt(situation.d)
         near = _BRACKET * math.sqrt(1 + rough**2)
         return deviation(second, near) * math.sqrt(self.table.stretch)

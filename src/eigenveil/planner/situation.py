@@ -92,6 +92,13 @@ class Situation:
         rows are clipped. Between 1e-9 and 1e9.
     assume_centered : bool
         Whether the origin is the centre.
+    centring : {"mean", "located", "paired"}, optional
+        How the centre is to be found; by default as public numbers say.
+    private_scale : bool
+        Whether scales of columns are to be found, with a part of the budget. The spectrum is then
+        that of scaled columns.
+    variances : bool
+        Whether variances in the units of the data are bought.
     one_pass : bool
         Whether the rows can be read once only.
     missing : bool
@@ -117,6 +124,9 @@ class Situation:
     reach: float | None = None
     spread: float | None = None
     assume_centered: bool = False
+    centring: Literal["mean", "located", "paired"] | None = None
+    private_scale: bool = False
+    variances: bool = False
     one_pass: bool = False
     missing: bool = False
     unit: Literal["row", "group", "person"] = "row"
@@ -219,7 +229,9 @@ class Situation:
             n_components=self.k,
             row_norm="private" if self.private_radius else norm,
             box=box,
-            centring="none" if self.assume_centered else None,
+            private_scale=self.private_scale,
+            centring="none" if self.assume_centered else self.centring,
+            variances=self.variances,
             on_missing="centre" if self.missing else "invalid",
         )
 
@@ -265,9 +277,9 @@ class Situation:
         return "relative Frobenius error"
 
     def __str__(self) -> str:
-        rows = "an unknown number of rows"
+        rows = f"an unknown number of {self.unit}s"
         if self.n is not None:
-            rows = f"{self.n:,} {plural('row', self.n)}"
+            rows = f"{self.n:,} {plural(self.unit, self.n)}"
         parts = [rows, f"{self.d:,} {plural('column', self.d)}"]
         if self.task == "pca":
             assert self.k is not None  # checked above

@@ -32,10 +32,11 @@ from scipy.stats import binom
 
 from eigenveil.exceptions import InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.budget import Budget, stated
-from eigenveil.privacy.cost import ZCDP, Approx, Composed, Cost, Gaussian, Pure
+from eigenveil.privacy.cost import ZCDP, Allotment, Approx, Composed, Cost, Gaussian, Pure
 
 __all__ = [
     "Parts",
+    "against",
     "compose",
     "covers",
     "delta_of",
@@ -45,6 +46,7 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "native",
+    "part",
     "parts_of",
     "rho_of",
     "round_up",
@@ -300,12 +302,18 @@ def rho_of(cost: Cost) -> float:
 
 def fits(cost: Cost, budget: Budget) -> bool:
     """Return whether ``cost`` is within ``budget``."""
+    spent, allowed = against(cost, budget)
+    return spent <= allowed
+
+
+def against(cost: Cost, budget: Budget) -> tuple[float, float]:
+    """Return what a cost comes to and what a budget allows, both in delta, in epsilon or in rho."""
     if budget.rho is not None:
-        return rho_of(cost) <= budget.rho
+        return rho_of(cost), budget.rho
     assert budget.epsilon is not None  # a Budget has rho or epsilon
     if budget.delta is None:
-        return epsilon_of(cost, 0.0) <= budget.epsilon
-    return delta_of(cost, budget.epsilon) <= budget.delta
+        return epsilon_of(cost, 0.0), budget.epsilon
+    return delta_of(cost, budget.epsilon), budget.delta
 
 
 def covers(total: Cost, spent: Cost) -> bool:
@@ -339,6 +347,14 @@ def native(cost: Cost) -> str:
             return f"rho = {stated(rho)} (zero-concentrated)"
         case Approx(epsilon, delta):
             return f"epsilon = {stated(epsilon)}, delta = {stated(delta)} (approximate)"
+
+
+def part(whole: Allotment, share: float) -> Allotment:
+    """Return what a step may spend; steps whose shares add to at most 1 compose to no more."""
+    down = 1 - 2**-40 if share < 1 else 1.0
+    if isinstance(whole, Pure):
+        return Pure(whole.epsilon * share * down)
+    return Gaussian(whole.mu * math.sqrt(share) * down)
 
 
 def split(mu: float, shares: Sequence[float]) -> tuple[float, ...]:

@@ -9,6 +9,7 @@ from eigenveil.exceptions import InvalidParameterError
 __all__ = [
     "NOTHING",
     "ZCDP",
+    "Allotment",
     "Approx",
     "Composed",
     "Cost",
@@ -76,6 +77,8 @@ class Composed:
 
 
 Cost: TypeAlias = Gaussian | Pure | ZCDP | Approx | Composed
+# What is divided among steps: a mu, whose square is shared, or an epsilon.
+Allotment: TypeAlias = Gaussian | Pure
 
 NOTHING = Composed(())  # what a note in a ledger costs
 

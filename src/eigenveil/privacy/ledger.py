@@ -17,10 +17,8 @@ Proof: docs/proofs/ledger.md.
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import FileIO
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +26,7 @@ from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, Sta
 from eigenveil.privacy import ledger_file
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.privacy.balance import Balance, rounded_down
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import NOTHING, Cost
 from eigenveil.privacy.filters import Spent, admit, leaks_too_much, left, used
@@ -48,17 +47,6 @@ _WHOSE_ROWS = Phrase(
     shell="give --unit COLUMN",
     file='give unit = "COLUMN"',
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Balance:
-    """What a ledger granted and had spent when an entry was made, in its own notion."""
-
-    notion: str  # epsilon or rho
-    spent_before: float
-    spent: float
-    granted: float
-    delta: float | None = None  # at which an epsilon is stated
 
 
 class Ledger:
@@ -239,8 +227,11 @@ class Ledger:
     def balances(self) -> tuple[Balance, ...]:
         """Return the balance at every entry, in order."""
         terms, entries = self._read()
-        spent = [_used(terms.budget, entries[:number]) for number in range(len(entries) + 1)]
-        return tuple(_balanced(terms.budget, before, after) for before, after in pairwise(spent))
+        found: list[Balance] = []
+        for number in range(1, len(entries) + 1):
+            before = found[-1].spent if found else 0.0
+            found.append(_balanced(terms.budget, before, entries[:number]))
+        return tuple(found)
 
     def left(self) -> tuple[str, float]:
         """Return the notion of the budget, and how much of it one more release may ask for.
@@ -257,8 +248,7 @@ class Ledger:
 
     def summary(self) -> str:
         """Say what was spent of what, in one line."""
-        terms, entries = self._read()
-        return _spent_of(terms.budget, *_used(terms.budget, entries))
+        return self.balance().summary()
 
     def _read(self) -> tuple[Terms, tuple[Entry, ...]]:
         """Read everything and follow the hash chain."""
@@ -400,13 +390,15 @@ def _other_ids(unit: Unit) -> str:
 
 
 def _balance(budget: Budget, entries: tuple[Entry, ...]) -> Balance:
-    return _balanced(budget, _used(budget, entries[:-1]), _used(budget, entries))
+    return _balanced(budget, _used(budget, entries[:-1])[1], entries)
 
 
-def _balanced(budget: Budget, before: tuple[str, float], after: tuple[str, float]) -> Balance:
+def _balanced(budget: Budget, before: float, entries: tuple[Entry, ...]) -> Balance:
     granted = budget.rho if budget.epsilon is None else budget.epsilon
     assert granted is not None  # a Budget has rho or epsilon
-    return Balance(after[0], before[1], after[1], granted, budget.delta)
+    notion, after = _used(budget, entries)
+    _, most = left(budget, entries[-1].spent if entries else Spent())
+    return Balance(notion, before, after, granted, budget.delta, rounded_down(most))
 
 
 def _used(budget: Budget, entries: tuple[Entry, ...]) -> tuple[str, float]:

@@ -286,4 +286,4 @@ def spending(balance: Balance, now: Balance | None = None) -> list[tuple[str, fl
     ]
     if now is not None:
         parts.append(("spent since", now.spent - balance.spent))
-    return [*parts, ("left", max(0.0, latest.granted - latest.spent))]
+    return [*parts, ("not spent", max(0.0, latest.granted - latest.spent))]

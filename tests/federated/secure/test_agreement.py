@@ -111,7 +111,7 @@ def test_a_file_that_was_altered_is_refused(change):
     document = json.loads(agreement(ROWS).encode())
     change(document)
     text = json.dumps(document, sort_keys=True, indent=1).encode() + b"\n"
-    with pytest.raises(InvalidDataError, match="eigenveil federate init"):
+    with pytest.raises(InvalidDataError, match="eigenveil federate agreement"):
         SecureAgreement.decode(text)
 
 

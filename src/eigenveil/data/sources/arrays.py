@@ -43,7 +43,9 @@ class ArraySource(RowSource):
 
     def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """Return the rows at these places."""
-        return np.asarray(self.array[places])
+        if self.array.flags.c_contiguous:
+            return np.take(self.array, places, axis=0)
+        return np.asarray(self.array[places])  # of which `take` would copy all rows first
 
     def batch(self, start: int, stop: int) -> "Batch":
         """Return a view of rows ``start`` up to ``stop``."""

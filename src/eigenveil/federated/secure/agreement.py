@@ -337,7 +337,7 @@ class SecureAgreement:
             pass
         raise InvalidDataError(
             "not an agreement on secure sums, altered, or of another version: ask for the file "
-            "that eigenveil federate init wrote"
+            "that eigenveil federate agreement wrote"
         )
 
     @cached_property

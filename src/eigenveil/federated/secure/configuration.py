@@ -191,7 +191,7 @@ def read_secure_client(
 
 
 def read_agreement(path: Path) -> SecureAgreement:
-    """Return the agreement in a file that `eigenveil federate init` wrote."""
+    """Return the agreement in a file that `eigenveil federate agreement` wrote."""
     try:
         data = read_regular(path, _LARGEST)
     except (OSError, ValueError):

@@ -24,7 +24,7 @@ from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import second_moment, trace
 from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import NothingFoundError
-from eigenveil.mechanisms.additive import Allotment, part, vector_noise
+from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate, Mechanism
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.covariance.wishart import WishartCov
@@ -33,14 +33,13 @@ from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.mechanisms.scalars.distances import (
     PrivateDistances,
     distance_share,
-    distances_from,
 )
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.shrinkage import drawn_towards
 from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.numerics.unit_rows import variance_shares
-from eigenveil.privacy.accounting import compose
-from eigenveil.privacy.cost import Cost, Gaussian, Pure
+from eigenveil.privacy.accounting import compose, part
+from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.wording import option
 
 __all__ = ["ENTRY", "Elliptical", "EllipticalCov"]
@@ -81,7 +80,7 @@ class EllipticalCov:
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
         """Read the rows about the centre of ``clip`` four times."""
-        found = distances_from(source, clip, self.distances, gate)
+        found = self.distances.run(source, clip, gate)
         if not found.found and clip.row_norm == LARGEST_NORM:
             raise NothingFoundError(
                 "no distance of rows from their centre stood out, and the budget is spent: give "

@@ -25,7 +25,7 @@ from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.spherical import directions
-from eigenveil.mechanisms.scalars.distances import PrivateDistances, distances_from
+from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.mechanisms.scalars.rank import PrivateRank
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import compose
@@ -57,7 +57,7 @@ class Variances:
 
         A sum over rows where their number is private.
         """
-        found = distances_from(source, clip, self.distances, gate)
+        found = self.distances.run(source, clip, gate)
         if not found.found:
             raise NothingFoundError(
                 "no distance of rows from their centre stood out, and the budget is spent: leave "

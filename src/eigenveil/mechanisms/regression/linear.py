@@ -47,7 +47,6 @@ from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.distances import (
     NoisyDistances,
     PrivateDistances,
-    distances_from,
 )
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.ridge import RidgeState
@@ -85,7 +84,7 @@ class CentreSteps:
         about, error = replace(start, centre=centre), 0.0
         for i, mean in enumerate(self.means):
             if self.searches:
-                found = distances_from(source, about, self.searches[i], gate)
+                found = self.searches[i].run(source, about, gate)
                 if not found.found:
                     return None if i == 0 else (centre, error)
                 price = _noise_length(mean.noise, source.n_columns, gate) / max(1.0, found.rows)
@@ -278,12 +277,8 @@ class LinearStages:
     def _length(self, source: RowSource, records: Records, gate: Gate) -> float | None:
         if not isinstance(self.length, PrivateDistances):
             return self.length
-        found = distances_from(
-            DesignRows(source, records),
-            Clip(row_norm=1.0, on_invalid=records.on_invalid),
-            self.length,
-            gate,
-        )
+        about = Clip(row_norm=1.0, on_invalid=records.on_invalid)
+        found = self.length.run(DesignRows(source, records), about, gate)
         return _norm(found.quantile(_LENGTH_LEVEL)) if found.found else None
 
     def _model(
@@ -346,7 +341,7 @@ def _residual_distances(
 ) -> NoisyDistances:
     """Draw how large residuals are."""
     read = Clip(row_norm=1.0, on_invalid=records.on_invalid)
-    return distances_from(ResidualRows(source, records, b), read, search, gate)
+    return search.run(ResidualRows(source, records, b), read, gate)
 
 
 def _check(source: RowSource, p: int, read: Clip) -> None:

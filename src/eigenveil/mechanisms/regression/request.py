@@ -16,7 +16,7 @@ from eigenveil.exceptions import (
     TooFewRowsError,
     UnsupportedNotionError,
 )
-from eigenveil.mechanisms.additive import Allotment, part, vector_noise
+from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import Box, OnInvalid, OnMissing
 from eigenveil.mechanisms.covariance.gauss import GaussCov
@@ -34,10 +34,11 @@ from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.accounting import part
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.privacy.cost import Cost, Gaussian, Pure
+from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.wording import REPLACE_ONE, option

@@ -10,8 +10,7 @@ goes to the Gram matrix and to the stages, mostly to the last.
 import math
 from dataclasses import dataclass
 
-from eigenveil.mechanisms.additive import Allotment
-from eigenveil.privacy.cost import Pure
+from eigenveil.privacy.cost import Allotment, Pure
 
 __all__ = ["RegressionShares", "clips", "divided", "effective_rows", "searchable"]
 

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.norms import OCTAVES
-from eigenveil.mechanisms.additive import Allotment, LaplaceNoise, VectorNoise
+from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.scalars.distances import FALSE_ALARM, LONG_TAILS, laplace_sum
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.privacy.cost import Cost, Pure
+from eigenveil.privacy.cost import Allotment, Cost, Pure
 
 __all__ = ["ColumnScale", "enough_for_each_scale", "enough_for_scales", "scale_share"]
 

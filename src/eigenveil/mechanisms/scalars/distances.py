@@ -26,10 +26,10 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, Clip
 from eigenveil.data.norms import distance_counts
 from eigenveil.data.sources import RowSource
-from eigenveil.mechanisms.additive import Allotment, LaplaceNoise, VectorNoise
+from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.privacy.cost import Cost, Pure
+from eigenveil.privacy.cost import Allotment, Cost, Pure
 
 __all__ = [
     "FALSE_ALARM",
@@ -37,7 +37,6 @@ __all__ = [
     "NoisyDistances",
     "PrivateDistances",
     "distance_share",
-    "distances_from",
     "laplace_sum",
     "searchable",
 ]
@@ -165,6 +164,17 @@ class PrivateDistances:
         """Cost of one `perturb`: what is read off the counts is post-processing."""
         return self.noise.cost()
 
+    def run(self, source: RowSource, about: Clip, gate: Gate) -> NoisyDistances:
+        """Draw the distances of rows, as they are, from the centre of ``about``."""
+        raw = Clip(
+            row_norm=LARGEST_NORM,
+            centre=about.centre,
+            box=about.box,
+            on_invalid=about.on_invalid,
+            on_missing=about.on_missing,
+        )
+        return gate.draw(self, distance_counts(source, raw, gate.adjacency))
+
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyDistances:
         """Return counts of brackets that stand out; ``query`` comes from `distance_counts`."""
         noisy = self.noise.perturb(query, noise)
@@ -224,17 +234,3 @@ def laplace_sum(count: int, beta: float) -> float:
         return 2 * count * r * r / (1 - r * r) + math.log(beta) + count * math.log1p(-r * r)
 
     return bound(float(brentq(slope, 1e-9, 1 - 1e-12)))
-
-
-def distances_from(
-    source: RowSource, about: Clip, step: PrivateDistances, gate: Gate
-) -> NoisyDistances:
-    """Draw the distances of rows, as they are, from the centre of ``about``."""
-    raw = Clip(
-        row_norm=LARGEST_NORM,
-        centre=about.centre,
-        box=about.box,
-        on_invalid=about.on_invalid,
-        on_missing=about.on_missing,
-    )
-    return gate.draw(step, distance_counts(source, raw, gate.adjacency))

@@ -21,7 +21,7 @@ from eigenveil.report.views import Spectrum, spectrum, spending
 
 __all__ = ["PAGE_FORMAT", "render"]
 
-PAGE_FORMAT = 4  # a page of another format is not checked, and `verify` says so
+PAGE_FORMAT = 5  # a page of another format is not checked, and `verify` says so
 
 _CENTRES = {
     "none": "the origin, as stated",
@@ -157,13 +157,11 @@ def _tiles(
 def _cost(balance: Balance, now: Balance | None) -> str:
     """Spend against budget, in words and drawn."""
     latest = balance if now is None else now
-    at_delta = "" if balance.delta is None else f" at delta = {balance.delta:g}"
     parts = spending(balance, now)
     moment = "With this release" if now is None else "When this page was written"
     return (
-        f"<p>{moment}, {balance.notion} = {latest.spent:.4g} of {latest.granted:g}{at_delta} was "
-        f"spent from the ledger of this table. Releases together cost less than the sum of what "
-        f"each costs alone, so a part shows what it added.</p>"
+        f"<p>{moment} the ledger of this table had {escape(latest.reading())}. Each part below "
+        "shows what it added to the total.</p>"
         f"<figure>{draw_spending(parts, latest.granted, balance.notion)}</figure>"
     )
 

@@ -1,0 +1,125 @@
+"""The commands that release as planned: whole, with a ledger and a folder, ready to be run."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from importlib import import_module
+from itertools import chain, count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from eigenveil.cli.values import joined
+
+if TYPE_CHECKING:
+    from eigenveil.planner import Recommendation, Situation
+
+__all__ = ["release_command", "start_of_ledger"]
+
+_FOLDER = "release"
+_RELEASES = 2  # that a new ledger is granted for
+
+
+def release_command(
+    ctx: click.Context, data: str | None, situation: "Situation", advice: "Recommendation"
+) -> str:
+    """Return the command that releases as planned: every option that was given, and what is new."""
+    name = "fit" if ctx.params["of"] == "components" else "covariance"
+    release: click.Command = import_module(f"eigenveil.cli.{name}").command
+    stated = {
+        option.name: ctx.params[option.name]
+        for option in release.params
+        if option.name in ctx.params and _was_given(ctx, option.name)
+    }
+    stated |= _found(ctx.params, situation, advice)
+    stated["ledger"] = str(_ledger(ctx.params["ledger"], data))
+    stated["output"] = ctx.params["output"] or _new_folder()
+    options = ((option, stated.get(option.name or "")) for option in release.params)
+    words = chain.from_iterable(_typed(option, value) for option, value in options)
+    return shlex.join(["eigenveil", name, data or "DATA", *words])
+
+
+def start_of_ledger(ctx: click.Context, data: str | None, situation: "Situation") -> str | None:
+    """Return the command that starts the ledger of the next one; None where there is one."""
+    ledger = _ledger(ctx.params["ledger"], data)
+    if ledger.exists():
+        return None
+    words = ["eigenveil", "ledger", "init", str(ledger)]
+    for notion, size in situation.budget.as_dict().items():
+        total = size if notion == "delta" else _RELEASES * size
+        words += [f"--{notion}", _written(total)]
+    if not situation.adjacency.count_is_public:
+        words += ["--adjacency", situation.adjacency.value]
+    if situation.unit != "row":
+        words += ["--unit", "person"]
+    return shlex.join(words)
+
+
+def _was_given(ctx: click.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source in (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)
+
+
+def _found(
+    given: Mapping[str, Any], situation: "Situation", advice: "Recommendation"
+) -> dict[str, Any]:
+    """Return what the plan decided: a budget, a number of components, a mechanism that auto would
+    not choose by itself.
+    """
+    from eigenveil.planner import choose
+
+    # A release knows no more than this; a guess at the table may have tipped the scales.
+    known = situation.n if situation.adjacency.count_is_public else None
+    automatic = choose(replace(situation, n=known, spread=None, spectrum="decaying"))
+    chosen = (advice.mechanism, advice.private_radius)
+    as_is = chosen == (automatic.mechanism, automatic.private_radius)
+    found: dict[str, Any] = dict.fromkeys(("epsilon", "delta", "rho"))
+    found |= situation.budget.as_dict()
+    if given["k"] is None and situation.k != situation.d:
+        found["k"] = situation.k
+    if given["mechanism"] == "auto":
+        found["mechanism"] = None if as_is else advice.mechanism
+        if advice.private_radius and not as_is:
+            found["row_norm"] = "private"
+    return found
+
+
+def _ledger(given: Path | None, data: str | None) -> Path:
+    """Return the ledger that was named, or one named like the table."""
+    if given is not None:
+        return given
+    stem = "table" if data in (None, "-") else Path(str(data)).name.split(".")[0]
+    return Path(f"{stem or 'table'}.ledger")
+
+
+def _new_folder() -> str:
+    """Return a folder that does not exist."""
+    names = (_FOLDER if i == 1 else f"{_FOLDER}-{i}" for i in count(1))
+    return next(name for name in names if not Path(name).exists())
+
+
+def _typed(option: click.Parameter, value: Any) -> Iterator[str]:
+    """Yield an option as it is typed; nothing where it is not."""
+    if value is None or value is False or not isinstance(option, click.Option):
+        return
+    name = option.opts[0]
+    if value is True:
+        yield name
+    elif option.multiple:
+        for name_, setting in value:
+            yield from (name, f"{name_}={setting}")
+    elif option.name in ("columns", "drop"):
+        yield from (name, joined(value))
+    else:
+        yield from (name, _written(value))
+
+
+def _written(value: Any) -> str:
+    """Return an option's value as it is typed."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={':'.join(map(_written, pair))}" for name, pair in value.items())
+    if isinstance(value, tuple):
+        return ",".join(map(_written, value))
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

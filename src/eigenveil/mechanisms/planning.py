@@ -1,0 +1,192 @@
+"""From a request to its plan; what public numbers rule out is refused before anything is read."""
+
+from numbers import Real
+from typing import Any
+
+from eigenveil.data.batches import check_batches
+from eigenveil.data.sources.pairs import check_pairs
+from eigenveil.exceptions import (
+    BoundsRequiredError,
+    InvalidParameterError,
+    TooFewRowsError,
+    UnsupportedNotionError,
+)
+from eigenveil.mechanisms.bounds import StatedBounds
+from eigenveil.mechanisms.registry import ComponentEntry, Entry, entries
+from eigenveil.mechanisms.request import Centring, Request
+from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
+from eigenveil.mechanisms.stages import Plan, free_centring
+from eigenveil.wording import BOUNDS, Part, Phrase, option
+
+__all__ = ["plan"]
+
+_SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
+_ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
+
+
+def plan(request: Request) -> Plan:
+    """Return the stages of a release, calibrated; refuse what public numbers rule out."""
+    entry = request.mechanism
+    pure = request.budget.is_pure or not entry.has_gaussian
+    if pure and not entry.has_pure:
+        raise _not_pure(entry)
+    _check_together(request, entry)
+    entry.check(request)
+    found = Plan(
+        request=request,
+        pure=pure,
+        normalise=request.normalises,
+        stated=_stated(request),
+        centring=_centring(request, pure),
+        n_components=request.wanted_components() if request.releases == "components" else 0,
+        lazy=_lazy(request),
+    )
+    if not (request.rereadable or found.reads_once):
+        raise request.read_once(_ONE_PASS[request.releases])
+    if found.centring == "paired" and found.n_rows is not None:
+        check_pairs(found.n_rows, persons=request.unit.owns_many)
+    _check_searches(found)
+    if entry.batches:
+        method: Any = found.inner(found.strength)
+        method.check_records(request.n_columns, found.n_differences, found.rows_each)
+    return found
+
+
+def _not_pure(entry: Entry) -> UnsupportedNotionError:
+    others = (e.name for e in entries(entry.releases) if e.auto and not e.has_gaussian)
+    choices: list[Part] = []
+    for name in others:
+        choices += [", or choose ", option("mechanism", name)]
+    return UnsupportedNotionError(
+        f"{entry.name!r} adds Gaussian noise and cannot give a pure epsilon guarantee: give delta "
+        "as well, or rho",
+        *choices,
+    )
+
+
+def _check_together(request: Request, entry: Entry) -> None:
+    """Refuse options that do not go together."""
+    if entry.batches:
+        check_batches(request.unit, request.adjacency)
+    if request.row_norm is not None and not entry.uses_lengths:
+        raise InvalidParameterError(
+            f"{entry.name!r} uses directions of rows and no length: leave ",
+            option("row_norm"),
+            " out, or choose ",
+            option("mechanism", "analyze-gauss"),
+        )
+    if request.variances and not request.normalises:
+        raise InvalidParameterError(
+            "explained_variance_ is in the units of the data already: leave variances out"
+        )
+    if request.private_rank:
+        request.wanted_components()
+        if entry.pays_per_component:
+            raise InvalidParameterError(
+                f"the cost of {entry.name!r} depends on the number of components: state it, or "
+                "leave the mechanism out"
+            )
+
+
+def _lazy(request: Request) -> bool:
+    entry = request.mechanism
+    if not isinstance(entry, ComponentEntry):
+        return False
+    lazy = entry.is_lazy(request.n_columns, request.wanted_components())
+    if lazy and request.private_rank:
+        raise InvalidParameterError(
+            "a private rank needs the whole matrix: state ",
+            option("n_components"),
+            ", or pass ",
+            Phrase(
+                python=f"mechanism={type(entry).__name__}(lazy=False)",
+                shell="--set lazy=false",
+                file="a mechanism that forms it",
+            ),
+        )
+    return lazy
+
+
+def _stated(request: Request) -> StatedBounds:
+    """Return how rows are bounded, and in words."""
+    if request.mechanism.assumption is not None:
+        return StatedBounds.by_model(request.on_invalid)
+    nothing = request.box is None and request.row_norm is None
+    if nothing and (request.normalises or request.mechanism.unit_rows):
+        return StatedBounds.unit_rows(
+            request.on_invalid, request.on_missing, components=request.releases == "components"
+        )
+    stated = StatedBounds.resolve(
+        request.row_norm,
+        request.box,
+        scale=request.column_scale,
+        centred=request.centred,
+        on_invalid=request.on_invalid,
+        on_missing=request.on_missing,
+        subject=_SUBJECT[request.releases],
+        trace_bound=getattr(request.mechanism, "trace_bound", None),
+    )
+    return stated.of_unit_rows() if request.normalises else stated
+
+
+def _centring(request: Request, pure: bool) -> Centring:
+    """Return how the centre is found, from public numbers."""
+    centring = request.centring
+    bounded = request.clips and (request.box is not None or isinstance(request.row_norm, Real))
+    if centring == "mean" and not bounded:
+        raise BoundsRequiredError(
+            option("centring", "mean"),
+            " is for rows clipped at a stated ",
+            BOUNDS,
+            " or ",
+            option("row_norm"),
+            ": state one, or leave ",
+            option("centring"),
+            " out",
+        )
+    if centring is not None:
+        return centring
+    return free_centring(
+        request.budget,
+        pure=pure,
+        n_rows=request.n_rows,
+        n_columns=request.n_columns,
+        ranges=request.clips and request.box is not None,
+    )
+
+
+def _check_searches(found: Plan) -> None:
+    """Refuse searches that would mostly fail, before anything is charged."""
+    request = found.request
+    if request.private_scale and not enough_for_scales(
+        found.whole, found.n_rows, request.n_columns
+    ):
+        raise TooFewRowsError(
+            "too few rows for private scales of so many columns at this budget: give the scales, "
+            "fewer columns or a larger budget"
+        )
+    free = request.box is None and not isinstance(request.row_norm, Real)
+    matrix = free and not found.components and found.entry.unit_rows
+    if matrix and not found.searchable(found.shares["matrix"]):
+        raise TooFewRowsError(
+            "too few rows for a covariance without bounds at this budget: give more rows or a "
+            "larger budget, or state ",
+            option("row_norm"),
+            " or ",
+            option("bounds"),
+        )
+    if found.searchable():
+        return
+    if found.variances:
+        raise TooFewRowsError(
+            "too few rows for variances at this budget: leave variances out, or state ",
+            option("row_norm"),
+        )
+    if found.stated.private and request.box is None:
+        raise TooFewRowsError(
+            "too few rows for a private radius at this budget: state ",
+            option("row_norm"),
+            " or ",
+            option("bounds"),
+            ", or give a larger budget",
+        )
