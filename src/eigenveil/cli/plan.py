@@ -20,12 +20,7 @@ from eigenveil.cli.options import (
     with_options,
 )
 from eigenveil.cli.printing import say, say_json
-<<<<<<< HEAD
-from eigenveil.cli.values import per_column
-=======
->>>>>>> main
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.text import joined
 
 if TYPE_CHECKING:
     from eigenveil.planner import Needed, Prediction, Recommendation, Situation
@@ -198,24 +193,6 @@ def _affording(situation: "Situation", needed: "Needed") -> "Situation":
     return replace(situation, budget=Budget(epsilon=needed.value, delta=situation.budget.delta))
 
 
-<<<<<<< HEAD
-def _size(
-    data: str, chosen: tuple[str, ...] | None, rows: int | None, neighbours: Any
-) -> tuple[int | None, tuple[str, ...] | None, int]:
-    """Return rows, where their number is public and was not given, and columns of a file."""
-    from eigenveil.cli.progress import watched
-    from eigenveil.cli.rows import open_table
-    from eigenveil.data.gram import public_rows
-
-    source = open_table(data, columns=chosen)
-    if rows is None and neighbours.count_is_public:
-        with watched(source, count_is_public=True) as counted:
-            rows = public_rows(counted)
-    return rows, source.feature_names, source.n_columns
-
-
-=======
->>>>>>> main
 def _tell(
     situation: "Situation", advice: "Recommendation", answers: "list[Needed]", error: float | None
 ) -> None:

@@ -53,11 +53,6 @@ def command(folder: Path, data: str, keep: str | None, output: Path | None) -> N
     DATA is a CSV, parquet or .npy file, or - for a CSV table on standard input. Columns are found
     by their names where the release has them. Scores are NOT private with respect to DATA.
     """
-<<<<<<< HEAD
-    from eigenveil.cli.rows import open_table
-    from eigenveil.data.sources.columns import noted_reading
-=======
->>>>>>> main
     from eigenveil.release import Release
     from eigenveil.release.projection import NO_CENTRE
 
@@ -65,17 +60,7 @@ def command(folder: Path, data: str, keep: str | None, output: Path | None) -> N
     release = Release.load(folder)
     if release.kind != "pca":
         raise InvalidParameterError("the release holds no components: give one made by fit")
-<<<<<<< HEAD
-    names = release.settings["feature_names"]
-    by_name = names is not None and Path(data).suffix.lower() not in (".npy", ".npz")
-    noted = noted_reading(names, release.settings.get("encoding")) if by_name else {}
-    if "encode" in noted:
-        noted["encode"] = tuple(noted["encode"].items())
-    source = open_table(data, **noted)
-    scores = (release.transform(chunk) for chunk in source.tables())
-=======
     scores = _scores(release, data, keep)
->>>>>>> main
     titles = [f"component_{j + 1}" for j in range(len(release.arrays["components"]))]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", re.escape(NO_CENTRE))  # said below
@@ -89,16 +74,20 @@ def command(folder: Path, data: str, keep: str | None, output: Path | None) -> N
 def _scores(release: "Release", data: str, keep: str | None) -> Iterator[_Scored]:
     """Yield scores of a table, chunk by chunk."""
     from eigenveil.cli.rows import open_table
+    from eigenveil.data.sources.columns import noted_reading
     from eigenveil.data.sources.units import LabelledRows
 
     names = release.settings["feature_names"]
-    by_name = names is not None and Path(data).suffix.lower() != ".npy"
-    columns = names if by_name else None
+    nameless = Path(data).suffix.lower() in (".npy", ".npz")
+    noted: dict[str, Any] = {}
+    if names is not None and not nameless:
+        noted = noted_reading(names, release.settings.get("encoding"))
+        noted["encode"] = tuple(noted.get("encode", {}).items())
     if keep is None:
-        for chunk in open_table(data, columns).tables():
+        for chunk in open_table(data, **noted).tables():
             yield _Scored(release.transform(chunk), None)
         return
-    if data == "-" or Path(data).suffix.lower() == ".npy":
+    if data == "-" or nameless:
         raise InvalidParameterError(
             "--keep names a column of a file: save the table as CSV or parquet first"
         )
@@ -106,7 +95,7 @@ def _scores(release: "Release", data: str, keep: str | None) -> Iterator[_Scored
         raise InvalidParameterError(
             f"column {keep!r} is one that scores are made of: --keep copies another one"
         )
-    rows = open_table(data, columns, keep).plain
+    rows = open_table(data, unit=keep, **noted).plain
     assert isinstance(rows, LabelledRows)  # as a column was named
     for chunk, kept in rows.labelled_chunks():
         yield _Scored(release.transform(chunk), kept)

@@ -11,8 +11,9 @@ from eigenveil.data.sources.columns import Censored, Encode
 __all__ = ["PrivatePreprocessor"]
 
 
-class PrivatePreprocessor(  # type: ignore[misc]
-    TransformerMixin, BaseEstimator, auto_wrap_output_keys=()
+class PrivatePreprocessor(
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
 ):
     """Say what the columns of a table are, before a step that releases something.
 
@@ -41,6 +42,10 @@ class PrivatePreprocessor(  # type: ignore[misc]
         self.drop = drop
         self.encode = encode
         self.censored = censored
+
+    def set_output(self, *, transform: Any = None) -> Self:
+        """Return itself: what comes out is read by the next step alone."""
+        return self
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Return itself; nothing is read."""

@@ -20,9 +20,9 @@ from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.scalars.levels import PrivateLevels
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.privacy.accounting import compose, covers, split
+from eigenveil.privacy.accounting import compose, covers, fits, split
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import strength, whole_strength
+from eigenveil.privacy.calibrate import largest, whole_strength
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.wording import ENCODE
@@ -63,10 +63,11 @@ class LevelSearch:
         return compose(*(self.step.cost() for _ in self.columns))
 
     def rest(self) -> Cost:
-        """Return what is left for the release, whatever levels are found."""
+        """Return the most that is left for the release, whatever levels are found."""
         spent = self.cost()
-        mu = strength(self.budget, lambda s: compose(spent, Gaussian(s)), "levels")
-        return Gaussian(mu)
+        return Gaussian(
+            largest(lambda mu: fits(compose(spent, Gaussian(mu)), self.budget), start=1.0)
+        )
 
     def check(self, plan: Plan) -> None:
         """Refuse a release that may cost anything but what is left."""
