@@ -1,6 +1,5 @@
 """`plan`: public numbers in, a recommendation and the next command out."""
 
-import importlib
 import itertools
 import json
 import shlex
@@ -11,6 +10,7 @@ import pytest
 import eigenveil.planner
 from eigenveil import Release
 from tests.cli.conftest import ROWS, fails, invoke
+from tests.planner.few import few_simulations
 
 pytestmark = pytest.mark.skipif(
     not hasattr(eigenveil.planner, "recommend"), reason="needs the planner"
@@ -21,15 +21,9 @@ SIZE = ["--rows", 1000, "--columns-count", 5]
 
 @pytest.fixture(autouse=True, scope="module")
 def _few_simulations():
-    """What is predicted is tested elsewhere: two releases each will do."""
-    predicting = importlib.import_module("eigenveil.planner.predict")
-    predicting._predict.cache_clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predicting, "_FEW", 2)
-        patch.setattr(predicting, "_RELEASES", (2, 2))
-        patch.setattr(predicting, "_BATCHED", (2, 2))
+    """What is predicted is tested elsewhere."""
+    with few_simulations():
         yield
-    predicting._predict.cache_clear()
 
 
 def told(*words):

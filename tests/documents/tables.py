@@ -4,8 +4,10 @@
 """
 
 import ast
+import csv
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import eigenveil
@@ -87,11 +89,26 @@ def parts() -> str:
     return "\n".join(lines) + "\n"
 
 
+def measured(name: str) -> str:
+    """Return a table that a benchmark kept."""
+    with (ROOT / "benchmarks" / "results" / f"{name}.csv").open(newline="") as file:
+        head, *rows = csv.reader(file)
+    lines = [head, ["---"] * len(head), *([_shown(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+def _shown(cell: str) -> str:
+    return f"{float(cell):.3g}" if re.fullmatch(r"\d+\.\d+(e-?\d+)?", cell) else cell
+
+
 INSIDE = SOURCE / "mechanisms" / "README.md"
+DEVICES = ROOT / "docs" / "devices.md"
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "README.md", "mechanisms"): overview,
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
+    (DEVICES, "device_gram"): partial(measured, "device_gram"),
+    (DEVICES, "device_fit"): partial(measured, "device_fit"),
 }
 
 

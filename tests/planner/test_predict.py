@@ -27,8 +27,15 @@ from eigenveil.planner.predict import _rounded_up
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import Gaussian
+from tests.planner.few import few_simulations
 
 APPROXIMATE, PURE = Budget(epsilon=2.0, delta=1e-6), Budget(epsilon=4.0)
+
+
+@pytest.fixture
+def few_runs():
+    with few_simulations():
+        yield
 
 
 def components(n=2000, d=15, k=2, budget=APPROXIMATE, **others):
@@ -75,41 +82,51 @@ def measured(situation, mechanism, repeats):
     ("situation", "mechanism"),
     [
         (components(spectrum="steep"), "tangent"),
-        (components(d=100, n=5000, k=3, spectrum=spiked(3, 20.0)), "tangent"),
+        pytest.param(
+            components(d=100, n=5000, k=3, spectrum=spiked(3, 20.0)),
+            "tangent",
+            marks=pytest.mark.audit,
+        ),
         (components(), "spherical"),
         (components(n=300), "spherical"),  # differences of pairs
-        (components(adjacency="add-remove"), "spherical"),
+        pytest.param(components(adjacency="add-remove"), "spherical", marks=pytest.mark.audit),
         (components(d=120, n=4000, k=3), "spherical"),  # more columns than are simulated
         (components(row_norm=1.0, spread=0.8), "analyze-gauss"),
-        (components(row_norm=1.0, spread=2.0), "analyze-gauss"),  # most rows are clipped
+        pytest.param(
+            components(row_norm=1.0, spread=2.0), "analyze-gauss", marks=pytest.mark.audit
+        ),  # most rows are clipped
         (components(n=5000), "oja"),
-        (components(n=20_000, row_norm=1.0, spread=0.8), "oja"),
+        pytest.param(
+            components(n=20_000, row_norm=1.0, spread=0.8), "oja", marks=pytest.mark.audit
+        ),
         (components(n=1000, d=8), "oja"),  # differences of pairs
-        (components(n=10_000, d=250, spectrum=spiked(2, 40.0)), "oja"),  # more than are simulated
+        pytest.param(
+            components(n=10_000, d=250, spectrum=spiked(2, 40.0)), "oja", marks=pytest.mark.audit
+        ),  # more than are simulated
         (components(n=5000, spectrum="steep"), "adaptive-oja"),
         (components(n=20_000, k=3, spectrum=spiked(3, 20.0)), "tangent-oja"),
         (components(budget=PURE), "wishart"),
         (components(budget=PURE, k=1), "exponential"),
-        (components(budget=PURE, row_norm=1.0), "laplace"),
+        pytest.param(components(budget=PURE, row_norm=1.0), "laplace", marks=pytest.mark.audit),
         (matrix(), "cleaned"),
         (matrix(spread=1.5, assume_centered=True), "cleaned"),
-        (matrix(adjacency="add-remove"), "cleaned"),
+        pytest.param(matrix(adjacency="add-remove"), "cleaned", marks=pytest.mark.audit),
         (matrix(n=150, d=3, adjacency="add-remove", assume_centered=True), "gauss"),
-        (matrix(d=120, n=4000), "cleaned"),
+        pytest.param(matrix(d=120, n=4000), "cleaned", marks=pytest.mark.audit),
         (matrix(spread=0.2), "adaptive-cleaned"),
         (matrix(spectrum="flat"), "gauss"),
-        (matrix(), "projection"),
+        pytest.param(matrix(), "projection", marks=pytest.mark.audit),
         (matrix(), "separate"),
         (matrix(), "coinpress"),
         (matrix(spread=0.3), "adaptive"),
         (matrix(budget=PURE), "wishart"),
-        (matrix(budget=PURE, assume_centered=True), "wishart"),
+        pytest.param(matrix(budget=PURE, assume_centered=True), "wishart", marks=pytest.mark.audit),
         (matrix(budget=PURE), "laplace"),
-        (matrix(n=500, d=8), "exponential"),
+        pytest.param(matrix(n=500, d=8), "exponential", marks=pytest.mark.audit),
         (free(), "elliptical"),
-        (free(adjacency="add-remove"), "elliptical"),
-        (free(n=4000, d=120), "elliptical"),
-        (free(spectrum="flat"), "elliptical"),
+        pytest.param(free(adjacency="add-remove"), "elliptical", marks=pytest.mark.audit),
+        pytest.param(free(n=4000, d=120), "elliptical", marks=pytest.mark.audit),
+        pytest.param(free(spectrum="flat"), "elliptical", marks=pytest.mark.audit),
         (free(budget=PURE), "elliptical"),
         (free(n=400, d=30), "elliptical"),  # differences of pairs
     ],
@@ -142,7 +159,7 @@ def test_the_same_question_has_the_same_answer():
 
 
 @pytest.mark.parametrize("situation", [components(), matrix()], ids=["pca", "covariance"])
-def test_every_mechanism_but_the_model_based_one_is_listed(situation):
+def test_every_mechanism_but_the_model_based_one_is_listed(situation, few_runs):
     found = predictions(situation)
     names = {one.name for one in entries(situation.releases)}
     assert {one.mechanism for one in found} == names - {"spiked"}
@@ -151,7 +168,7 @@ def test_every_mechanism_but_the_model_based_one_is_listed(situation):
     assert all((one.error is None) == bool(one.why) for one in found)
 
 
-def test_wide_tables_at_small_budgets_are_drowned():
+def test_wide_tables_at_small_budgets_are_drowned(few_runs):
     """Thresholds far below the length of rows leave the simulated directions a trace."""
     wide = matrix(n=1000, d=200, budget=Budget(epsilon=0.5), spectrum="flat")
     assert all(one.error is None or one.error > 0.5 for one in predictions(wide))
@@ -164,7 +181,7 @@ def why(situation, mechanism):
     return found.why
 
 
-def test_what_cannot_serve_says_why():
+def test_what_cannot_serve_says_why(few_runs):
     assert "pure" in why(components(budget=PURE), "tangent")
     assert "pure" in why(matrix(budget=PURE), "cleaned")
     assert "row_norm" in why(components(row_norm=1.0), "spherical")
@@ -182,7 +199,7 @@ def test_what_cannot_serve_says_why():
 
 
 @pytest.mark.parametrize("name", ["oja", "adaptive-oja", "tangent-oja"])
-def test_batches_that_cannot_be_formed(name):
+def test_batches_that_cannot_be_formed(name, few_runs):
     assert "pure" in why(components(budget=PURE), name)
     assert "replace-one" in why(components(adjacency="add-remove"), name)
     assert "person" in why(components(unit="person"), name)
@@ -226,7 +243,7 @@ def test_the_sample_of_a_batch_stands_for_all_of_it():
     assert ratio == pytest.approx(100, rel=0.5)
 
 
-def test_a_recommendation_is_the_choice_among_all():
+def test_a_recommendation_is_the_choice_among_all(few_runs):
     found = recommend(matrix())
     assert found.mechanism == found.prediction.mechanism == choose(matrix()).mechanism
     assert found.prediction in found.predictions
@@ -245,12 +262,15 @@ def test_budget_and_rows_for_a_wanted_error():
     assert predict(replace(asked, n=int(rows.value)), rows.mechanism).error <= 0.02
     assert predict(replace(asked, n=int(rows.value * 0.8)), rows.mechanism).error > 0.02
     assert str(int(rows.value)) in rows.words.replace(",", "")
-    rho = needed_epsilon(replace(asked, budget=Budget(rho=1.0)), 0.02)
+
+
+def test_a_wanted_error_in_rho(few_runs):
+    rho = needed_epsilon(matrix(n=500, d=4, budget=Budget(rho=1.0)), 0.2)
     assert rho.words.startswith("rho")
-    assert 0 < rho.value < epsilon.value
+    assert 0 < rho.value < 1
 
 
-def test_what_no_budget_can_buy_is_called_impossible():
+def test_what_no_budget_can_buy_is_called_impossible(few_runs):
     """Clipping shrinks variances, whatever the budget; without a bound nothing is clipped."""
     clipped = matrix(spread=3.0)
     found = needed_epsilon(clipped, 0.05)
@@ -258,11 +278,11 @@ def test_what_no_budget_can_buy_is_called_impossible():
     assert found.words.startswith("impossible")
     with pytest.raises(InvalidParameterError):
         needed_rows(clipped, 0.0)
-    assert needed_rows(replace(clipped, row_norm=None), 0.1).value < 10_000
+    assert needed_rows(replace(clipped, row_norm=None), 0.2).value < 10_000
 
 
 @pytest.mark.parametrize("budget", [APPROXIMATE, PURE], ids=str)
-@pytest.mark.parametrize("d", [15, 100, 20_000])
+@pytest.mark.parametrize("d", [15, pytest.param(20_000, marks=pytest.mark.audit)])
 def test_all_directions_lose_nothing(d, budget):
     every = components(n=max(2000, d), d=d, k=d, budget=budget)
     found = recommend(every).prediction
@@ -279,7 +299,7 @@ def test_all_directions_but_one_lose_something(mechanism):
     assert found.error > 0
 
 
-def test_an_error_that_the_least_reaches():
+def test_an_error_that_the_least_reaches(few_runs):
     easy = components()
     epsilon, rows = needed_epsilon(easy, 0.95), needed_rows(easy, 0.95)
     assert epsilon.value == 1e-4
@@ -322,12 +342,14 @@ def test_a_private_radius_is_predicted_too(task):
     ],
     ids=str,
 )
-def test_a_plan_says_what_is_estimated_and_what_scales_to_expect(asked, unit_rows, scales):
+def test_a_plan_says_what_is_estimated_and_what_scales_to_expect(
+    asked, unit_rows, scales, few_runs
+):
     found = recommend(asked)
     assert (found.unit_rows, found.scales) == (unit_rows, scales)
 
 
-def test_what_is_chosen_for_a_generous_budget_is_predicted_as_it_is_released():
+def test_what_is_chosen_for_a_generous_budget_is_predicted_as_it_is_released(few_runs):
     """Rows clipped at a private radius, not unit rows."""
     generous = components(n=50_000)
     assert choose(generous).private_radius
@@ -346,20 +368,20 @@ def test_a_private_number_of_rows_leaves_a_choice():
 @pytest.mark.parametrize(
     "asked",
     [
-        components(d=100_000, budget=PURE),
         components(n=10_000, d=100_000, k=5000),
         matrix(d=100_000),
-        matrix(d=100_000, budget=PURE),
+        pytest.param(components(d=100_000, budget=PURE), marks=pytest.mark.audit),
+        pytest.param(matrix(d=100_000, budget=PURE), marks=pytest.mark.audit),
     ],
     ids=str,
 )
-def test_where_nothing_serves_nothing_is_recommended(asked):
+def test_where_nothing_serves_nothing_is_recommended(asked, few_runs):
     for question in (recommend, lambda s: needed_epsilon(s, 0.1), lambda s: needed_rows(s, 0.1)):
         with pytest.raises(InvalidParameterError, match=r"no mechanism .* fewer columns"):
             question(asked)
 
 
-def test_what_is_recommended_serves(monkeypatch):
+def test_what_is_recommended_serves(monkeypatch, few_runs):
     """Where the rule's choice does not, the best that does; never the zero matrix."""
     for chosen, asked in (("tangent", components(row_norm=1.0)), ("cleaned", matrix(budget=PURE))):
         choice = Choice(mechanism=chosen, reason="")
@@ -374,7 +396,7 @@ def test_what_is_recommended_serves(monkeypatch):
         recommend(matrix(budget=PURE))
 
 
-def test_no_more_than_everything_is_lost():
+def test_no_more_than_everything_is_lost(few_runs):
     drowned = Situation(task="pca", n=50, d=30, k=2, budget=Budget(epsilon=0.1, delta=1e-6))
     for one in predictions(drowned):
         assert one.error is None or one.error <= one.high <= 1

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
@@ -95,8 +95,7 @@ def _scores(release: "Release", data: str, keep: str | None) -> Iterator[_Scored
         raise InvalidParameterError(
             f"column {keep!r} is one that scores are made of: --keep copies another one"
         )
-    rows = open_table(data, unit=keep, **noted).plain
-    assert isinstance(rows, LabelledRows)  # as a column was named
+    rows = cast("LabelledRows", open_table(data, unit=keep, **noted).plain)  # as a column was named
     for chunk, kept in rows.labelled_chunks():
         yield _Scored(release.transform(chunk), kept)
 

@@ -32,9 +32,11 @@ __all__ = [
     "FRACTION_BITS",
     "LARGEST_NORM",
     "NO_EXPONENT",
+    "NO_LENGTH",
     "SHARE_BITS",
     "SMALLEST_NORM",
     "Clip",
+    "ball_radius",
     "half_octaves",
     "squared_norms",
 ]
@@ -45,7 +47,7 @@ NO_EXPONENT = 2044  # norms below R 2^-1022, the smallest normal float, count as
 BLOCK_BYTES = 1 << 21  # rows prepared at a time, so that they stay in cache
 _COLUMNS = 4096  # summed at a time
 _STRETCH_BITS = 26  # products of two unit vectors then stay below 2**53
-_NO_LENGTH = 1e-290  # squared norms below it have lost their digits
+NO_LENGTH = 1e-290  # squared norms below it have lost their digits
 SMALLEST_NORM, LARGEST_NORM = 1e-50, 1e50  # others would overflow or vanish when squared
 _FARTHEST = 1e150  # of an entry whose square is finite
 
@@ -144,14 +146,14 @@ class Clip:
         """`_to_shares` of rows that are units of their own, to the bit and with less to do."""
         d = rows.shape[1]
         one = float(1 << FRACTION_BITS) / math.hypot(1.0, self.lift)
-        radius = _radius(out.shape[1])
+        radius = ball_radius(out.shape[1])
         moved = out[:, :d]
         invalid, squares = self._about_centre(rows, moved)
         if not np.isfinite(squares).all():
             return self._to_shares(rows, out, np.ones(len(rows), dtype=np.int64), False)
         factor = radius * self.row_norm / np.sqrt(squares)
         if self.normalise:
-            factor[squares < _NO_LENGTH] = 0.0
+            factor[squares < NO_LENGTH] = 0.0
         else:
             np.minimum(1.0, factor, out=factor)
         factor *= one / self.row_norm
@@ -177,7 +179,7 @@ class Clip:
         rounding = _rounding(out.shape[1])
         taken = (roots - 1) * rounding  # in a smaller ball, rounding takes a larger share
         taken[shared] = (roots[shared] * 2.0**-SHARE_BITS + 1) * rounding
-        radius = np.maximum(0.0, _radius(out.shape[1]) - taken)
+        radius = np.maximum(0.0, ball_radius(out.shape[1]) - taken)
         moved = out[:, :d]
         invalid, squares = self._about_centre(rows, moved)
         huge = np.flatnonzero(~np.isfinite(squares))
@@ -185,7 +187,7 @@ class Clip:
         # A row at the centre divides by zero: the minimum is then 1.
         shrink = radius * self.row_norm / np.sqrt(squares)
         if self.normalise:
-            shrink[squares < _NO_LENGTH] = 0.0
+            shrink[squares < NO_LENGTH] = 0.0
         else:
             np.minimum(1.0, shrink, out=shrink)
         factor = shrink * (scaled_one / self.row_norm)
@@ -317,7 +319,7 @@ class Clip:
                 moved = block
             norms = np.sqrt(squares) / self.row_norm
             # Squares that lost their digits or overflowed are taken again, of a scaled row.
-            far = np.flatnonzero(~((squares > _NO_LENGTH) & np.isfinite(squares)))
+            far = np.flatnonzero(~((squares > NO_LENGTH) & np.isfinite(squares)))
             largest = np.abs(moved[far]).max(axis=1, initial=0.0)
             scaled = moved[far] / np.where(largest > 0, largest, 1.0)[:, None]
             norms[far] = largest / self.row_norm * np.sqrt(squared_norms(scaled))
@@ -371,7 +373,7 @@ def half_octaves(relative: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.asarray(bins)
 
 
-def _radius(d: int) -> float:
+def ball_radius(d: int) -> float:
     """Return the radius, inside the ball, at which rows are clipped so that rounding stays in it.
 
     2**-30 covers the floating-point norm. A smaller ball without room for rounding holds zero.
@@ -426,7 +428,7 @@ def _products(
     largest = np.abs(rows[huge]).max(axis=1, initial=1.0)
     lengths[huge] = largest * np.sqrt(squared_norms(rows[huge] / largest[:, None]))
     scale = unit / lengths
-    scale[squares < _NO_LENGTH] = 0.0  # such rows have no direction
+    scale[squares < NO_LENGTH] = 0.0  # such rows have no direction
     integers = rows * scale[:, None]
     np.rint(integers, out=integers)
     basis = np.rint(directions * unit)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,15 +10,39 @@ from numpy.typing import NDArray
 from eigenveil.data.basis_product import BASIS_BITS, BasisProduct, OuterSums
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, Clip
-from eigenveil.data.gram import Tally, integer_blocks, require_rows, sums_are_exact
+from eigenveil.data.gram import Tally, integer_blocks, limit_rows, require_rows, sums_are_exact
 from eigenveil.data.sources import RowSource
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["OUTSIDE_SCALE", "moment_columns", "unscaled"]
+__all__ = ["OUTSIDE_SCALE", "ColumnsSum", "moment_columns", "unscaled"]
 
 _OUTSIDE, _OUTSIDE_BITS = 53, 7
 OUTSIDE_SCALE = 1 + _OUTSIDE * 2.0**-_OUTSIDE_BITS  # 181/128, whose square is just below 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnsSum:
+    """Sum of x (x'Q) over integer rows, what rounding x'Q took, and how many units there are."""
+
+    clip: Clip
+    view: BasisProduct
+
+    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+        """Return all three over all rows of ``source``. Private."""
+        sizes = source.unit_sizes
+        sums, finer = OuterSums(self.view), OuterSums(self.view)
+        tally = Tally(source)
+        for block in integer_blocks(source, self.clip):
+            tally.add(block)
+            inside = block.integers @ self.view.rounded  # exact, as with integers
+            rounded = np.rint(inside)
+            sums.add(block.integers, rounded)
+            if sizes is not None:  # what rounding takes from each of many short rows would add up
+                many = sizes[block.units] > 1
+                left = (inside[many] - rounded[many]) * 2.0**FRACTION_BITS
+                finer.add(block.integers[many], np.rint(left))
+        return sums.total(), finer.total(), tally.counts
 
 
 def moment_columns(
@@ -29,21 +54,9 @@ def moment_columns(
     Of a table, of persons or of a batch; a mean where the number of rows is public, else a sum.
     l2 sensitivity: that of the second moment in Frobenius norm, and what rounding adds.
     """
-    sizes = source.unit_sizes
-    sums, finer = OuterSums(view), OuterSums(view)
-    tally = Tally(source)
-    for block in integer_blocks(source, clip):
-        tally.add(block)
-        inside = block.integers @ view.rounded  # exact, as with integers
-        rounded = np.rint(inside)
-        sums.add(block.integers, rounded)
-        if sizes is not None:  # what rounding takes from each of many short rows would add up
-            many = sizes[block.units] > 1
-            left = (inside[many] - rounded[many]) * 2.0**FRACTION_BITS
-            finer.add(block.integers[many], np.rint(left))
-    units = sums.total()
-    if sizes is not None:
-        units += (finer.total() + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
+    sums, finer, counts = source.summed(ColumnsSum(clip, view))
+    rows = limit_rows(int(counts[0]))
+    units = sums + ((finer + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS)
     outside = units - _projected(units, view)
     low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
     units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
@@ -54,8 +67,8 @@ def moment_columns(
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,
-        unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
-        count=tally.units if replace else None,
+        unit=clip.radius**2 / (require_rows(rows) if replace else 1),
+        count=rows if replace else None,
         exact=clip.transform is None and sums_are_exact(),
     )
     return source.represented(statistic)

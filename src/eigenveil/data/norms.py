@@ -10,6 +10,7 @@ asked.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,6 @@ __all__ = [
 ]
 
 _WEIGHT_BITS = 30
-_SHARE_BITS = 20  # of one person's count, and finer than noise that matters
 OCTAVES = range(-166, 167)  # e for magnitudes from 2^(e-1) up to 2^e, as far as 1e50
 
 
@@ -79,6 +79,7 @@ def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
 class DistanceCounts:
     """Rows by the exponent of their norm in units of 2^-20; a person's rows share one count."""
 
+    BITS: ClassVar[int] = 20  # of one person's count, and finer than noise that matters
     clip: Clip
 
     def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
@@ -88,10 +89,10 @@ class DistanceCounts:
         for chunk, units in source.unit_tables():
             exponents = self.clip.norm_exponents(chunk)
             if sizes is None:
-                counts += np.bincount(exponents, minlength=counts.size) << _SHARE_BITS
+                counts += np.bincount(exponents, minlength=counts.size) << self.BITS
             else:
                 assert units is not None  # of a source of units
-                np.add.at(counts, exponents, (1 << _SHARE_BITS) // sizes[units])
+                np.add.at(counts, exponents, (1 << self.BITS) // sizes[units])
         return (counts,)
 
 
@@ -107,7 +108,7 @@ def distance_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Boun
     if rows is not None:
         require_rows(rows)
     statistic = Bounded(
-        value=FixedPoint(counts, -_SHARE_BITS),
+        value=FixedPoint(counts, -DistanceCounts.BITS),
         sensitivities={
             "l1": 2.0 if public else 1.0,
             "l2": math.sqrt(2) if public else 1.0,  # the float above sqrt(2)

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from eigenveil.data.sources import (
     ArraySource,
-    GroupedSource,
     RowSource,
     as_table,
+    grouped,
     is_streamed,
     open_rows,
     require_hidden_count,
@@ -42,6 +42,7 @@ class TableEstimator:
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.on_invalid == "zero" or self.on_missing == "centre"
         return tags
 
@@ -61,7 +62,7 @@ def open_table(
         name_columns(estimator, source)
     else:
         source = ArraySource(check_table(estimator, X, reset=True))
-    return source if groups is None else GroupedSource(source, groups)
+    return source if groups is None else grouped(source, groups)
 
 
 def name_columns(estimator: BaseEstimator, source: RowSource) -> None:

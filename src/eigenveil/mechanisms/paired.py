@@ -15,6 +15,7 @@ import numpy as np
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.sources import RowSource, paired
+from eigenveil.data.sources.checked import count_checked
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.privacy.cost import Cost
@@ -29,10 +30,7 @@ def drawn_pairs(source: RowSource, clip: Clip, gate: Gate) -> tuple[RowSource, i
 
     Every row is first known to be one that ``clip`` accepts: drawing charges.
     """
-    rows = 0
-    for chunk, _ in source.unit_tables():
-        clip.check(chunk)
-        rows += len(chunk)
+    rows = count_checked(source, clip.check)
     sizes = source.unit_sizes
     pairs = paired(source, gate.adjacency, gate.order)
     return pairs, rows if sizes is None else len(sizes)

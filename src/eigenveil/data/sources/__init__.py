@@ -16,7 +16,7 @@ from eigenveil.data.sources.rowwise import (
 )
 from eigenveil.data.sources.samples import sampled, shuffled
 from eigenveil.data.sources.tables import as_table
-from eigenveil.data.sources.units import GroupedSource, LabelledSource, UnitSource
+from eigenveil.data.sources.units import GroupedSource, LabelledSource, UnitSource, grouped
 
 __all__ = [
     "ArraySource",
@@ -36,6 +36,7 @@ __all__ = [
     "ScaledSource",
     "UnitSource",
     "as_table",
+    "grouped",
     "is_streamed",
     "open_rows",
     "paired",

@@ -196,6 +196,10 @@ class RowSource(ABC):
             seen += len(chunk)
         return np.concatenate(found)
 
+    def grouped_by(self, ids: Any) -> "RowSource | None":
+        """Return the rows with an id for each, where that is the source's to say; else None."""
+        return None
+
     # What rows that stand for others answer; the planner has such ones.
 
     def represented(self, statistic: Statistic) -> Statistic:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
-__all__ = ["PersonNumbers", "numbered"]
+__all__ = ["PersonNumbers", "kind_of", "numbered", "person_label"]
 
 # Spellings of a missing id, as programs write it.
 _MISSING = frozenset(
@@ -48,7 +48,7 @@ class PersonNumbers(dict[Hashable, int]):
         self._persons: dict[Hashable, int] = {}
 
     def __missing__(self, label: Hashable) -> int:
-        number = self._persons.setdefault(_label(label), len(self._persons))
+        number = self._persons.setdefault(person_label(label), len(self._persons))
         self[label] = number
         return number
 
@@ -79,7 +79,7 @@ def numbered(ids: Any) -> NDArray[np.intp]:
         units = PersonNumbers().of(labels)
     except TypeError:  # an id that is no value, such as a list
         raise _missing() from None
-    if len(set(map(_kind, labels))) > 1:
+    if len(set(map(kind_of, labels))) > 1:
         # Read in parts, a column may hold the same id as 7 here and as "7" there.
         raise InvalidDataError(
             "ids mix text and numbers, so that one person could have two: store them as one type"
@@ -87,7 +87,7 @@ def numbered(ids: Any) -> NDArray[np.intp]:
     return units
 
 
-def _kind(label: Any) -> type:
+def kind_of(label: Any) -> type:
     """Return the type of a label; refuse composite ones, whose parts could be missing."""
     for kind in (str, bytes, Real, date):
         if isinstance(label, kind):
@@ -95,7 +95,7 @@ def _kind(label: Any) -> type:
     raise _missing()
 
 
-def _label(label: Any) -> Hashable:
+def person_label(label: Any) -> Hashable:
     """Return an id that tells persons apart, without space around it; refuse a missing one."""
     try:
         if isinstance(label, (str, bytes)):

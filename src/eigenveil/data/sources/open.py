@@ -24,6 +24,8 @@ from eigenveil.text import printable
 
 __all__ = ["is_streamed", "open_rows"]
 
+_DEVICE_LIBRARIES = ("torch", "cupy", "array_api_strict")
+
 
 def open_rows(
     data: Any,
@@ -82,20 +84,40 @@ def open_rows(
         return _by_person(frame_rows(data, reading), reading)
     if isinstance(data, RowSource):
         return data
+    if _is_dask(data):
+        from eigenveil.data.distributed.dask import dask_rows
+
+        return dask_rows(data)
     if isinstance(data, ForeignRows):
         return ForeignSource(data)
     if issparse(data):
         return SparseSource(data)
+    if is_device_array(data):
+        from eigenveil.data.device import DeviceSource  # which sums, as sources do not
+
+        return DeviceSource(data)
     if _is_stream(data):
         return IterableSource(data)
     return ArraySource(data)
 
 
 def is_streamed(data: Any) -> bool:
-    """Return whether rows come chunk by chunk: a path, a source, an iterable without a length."""
-    return (
-        isinstance(data, (str, Path, RowSource, ForeignRows)) or issparse(data) or _is_stream(data)
-    )
+    """Return whether rows come chunk by chunk: a path, a source, an iterable without a length.
+
+    Or from a sparse matrix, a cluster or a device.
+    """
+    known = isinstance(data, (str, Path, RowSource, ForeignRows)) or issparse(data)
+    return known or _is_dask(data) or is_device_array(data) or _is_stream(data)
+
+
+def _is_dask(data: Any) -> bool:
+    """Return whether the data are a collection of Dask, which has a graph."""
+    return hasattr(data, "__dask_graph__")
+
+
+def is_device_array(data: Any) -> bool:
+    """Return whether rows are an array of a library whose arrays may lie on a device."""
+    return type(data).__module__.partition(".")[0] in _DEVICE_LIBRARIES and hasattr(data, "shape")
 
 
 def _is_stream(data: Any) -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources.arrays import ArraySource, Batch
 from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.checked import Check, count_checked
 from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.wording import REPLACE_ONE
@@ -22,8 +23,6 @@ from eigenveil.wording import REPLACE_ONE
 __all__ = ["ShuffledBatch", "ShuffledSource", "sampled", "shuffled"]
 
 _GATHERED_BYTES, _MIN_GATHERED_ROWS = 1 << 20, 64  # at a time: rows that stay in cache
-
-Check = Callable[[NDArray[Any]], None]
 
 
 def sampled(
@@ -48,7 +47,7 @@ def sampled(
         known = rows.sample_of(share)
         if known is not None:
             return known
-        n = _count_checked(rows, check)
+        n = count_checked(rows, check)
         return ArraySource(rows.rows_at(sample(n, math.ceil(share * n))))
 
     return source.before_scaling(drawn)
@@ -69,18 +68,9 @@ def shuffled(
         if known is not None:
             return known
         table = ArraySource(rows.whole(), rows.feature_names)
-        return ShuffledSource(table, order(_count_checked(table, check)))
+        return ShuffledSource(table, order(count_checked(table, check)))
 
     return source.before_scaling(mixed)
-
-
-def _count_checked(source: RowSource, check: Check) -> int:
-    """Return the number of rows, all of which ``check`` has seen."""
-    rows = 0
-    for chunk in source.tables():
-        check(chunk)
-        rows += len(chunk)
-    return rows
 
 
 class ShuffledSource(RowSource):

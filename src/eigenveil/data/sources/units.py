@@ -25,7 +25,7 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import GROUP, Unit
 from eigenveil.wording import SINGLE_ROWS
 
-__all__ = ["GroupedSource", "LabelledRows", "LabelledSource", "UnitSource"]
+__all__ = ["GroupedSource", "LabelledRows", "LabelledSource", "UnitSource", "grouped"]
 
 
 class UnitSource(RowSource):
@@ -168,6 +168,12 @@ class GroupedSource(UnitSource):
         if len(rows) != len(self._units):
             raise _wrong_length()
         return rows, self._units
+
+
+def grouped(source: RowSource, ids: Any) -> RowSource:
+    """Return rows with an id for each: those of one id are protected together."""
+    known = source.grouped_by(ids)
+    return GroupedSource(source, ids) if known is None else known
 
 
 class LabelledRows(RowSource):

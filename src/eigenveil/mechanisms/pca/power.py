@@ -34,6 +34,7 @@ from eigenveil.data.clip import Clip
 from eigenveil.data.gram import trace
 from eigenveil.data.moment_columns import moment_columns, unscaled
 from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.checked import count_checked
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
@@ -78,8 +79,7 @@ class PowerPCA:
                 "array or a file, or choose ",
                 option("mechanism", "oja"),
             )
-        for chunk, _ in source.unit_tables():
-            clip.check(chunk)  # before anything is charged
+        count_checked(source, clip.check)  # before anything is charged
         d = clip.width(source.n_columns)
         width = self.width(d)
         passes = 1 if width == d else self.passes  # all of M is seen at once

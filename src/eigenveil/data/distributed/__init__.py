@@ -1,0 +1,1 @@
+"""Rows that lie in parts on other machines, which answer sums over them."""

@@ -1,0 +1,137 @@
+"""Dask arrays and data frames as sources: partial sums over partitions, added up as a tree.
+
+Sums are values of a graph and not of counters on the way: a task that is run again, because a
+worker died or two had it, replaces its own value. What Dask does not keep (``persist``) it computes
+again in every pass, so partitions must come out the same each time.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from dask.base import compute, persist
+from dask.delayed import Delayed, delayed
+from threadpoolctl import threadpool_limits
+
+from eigenveil.data.distributed.parts import PartedSource, PartedUnits, PartSum, Sums, add
+from eigenveil.data.distributed.persons import gathered, scattered
+from eigenveil.data.sources.frames import names
+from eigenveil.data.sources.ids import numbered
+from eigenveil.exceptions import EigenveilError, InvalidDataError
+from eigenveil.privacy.adjacency import Unit
+
+__all__ = ["DaskSource", "dask_rows"]
+
+_FAN_IN = 8  # sums that are added at a time
+_MAX_SHUFFLED = 128  # parts that persons are shuffled into: the graph grows with their square
+
+
+class DaskSource(PartedSource):
+    """Rows in partitions that Dask computes.
+
+    Parameters
+    ----------
+    parts : list of Delayed
+        One for each partition: a table, rows with their ids, or a source of rows.
+    n_columns : int
+        Number of columns; public.
+    feature_names : tuple of str, optional
+        Names of the columns; public.
+
+    """
+
+    def __init__(
+        self, parts: Sequence[Any], n_columns: int, feature_names: tuple[str, ...] | None = None
+    ) -> None:
+        super().__init__(n_columns, feature_names)
+        self._parts = list(parts)
+        self.n_parts = len(self._parts)
+
+    def added(self, what: PartSum) -> Sums:
+        """Return ``what`` of every partition, added up as a tree."""
+        asked = delayed(what)  # travels once
+        level = [delayed(_of_part)(asked, i, part) for i, part in enumerate(self._parts)]
+        while len(level) > 1:
+            level = [delayed(add)(*level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
+        sums: Sums = _computed(level)[0]
+        return sums
+
+    def part(self, number: int) -> Any:
+        """Compute one partition, and fetch it."""
+        return _computed([self._parts[number]])[0]
+
+    def fetched(self, of_part: Callable[[Any, Any], Any], each: Sequence[Any]) -> list[Any]:
+        """Return something of every partition, in their order."""
+        pairs = zip(self._parts, each, strict=True)
+        return list(_computed([delayed(of_part)(part, given) for part, given in pairs]))
+
+    def by_person(self, ids: Any, unit: Unit) -> PartedUnits:
+        """Return the rows shuffled by person, which the cluster keeps in memory."""
+        count = min(self.n_parts, _MAX_SHUFFLED)
+        owners = self._owners(ids)
+        pieces = [
+            delayed(scattered, nout=count)(part, some, count)
+            for part, some in zip(self._parts, owners, strict=True)
+        ]
+        parts = [delayed(gathered)([piece[q] for piece in pieces]) for q in range(count)]
+        kept = _worked_out(persist, *parts)
+        shuffled = DaskSource(kept, self.n_columns, self.feature_names)
+        return PartedUnits(self, shuffled, unit)
+
+    def _owners(self, ids: Any) -> list[Any]:
+        """Return the ids of each partition."""
+        if hasattr(ids, "to_delayed"):
+            owners = list(np.ravel(ids.to_delayed()))
+            if len(owners) != self.n_parts:
+                raise InvalidDataError("groups must be partitioned as the rows are: rechunk them")
+            return owners
+        units = numbered(ids)
+        if len(units) != self.count_rows():
+            raise InvalidDataError("groups must hold one id for each row, in their order")
+        return list(np.split(units, np.cumsum(self.lengths)[:-1]))
+
+
+def dask_rows(data: Any) -> DaskSource:
+    """Return an array or a frame of Dask as a source; rows are split, columns are not."""
+    known = not isinstance(data, Delayed)  # which has every attribute
+    if known and hasattr(data, "partitions") and hasattr(data, "columns"):
+        return DaskSource(data.to_delayed(), len(data.columns), names(data._meta))
+    if not (known and hasattr(data, "rechunk") and data.ndim == 2):
+        raise InvalidDataError("pass a data frame of Dask, or an array of rows and columns")
+    whole = data.rechunk({1: -1}) if data.numblocks[1] != 1 else data
+    return DaskSource(list(np.ravel(whole.to_delayed())), int(whole.shape[1]))
+
+
+def _of_part(what: PartSum, number: int, part: Any) -> Sums:
+    _keep_to_one_thread()
+    return what.of(number, part)
+
+
+@lru_cache(maxsize=1)
+def _keep_to_one_thread() -> None:
+    """Let BLAS in a worker's process use one thread: other cores have partitions of their own."""
+    try:
+        from distributed import get_worker
+
+        get_worker()
+    except (ImportError, ValueError):  # not on a worker
+        return
+    threadpool_limits(1)
+
+
+def _computed(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(_worked_out(compute, *values))
+
+
+def _worked_out(how: Callable[..., Any], *values: Any) -> Any:
+    """Return what Dask makes of values; what a partition raises itself may quote an entry."""
+    try:
+        return how(*values)
+    except EigenveilError:
+        raise
+    except Exception:
+        raise InvalidDataError(
+            "a partition could not be computed, or its worker died too often: compute it alone to "
+            "see why"
+        ) from None

@@ -1,0 +1,219 @@
+r"""Rows in parts that lie elsewhere; a sum over them is worked out where they lie.
+
+.. math:: \sum_i f(x_i) = \sum_{p} \sum_{i \in p} f(x_i)
+
+in integers, so the result has the same bits under any partitioning and in any order of additions.
+Every part brings its own mark and number of rows beside its sum. A part that were missing, or
+counted twice after a retry, would show in the marks, and one that changed between two passes in the
+numbers: both are refused, as noise is calibrated to one table.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.gram import sums_are_exact
+from eigenveil.data.sources.arrays import ArraySource
+from eigenveil.data.sources.base import RowSource, RowSum
+from eigenveil.data.sources.open import open_rows
+from eigenveil.data.sources.stored import changed
+from eigenveil.data.sources.units import GroupedSource, UnitSource
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.privacy.adjacency import GROUP, Unit
+
+__all__ = ["PartSum", "PartedSource", "PartedUnits", "Sums", "add", "opened_part"]
+
+Sums = tuple[NDArray[np.int64], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartSum:
+    """What one of ``parts`` parts adds to a sum: the sum, its mark and its number of rows."""
+
+    what: RowSum
+    parts: int
+    columns: int
+
+    def of(self, number: int, part: Any) -> Sums:
+        """Return the sum over part ``number``. Private."""
+        source = opened_part(part)
+        if source.n_columns != self.columns:
+            raise InvalidDataError("every part must have the same number of columns")
+        if not sums_are_exact():  # as the caller finds out for his own machine alone
+            raise InvalidDataError(
+                "a worker's BLAS does not add up integers exactly: install another numpy there"
+            )
+        sums = self.what.of(source)
+        marks, rows = np.zeros((2, self.parts), dtype=np.int64)
+        marks[number] = 1
+        rows[number] = _length(source)
+        return *sums, marks, rows
+
+
+def opened_part(part: Any) -> RowSource:
+    """Return a part as a source: a table in memory, rows with their ids, or a source as it is."""
+    if isinstance(part, tuple):
+        rows, ids = part
+        return GroupedSource(ArraySource(rows), ids)
+    return open_rows(part)
+
+
+def _length(source: RowSource) -> int:
+    return source.plain.count_rows()
+
+
+def add(*sums: Sums) -> Sums:
+    """Return the sum of sums, entry by entry."""
+    return tuple(reduce(np.add, entries) for entries in zip(*sums, strict=True))
+
+
+class PartedSource(RowSource):
+    """Rows in parts. An engine says how something is worked out for each, and added up.
+
+    Attributes
+    ----------
+    n_parts : int
+        Number of parts.
+
+    """
+
+    n_parts: int
+
+    def __init__(self, n_columns: int, feature_names: tuple[str, ...] | None = None) -> None:
+        self.n_columns = n_columns
+        self.feature_names = feature_names
+        self._lengths: NDArray[np.int64] | None = None
+
+    @abstractmethod
+    def added(self, what: PartSum) -> Sums:
+        """Return ``what`` of every part, added up. Private."""
+
+    @abstractmethod
+    def part(self, number: int) -> Any:
+        """Fetch one part. Private."""
+
+    @abstractmethod
+    def fetched(self, of_part: Callable[[Any, Any], Any], each: Sequence[Any]) -> list[Any]:
+        """Return ``of_part(part, argument)`` of every part, with an argument for each. Private."""
+
+    @abstractmethod
+    def by_person(self, ids: Any, unit: Unit) -> "PartedUnits":
+        """Return the rows shuffled so that all of one person lie in one part."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None before the first pass."""
+        return None if self._lengths is None else int(self._lengths.sum())
+
+    def count_rows(self) -> int:
+        """Return the number of rows, counted where they lie."""
+        return int(self.lengths.sum())
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of rows of each part. Private, where the number of rows is."""
+        if self._lengths is None:
+            self.summed(_Nothing())
+        assert self._lengths is not None  # noted by the first pass
+        return self._lengths
+
+    def summed(self, what: RowSum) -> Sums:
+        """Return a sum over all rows, in which every part is counted once. Private."""
+        *sums, marks, rows = self.added(PartSum(what, self.n_parts, self.n_columns))
+        if not (marks == 1).all():
+            raise InvalidDataError("a part of the table was lost or counted twice: run it again")
+        if self._lengths is None:
+            self._lengths = rows
+        if not np.array_equal(rows, self._lengths):
+            raise changed()
+        return tuple(sums)
+
+    def chunks(self) -> Iterator[Any]:
+        """Fetch the parts, one at a time."""
+        for number in range(self.n_parts):
+            yield from opened_part(self.part(number)).tables()
+
+    def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
+        """Fetch the rows at increasing places, each from where it lies."""
+        ends = np.cumsum(self.lengths)
+        cuts = np.searchsorted(places, ends)
+        wanted = np.split(places, cuts[:-1])
+        starts = ends - self.lengths
+        each = [some - start for some, start in zip(wanted, starts, strict=True)]
+        return np.concatenate([np.empty((0, self.n_columns)), *self.fetched(rows_of_part, each)])
+
+    def grouped_by(self, ids: Any) -> "PartedUnits":
+        """Return the rows with an id for each, shuffled by person."""
+        return self.by_person(ids, GROUP)
+
+
+def rows_of_part(part: Any, places: NDArray[np.intp]) -> NDArray[Any]:
+    """Return the rows of a part at increasing places."""
+    return opened_part(part).rows_at(places)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """A sum of nothing, to count rows by."""
+
+    def of(self, source: RowSource) -> Sums:
+        """Return no sums."""
+        return ()
+
+
+class PartedUnits(UnitSource):
+    """Rows in parts, all rows of a person in one of them.
+
+    Parameters
+    ----------
+    rows : PartedSource
+        The rows as they were, for what is done to single rows.
+    shuffled : PartedSource
+        Rows with their ids, by person.
+    unit : Unit
+        What an id stands for.
+
+    """
+
+    def __init__(self, rows: PartedSource, shuffled: PartedSource, unit: Unit) -> None:
+        super().__init__(rows, unit)
+        self._shuffled = shuffled
+        self._sizes: list[NDArray[np.int64]] | None = None
+
+    @property
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each person, part by part. Private."""
+        return np.concatenate([np.empty(0, dtype=np.int64), *self._sizes_of_parts()])
+
+    def _sizes_of_parts(self) -> list[NDArray[np.int64]]:
+        if self._sizes is None:
+            nothing = [None] * self._shuffled.n_parts
+            self._sizes = self._shuffled.fetched(sizes_of_part, nothing)
+        return self._sizes
+
+    def count_units(self) -> int:
+        """Return the number of persons."""
+        return sum(map(len, self._sizes_of_parts()))
+
+    def summed(self, what: RowSum) -> Sums:
+        """Return a sum over all persons, each worked out where all rows of one lie. Private."""
+        return self._shuffled.summed(what)
+
+    def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Fetch the parts one at a time, with the number of the person of each row."""
+        before = 0
+        for number, sizes in enumerate(self._sizes_of_parts()):
+            for chunk, units in opened_part(self._shuffled.part(number)).unit_tables():
+                assert units is not None  # of a source of units
+                yield chunk, units + before
+            before += len(sizes)
+
+
+def sizes_of_part(part: Any, _: None) -> NDArray[np.int64] | None:
+    """Return the number of rows of each person of a part."""
+    return opened_part(part).unit_sizes

@@ -1,0 +1,65 @@
+"""A real cluster of two worker processes, one of which is killed while it works."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from eigenveil.data import Clip, open_rows, second_moment
+from eigenveil.data.sources import grouped
+from eigenveil.privacy.adjacency import Adjacency
+
+da = pytest.importorskip("dask.array", reason="needs the extra dask")
+distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+
+ROWS = np.random.default_rng(0).standard_normal((4000, 8)) + 1
+IDS = np.random.default_rng(1).integers(0, 300, len(ROWS))
+CLIP = Clip(row_norm=4.0)
+SIZES = (3500, 0, 1, 99, *[50] * 8)  # skewed
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def moment(data, ids=None):
+    source = open_rows(data)
+    source = source if ids is None else grouped(source, ids)
+    return second_moment(source, CLIP, Adjacency.REPLACE_ONE).value.units
+
+
+def test_two_processes_release_the_bits_of_one(client):
+    rows = da.from_array(ROWS, chunks=(SIZES, -1))
+    assert np.array_equal(moment(rows), moment(ROWS))
+    text = np.array([f"p{i}" for i in IDS], dtype=object)
+    owners = da.from_array(text, chunks=(SIZES,))
+    assert np.array_equal(moment(rows, owners), moment(ROWS, IDS))
+
+
+def test_a_worker_killed_while_it_works_changes_nothing(client, tmp_path):
+    flag = tmp_path / "killed"
+
+    def deadly(block):
+        """The first worker to come here dies; its partitions are computed again elsewhere."""
+        if len(block) == 99:
+            try:
+                os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return block
+            time.sleep(0.2)  # others have been summed by then
+            os.kill(os.getpid(), signal.SIGKILL)
+        return block
+
+    rows = da.from_array(ROWS, chunks=(SIZES, -1))
+    rows = rows.map_blocks(deadly, dtype=float, meta=np.empty((0, 8)))
+    assert np.array_equal(moment(rows), moment(ROWS))
+    assert flag.exists()

@@ -1,0 +1,216 @@
+"""Dask collections as tables: the same bits as one machine, however rows are partitioned."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from eigenveil import PrivateCovariance, PrivatePCA
+from eigenveil.data import Clip, column_counts, count, norm_counts, open_rows, second_moment, total
+from eigenveil.data.basis_product import BasisProduct
+from eigenveil.data.distributed.parts import PartedUnits, add
+from eigenveil.data.gram import MomentSum, trace
+from eigenveil.data.moment_columns import moment_columns
+from eigenveil.data.norms import distance_counts
+from eigenveil.data.sources import ScaledSource, grouped, sampled
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.privacy.adjacency import Adjacency
+
+da = pytest.importorskip("dask.array", reason="needs the extra dask")
+dd = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
+dask = pytest.importorskip("dask")
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+N, D = 701, 6
+ROWS = np.random.default_rng(0).standard_normal((N, D)) * 1.3 + 2
+IDS = np.random.default_rng(1).integers(0, 90, N)
+CLIP = Clip(row_norm=4.0, centre=np.full(D, 2.0))
+VIEW = BasisProduct(np.eye(D)[:, :2])
+SKEWED = (1, 0, 600, 7, 93)
+
+
+@pytest.fixture(autouse=True)
+def here():
+    """In one thread; `test_cluster.py` has processes."""
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def partitioned(rows, sizes):
+    return da.from_array(rows, chunks=(sizes, rows.shape[1]))
+
+
+def statistics(source, clip=CLIP):
+    """Everything that is a sum over rows."""
+    for adjacency in (REPLACE, ADD):
+        yield second_moment(source, clip, adjacency)
+        yield total(source, clip, adjacency)
+        yield trace(source, clip, adjacency)
+        yield norm_counts(source, clip, adjacency)
+        yield distance_counts(source, clip, adjacency)
+        yield column_counts(source, clip, adjacency)
+        yield moment_columns(source, clip, VIEW, adjacency)
+    yield count(source, clip)
+
+
+def assert_same(source, other):
+    for found, expected in zip(statistics(source), statistics(other), strict=True):
+        assert np.array_equal(found.value.units, expected.value.units)
+        assert (found.unit, found.count) == (expected.unit, expected.count)
+        assert found.protects == expected.protects
+
+
+@pytest.mark.parametrize("sizes", [N, 100, SKEWED], ids=["one", "eight", "skewed"])
+def test_sums_have_the_bits_of_one_machine_under_any_partitioning(sizes):
+    expected = open_rows(ROWS)
+    assert_same(open_rows(partitioned(ROWS, sizes)), expected)
+    scale = np.arange(1.0, D + 1)
+    scaled = ScaledSource(open_rows(partitioned(ROWS, sizes)), scale)
+    assert_same(scaled, ScaledSource(expected, scale))
+
+
+def test_columns_may_be_split_and_numbers_of_rows_unknown():
+    split = da.from_array(ROWS, chunks=(200, 4))
+    assert_same(open_rows(split), open_rows(ROWS))
+    some = partitioned(ROWS, 100)
+    kept = some[some[:, 0] > 2]  # nobody knows how many
+    assert_same(open_rows(kept), open_rows(ROWS[ROWS[:, 0] > 2]))
+
+
+def test_a_frame_has_names():
+    frame = pd.DataFrame(ROWS, columns=list("abcdef"))
+    source = open_rows(dd.from_pandas(frame, npartitions=5))
+    assert source.feature_names == tuple("abcdef")
+    assert_same(source, open_rows(ROWS))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "text", "partitioned", "floats and whole numbers"])
+def test_persons_across_partitions_are_shuffled_together(kind):
+    ids = {
+        "numbers": IDS,
+        "text": [f" p{i}" if i % 2 else f"p{i} " for i in IDS],
+        "partitioned": da.from_array(IDS, chunks=(SKEWED,)),
+        "floats and whole numbers": IDS.astype(float),
+    }[kind]
+    source = grouped(open_rows(partitioned(ROWS, SKEWED)), ids)
+    expected = grouped(open_rows(ROWS), IDS)
+    assert isinstance(source, PartedUnits)
+    assert sorted(source.unit_sizes) == sorted(expected.unit_sizes)
+    assert source.count_units() == len(expected.unit_sizes)
+    assert_same(source, expected)
+    rows, units = source.whole_units()
+    assert np.array_equal(np.bincount(units), source.unit_sizes)
+    assert np.array_equal(np.sort(rows, axis=0), np.sort(ROWS, axis=0))
+    with pytest.raises(InvalidParameterError):
+        list(source.chunks())
+
+
+def test_ids_that_do_not_fit_are_refused():
+    source = open_rows(partitioned(ROWS, 100))
+    with pytest.raises(InvalidDataError, match="one id for each row"):
+        grouped(source, IDS[:-1])
+    with pytest.raises(InvalidDataError, match="partitioned as the rows are"):
+        grouped(source, da.from_array(IDS, chunks=200))
+    halves = [np.array(["7"] * 100, dtype=object), np.array([7] * 601, dtype=object)]
+    mixed = da.concatenate([da.from_array(half, chunks=100) for half in halves])
+    with pytest.raises(InvalidDataError, match="mix text and numbers"):
+        grouped(source, mixed.rechunk(100))
+
+
+def test_a_sample_comes_from_where_it_lies():
+    chosen = np.array([0, 1, 99, 100, 640, 700])
+
+    def draw(source):
+        return sampled(source, 6 / N, REPLACE, lambda n, size: chosen, CLIP.check)
+
+    assert np.array_equal(draw(open_rows(partitioned(ROWS, SKEWED))).whole(), ROWS[chosen])
+
+
+def test_an_invalid_row_stops_a_run_in_the_same_words():
+    rows = ROWS.copy()
+    rows[650, 2] = np.nan
+    said = []
+    for data in (rows, partitioned(rows, 100)):
+        with pytest.raises(InvalidDataError) as caught:
+            second_moment(open_rows(data), CLIP, REPLACE)
+        said.append(caught.value.said("shell"))
+    assert said[0] == said[1]
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.said("file") == caught.value.said("file")
+
+
+def test_what_a_partition_raises_is_not_shown():
+    def broken(block):
+        raise ValueError(f"secret {block[0, 0]}")
+
+    lost = partitioned(ROWS, 100).map_blocks(broken, dtype=float, meta=np.empty((0, D)))
+    with pytest.raises(InvalidDataError, match="could not be computed") as caught:
+        open_rows(lost).count_rows()
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_partitions_that_change_between_passes_are_refused():
+    calls = []
+
+    def shrinking(block):
+        calls.append(1)
+        return block[: len(block) - len(calls)]
+
+    rows = partitioned(ROWS, 100).map_blocks(shrinking, dtype=float, meta=np.empty((0, D)))
+    source = open_rows(rows)
+    source.count_rows()
+    with pytest.raises(InvalidDataError, match="changed while it was read"):
+        second_moment(source, CLIP, REPLACE)
+
+
+def test_a_part_that_is_counted_twice_or_lost_is_refused(monkeypatch):
+    source = open_rows(partitioned(ROWS, 100))
+    right = source.added
+
+    def twice(what):
+        first = what.of(0, source.part(0))
+        return add(right(what), first)
+
+    def lost(what):
+        first = what.of(0, source.part(0))
+        return tuple(a - b for a, b in zip(right(what), first, strict=True))
+
+    for wrong in (twice, lost):
+        monkeypatch.setattr(source, "added", wrong)
+        with pytest.raises(InvalidDataError, match="lost or counted twice"):
+            source.summed(MomentSum(CLIP))
+
+
+def test_a_worker_whose_blas_is_inexact_is_refused(monkeypatch):
+    monkeypatch.setattr("eigenveil.data.distributed.parts.sums_are_exact", lambda: False)
+    with pytest.raises(InvalidDataError, match="BLAS"):
+        open_rows(partitioned(ROWS, 100)).count_rows()
+
+
+def test_parts_of_other_widths_are_refused():
+    other = dask.delayed(ROWS[:, :1])
+    source = open_rows(partitioned(ROWS, 100))
+    source._parts[3] = other
+    with pytest.raises(InvalidDataError, match="same number of columns"):
+        source.count_rows()
+
+
+def test_estimators_release_the_same_from_a_cluster_as_from_memory():
+    rows = partitioned(ROWS, SKEWED)
+    options = {"epsilon": 8.0, "delta": 1e-6, "random_state": 3}
+    models = []
+    for mechanism in ("auto", "tangent", "spherical", "oja"):
+        models = [PrivatePCA(2, mechanism=mechanism, **options).fit(X) for X in (ROWS, rows)]
+        assert np.array_equal(models[0].components_, models[1].components_), mechanism
+        assert np.array_equal(models[0].mean_, models[1].mean_)
+    assert np.allclose(models[1].transform(rows), models[0].transform(ROWS))
+    models = [PrivateCovariance(row_norm=9.0, **options).fit(X, groups=IDS) for X in (ROWS, rows)]
+    assert np.array_equal(models[0].covariance_, models[1].covariance_)
+
+
+def test_other_collections_are_refused():
+    for data in (dask.delayed(ROWS), da.ones(5), da.ones((2, 2, 2))):
+        with pytest.raises(InvalidDataError, match="Dask"):
+            open_rows(data)

@@ -1,0 +1,19 @@
+"""Plans of few simulations, for tests of what does not depend on how well they agree."""
+
+import importlib
+from contextlib import contextmanager
+
+import pytest
+
+
+@contextmanager
+def few_simulations():
+    """Two releases of each mechanism instead of forty."""
+    predicting = importlib.import_module("eigenveil.planner.predict")
+    predicting._predict.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predicting, "_FEW", 2)
+        patch.setattr(predicting, "_RELEASES", (2, 2))
+        patch.setattr(predicting, "_BATCHED", (2, 2))
+        yield
+    predicting._predict.cache_clear()
