@@ -27,6 +27,7 @@ HOSTILE = {
     "line separator": "x\u2028x",
     "no UTF-8": "x\udcff",  # as Python keeps the byte ff
 }
+HOSTILE["all"] = "".join(HOSTILE.values())
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 
 
@@ -107,7 +108,10 @@ def expected(tmp_path_factory):
     return [(words, run(*words)) for words in commands(place)]
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind == "all" else pytest.param(kind, marks=pytest.mark.audit) for kind in HOSTILE],
+)
 def test_no_name_writes_a_line_or_moves_the_cursor(kind, expected, tmp_path):
     pytest.importorskip("flwr")
     place = tmp_path / HOSTILE[kind]

@@ -127,6 +127,11 @@ def test_a_disk_without_room_is_noticed_before_the_charge(asked, ledger, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    "asked",
+    ["fit", *(pytest.param(name, marks=pytest.mark.audit) for name in ("covariance", "stream"))],
+    indirect=True,
+)
 def test_a_run_that_was_killed_is_explained(files, asked, ledger, tmp_path):
     """It leaves an empty folder, which says nothing and costs nothing."""
     words, estimator, method = asked

@@ -138,7 +138,7 @@ def test_whatever_goes_wrong_before_it_the_check_holds(radius, m, monkeypatch):
 def test_rounding_the_whole_sum_adds_nothing(d):
     """Sums with fractions on either side of one half, where rounding turns over."""
     rng = np.random.default_rng(d)
-    for _ in range(300):
+    for _ in range(100):
         company = [rng.uniform(-1, 1, (m, d)) / 2.0 ** rng.integers(0, 18) for m in (3, 5)]
         far = rng.standard_normal(d)
         far *= 9 / np.linalg.norm(far)
@@ -161,7 +161,7 @@ def test_neither_order_nor_chunks_matter(statistic, adjacency):
     ids = np.repeat([f"p{i}" for i in range(len(persons))], [len(p) for p in persons])
     rng = np.random.default_rng(3)
     expected = STATISTICS[statistic](GroupedSource(ArraySource(rows), ids), CLIP, adjacency)
-    for size in (1, 17, 1000):
+    for size in (5, 1000):
         order = rng.permutation(len(rows))
         chunks = [rows[order][i : i + size] for i in range(0, len(rows), size)]
         source = GroupedSource(IterableSource(chunks), ids[order])

@@ -149,9 +149,7 @@ def test_census_frames():
     chosen = ["age", "education_num", "hours_per_week"]
     releases = []
     for census in (pd.read_parquet(path), pl.read_parquet(path)):
-        with pytest.raises(
-            InvalidDataError, match=r"^columns workclass, education, .* hold no numbers"
-        ):
+        with pytest.raises(InvalidDataError, match=r"^columns workclass, .* hold no numbers"):
             pca.fit(census)
         columns = ColumnTransformer([("pca", pca, chosen)]).fit(census)
         releases.append(columns.named_transformers_["pca"].release_)
@@ -388,7 +386,7 @@ def test_a_ledger_that_runs_out_is_seen(n_jobs, rows, tmp_path):
     assert len(ledger.entries) == 3
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.audit)])
 def test_a_refusal_can_be_raised(n_jobs, rows, tmp_path):
     pca = PrivatePCA(2, **FOLD, ledger=three_fits(tmp_path / "l"))
     with pytest.raises(BudgetExceededError, match=r"^the ledger has spent rho = 30000 of 35000"):

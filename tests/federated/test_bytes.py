@@ -16,7 +16,7 @@ class Counted:
         return said
 
 
-@pytest.mark.parametrize(("d", "k"), [(20, 1), (500, 5), (100_000, 3)])
+@pytest.mark.parametrize(("d", "k"), [(20, 1), (500, 5), (20_000, 3)])
 def test_an_owner_sends_its_numbers_and_less_than_two_kilobytes(d: int, k: int) -> None:
     rows = np.random.default_rng(0).standard_normal((20, d))
     public = {"federation": "bytes-2026", "epsilon": 1.0, "delta": 1e-6, "centring": "none"}

@@ -42,7 +42,8 @@ from eigenveil.federated.messages import (
     encode,
 )
 from eigenveil.federated.owner import Owner
-from eigenveil.federated.records import _REST_SHARE, Records
+from eigenveil.federated.owner_plans import _REST_SHARE
+from eigenveil.federated.records import Records
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.registry import entries

@@ -130,7 +130,7 @@ def standardised(components, matrix, strength):
 @pytest.mark.parametrize(
     ("counts", "k", "budget", "draws", "off"),
     [
-        ([12, 6, 2], 2, 3.0, 800, 1.4),
+        ([12, 6, 2], 2, 3.0, 500, 1.5),
         pytest.param([9, 3], 2, 2.0, 1000, 1.4, marks=pytest.mark.audit),
         pytest.param([60, 40, 20] + [4] * 47, 3, 8.0, 150, 1.15, marks=pytest.mark.audit),
     ],

@@ -94,7 +94,7 @@ def test_a_single_number_needs_less_noise(adjacency):
 
 @BOTH
 def test_the_law_of_scalar_noise(adjacency):
-    """False alarm 2e-6; 10 % of the scale are 8 standard errors at 3,000 draws."""
+    """False alarm 2e-6; 15 % of the scale are 8 standard errors at 1,500 draws."""
     rows, clip = spiked(500, 6, [5.0], 0)
     whole = moment(rows, adjacency, clip)
     weights = bulk_weights(6, 500)
@@ -103,15 +103,15 @@ def test_the_law_of_scalar_noise(adjacency):
         (PrivateNoiseVariance, weighted_eigenvalues(whole, weights), weights.max()),
     ):
         value = query.value.to_float()[0]
-        released = [run(mechanism(noise=GaussianNoise(mu=2.0)), query, s) for s in range(3000)]
+        released = [run(mechanism(noise=GaussianNoise(mu=2.0)), query, s) for s in range(1500)]
         noise = np.array([r.value for r in released]) / query.unit - value
         assert variance_p_value(noise, bound / 2) > 1e-6
-        assert variance_p_value(noise, 0.9 * bound / 2) < 1e-6
-        assert variance_p_value(noise, 1.1 * bound / 2) < 1e-6
+        assert variance_p_value(noise, 0.85 * bound / 2) < 1e-6
+        assert variance_p_value(noise, 1.15 * bound / 2) < 1e-6
         assert released[0].deviation == pytest.approx(bound / 2 * query.unit)
 
 
-@BOTH
+@pytest.mark.parametrize("adjacency", [REPLACE, pytest.param(ADD, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("noise", [GaussianNoise(mu=0.5), LaplaceNoise(epsilon=0.5)], ids=str)
 def test_the_lower_bound_fails_as_often_as_it_says(noise, adjacency):
     """beta = 0.1 of 3,000: 300 +- 16.4, five standard errors. A margin a quarter short fails

@@ -126,8 +126,8 @@ def matrices(count, adjacency):
 
 @BOTH
 def test_two_releases_of_the_same_rows_are_one_at_the_whole_budget(adjacency):
-    """False alarm 1e-6; 10 % of the scale are 13 standard errors at 9,000 entries."""
-    noise, stated = matrices(600, adjacency)
+    """False alarm 1e-6; 10 % of the scale are 9 standard errors at 4,500 entries."""
+    noise, stated = matrices(300, adjacency)
     assert stated == pytest.approx(1.0)
     assert variance_p_value(noise.ravel(), 1.0) > 1e-6
     assert variance_p_value(noise.ravel(), 1.1) < 1e-6
@@ -137,7 +137,7 @@ def test_two_releases_of_the_same_rows_are_one_at_the_whole_budget(adjacency):
 @pytest.mark.parametrize("fault", [lambda one, other: other, lambda one, other: one])
 def test_a_release_that_was_paid_for_and_not_used_would_be_seen(fault, monkeypatch):
     monkeypatch.setattr(tangent, "_average", fault)
-    noise, _ = matrices(600, REPLACE)
+    noise, _ = matrices(300, REPLACE)
     assert variance_p_value(noise.ravel(), 1.0) < 1e-6
 
 

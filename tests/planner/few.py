@@ -7,13 +7,13 @@ import pytest
 
 
 @contextmanager
-def few_simulations():
+def few_simulations(count=2):
     """Two releases of each mechanism instead of forty."""
     predicting = importlib.import_module("eigenveil.planner.predict")
     predicting._predict.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predicting, "_FEW", 2)
-        patch.setattr(predicting, "_RELEASES", (2, 2))
-        patch.setattr(predicting, "_BATCHED", (2, 2))
+        patch.setattr(predicting, "_FEW", count)
+        patch.setattr(predicting, "_RELEASES", (count, count))
+        patch.setattr(predicting, "_BATCHED", (count, count))
         yield
     predicting._predict.cache_clear()

@@ -36,7 +36,8 @@ FEDERATION = {
     "cut": ["north"],
     "left_out": [{"owner": "x", "round": "values", "code": "late"}],
 }
-SLICE = 120  # of the changes to one release
+# Of the changes to one release: a slice, and all of them.
+SLICES = pytest.mark.parametrize("count", [30, pytest.param(10**6, marks=pytest.mark.audit)])
 
 
 def _named():
@@ -171,17 +172,18 @@ def use(release, folder):
         assert len(release.transform(rows)) == 2
 
 
-def drawn(kind):
+def drawn(kind, count):
     """A slice of all changes, the same every time."""
     everything = list(changes(release_of(kind)))
-    return random.Random(kind).sample(everything, min(SLICE, len(everything)))
+    return random.Random(kind).sample(everything, min(count, len(everything)))
 
 
 @pytest.mark.filterwarnings("ignore:the release has no centre")  # pairs have none
+@SLICES
 @pytest.mark.parametrize("kind", RELEASES)
-def test_what_verifies_can_be_used(kind, tmp_path):
+def test_what_verifies_can_be_used(kind, count, tmp_path):
     release, accepted = release_of(kind), 0
-    for settings, arrays in drawn(kind):
+    for settings, arrays in drawn(kind, count):
         forge(release, tmp_path / "forged", settings, arrays, page_format=PAGE_FORMAT - 1)
         if not works(lambda: Release.load(tmp_path / "forged"), 5):
             continue
@@ -191,37 +193,39 @@ def test_what_verifies_can_be_used(kind, tmp_path):
         forge(release, tmp_path / "forged", settings, arrays, page_format=PAGE_FORMAT)
         with pytest.raises(VerificationError, match="does not say"):
             Release.load(tmp_path / "forged")
-    assert accepted > 20
+    assert accepted > min(count, 100) / 6
 
 
+@pytest.mark.parametrize("most", [1, pytest.param(20, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("kind", RELEASES)
-def test_what_verifies_can_be_drawn(kind, tmp_path):
+def test_what_verifies_can_be_drawn(kind, most, tmp_path):
     """Figures take their time: some of the releases that differ in what is drawn."""
     pytest.importorskip("matplotlib")
     release, shown = release_of(kind), 0
-    for settings, arrays in drawn(kind):
+    for settings, arrays in drawn(kind, 120):
         forge(release, tmp_path / "forged", settings, arrays, page_format=PAGE_FORMAT - 1)
         with suppress(VerificationError):
             figures(Release.load(tmp_path / "forged"), tmp_path / "figures", formats=("svg",))
             shown += 1
-        if shown == 3:
+        if shown == most:
             return
 
 
+@pytest.mark.parametrize("count", [12, pytest.param(120, marks=pytest.mark.audit)])
 @pytest.mark.parametrize("kind", ["components", "covariance as it is", "components of owners"])
-def test_the_commands_say_in_one_line_what_cannot_be_done(kind, tmp_path):
+def test_the_commands_say_in_one_line_what_cannot_be_done(kind, count, tmp_path):
     release = release_of(kind)
     np.save(tmp_path / "rows.npy", np.zeros((2, release.settings["n_features"])))
     folder, seen = tmp_path / "forged", set()
-    for count, (settings, arrays) in enumerate(drawn(kind)[:40]):
+    for at, (settings, arrays) in enumerate(drawn(kind, count)):
         forge(release, folder, settings, arrays, page_format=PAGE_FORMAT - 1)
-        page, figures = tmp_path / f"{count}.html", tmp_path / f"figures-{count}"
+        page, figures = tmp_path / f"{at}.html", tmp_path / f"figures-{at}"
         for words in (
             ["verify", folder, "--old-page"],
             ["inspect", folder],
-            ["report", folder, "-o", page, *(["--figures", figures] if count % 8 == 0 else [])],
-            ["export", folder, tmp_path / f"{count}.csv"],
-            ["export", folder, tmp_path / f"{count}.onnx"],
+            ["report", folder, "-o", page, *(["--figures", figures] if at % 8 == 0 else [])],
+            ["export", folder, tmp_path / f"{at}.csv"],
+            ["export", folder, tmp_path / f"{at}.onnx"],
             ["transform", folder, tmp_path / "rows.npy"],
         ):
             with warnings.catch_warnings():

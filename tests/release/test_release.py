@@ -356,7 +356,7 @@ VALID = releases()[0].as_dict()
 
 
 @given(st.data(), json_values)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_our_checker_agrees_with_a_full_json_schema_validator(data, value):
     """Replace, add or remove one member anywhere; both must give the same verdict."""
     document = json.loads(json.dumps(VALID))

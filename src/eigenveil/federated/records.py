@@ -38,7 +38,6 @@ from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
     LedgerError,
-    TooFewRowsError,
 )
 from eigenveil.federated.messages import (
     WEAKEST,
@@ -49,28 +48,20 @@ from eigenveil.federated.messages import (
     ValuesAnswer,
 )
 from eigenveil.federated.owned_rows import open_owned
+from eigenveil.federated.owner_plans import ADJACENCY, OwnerPlans
 from eigenveil.federated.settings import OwnerSettings
 from eigenveil.federated.two_answers import (
-    first_budget,
-    part_of,
     second_strength,
     short_receipt,
     together,
 )
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.bounds import RowNorm
 from eigenveil.mechanisms.execute import FitResult, execute
 from eigenveil.mechanisms.pca.inside import ProjectedMoment
-from eigenveil.mechanisms.planning import plan
-from eigenveil.mechanisms.registry import entry
-from eigenveil.mechanisms.request import Centring, Request, public_scale
-from eigenveil.mechanisms.scalars.distances import searchable
+from eigenveil.mechanisms.request import Request, public_scale
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
-from eigenveil.planner.choice import chosen
-from eigenveil.privacy.accounting import compose, covers, part
-from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.accounting import compose, covers
 from eigenveil.privacy.cost import NOTHING, Cost, Gaussian
 from eigenveil.privacy.guarantee import (
     Guarantee,
@@ -79,12 +70,8 @@ from eigenveil.privacy.guarantee import (
     guarantee_to_dict,
 )
 from eigenveil.privacy.ledger import Entry, Ledger
-from eigenveil.wording import option
 
 __all__ = ["Answer", "Records"]
-
-_REST_SHARE = 0.2  # of mu^2 of the second release, for the variance outside the basis
-_ADJACENCY = Adjacency.REPLACE_ONE  # owners declare how many records they have
 
 Answer = tuple[Message, dict[str, Any]]  # and what is noted beside it
 
@@ -121,6 +108,18 @@ class Records:
         """Public: what is replaced keeps it."""
         return public_rows(self._rows)
 
+    @property
+    def _plans(self) -> OwnerPlans:
+        return OwnerPlans(
+            settings=self.settings,
+            n_columns=self.n_columns,
+            n_records=self.n_records,
+            unit=self._rows.protects,
+            box=self._box,
+            box_by_column=self._by_column,
+            scale=self.scale,
+        )
+
     def check(self, asked: Invitation) -> Cost:
         """Return what both answers will be charged, which follows from public numbers.
 
@@ -135,21 +134,21 @@ class Records:
                     "add up as one: give the federation a ledger of its own"
                 )
             unit = self._rows.protects
-            self._ledger.check(price, adjacency=_ADJACENCY, unit=unit)
+            self._ledger.check(price, adjacency=ADJACENCY, unit=unit)
         return price
 
     def _price(self, asked: Invitation) -> Cost:
-        first = self._basis_plan(asked).cost
+        first = self._plans.basis(asked).cost
         left = second_strength(self.settings.budget, first)
         if asked.unit == "shares":
             return compose(first, Gaussian(left))
         rows, clip = self._about(np.zeros(self.n_columns))
         some = np.eye(self.n_columns, asked.n_components)  # none is known yet, and all cost as much
-        norm = self._norm(left, clip)
+        norm = self._plans.norm(left, clip)
         if asked.n_components < self.n_columns:
-            outside = self._outside_plan(OutsideSource(rows, clip, some), left, norm)
+            outside = self._plans.outside(OutsideSource(rows, clip, some), left, norm)
             first = compose(first, outside.cost)
-        inside = self._inside_plan(ProjectedSource(rows, clip, some), norm, first)
+        inside = self._plans.inside(ProjectedSource(rows, clip, some), norm, first)
         return compose(first, inside.cost)
 
     def charged(self, name: str) -> Entry | None:
@@ -164,7 +163,7 @@ class Records:
         more = sent > asked.n_components
         # Charged for both answers: chosen one by one, their costs would add up to more (`filters`).
         fitted = self._executed(
-            self._basis_plan(asked), self._rows, "basis", charge=self.check(asked)
+            self._plans.basis(asked), self._rows, "basis", charge=self.check(asked)
         )
         promise = replace(
             fitted.guarantee,
@@ -250,50 +249,6 @@ class Records:
         seed = self.settings.random_state
         return SystemSource() if seed is None else SimulationSource(seed + more)
 
-    def _basis_plan(self, asked: Invitation) -> Plan:
-        """Plan the first release, with its share of the budget."""
-        settings = self.settings
-        sent = asked.n_directions
-        more = sent > asked.n_components  # the next one tells how strong these are
-        request = Request(
-            releases="components",
-            budget=first_budget(settings.budget, settings.share),
-            adjacency=_ADJACENCY,
-            unit=self._rows.protects,
-            n_columns=self.n_columns,
-            n_rows=self.n_records,
-            entry=None if settings.mechanism == "auto" else self._entry,
-            n_components=min(sent + more, asked.n_columns),
-            row_norm=settings.row_norm if self._uses_lengths else None,
-            box=self._box,
-            box_by_column=self._by_column,
-            scale=self.scale,
-            centring=self._centring(asked.unit),
-            on_invalid=settings.on_invalid,
-            on_missing=settings.on_missing,
-            # With noise there are as many directions as columns, however few rows an owner has.
-            every_direction=True,
-        )
-        return plan(chosen(request))
-
-    @property
-    def _entry(self) -> Any:
-        return entry("components", self.settings.mechanism)
-
-    @property
-    def _uses_lengths(self) -> bool:
-        return self.settings.mechanism == "auto" or self._entry.uses_lengths
-
-    def _centring(self, unit: str) -> Centring | None:
-        """Return how the centre is found: variances need one, which pairs of rows do not have.
-
-        An owner of one record, as in the local model, has neither: its centre is the origin.
-        """
-        if self.settings.centring is None and self.n_records == 1:
-            return "none"
-        free = self.settings.centring is None and not self._uses_lengths
-        return "located" if free and unit == "variances" else self.settings.centring
-
     def _shares(
         self, basis: NDArray[np.float64], mu: float, before: Guarantee, notes: Mapping[str, Any]
     ) -> tuple["_InsideProcedure", Guarantee]:
@@ -334,76 +289,11 @@ class Records:
         """Return the variance outside the basis, of lengths clipped as stated or found."""
         rows, clip = self._about(np.array(notes["centre"]))
         lengths = OutsideSource(rows, clip, basis)
-        planned = self._outside_plan(lengths, left, self._norm(left, clip))
+        planned = self._plans.outside(lengths, left, self._plans.norm(left, clip))
         self._require_paid(compose(before.cost, planned.cost))
         fitted = self._executed(planned, lengths, "values, beside")
         promise = replace(fitted.guarantee, budget=self.settings.budget)
         return float(fitted.result.inner.matrix[0, 0]), together(before, promise)
-
-    def _norm(self, left: float, clip: Clip) -> RowNorm:
-        """Return where lengths are clipped: as stated, privately found, or where bounds end.
-
-        The last only where there are too few rows to find any, as it is longer than most rows.
-        """
-        stated = self.settings.row_norm
-        if clip.box is None or stated is not None:
-            return "private" if stated is None else stated
-        if searchable(part(Gaussian(left), _REST_SHARE), self.n_records):
-            return "private"
-        low, high = clip.box
-        centre = 0.0 if clip.centre is None else clip.centre
-        return float(np.linalg.norm(np.maximum(high - centre, centre - low)))
-
-    def _outside_plan(self, lengths: RowSource, left: float, norm: RowNorm) -> Plan:
-        """Plan the variance outside the basis, at its share of what is left."""
-        settings = self.settings
-        budget = part_of(left, _REST_SHARE, settings.delta * (1 - settings.share))
-        return self._moment_plan(lengths, budget, norm, "none", None)
-
-    def _inside_plan(
-        self, rows: RowSource, norm: RowNorm, spent: Cost, *, centred: bool = True
-    ) -> Plan:
-        """Plan the second moment inside the basis, with all that is left of the budget.
-
-        About a first centre a stated length holds for a mean too.
-        """
-        settings = self.settings
-        centring: Centring | None = "none" if settings.centring == "none" else None
-        if centring is None and centred and not isinstance(norm, str):
-            centring = "mean"
-        return self._moment_plan(rows, settings.budget, norm, centring, spent)
-
-    def _moment_plan(
-        self,
-        rows: RowSource,
-        budget: Budget,
-        norm: RowNorm,
-        centring: Centring | None,
-        spent: Cost | None,
-    ) -> Plan:
-        """Plan a matrix as it is, so that averages have no bias."""
-        request = Request(
-            releases="covariance",
-            budget=budget,
-            adjacency=_ADJACENCY,
-            unit=rows.protects,
-            n_columns=rows.n_columns,
-            n_rows=self.n_records,
-            entry=entry("covariance", "gauss"),
-            row_norm=norm,
-            centring=centring,
-            on_invalid=self.settings.on_invalid,
-            spent=spent,
-        )
-        try:
-            return plan(request)
-        except TooFewRowsError:
-            raise InvalidParameterError(
-                "too few rows to find their length, which variances need: state ",
-                option("row_norm"),
-                " or ",
-                option("bounds"),
-            ) from None
 
     def _variances(
         self, basis: NDArray[np.float64], left: float, before: Guarantee, notes: Mapping[str, Any]
@@ -412,8 +302,8 @@ class Records:
         centre = np.array(notes["centre"])
         rows, clip = self._about(centre)
         inside = ProjectedSource(rows, clip, basis)
-        norm = self._norm(left, clip)
-        planned = self._inside_plan(inside, norm, before.cost, centred=bool(notes["centred"]))
+        norm = self._plans.norm(left, clip)
+        planned = self._plans.inside(inside, norm, before.cost, centred=bool(notes["centred"]))
         self._require_paid(compose(before.cost, planned.cost))
         fitted = self._executed(planned, inside, "values")
         noisy, factor = fitted.result.inner, fitted.pair_factor**2

@@ -141,6 +141,7 @@ class Parts(NamedTuple):
         return self.rho + (self.mu_squared + _sum(Fraction(e) ** 2 for e in self.pure)) / 2
 
 
+@lru_cache(maxsize=1024)  # a fit asks for the same few again and again
 def parts_of(cost: Cost) -> Parts:
     """Return a cost in normal form."""
     match cost:

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[3]
 LIMIT = 200  # s
 
 
+@pytest.mark.audit
 def test_an_owner_killed_before_its_upload_comes_back_and_no_bit_differs(tmp_path):
     rows = dict(list(tables(n=60, d=3).items())[:3])
     agreed = replace(

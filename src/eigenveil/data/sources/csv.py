@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from eigenveil.data.sources.column_rows import ColumnRows
 from eigenveil.data.sources.columns import Reading, level_of, looks_like_number
 from eigenveil.data.sources.headers import check_encoding, check_header
+from eigenveil.data.sources.plain_csv import plain_reader
 from eigenveil.data.sources.stored import StoredFile, changed
 from eigenveil.exceptions import InvalidDataError
 
@@ -93,7 +94,7 @@ class CSVSource(ColumnRows):
         known = self.n_rows
         if known is not None:
             return known
-        return sum(map(len, self.chunks() if self._is_small else self._batches()))
+        return sum(map(len, self.chunks() if self._is_small else self._read()))
 
     @property
     def _is_small(self) -> bool:
@@ -107,7 +108,7 @@ class CSVSource(ColumnRows):
             return
         kept: list[NDArray[Any]] | None = []
         size = 0
-        for rows in map(self._rows, self._batches()):
+        for rows in self._read():
             size += rows.nbytes
             if size > _MAX_KEPT_BYTES:
                 kept = None
@@ -115,6 +116,46 @@ class CSVSource(ColumnRows):
                 kept.append(rows)
             yield rows
         self._parsed = kept
+
+    def _read(self) -> Iterator[NDArray[Any]]:
+        """Yield rows, many lines at a time: plain ones at once, all others record by record."""
+        positions = list(self._positions.values())
+        plain = plain_reader(self._width, positions) if self._are_plain else None
+        with self._opened() as lines:
+            if plain is None or not lines.readline().endswith("\n"):
+                yield from map(self._rows, self._batches())
+                return
+            read = 0
+            while block := lines.readlines(_BLOCK_CHARACTERS):
+                rows = plain.rows("".join(block))
+                if rows is None:
+                    rows = self._rows(self._records(block))
+                read += len(rows)
+                yield rows
+        self._note(read)
+
+    def _records(self, block: list[str]) -> list[list[str]]:
+        """Return the records of some lines; of damaged ones the whole file tells where they are."""
+        try:
+            records = list(csv.reader(_sound(block, "\r"), strict=True))
+        except csv.Error:
+            records = []
+        if len(records) != len(block):  # a cell runs over a line break
+            for _ in self._batches():
+                pass
+            raise changed()
+        return self._without_blanks(records)
+
+    def _without_blanks(self, records: list[list[str]]) -> list[list[str]]:
+        """Return records without blank lines, which are none unless records are one cell."""
+        return [record for record in records if record] if self._width > 1 else records
+
+    def _note(self, read: int) -> None:
+        """Refuse a pass over another number of records than the first one."""
+        if self._rows_read is None:
+            self._rows_read = read
+        if read != self._rows_read:
+            raise changed()
 
     def labelled_levels(self, column: str) -> Iterator[tuple[list[str | None], list[Hashable]]]:
         """Yield the level of each record in a column, and its label; no labels without a unit."""
@@ -135,15 +176,10 @@ class CSVSource(ColumnRows):
         read, header = 0, 1
         with self._opened() as lines:
             for batch in read_records(lines, self._name, size):
-                batch = batch[header:]
-                if self._width > 1:  # a blank line is no record, unless records are one cell
-                    batch = [record for record in batch if record]
+                batch = self._without_blanks(batch[header:])
                 read, header = read + len(batch), 0
                 yield batch
-        if self._rows_read is None:
-            self._rows_read = read
-        if read != self._rows_read:
-            raise changed()
+        self._note(read)
 
     def _opened(self) -> AbstractContextManager[TextIO]:
         return open_csv(self._file, self._reading.encoding)
@@ -235,10 +271,15 @@ def _blocks(lines: TextIO, characters: int = _BLOCK_CHARACTERS) -> Iterator[list
     other = ""  # the end that no line may have
     while block := lines.readlines(characters):
         other = other or ("\n" if block[0].endswith("\r") else "\r")
-        text = "".join(block)
-        if "\0" in text or (other in text and any(line.endswith(other) for line in block)):
-            raise csv.Error
-        yield block
+        yield _sound(block, other)
+
+
+def _sound(block: list[str], other: str) -> list[str]:
+    """Return lines as they are; refuse a NUL, and a line that ends in ``other``."""
+    text = "".join(block)
+    if "\0" in text or (other in text and any(line.endswith(other) for line in block)):
+        raise csv.Error
+    return block
 
 
 def _first_damaged(lines: TextIO, between: str) -> int:

@@ -1,0 +1,166 @@
+"""Plans of an owner's two releases: what public numbers decide before rows are read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import Clip
+from eigenveil.data.sources import RowSource
+from eigenveil.exceptions import InvalidParameterError, TooFewRowsError
+from eigenveil.federated.messages import Invitation
+from eigenveil.federated.settings import OwnerSettings
+from eigenveil.federated.two_answers import first_budget, part_of
+from eigenveil.mechanisms.bounds import RowNorm
+from eigenveil.mechanisms.planning import plan
+from eigenveil.mechanisms.registry import entry
+from eigenveil.mechanisms.request import Centring, Request
+from eigenveil.mechanisms.scalars.distances import searchable
+from eigenveil.mechanisms.stages import Plan
+from eigenveil.planner.choice import chosen
+from eigenveil.privacy.accounting import part
+from eigenveil.privacy.adjacency import Adjacency, Unit
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.wording import option
+
+__all__ = ["ADJACENCY", "OwnerPlans"]
+
+ADJACENCY = Adjacency.REPLACE_ONE  # owners declare how many records they have
+_REST_SHARE = 0.2  # of mu^2 of the second release, for the variance outside the basis
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnerPlans:
+    """What an owner states about its records, and the plans that follow. Fields are public.
+
+    Attributes
+    ----------
+    settings : OwnerSettings
+        What the owner agreed to.
+    n_columns, n_records : int
+        Size of the table.
+    unit : Unit
+        What is protected.
+    box : pair of arrays or None
+        Stated ranges; ``box_by_column`` says whether one for every column.
+    scale : array or None
+        Stated scales of columns.
+
+    """
+
+    settings: OwnerSettings
+    n_columns: int
+    n_records: int
+    unit: Unit
+    box: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    box_by_column: bool
+    scale: NDArray[np.float64] | None
+
+    def basis(self, asked: Invitation) -> Plan:
+        """Plan the first release, with its share of the budget."""
+        settings = self.settings
+        sent = asked.n_directions
+        more = sent > asked.n_components  # the next one tells how strong these are
+        request = Request(
+            releases="components",
+            budget=first_budget(settings.budget, settings.share),
+            adjacency=ADJACENCY,
+            unit=self.unit,
+            n_columns=self.n_columns,
+            n_rows=self.n_records,
+            entry=None if settings.mechanism == "auto" else self._entry,
+            n_components=min(sent + more, asked.n_columns),
+            row_norm=settings.row_norm if self._uses_lengths else None,
+            box=self.box,
+            box_by_column=self.box_by_column,
+            scale=self.scale,
+            centring=self._centring(asked.unit),
+            on_invalid=settings.on_invalid,
+            on_missing=settings.on_missing,
+            # With noise there are as many directions as columns, however few rows an owner has.
+            every_direction=True,
+        )
+        return plan(chosen(request))
+
+    @property
+    def _entry(self) -> Any:
+        return entry("components", self.settings.mechanism)
+
+    @property
+    def _uses_lengths(self) -> bool:
+        return self.settings.mechanism == "auto" or self._entry.uses_lengths
+
+    def _centring(self, unit: str) -> Centring | None:
+        """Return how the centre is found: variances need one, which pairs of rows do not have.
+
+        An owner of one record, as in the local model, has neither: its centre is the origin.
+        """
+        if self.settings.centring is None and self.n_records == 1:
+            return "none"
+        free = self.settings.centring is None and not self._uses_lengths
+        return "located" if free and unit == "variances" else self.settings.centring
+
+    def norm(self, left: float, clip: Clip) -> RowNorm:
+        """Return where lengths are clipped: as stated, privately found, or where bounds end.
+
+        The last only where there are too few rows to find any, as it is longer than most rows.
+        """
+        stated = self.settings.row_norm
+        if clip.box is None or stated is not None:
+            return "private" if stated is None else stated
+        if searchable(part(Gaussian(left), _REST_SHARE), self.n_records):
+            return "private"
+        low, high = clip.box
+        centre = 0.0 if clip.centre is None else clip.centre
+        return float(np.linalg.norm(np.maximum(high - centre, centre - low)))
+
+    def outside(self, lengths: RowSource, left: float, norm: RowNorm) -> Plan:
+        """Plan the variance outside the basis, at its share of what is left."""
+        settings = self.settings
+        budget = part_of(left, _REST_SHARE, settings.delta * (1 - settings.share))
+        return self._moment(lengths, budget, norm, "none", None)
+
+    def inside(self, rows: RowSource, norm: RowNorm, spent: Cost, *, centred: bool = True) -> Plan:
+        """Plan the second moment inside the basis, with all that is left of the budget.
+
+        About a first centre a stated length holds for a mean too.
+        """
+        settings = self.settings
+        centring: Centring | None = "none" if settings.centring == "none" else None
+        if centring is None and centred and not isinstance(norm, str):
+            centring = "mean"
+        return self._moment(rows, settings.budget, norm, centring, spent)
+
+    def _moment(
+        self,
+        rows: RowSource,
+        budget: Budget,
+        norm: RowNorm,
+        centring: Centring | None,
+        spent: Cost | None,
+    ) -> Plan:
+        """Plan a matrix as it is, so that averages have no bias."""
+        request = Request(
+            releases="covariance",
+            budget=budget,
+            adjacency=ADJACENCY,
+            unit=rows.protects,
+            n_columns=rows.n_columns,
+            n_rows=self.n_records,
+            entry=entry("covariance", "gauss"),
+            row_norm=norm,
+            centring=centring,
+            on_invalid=self.settings.on_invalid,
+            spent=spent,
+        )
+        try:
+            return plan(request)
+        except TooFewRowsError:
+            raise InvalidParameterError(
+                "too few rows to find their length, which variances need: state ",
+                option("row_norm"),
+                " or ",
+                option("bounds"),
+            ) from None
