@@ -15,6 +15,7 @@ from eigenveil.storage.paths import read_regular
 from eigenveil.text import did_you_mean
 
 __all__ = [
+    "ABOUT",
     "ADJACENCY",
     "ASKED",
     "BOUNDS",
@@ -222,6 +223,12 @@ SIGN = click.option(
 OUTPUT = click.option(
     "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
 )
+ABOUT = (
+    click.option("--title", metavar="TEXT", help="Of the release, for its page."),
+    click.option("--purpose", metavar="TEXT", help="What it is for."),
+    click.option("--owner", metavar="TEXT", help="Who answers for the data."),
+    click.option("--approver", metavar="TEXT", help="Who approves the release."),
+)
 VARIANCES = click.option(
     "--variances", is_flag=True, help="Buy variances in the units of the data."
 )
@@ -252,6 +259,7 @@ ASKED = (
     *INVALID,
     LEDGER,
     SIGN,
+    *ABOUT,
 )  # of a release, beside where it goes
 RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import click
 
 from eigenveil.cli.options import (
+    ABOUT,
     ADJACENCY,
     BOUNDS,
     BUDGET,
@@ -66,6 +67,7 @@ __all__ = ["command"]
     *INVALID,
     LEDGER,
     SIGN,
+    *ABOUT,
     OUTPUT,
     CONFIG,
     JSON,
@@ -101,6 +103,8 @@ def command(
     from eigenveil.privacy.budget import Budget
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import private_key
+    from eigenveil.release.about import ABOUT as SAID
+    from eigenveil.release.about import about_settings
 
     with place_for(output) as place:
         key = None if sign is None else private_key(sign)
@@ -118,6 +122,8 @@ def command(
         for name, among in (("bounds", features), ("scale", features), ("target_bounds", target)):
             if name in given:
                 given[name] = per_column(f"--{name.replace('_', '-')}", given[name], among)
+        about = {name: given.pop(name, None) for name in SAID}
+        about_settings({}, **about)  # refused before anything is charged
         private = PrivateRegression(**given, ledger=account)
         place.make_room(expected_size("regression", len(features), len(target), names))
         beware(budget)
@@ -126,5 +132,6 @@ def command(
             public = neighbours.count_is_public and unit is None
             with watched(source, count_is_public=public) as watched_rows:
                 private.fit(watched_rows, list(target) if len(target) > 1 else target[0])
-            keep(private.release_, place, key)
-            tell(private.release_, output, account, sign, as_json=as_json)
+            released = private.release_.described(**about)
+            keep(released, place, key)
+            tell(released, output, account, sign, as_json=as_json)

@@ -29,6 +29,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
+from eigenveil.release.about import ABOUT, about_settings
 
 __all__ = ["accounted", "release", "tell"]
 
@@ -63,6 +64,8 @@ def release(
         chosen = given.pop("mechanism_options", ())
         releases = "components" if estimator is PrivatePCA else "covariance"
         given["mechanism"] = configured(releases, given["mechanism"], chosen)
+        about = {name: given.pop(name, None) for name in ABOUT}
+        about_settings({}, **about)  # refused before anything is charged
         private = estimator(**given, ledger=account)
         place.make_room(_size(private, source))
         beware(budget)
@@ -72,8 +75,9 @@ def release(
             public = neighbours.count_is_public and options["unit"] is None
             with watched(source, count_is_public=public) as rows:
                 private.fit(rows)
-            keep(private.release_, place, key)
-            tell(private.release_, output, account, sign, as_json=as_json)
+            released = private.release_.described(**about)
+            keep(released, place, key)
+            tell(released, output, account, sign, as_json=as_json)
 
 
 def _size(private: PrivatePCA | PrivateCovariance, source: RowSource) -> int:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -28,6 +28,7 @@ from eigenveil.privacy.contribution import Contribution, check_owners, promise_t
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release import schema
+from eigenveil.release.about import about_settings
 from eigenveil.release.content import (
     decode_arrays,
     encode_arrays,
@@ -95,6 +96,29 @@ class Release:
         object.__setattr__(self, "owners", tuple(self.owners))
         if self.owners or isinstance(self.guarantee, FederatedGuarantee):
             check_owners(self.owners, self.guarantee, self.settings["n_rows"])
+
+    def described(
+        self,
+        *,
+        title: str | None = None,
+        purpose: str | None = None,
+        owner: str | None = None,
+        approver: str | None = None,
+        image: tuple[int, int] | None = None,
+    ) -> "Release":
+        """Return the same release with what its owner says of it.
+
+        Parameters
+        ----------
+        title, purpose, owner, approver : str, optional
+            Public words for its page; nothing of the records belongs into them.
+        image : pair of int, optional
+            Height and width, where the columns are the pixels of an image, row by row.
+
+        """
+        words = {"title": title, "purpose": purpose, "owner": owner, "approver": approver}
+        said = about_settings(self.settings, image=image, **words)
+        return replace(self, settings={**self.settings, **said})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of ``release.json``, but for the format of the page beside it."""
