@@ -9,9 +9,10 @@ import click
 from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
-from eigenveil.cli.values import Assignment, Names, OrPrivate, PerColumn, did_you_mean
+from eigenveil.cli.values import Assignment, Encoded, Limited, Names, OrPrivate, PerColumn
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.storage.paths import read_regular
+from eigenveil.text import did_you_mean
 
 __all__ = [
     "ABOUT",
@@ -19,6 +20,7 @@ __all__ = [
     "ASKED",
     "BOUNDS",
     "BUDGET",
+    "CELLS",
     "CENTRING",
     "CONFIG",
     "COUNT",
@@ -98,6 +100,8 @@ def _wanted(option: click.Parameter, value: Any) -> str | None:
     """Return what an option wants instead of a value of another kind: click knows words alone."""
     if isinstance(option, click.Option) and option.is_flag:
         return None if isinstance(value, bool) else "true or false"
+    if isinstance(option, click.Option) and option.multiple and not isinstance(value, list):
+        return "list"
     number = type(value) in (int, float) and abs(value) < _LARGEST  # true is an int to Python
     match option.type:
         case click.types.FloatParamType():
@@ -132,7 +136,28 @@ ADJACENCY = click.option(
     help="Which tables are neighbours; under add-remove the number of rows is private.",
 )
 NAMES = click.option(
-    "--columns", type=Names(), metavar="A,B,...", help="Columns of a CSV or parquet file."
+    "--columns", type=Names(), metavar="A,B,...", help="Columns to take, of a file with names."
+)
+CELLS = (
+    click.option("--drop", type=Names(), metavar="A,B,...", help="Columns to leave out."),
+    click.option(
+        "--encode",
+        type=Encoded(),
+        multiple=True,
+        metavar="NAME[=LEVEL,LEVEL|=DATE]",
+        help="A column of text as numbers: 0 or 1 for each of the levels (found privately if none "
+        "are given), or days since a date.",
+    ),
+    click.option(
+        "--censored",
+        type=Limited(),
+        multiple=True,
+        metavar="[NAME=]RULE",
+        help="What cells such as <0.5 count as: missing, limit or half.",
+    ),
+    click.option(
+        "--encoding", default=None, metavar="NAME", help="That of a text file, such as latin-1."
+    ),
 )
 K = click.option(
     "--k",
@@ -209,6 +234,7 @@ VARIANCES = click.option(
 )
 ASKED = (
     NAMES,
+    *CELLS,
     *BUDGET,
     ROW_NORM,
     BOUNDS,

@@ -12,7 +12,7 @@ from eigenveil.cli.balance import balance
 from eigenveil.cli.options import beware, stated_budget
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
-from eigenveil.cli.rows import open_table
+from eigenveil.cli.rows import ROW_OPTIONS, open_table
 from eigenveil.cli.saving import expected_size, keep, place_for
 from eigenveil.cli.summary import (
     components,
@@ -33,7 +33,6 @@ from eigenveil.release.about import ABOUT, about_settings
 
 __all__ = ["accounted", "release", "tell"]
 
-_ROWS = ("columns", "unit")
 _NO_LEDGER = "no ledger recorded this run: a failed or interrupted release counts as spent"
 
 
@@ -58,7 +57,7 @@ def release(
         text: Literal["refused", "invalid"] = "refused"
         if given.get("on_invalid") == "zero":
             text = "invalid"
-        source = open_table(data, *(given.pop(name, None) for name in _ROWS), text=text)
+        source = open_table(data, text=text, **{n: given.pop(n, None) for n in ROW_OPTIONS})
         for name in ("bounds", "scale"):
             if name in given:
                 given[name] = per_column(f"--{name}", given[name], source.feature_names)

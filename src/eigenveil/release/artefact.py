@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources import open_rows
+from eigenveil.data.sources.columns import noted_reading
+from eigenveil.data.sources.frames import is_frame
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
 from eigenveil.privacy.contribution import Contribution, check_owners, promise_to_dict
 from eigenveil.privacy.federated import FederatedGuarantee
@@ -380,8 +382,13 @@ class Release:
     def _tables(self, rows: Any) -> Iterator[NDArray[Any]]:
         """Return chunks of a table that has the columns of the fit."""
         known = self.feature_names
-        by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
-        source = open_rows(rows, columns=list(known) if known and by_name else None)
+        noted = self.settings.get("encoding") or {}
+        named_file = isinstance(rows, (str, Path)) and Path(rows).suffix not in (".npy", ".npz")
+        if known and (named_file or (noted and is_frame(rows))):
+            source = open_rows(rows, **noted_reading(known, noted)).plain
+        else:
+            levels = {name: how["levels"] for name, how in noted.items() if "levels" in how}
+            source = open_rows(rows).plain.decided(levels)
         if source.n_columns != self.settings["n_features"]:
             raise InvalidDataError(
                 f"the rows have {source.n_columns} {plural('column', source.n_columns)}, those of "
