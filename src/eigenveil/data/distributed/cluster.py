@@ -1,6 +1,6 @@
 """A table in files that the workers of a cluster read themselves, row group by row group."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ def connected(address: str) -> Iterator[None]:
     except ImportError:
         raise MissingExtraError("a cluster needs Dask: pip install 'eigenveil[dask]'") from None
     try:
-        client = Client(address, timeout=10)
+        client: Any = Client(address, timeout=10)  # type: ignore[no-untyped-call]
     except (OSError, ValueError):
         raise InvalidDataError(
             "no scheduler of Dask answers at this address: check it, such as tcp://host:8786"
@@ -29,27 +29,12 @@ def connected(address: str) -> Iterator[None]:
 
 def on_cluster(source: RowSource) -> RowSource:
     """Return the rows of parquet files as parts that workers read, who must see the same files."""
-    from dask.delayed import delayed
+    from eigenveil.data.distributed.dask import FileParts
 
-    from eigenveil.data.distributed.dask import DaskSource
-
-    rows = source.plain
-    parts = rows.parts()
+    if source.undecided:
+        raise InvalidDataError("levels of categories are not found on a cluster: state them")
+    parts = source.plain.parts()
     if parts is None:
         raise InvalidDataError("workers read parquet files that they all see: save the table so")
-    if not source.protects.owns_many:
-        return DaskSource([delayed(part) for part in parts], rows.n_columns, rows.feature_names)
-    read = [delayed(_labelled, nout=2)(part) for part in parts]
-    tables = DaskSource([each[0] for each in read], rows.n_columns, rows.feature_names)
-    return tables.by_person([each[1] for each in read], source.protects)
-
-
-def _labelled(part: Any) -> tuple[Any, list[Hashable]]:
-    """Return the rows of a part, and whose they are."""
-    import numpy as np
-
-    chunks, labels = [np.empty((0, part.n_columns))], []
-    for chunk, some in part.labelled_chunks():
-        chunks.append(chunk)
-        labels += some
-    return np.concatenate(chunks), labels
+    rows = FileParts(source.plain, parts)
+    return rows.by_label(source.protects) if source.protects.owns_many else rows

@@ -69,7 +69,8 @@ def remote_files(address: str) -> Sequence[StoredFile]:
         raise InvalidDataError(
             "an object store did not answer: check the address, the network and the credentials"
         ) from None
-    if not is_folder:
-        return [RemoteFile(system, path)]
-    found = sorted(each.path for each in listed if each.path.lower().endswith(".parquet"))
+    paths = sorted(each.path for each in listed) if is_folder else [path]
+    found = [each for each in paths if each.lower().endswith(".parquet")]
+    if not found:
+        raise InvalidDataError("no parquet files there: save the table on the object store as such")
     return [RemoteFile(system, each) for each in found]
