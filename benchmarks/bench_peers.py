@@ -1,121 +1,138 @@
-"""Components of the digits and of breast cancer by libraries that people use, told what they need.
+"""Components at the same pure epsilon: ours beside other libraries, on the same rows and bound.
 
-`pip install diffprivlib 'opendp[scikit-learn]'` first: both are imported here and nowhere else.
-They promise a pure epsilon, so eigenveil is run at the same pure epsilon too, and at delta = 1e-6,
-its usual promise. diffprivlib and OpenDP are told ranges of the columns and a bound on the length
-of rows; eigenveil is told nothing. The R package dppca is not run: its directions are those of Kim,
-Jung 2025, whose release is here as their program prints it. The number is the variance that the
-components keep, relative to ordinary PCA; mean of 20 releases. OpenDP is left out on the digits,
-where one fit of 64 columns took more than a minute.
+Rows in the unit ball, centred; one of them may be replaced. Each peer lives in an environment of
+its own, pinned by ``peers/NAME.txt``, in a folder of ``--environments``, which ``--install`` makes.
+A cell has a time limit, and "did not finish" is a result; one that did not is not tried at larger
+sizes. ``captured`` is the share of the variance of the best k directions.
 """
 
+import argparse
+import json
+import subprocess
 import sys
+import tempfile
 import time
+import venv
 import warnings
-from functools import cache
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits
+import sklearn
+from sklearn.decomposition import PCA
 
+import eigenveil
 from eigenveil import PrivatePCA
-from eigenveil.numerics.metrics import captured_variance
-from eigenveil.reproduce.printed.kim_jung import all_pairs, kim_jung
 from side_by_side import report
 
-EPSILON, DELTA, REPEATS, WIDEST_OPENDP = 1.0, 1e-6, 20, 50
+PEERS = Path(__file__).with_name("peers")
+NAMES = ("diffprivlib", "opendp", "smartnoise-synth")
+SIZES = ((2_000, 5), (2_000, 10), (10_000, 50), (10_000, 784))
+K, EPSILON = 2, 1.0
 
 
-def tables():
-    """Rows, a range that all columns have, and the number of components."""
-    cancer = load_breast_cancer().data
-    return [
-        ("digits, 1,797 x 64", load_digits().data, (0.0, 16.0), 5),
-        # Divided by its own largest values, which are taken as public: ranges of 0 to 1.
-        ("breast cancer, 569 x 30", cancer / cancer.max(axis=0), (0.0, 1.0), 3),
-    ]
+def rows_of(n, d):
+    """Rows with decaying variances, pulled into the unit ball."""
+    rows = np.random.default_rng(0).standard_normal((n, d)) / np.arange(1, d + 1)
+    rows /= np.maximum(1.0, np.linalg.norm(rows, axis=1))[:, None]
+    return rows - rows.mean(axis=0)
 
 
-@cache
-def pairs(table):
-    """The mean of all pairs of rows, which does not depend on a seed."""
-    return all_pairs(next(rows for name, rows, _, _ in tables() if name == table))
+def captured(rows, components):
+    """Share of the variance of the best directions."""
+    best = np.linalg.eigvalsh(rows.T @ rows)[::-1][:K].sum()
+    basis = np.linalg.qr(np.asarray(components).T)[0]
+    return float(np.sum((rows @ basis) ** 2) / best)
 
 
-def sides(table, rows, bounds, k, epsilon, seed):
-    """Yield names and functions that return components."""
-    import diffprivlib
-    import opendp.prelude as dp
-
-    n, d = rows.shape
-    middle, half = sum(bounds) / 2, (bounds[1] - bounds[0]) / 2
-    length = half * np.sqrt(d)  # of rows about the middle of their ranges
-    yield (
-        "eigenveil, told nothing",
-        lambda: PrivatePCA(k, epsilon=epsilon, delta=DELTA, random_state=seed).fit(rows),
-    )
-    yield (
-        "eigenveil, pure epsilon, told nothing",
-        lambda: PrivatePCA(k, epsilon=epsilon, random_state=seed).fit(rows),
-    )
-    yield (
-        "diffprivlib, pure epsilon, told ranges and length",
-        lambda: diffprivlib.models.PCA(
-            k,
-            epsilon=epsilon,
-            bounds=([bounds[0] - middle] * d, [bounds[1] - middle] * d),
-            data_norm=length,
-            random_state=seed,
-        ).fit(rows - middle),
-    )
-    yield (
-        "Kim, Jung 2025, as in R dppca, told nothing",
-        lambda: SimpleNamespace(
-            components_=kim_jung(pairs(table), n, k, epsilon, DELTA, np.random.default_rng(seed))
-        ),
-    )
-    if d > WIDEST_OPENDP:
-        return
-    yield (
-        "OpenDP, pure epsilon, told length and middle",
-        lambda: dp.sklearn.decomposition.PCA(
-            epsilon=epsilon, row_norm=length, n_samples=n, n_features=d, n_components=k
-        ).fit(rows - middle),
-    )
+def timed(fit):
+    """The least of three times, and the last result."""
+    found = []
+    for _ in range(3):
+        start = time.perf_counter()
+        result = fit()
+        found.append(time.perf_counter() - start)
+    return min(found), result
 
 
-def main(repeats):
-    results = []
-    for table, rows, bounds, k in tables():
-        truth = np.cov(rows.T, bias=True)
-        kept, seconds = {}, {}
-        for seed in range(repeats):
-            for name, fit in sides(table, rows, bounds, k, EPSILON, seed):
-                start = time.perf_counter()
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # about budgets, of the others
-                    components = np.asarray(fit().components_)[:k]
-                seconds.setdefault(name, []).append(time.perf_counter() - start)
-                orthonormal = np.linalg.qr(components.T)[0].T
-                kept.setdefault(name, []).append(captured_variance(orthonormal, truth))
-        results += [
-            {
-                "table": table,
-                "k": k,
-                "epsilon": EPSILON,
-                "side": name,
-                "repeats": len(values),
-                "captured": float(np.mean(values)),
-                "standard error": float(np.std(values, ddof=1) / np.sqrt(len(values))),
-                "median seconds": float(np.median(seconds[name])),
-            }
-            for name, values in kept.items()
-        ]
-    report("peers", results)
+def peer(name, folder, rows, limit):
+    """What one peer did within the limit."""
+    python = folder / name / "bin" / "python"
+    if not python.exists():
+        return {"seconds": "not installed"}
+    with tempfile.TemporaryDirectory() as place:
+        np.save(f"{place}/rows.npy", rows)
+        words = [name, f"{place}/rows.npy", str(K), str(EPSILON), f"{place}/out.npy"]
+        try:
+            done = subprocess.run(
+                [str(python), str(PEERS / "worker.py"), *words],
+                capture_output=True,
+                text=True,
+                timeout=limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return {"seconds": "did not finish"}
+        if done.returncode:
+            return {"seconds": "failed"}
+        found = json.loads(done.stdout.splitlines()[-1])
+        return {**found, "captured": captured(rows, np.load(f"{place}/out.npy"))}
+
+
+def install(folder):
+    """Environments as they are pinned."""
+    for name in NAMES:
+        venv.create(folder / name, with_pip=True)
+        pip = [str(folder / name / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, "--requirement", str(PEERS / f"{name}.txt")], check=False)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--environments", type=Path, default=Path(".venv-peers"))
+    parser.add_argument("--install", action="store_true")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for a cell")
+    chosen = parser.parse_args()
+    if chosen.install:
+        install(chosen.environments)
+    warnings.simplefilter("ignore")
+    table, gave_up = [], set()
+    for n, d in SIZES:
+        rows = rows_of(n, d)
+        cell = {"rows": n, "columns": d, "k": K, "epsilon": EPSILON}
+        own, model = timed(
+            lambda rows=rows: PrivatePCA(
+                K, epsilon=EPSILON, row_norm=1.0, centring="none", random_state=0
+            ).fit(rows)
+        )
+        plain, exact = timed(lambda rows=rows: PCA(K).fit(rows))
+        sides = {
+            "eigenveil": {
+                "seconds": own,
+                "version": eigenveil.__version__,
+                "captured": captured(rows, model.components_),
+            },
+            "scikit-learn, not private": {
+                "seconds": plain,
+                "version": sklearn.__version__,
+                "captured": captured(rows, exact.components_),
+            },
+        }
+        for name in NAMES:
+            if name in gave_up:
+                sides[name] = {"seconds": "did not finish"}
+                continue
+            sides[name] = peer(name, chosen.environments, rows, chosen.limit)
+            if sides[name]["seconds"] == "did not finish":
+                gave_up.add(name)
+        for name, found in sides.items():
+            seconds = found["seconds"]
+            ratio = seconds / own if isinstance(seconds, float) else ""
+            row = {"library": name, "version": found.get("version", ""), **cell}
+            row |= {"seconds": seconds, "times_ours": ratio, "captured": found.get("captured", "")}
+            table.append(row)
+            print(row, file=sys.stderr, flush=True)
+    report("peers", table)
 
 
 if __name__ == "__main__":
-    import opendp.prelude
-
-    opendp.prelude.enable_features("contrib", "idealized-numerics", "honest-but-curious")
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else REPEATS)
+    main()

@@ -104,7 +104,7 @@ def test_the_shell_lines_of_the_readme_run(tmp_path, monkeypatch):
 
 def test_the_figures_of_the_readme_are_measured():
     """Every share in its table of peers stands in what a benchmark kept, as do those drawn."""
-    with (ROOT / "benchmarks" / "results" / "peers.csv").open(newline="") as file:
+    with (ROOT / "benchmarks" / "results" / "alternatives.csv").open(newline="") as file:
         kept = {f"{float(row['captured']):.0%}".replace("%", " %") for row in csv.DictReader(file)}
     table = README[README.index("| | must be told") : README.index("Every noise is drawn")]
     shown = set(re.findall(r"\d+ %", table))
