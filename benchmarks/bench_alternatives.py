@@ -1,6 +1,6 @@
 """Components of the digits and of breast cancer by libraries that people use, told what they need.
 
-`pip install diffprivlib 'opendp[scikit-learn]'` first: both are imported here and nowhere else.
+`pip install diffprivlib 'opendp[scikit-learn]'` first.
 They promise a pure epsilon, so eigenveil is run at the same pure epsilon too, and at delta = 1e-6,
 its usual promise. diffprivlib and OpenDP are told ranges of the columns and a bound on the length
 of rows; eigenveil is told nothing. The R package dppca is not run: its directions are those of Kim,
