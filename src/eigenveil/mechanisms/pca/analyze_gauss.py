@@ -18,7 +18,7 @@ Differences from the source
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ from eigenveil.mechanisms.registry import LazyEntry, Terms
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import block_krylov, max_krylov_columns
 from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
-from eigenveil.numerics.variates import normals
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
 
@@ -86,23 +85,25 @@ class AnalyzeGaussPCA:
         scale = noise_scale(query.sensitivity("frobenius"), self.mu)
         noise = noise.bound_to(query.fingerprint)  # the diagonal does not tell all tables apart
         columns = min(max_krylov_columns(self.n_components), d)
-        lazy = LazyGaussian(d, scale, noise, columns=columns)
+        place = query.place
+        lazy = LazyGaussian(d, scale, noise, columns=columns, place=place)
         law = GaussianLaw(d, scale)
         asked: list[NDArray[np.float64]] = []
 
-        def product(block: NDArray[np.float64]) -> NDArray[np.float64]:
+        def product(block: Any) -> Any:
             image = query.times(block) + lazy.times(block)
             if not asked:
-                asked.extend((block, image))
+                asked.extend((place.host(block), place.host(image)))
             return image
 
         values, vectors, _ = block_krylov(
             product,
-            normals(noise, (d, min(self.n_components // 2 + 2, d))),
+            place.normals(noise, (d, min(self.n_components // 2 + 2, d))),
             self.n_components,
             negligible(law),
             columns=columns,
             drowned=law.edge,
+            place=place,
         )
         energy = float(values @ values) + _energy_beside(vectors, *asked)
         law = law.scaled(query.unit)
