@@ -2,8 +2,7 @@
 
 Wanted on an H200: 120 TFLOP/s at 262,144 x 4096 with the splitting into digits, equal to the host
 in every entry; a fit of 1,000,000 x 4096 rows on the device in 4 s, and streamed from the host's
-memory at the speed of the bus; ten components of a million columns, with noise drawn lazily, in half a
-second.
+memory at the speed of the bus; ten components of a million columns, with lazy noise, in 0.5 s.
 """
 
 import argparse
