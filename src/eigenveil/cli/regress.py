@@ -1,14 +1,16 @@
 """``eigenveil regress DATA --target y -o FOLDER``."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from eigenveil.cli.options import (
+    ABOUT,
     ADJACENCY,
     BOUNDS,
     BUDGET,
+    CELLS,
     CONFIG,
     INVALID,
     JSON,
@@ -36,6 +38,7 @@ __all__ = ["command"]
         help="The column to predict, or several.",
     ),
     NAMES,
+    *CELLS,
     *BUDGET,
     BOUNDS,
     click.option(
@@ -64,6 +67,7 @@ __all__ = ["command"]
     *INVALID,
     LEDGER,
     SIGN,
+    *ABOUT,
     OUTPUT,
     CONFIG,
     JSON,
@@ -90,7 +94,7 @@ def command(
     from eigenveil.cli.options import beware, stated_budget
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
-    from eigenveil.cli.rows import open_table
+    from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.cli.values import per_column
     from eigenveil.data.sources.design import reordered
@@ -99,6 +103,8 @@ def command(
     from eigenveil.privacy.budget import Budget
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import private_key
+    from eigenveil.release.about import ABOUT as SAID
+    from eigenveil.release.about import about_settings
 
     with place_for(output) as place:
         key = None if sign is None else private_key(sign)
@@ -108,19 +114,24 @@ def command(
         given = {name: value for name, value in options.items() if value is not None}
         wanted = None if columns is None else (*dict.fromkeys((*columns, *target)),)
         zero = given.get("on_invalid") == "zero"
-        source = open_table(data, wanted, unit, text="invalid" if zero else "refused")
+        text: Literal["refused", "invalid"] = "invalid" if zero else "refused"
+        rows = {name: given.pop(name, None) for name in ROW_OPTIONS if name in given}
+        source = open_table(data, text=text, columns=wanted, unit=unit, **rows)
         names = reordered(source, target).feature_names or ()
         features = names[: -len(target)]
         for name, among in (("bounds", features), ("scale", features), ("target_bounds", target)):
             if name in given:
                 given[name] = per_column(f"--{name.replace('_', '-')}", given[name], among)
+        about = {name: given.pop(name, None) for name in SAID}
+        about_settings({}, **about)  # refused before anything is charged
         private = PrivateRegression(**given, ledger=account)
         place.make_room(expected_size("regression", len(features), len(target), names))
         beware(budget)
         with accounted(account):
             neighbours = Adjacency.parse(private.adjacency)
             public = neighbours.count_is_public and unit is None
-            with watched(source, count_is_public=public) as rows:
-                private.fit(rows, list(target) if len(target) > 1 else target[0])
-            keep(private.release_, place, key)
-            tell(private.release_, output, account, sign, as_json=as_json)
+            with watched(source, count_is_public=public) as watched_rows:
+                private.fit(watched_rows, list(target) if len(target) > 1 else target[0])
+            released = private.release_.described(**about)
+            keep(released, place, key)
+            tell(released, output, account, sign, as_json=as_json)

@@ -12,7 +12,7 @@ from eigenveil.cli.balance import balance
 from eigenveil.cli.options import beware, stated_budget
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
-from eigenveil.cli.rows import open_table
+from eigenveil.cli.rows import ROW_OPTIONS, open_table
 from eigenveil.cli.saving import expected_size, keep, place_for
 from eigenveil.cli.summary import (
     components,
@@ -29,10 +29,10 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
+from eigenveil.release.about import ABOUT, about_settings
 
 __all__ = ["accounted", "release", "tell"]
 
-_ROWS = ("columns", "unit")
 _NO_LEDGER = "no ledger recorded this run: a failed or interrupted release counts as spent"
 
 
@@ -57,13 +57,15 @@ def release(
         text: Literal["refused", "invalid"] = "refused"
         if given.get("on_invalid") == "zero":
             text = "invalid"
-        source = open_table(data, *(given.pop(name, None) for name in _ROWS), text=text)
+        source = open_table(data, text=text, **{n: given.pop(n, None) for n in ROW_OPTIONS})
         for name in ("bounds", "scale"):
             if name in given:
                 given[name] = per_column(f"--{name}", given[name], source.feature_names)
         chosen = given.pop("mechanism_options", ())
         releases = "components" if estimator is PrivatePCA else "covariance"
         given["mechanism"] = configured(releases, given["mechanism"], chosen)
+        about = {name: given.pop(name, None) for name in ABOUT}
+        about_settings({}, **about)  # refused before anything is charged
         private = estimator(**given, ledger=account)
         place.make_room(_size(private, source))
         beware(budget)
@@ -73,8 +75,9 @@ def release(
             public = neighbours.count_is_public and options["unit"] is None
             with watched(source, count_is_public=public) as rows:
                 private.fit(rows)
-            keep(private.release_, place, key)
-            tell(private.release_, output, account, sign, as_json=as_json)
+            released = private.release_.described(**about)
+            keep(released, place, key)
+            tell(released, output, account, sign, as_json=as_json)
 
 
 def _size(private: PrivatePCA | PrivateCovariance, source: RowSource) -> int:

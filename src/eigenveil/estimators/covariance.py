@@ -206,8 +206,9 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             reason=plan.request.reason,
             feature_names=getattr(self, "feature_names_in_", None),
             balance=fitted.balance,
+            encoding=getattr(self, "encoding_", None),
         )
-        self.shares_ = {stage: round(share, 12) for stage, share in plan.shares.items()}
+        self.shares_ = fitted.shares
         centring = "paired" if fitted.result.differences else plan.centring
         settings |= {"centring": centring, "shares": self.shares_}
         entry = plan.entry

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
-from eigenveil.estimators.tables import open_table
+from eigenveil.estimators.tables import name_columns, open_table
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.execute import FitResult, execute
 from eigenveil.mechanisms.planning import plan
@@ -37,8 +37,39 @@ def fit_release(
         source = open_table(estimator, X, adjacency, groups)
         del X, groups
         asked |= {"budget": budget, "adjacency": adjacency, "entry": wanted}
+        if source.undecided:
+            return _with_levels(estimator, source, releases, asked, ledger, noise)
         request = _request(estimator, source, releases, **asked)
         return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
+
+
+def _with_levels(
+    estimator: BaseEstimator,
+    source: RowSource,
+    releases: Releases,
+    asked: dict[str, Any],
+    ledger: Ledger | None,
+    noise: NoiseSource,
+) -> FitResult[Any]:
+    """Find the levels of categories first; all is charged before, as for one level each."""
+    from eigenveil.mechanisms.found_levels import LevelSearch
+
+    search = LevelSearch(budget=asked["budget"], columns=source.undecided)
+    asked |= {"spent": search.cost()}
+    like = source.decided(dict.fromkeys(source.undecided, ("",)))
+    name_columns(estimator, like)
+    found = search.run(
+        source,
+        plan(chosen(_request(estimator, like, releases, **asked))),
+        ledger=ledger,
+        noise=noise,
+    )
+    source = source.decided(found.levels)
+    name_columns(estimator, source)
+    estimator.levels_ = found.levels
+    planned = plan(chosen(_request(estimator, source, releases, **asked)))
+    search.check(planned)
+    return found.before(execute(planned, source, ledger=None, noise=noise))
 
 
 def _request(

@@ -205,7 +205,7 @@ class PrivatePCA(GaussianDensity):
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         rows = fitted.n_rows or released.noisy_count
         self.singular_values_ = singular_values(self.explained_variance_, rows)
-        self.shares_ = {stage: round(share, 12) for stage, share in plan.shares.items()}
+        self.shares_ = fitted.shares
         settings = public_settings(
             n_features=self.n_features_in_,
             n_rows=fitted.n_rows,
@@ -218,6 +218,7 @@ class PrivatePCA(GaussianDensity):
             reason=request.reason,
             feature_names=getattr(self, "feature_names_in_", None),
             balance=fitted.balance,
+            encoding=getattr(self, "encoding_", None),
         )
         centring = "paired" if released.differences else plan.centring
         settings |= {"centring": centring, "shares": self.shares_}

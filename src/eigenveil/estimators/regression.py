@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -162,6 +163,8 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             raise InvalidParameterError(
                 "requires y to be passed, but the target y is None: pass fit(X, y)"
             )
+        if issparse(X):
+            X = X.toarray()
         if is_streamed(X):
             return self._open_streamed(X, y, adjacency, groups)
         features = check_table(self, X, reset=True)

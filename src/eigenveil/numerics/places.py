@@ -67,6 +67,22 @@ class Place:
             triangle = factor @ triangle
         return block, triangle
 
+    def inner(self, first: Any, second: Any) -> float:
+        """Return the sum of products of entries."""
+        if self.xp is np:
+            return float(np.einsum("ij,ij->", first, second))
+        return float(self.xp.sum(first * second))
+
+    def signed(self, rows: Any) -> NDArray[np.float64]:
+        """Return rows on the host, each with its entry of largest magnitude made positive.
+
+        The same signs everywhere.
+        """
+        xp = self.xp
+        largest = self.host(xp.argmax(xp.abs(rows), axis=1))
+        entries = np.array([float(rows[i, int(j)]) for i, j in enumerate(largest)])
+        return np.ascontiguousarray(self.host(rows) * np.where(entries < 0, -1.0, 1.0)[:, None])
+
     def normals(self, source: NoiseSource, shape: tuple[int, ...]) -> Any:
         """Return independent standard normal draws."""
         if self.xp is np:
@@ -91,14 +107,13 @@ def chacha_words(place: Place, key: NDArray[np.int32], blocks: int, first: int =
     The counter has 64 bits, as in the cipher's first description: no key repeats itself.
     """
     xp = place.xp
-    counter = first + np.arange(blocks, dtype=np.uint64)
-    halves = np.ascontiguousarray(counter).view("<i4").reshape(blocks, 2).T
-    count = place.there(np.ascontiguousarray(halves))
-    fixed = place.there(np.concatenate([_CONSTANTS, key, [0, 0]]).astype(np.int32))
-    zeros = xp.zeros((1, blocks), dtype=xp.int32, device=place.device)
-    rows = xp.concat([fixed[:12, None] + zeros, count, fixed[12:, None] + zeros])
-    start = [rows[i : i + 4, :] for i in range(0, 16, 4)]
-    a, b, c, d = start
+    counter = first + xp.arange(blocks, dtype=xp.int64, device=place.device)
+    count = xp.stack([_low_word(xp, counter), xp.astype(counter >> 32, xp.int32)])
+    fixed = place.there(np.concatenate([_CONSTANTS, key]).astype(np.int32))
+    zeros = xp.zeros((2, blocks), dtype=xp.int32, device=place.device)
+    a, b, c = (fixed[i : i + 4, None] + zeros[:1, :] for i in (0, 4, 8))
+    d = xp.concat([count, zeros])
+    start = a, b, c, d
     for _ in range(_DOUBLE_ROUNDS):
         a, b, c, d = _quarter_rounds(a, b, c, d)
         b, c, d = (xp.roll(part, -turn, axis=0) for part, turn in ((b, 1), (c, 2), (d, 3)))
@@ -106,6 +121,12 @@ def chacha_words(place: Place, key: NDArray[np.int32], blocks: int, first: int =
         b, c, d = (xp.roll(part, turn, axis=0) for part, turn in ((b, 1), (c, 2), (d, 3)))
     final = [part + begun for part, begun in zip((a, b, c, d), start, strict=True)]
     return xp.reshape(xp.concat(final).T, (-1,))
+
+
+def _low_word(xp: Any, numbers: Any) -> Any:
+    """Return the lowest 32 bits, as int32."""
+    low = numbers & 0xFFFFFFFF
+    return xp.astype(xp.where(low >= 1 << 31, low - (1 << 32), low), xp.int32)
 
 
 def _quarter_rounds(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:

@@ -121,8 +121,8 @@ def block_krylov(
             if size >= columns // 2:
                 residuals = residuals[values > drowned]
             if last or (residuals <= tolerance).all():
-                turned = place.host(seen @ place.there(vectors[:, ::-1].copy()))
-                return values[::-1].copy(), signed(turned.T), residual
+                turned = (seen @ place.there(vectors[:, ::-1].copy())).T
+                return values[::-1].copy(), place.signed(turned), residual
         again = place.qr(block - ((block.T @ seen) @ seen.T).T)[0]  # against rounding
         block = again[:, : min(again.shape[1], d - size)]
 
@@ -152,8 +152,7 @@ def eigenpairs_of_image(
 
 def signed(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Make each vector's entry of largest magnitude positive: the same signs everywhere."""
-    largest = rows[np.arange(len(rows)), np.argmax(np.abs(rows), axis=1)]
-    return np.ascontiguousarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None])
+    return HOST.signed(rows)
 
 
 def map_eigenvalues(

@@ -189,7 +189,7 @@ class LazyGaussian:
         """
         if self._trace is None:
             m = self._asked
-            known = float(self._place.xp.sum(self._seen[:, :m] * self._images[:, :m]))
+            known = self._place.inner(self._seen[:, :m], self._images[:, :m])
             rest = self._scale * math.sqrt(self._d - m) * float(normals(self._source, (1,))[0])
             self._trace = known + rest
         return self._trace

@@ -1,11 +1,12 @@
 """What a ledger granted and has spent, read one way by every face."""
 
-import math
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
 
 __all__ = ["Balance", "rounded_down"]
 
-_DIGITS = 4
+_FOUR_DIGITS = Context(prec=4, rounding=ROUND_FLOOR)
+_ROUNDING = Decimal("1.000000001")  # by which sums of floats may fall short
 _WHY = (
     "that is more than the difference, {difference:g}, because Gaussian releases together cost "
     "less than the sum of their epsilons"
@@ -16,9 +17,8 @@ def rounded_down(value: float) -> float:
     """Return a number of four digits that is not larger."""
     if value <= 0:
         return 0.0
-    places = _DIGITS - 1 - math.floor(math.log10(value))
     # What is left of 2 after 1 is 1, and not the float below it.
-    return math.floor(value * 10.0**places * (1 + 1e-9)) / 10.0**places
+    return float(_FOUR_DIGITS.create_decimal(Decimal(value) * _ROUNDING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,15 @@ class Balance:
         at_delta = "" if self.delta is None else f" at delta = {self.delta:g}"
         return f"spent {self.notion} = {self.spent:.6g} of {self.granted:g}{at_delta}"
 
-    def reading(self) -> str:
-        """Say what was spent and what one further release may ask for, and why that is more than
-        the difference where it is.
-        """
+    def brief(self) -> str:
+        """Say what was spent and what one further release may ask for."""
         if self.largest_next is None:
             return self.summary()
-        whole = f"{self.summary()}; largest next release: {self.notion} = {self.largest_next:g}"
-        return "; ".join(filter(None, (whole, self.why())))
+        return f"{self.summary()}; largest next release: {self.notion} = {self.largest_next:g}"
+
+    def reading(self) -> str:
+        """Say the same, and why that is more than the difference where it is."""
+        return "; ".join(filter(None, (self.brief(), self.why())))
 
     def why(self) -> str:
         """Say why the largest next release is more than what was not spent; empty if it is not."""

@@ -152,6 +152,34 @@ class Guarantee:
         """Return the promise in plain words, the same wherever it is shown."""
         return " ".join(self.lines())
 
+    def odds(self) -> str:
+        """Say what the promise means for somebody who guesses (docs/proofs/accounting.md)."""
+        several, name = self.protects.owns_many, self.protects.name
+        one = f"the rows of one {name}" if several else "one row"
+        were = "were" if several else "was"
+        if self.adjacency is Adjacency.REPLACE_ONE:
+            question = f"{one} or {'of ' * several}another {were} used"
+        else:
+            question = f"{one} {were} in the table"
+        start = "A" if self.assumption is None else "If the model holds, a"
+        return f"{start} 50 % guess whether {question} becomes at most {_up(self._best_guess())}"
+
+    def _best_guess(self) -> float:
+        """Return the largest probability of a right guess at even odds.
+
+        It is (e^epsilon + delta)/(e^epsilon + 1).
+
+        A test of one table against a neighbour that is right with probabilities p and q has
+        p <= e^eps (1 - q) + delta and q <= e^eps (1 - p) + delta: their mean is at most that.
+        """
+        if delta_of(self.cost, 0.0) == 0.0:
+            return 0.5
+        epsilon, delta = self.budget.epsilon, self.budget.delta or 0.0
+        if epsilon is None:
+            epsilon, delta = epsilon_of(self.cost, EXAMPLE_DELTA), EXAMPLE_DELTA
+        odds = math.exp(-epsilon)
+        return min(1.0, (1 + delta * odds) / (1 + odds))
+
     def _counted_on(self) -> tuple[tuple[str, str], ...]:
         """Return what a promise needs of other owners, and what is left of it without them."""
         if self.honest is None:
@@ -228,6 +256,16 @@ def _factor(epsilon: float) -> str:
     places = 2 - math.floor(math.log10(math.expm1(epsilon)))
     rounded = math.ceil(math.exp(epsilon) * 10**places) / 10**places
     return f"a factor of {rounded:.{max(places, 0)}f}"
+
+
+def _up(probability: float) -> str:
+    """Return a probability in percent, rounded up to two digits of what it is short of 100."""
+    short = 100 * (1 - probability)
+    if short <= _PLAIN:
+        return "100 %"
+    places = max(1, 1 - math.floor(math.log10(short)))
+    rounded = math.ceil(100 * probability * 10**places - _PLAIN) / 10**places
+    return f"{rounded:.{places}f}".removesuffix(".0") + " %"
 
 
 def guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:

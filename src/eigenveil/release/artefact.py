@@ -10,7 +10,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -21,11 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources import open_rows
+from eigenveil.data.sources.columns import noted_reading
+from eigenveil.data.sources.frames import is_frame
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
 from eigenveil.privacy.contribution import Contribution, check_owners, promise_to_dict
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release import schema
+from eigenveil.release.about import about_settings
 from eigenveil.release.content import (
     decode_arrays,
     encode_arrays,
@@ -93,6 +96,29 @@ class Release:
         object.__setattr__(self, "owners", tuple(self.owners))
         if self.owners or isinstance(self.guarantee, FederatedGuarantee):
             check_owners(self.owners, self.guarantee, self.settings["n_rows"])
+
+    def described(
+        self,
+        *,
+        title: str | None = None,
+        purpose: str | None = None,
+        owner: str | None = None,
+        approver: str | None = None,
+        image: tuple[int, int] | None = None,
+    ) -> "Release":
+        """Return the same release with what its owner says of it.
+
+        Parameters
+        ----------
+        title, purpose, owner, approver : str, optional
+            Public words for its page; nothing of the records belongs into them.
+        image : pair of int, optional
+            Height and width, where the columns are the pixels of an image, row by row.
+
+        """
+        words = {"title": title, "purpose": purpose, "owner": owner, "approver": approver}
+        said = about_settings(self.settings, image=image, **words)
+        return replace(self, settings={**self.settings, **said})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of ``release.json``, but for the format of the page beside it."""
@@ -356,8 +382,13 @@ class Release:
     def _tables(self, rows: Any) -> Iterator[NDArray[Any]]:
         """Return chunks of a table that has the columns of the fit."""
         known = self.feature_names
-        by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
-        source = open_rows(rows, columns=list(known) if known and by_name else None)
+        noted = self.settings.get("encoding") or {}
+        named_file = isinstance(rows, (str, Path)) and Path(rows).suffix not in (".npy", ".npz")
+        if known and (named_file or (noted and is_frame(rows))):
+            source = open_rows(rows, **noted_reading(known, noted)).plain
+        else:
+            levels = {name: how["levels"] for name, how in noted.items() if "levels" in how}
+            source = open_rows(rows).plain.decided(levels)
         if source.n_columns != self.settings["n_features"]:
             raise InvalidDataError(
                 f"the rows have {source.n_columns} {plural('column', source.n_columns)}, those of "

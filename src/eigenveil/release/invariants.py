@@ -108,6 +108,9 @@ def _check_shapes(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Non
     for name, shape in _SHAPES.items():
         if name in arrays and arrays[name].shape != tuple(sizes[size] for size in shape):
             raise VerificationError("arrays.npz has another number of columns than release.json")
+    image = settings.get("image")
+    if image is not None and not (len(image) == 2 and image[0] * image[1] == d):
+        raise VerificationError("release.json states an image of another number of columns")
     for names, size in ((settings["feature_names"], d), (settings.get("target_names"), q)):
         if names is not None and len(names) != size:
             raise VerificationError("release.json has not one name for each column")

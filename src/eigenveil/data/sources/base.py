@@ -6,7 +6,7 @@ that is made of another one passes the question on, so that nobody has to look i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -139,6 +139,34 @@ class RowSource(ABC):
     def plain(self) -> "RowSource":
         """The rows alone, whosever they are, for what is done to single rows: scores."""
         return self
+
+    # Cells that are no numbers.
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Columns of categories whose levels are to be found before rows can be read."""
+        return ()
+
+    @property
+    def encoding(self) -> dict[str, Any]:
+        """How columns of text and dates become features, as a release notes it; public."""
+        return {}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was done to cells on reading, in words; public."""
+        return ()
+
+    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], Any]]:
+        """Yield the level of each row in an undecided column, and whose the rows are. Private."""
+        raise NotImplementedError
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> "RowSource":
+        """Return the same rows with these levels for undecided columns."""
+        return self
+
+    def refuse_text(self) -> None:  # noqa: B027 - most sources know of no text
+        """Refuse columns of text by their names, which only words what would happen anyway."""
 
     # What takes reading.
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.headers import are_positions, check_names, select_columns
+from eigenveil.data.sources.column_rows import ColumnRows
+from eigenveil.data.sources.columns import Reading, level_of
+from eigenveil.data.sources.headers import are_positions, check_names
 from eigenveil.data.sources.stored import StoredFile
-from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
-from eigenveil.wording import COLUMNS
 
 __all__ = ["ParquetSchema", "ParquetSource", "holds_numbers", "parquet_schema"]
 
@@ -19,35 +19,24 @@ _BATCH_BYTES = 1 << 22  # of numbers, besides pages of every column
 _DAMAGED = "is damaged or truncated: copy or write it again"
 
 
-class ParquetSource(LabelledRows):
+class ParquetSource(ColumnRows):
     """Row groups of a parquet file, through pyarrow."""
 
-    feature_names: tuple[str, ...]
-
-    def __init__(
-        self, path: Path, columns: Sequence[str] | None = None, unit: str | None = None
-    ) -> None:
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
         self._file = StoredFile(path)
+        reading = reading or Reading()
         schema = parquet_schema(self._file)
         self._n_rows = schema.n_rows
-        self._label = unit
-        self.feature_names = select_columns(
-            [
-                name
-                for name in schema.fields.names
-                if name not in schema.index_names or name in (*(columns or ()), unit)
-            ],
-            columns,
-            unit,
-        )
-        self.n_columns = len(self.feature_names)
-        if not self.feature_names:
+        unit = self._label = reading.unit
+        named = (*(reading.columns or ()), unit)
+        fields = [n for n in schema.fields.names if n not in schema.index_names or n in named]
+        kinds = dict(zip(schema.fields.names, schema.fields.types, strict=True))
+        self._numeric = {name for name in fields if holds_numbers(kinds[name])}
+        text = [name for name in fields if name not in self._numeric]
+        if not fields:
             raise InvalidDataError(f"{self._file.name} has no columns")
-        for name in self.feature_names:
-            if not holds_numbers(schema.fields.field(name).type):
-                raise InvalidDataError(
-                    f"column {name!r} does not hold numbers: choose others with ", COLUMNS
-                )
+        self._take(reading.select(fields, wordy=lambda: text), reading)
+        self._refuse(text)
         if unit is not None and not _tells_apart(schema.fields.field(unit).type):
             raise InvalidDataError(
                 f"column {unit!r} cannot tell persons apart: store it as text or whole numbers"
@@ -60,7 +49,7 @@ class ParquetSource(LabelledRows):
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Yield batches inside each row group; a missing value becomes NaN."""
-        return map(self._rows, self._batches(self.feature_names))
+        return map(self._rows, self._batches(self._columns.names))
 
     def labels(self) -> Iterator[list[Hashable]]:
         """Yield whose rows they are, without the rows; None where a record does not say."""
@@ -68,15 +57,29 @@ class ParquetSource(LabelledRows):
 
     def labelled_chunks(self) -> Iterator[tuple[NDArray[Any], list[Hashable]]]:
         """Yield rows, and whose they are."""
-        batches = self._batches((*self.feature_names, self._label))
+        batches = self._batches((*self._columns.names, self._label))
         return ((self._rows(batch), self._labels(batch)) for batch in batches)
+
+    def labelled_levels(self, column: str) -> Iterator[tuple[list[str | None], list[Hashable]]]:
+        """Yield the level of each row in a column, and its label; no labels without a unit."""
+        wanted = (column,) if self._label is None else (column, self._label)
+        for batch in self._batches(wanted):
+            levels = [level_of(cell) for cell in batch.column(column).to_pylist()]
+            yield levels, [] if self._label is None else self._labels(batch)
 
     def _rows(self, batch: Any) -> NDArray[np.float64]:
         # Columns lie apart: copy them into rows so that products are contiguous.
-        rows = np.empty((batch.num_rows, self.n_columns))
-        for j, name in enumerate(self.feature_names):
-            rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
-        return rows
+        if self._are_plain:
+            rows = np.empty((batch.num_rows, self.n_columns))
+            for j, name in enumerate(self.feature_names):
+                rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+            return rows
+        return self._columns.rows(lambda name: self._cells(batch.column(name), name))
+
+    def _cells(self, column: Any, name: str) -> Any:
+        if name in self._numeric and name not in self._reading.encode:
+            return column.to_numpy(zero_copy_only=False).astype(np.float64)
+        return column.to_pylist()
 
     def _labels(self, batch: Any) -> list[Hashable]:
         return list(batch.column(self._label).to_pylist())
@@ -84,7 +87,7 @@ class ParquetSource(LabelledRows):
     def _batches(self, columns: Sequence[str | None]) -> Iterator[Any]:
         import pyarrow.parquet
 
-        size = max(1, _BATCH_BYTES // (8 * self.n_columns))
+        size = max(1, _BATCH_BYTES // (8 * max(1, self.n_columns)))
         read = 0
         # A small read buffer, one for each column: a file of one row group would otherwise be
         # held as a whole.

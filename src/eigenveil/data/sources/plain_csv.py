@@ -36,6 +36,8 @@ class PlainLines(NamedTuple):
         """Return the numbers of whole lines, blank ones left out; None if they are not plain."""
         if '"' in text or "\0" in text or not text:
             return None
+        if text.startswith("\ufeff"):  # which pyarrow would skip at the start of any block
+            return None
         if text.count("\r") != text.count("\r\n"):
             return None
         data = text.encode()

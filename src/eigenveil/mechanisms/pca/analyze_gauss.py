@@ -20,9 +20,6 @@ Differences from the source
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
@@ -38,6 +35,7 @@ from eigenveil.mechanisms.pca.components import (
     reliability,
 )
 from eigenveil.mechanisms.registry import LazyEntry, Terms
+from eigenveil.numerics.places import Place
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import block_krylov, max_krylov_columns
 from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
@@ -88,12 +86,12 @@ class AnalyzeGaussPCA:
         place = query.place
         lazy = LazyGaussian(d, scale, noise, columns=columns, place=place)
         law = GaussianLaw(d, scale)
-        asked: list[NDArray[np.float64]] = []
+        asked: list[Any] = []
 
         def product(block: Any) -> Any:
             image = query.times(block) + lazy.times(block)
             if not asked:
-                asked.extend((place.host(block), place.host(image)))
+                asked.extend((block, image))
             return image
 
         values, vectors, _ = block_krylov(
@@ -105,7 +103,7 @@ class AnalyzeGaussPCA:
             drowned=law.edge,
             place=place,
         )
-        energy = float(values @ values) + _energy_beside(vectors, *asked)
+        energy = float(values @ values) + _energy_beside(place, vectors, *asked)
         law = law.scaled(query.unit)
         values *= query.unit
         energy *= query.unit**2
@@ -121,17 +119,16 @@ class AnalyzeGaussPCA:
         )
 
 
-def _energy_beside(
-    vectors: NDArray[np.float64], block: NDArray[np.float64], image: NDArray[np.float64]
-) -> float:
+def _energy_beside(place: Place, components: NDArray[np.float64], block: Any, image: Any) -> float:
     """Return the squared Frobenius norm of a matrix off its eigenvectors, from its image of random
     columns.
     """
-    others = vectors.shape[1] - len(vectors)
+    others = components.shape[1] - len(components)
+    vectors = place.there(components)
     block = block - vectors.T @ (vectors @ block)
     image = image - vectors.T @ (vectors @ image)
-    seen = float(np.sum(block**2))
-    return float(np.sum(image**2)) * others / seen if others and seen else 0.0
+    seen = place.inner(block, block)
+    return place.inner(image, image) * others / seen if others and seen else 0.0
 
 
 class AnalyzeGauss(LazyEntry):

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 
 from eigenveil.report.page.drawings import draw_correlations, draw_loadings, signed
+from eigenveil.report.page.images import draw_images
 from eigenveil.report.page.regression import coefficients_section
-from eigenveil.report.page.tables import Arrays
+from eigenveil.report.page.tables import RIGHT, Arrays
 from eigenveil.report.views import Spectrum, correlations, loadings
+from eigenveil.text import percent
 
 __all__ = ["contents"]
 
 _MOST_COMPONENTS = 6  # whose loadings are drawn
+_MOST_ROWS, _MOST_NAMED = 20, 4  # components in a table, columns named of each
 _MOST_PAIRS = 5  # of columns, in words beside their map
 _ROUNDING = 1e-9  # by which a correlation of 1 may exceed it
 
@@ -23,10 +26,59 @@ def contents(
 ) -> tuple[str, str]:
     """Return the title and the content of the section with what was released."""
     if document["kind"] == "pca":
-        return "Which columns weigh most", _loadings(document["settings"], arrays)
+        settings = document["settings"]
+        shares = _shares(settings, arrays)
+        if "image" in settings:
+            return "What the components look like", shares + _images(settings, arrays)
+        return "Which columns weigh most", shares + _loadings(settings, arrays)
     if document["kind"] == "regression":
         return "What goes with the target", coefficients_section(document["settings"], arrays)
     return "Which columns go together", _map(document, arrays, noisy)
+
+
+def _shares(settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return the shares of variance of the components, and the columns that weigh most in them."""
+    share, clear = arrays["explained_variance_ratio"], arrays["distinguishable"] > 0
+    together = np.minimum(np.cumsum(share), 1.0)
+    rows = []
+    for i in range(min(len(share), _MOST_ROWS)):
+        made_of = '<span class="soft">not clear of noise: do not interpret</span>'
+        if clear[i]:
+            made_of = _heaviest(settings, arrays, i)
+        cells = zip(("share", "together"), (share[i], together[i]), strict=True)
+        numbers = "".join(
+            f'<td class="number" data-label="{label}">{escape(percent(float(value), 1))}</td>'
+            for label, value in cells
+        )
+        rows.append(
+            f'<tr><th scope="row">{i + 1}</th><td class="full">{made_of}</td>{numbers}</tr>'
+        )
+    rest = f"<p>The first {_MOST_ROWS} of {len(share):,}.</p>" * (len(share) > _MOST_ROWS)
+    return (
+        '<table class="shares"><thead><tr><th scope="col">no.</th><th scope="col">largest loadings'
+        f'</th><th scope="col"{RIGHT}>share of variance</th><th scope="col"{RIGHT}>together</th>'
+        f"</tr></thead><tbody>{''.join(rows)}</tbody></table>{rest}"
+    )
+
+
+def _heaviest(settings: Mapping[str, Any], arrays: Arrays, component: int) -> str:
+    """Return the columns that weigh most in a component, and more than noise makes them."""
+    shown = loadings(settings, arrays, component, _MOST_NAMED)
+    pairs = list(zip(shown.names, shown.values.tolist(), strict=True))
+    clear = [pair for pair in pairs if abs(pair[1]) > shown.reach] or pairs[:1]
+    return ", ".join(f"{signed(value)} {escape(name)}" for name, value in clear)
+
+
+def _images(settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return the components that stand out, as images."""
+    clear = np.flatnonzero(arrays["distinguishable"] > 0)[:_MOST_COMPONENTS]
+    if clear.size == 0:
+        return "<p>No component stands out from the noise, so none is drawn.</p>"
+    return (
+        '<p class="small soft">Each pixel is a column. Blue and amber are opposite signs, and '
+        "arbitrary as a whole; the strongest colour is the largest loading.</p>"
+        + draw_images(arrays["components"], clear.tolist(), settings["image"])
+    )
 
 
 def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
@@ -46,9 +98,9 @@ def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
         for one in drawn
     )
     return (
-        f"<p>{which} loadings of each component that stands out; its sign as a whole is arbitrary."
-        f"{rest} The shaded zone is how far the noise in a component would reach on so many "
-        "columns if it were spread evenly; bars that end inside it are grey.</p>"
+        f'<p class="small soft">{which} loadings of each component that stands out; its sign as a '
+        f"whole is arbitrary.{rest} The hatched zone is how far the noise in a component would "
+        "reach on so many columns if it were spread evenly; bars that end inside it are grey.</p>"
         f'<div class="panels">{panels}</div>'
     )
 
@@ -83,7 +135,7 @@ def _map(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) ->
     )
     return (
         "<p>Released covariances divided by released standard deviations; blue columns rise "
-        f"together, red ones against each other. {' '.join(notes)}</p>"
+        f"together, amber ones against each other. {' '.join(notes)}</p>"
         f'<figure class="map">{draw_correlations(shown)}</figure>'
         + (f"<h3>Strongest pairs</h3>{strongest}" if pairs else "")
     )

@@ -6,18 +6,17 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-import numpy as np
-
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import SIMULATION, Guarantee
 from eigenveil.privacy.ledger import Balance
+from eigenveil.report.page.columns import columns_section
 from eigenveil.report.page.contents import contents
 from eigenveil.report.page.drawings import draw_spending
-from eigenveil.report.page.owners import UNITS, comparison, counted_as, promise, promises
-from eigenveil.report.page.regression import coefficient_tile
-from eigenveil.report.page.tables import Arrays, table, times
+from eigenveil.report.page.owners import comparison, promise, promises
+from eigenveil.report.page.summary import answers
+from eigenveil.report.page.tables import Arrays, table, times, unbroken
 from eigenveil.report.page.trust import trust
-from eigenveil.report.views import Spectrum, spectrum, spending
+from eigenveil.report.views import spectrum, spending
 
 __all__ = ["PAGE_FORMAT", "render"]
 
@@ -35,6 +34,9 @@ _TITLES = {
     "covariance": "Private covariance",
     "regression": "Private regression",
 }
+
+_PROMISE, _SIGNATURES = "What is promised", "Signatures"
+_LOOKS = {_PROMISE: ' class="statement"', _SIGNATURES: ' class="signing"'}
 
 # Nothing but the style sheet of the page itself may be used by a browser.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -55,38 +57,46 @@ def render(
     ``now`` is its balance at present, where someone has looked.
     """
     settings = document["settings"]
-    name = _TITLES[document["kind"]] + (" (simulation)" if guarantee.simulated else "")
+    about = settings.get("about", {})
+    simulation = " (simulation)" if guarantee.simulated else ""
+    name = escape(about.get("title", _TITLES[document["kind"]])) + simulation
     created = escape(document["created"])
     noisy = spectrum(document["kind"], settings, arrays)
     if balance is None and "ledger" in settings:
         balance = Balance(**settings["ledger"])
     sections = [
-        ("What is promised", promise(guarantee)),
+        (_PROMISE, f'<p class="lead">{_lead(guarantee)}</p>{promise(guarantee)}'),
         ("What each owner promises", promises(owners)),
         ("How far the owners agree", comparison(settings.get("federation"))),
-        ("What it cost", "" if balance is None else _cost(balance, now)),
         ("How far to trust it", trust(document, arrays, noisy)),
         contents(document, arrays, noisy),
-        ("How it was made", table(_facts(document, arrays))),
-        ("How to verify it", _VERIFY),
+        ("Columns, means and scales", columns_section(document, arrays)),
+        ("What it cost", "" if balance is None else _cost(balance, now)),
+        ("How it was made", table(_facts(document, arrays), "facts")),
+        ("How to check it", _VERIFY),
+        (_SIGNATURES, _signatures(about)),
     ]
     body = "\n".join(
-        f"<section><h2>{title}</h2>\n{content}</section>" for title, content in sections if content
+        f"<section{_LOOKS.get(title, '')}><h2>{title}</h2>\n{content}</section>"
+        for title, content in sections
+        if content
     )
+    summary = answers(guarantee, document, arrays, noisy, owners, balance if now is None else now)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{name}</title><style>{_style()}</style></head><body>
-<header><h1>{name}</h1>
-<p class="soft">Released <time datetime="{created}">{_moment(created)}</time> with mechanism
-<b>{escape(document["mechanism"])}</b></p>
-{_warning(guarantee)}{_tiles(guarantee, document, arrays, noisy, owners)}</header>
+<header><p class="top small soft"><span>Report of a private release</span>
+<span><time datetime="{created}">{_moment(created)}</time>, by
+{escape(document["mechanism"])} of eigenveil {escape(document["library"])}</span></p>
+<h1>{name}</h1>
+{_warning(guarantee)}{summary}</header>
 <main>
 {body}
 </main>
-<footer class="soft small">Written by eigenveil {escape(document["library"])}. Everything here is
-computed from the release and public settings; no record was read for it.</footer>
+<footer class="soft small">Everything here is computed from the release and public settings; no
+record was read for it.</footer>
 </body></html>
 """
 
@@ -114,44 +124,24 @@ def _moment(created: str) -> str:
 def _warning(guarantee: Guarantee) -> str:
     if not guarantee.simulated:
         return ""
-    return f'<p class="promise warning" role="alert">{SIMULATION} Do not publish.</p>\n'
+    return f'<p class="card warning" role="alert">{SIMULATION} Do not publish.</p>\n'
 
 
-def _tiles(
-    guarantee: Guarantee,
-    document: Mapping[str, Any],
-    arrays: Arrays,
-    noisy: Spectrum | None,
-    owners: Sequence[Contribution],
-) -> str:
-    """Return the release at a glance."""
-    settings = document["settings"]
-    rows = "private" if settings["n_rows"] is None else f"{settings['n_rows']:,}"
-    columns = f"{settings['n_features']:,}"
-    (budget, *delta) = str(guarantee.budget).split(", ")
-    holds = ", ".join([*delta, guarantee.unit, guarantee.kind.value])
-    noun = "components" if document["kind"] == "pca" else "eigenvalues"
-    if document["kind"] == "pca":
-        clear = arrays["distinguishable"] > 0
-    else:
-        clear = np.zeros(settings["n_features"], dtype=bool) if noisy is None else noisy.clear
-    outcome = (f"{int(clear.sum())} of {len(clear)}", f"{noun} told from noise")
-    if document["kind"] == "regression":
-        outcome = coefficient_tile(arrays)
-    if document["kind"] == "covariance" and noisy is None and owners:
-        outcome = ("not known", "noise differs from owner to owner")
-    counted = counted_as(owners) if owners else UNITS[guarantee.unit]
-    where = f", owners: {len(owners):,}" if owners else ""
-    facts = (
-        ("Stands out", *outcome),
-        ("Protected", budget, holds),
-        ("Table", times(rows, columns), times(counted, "columns") + where),
+def _lead(guarantee: Guarantee) -> str:
+    return f"{escape(unbroken(guarantee.odds()))}, whatever else is known."
+
+
+def _signatures(about: Mapping[str, str]) -> str:
+    """Return lines to sign on, and one for the fingerprint."""
+    lines = []
+    for role, label in (("owner", "Data owner"), ("approver", "Approver")):
+        who = f"{label}: <b>{escape(about[role])}</b>" if role in about else f"{label}: name"
+        lines.append(f"<div>{who}</div><div>Place and date</div>")
+    return (
+        '<p class="small">I have read what is promised and what is not protected.</p>'
+        f'<div class="sign">{"".join(lines)}<div class="all">Fingerprint, 64 characters, from '
+        "<code>eigenveil verify</code></div></div>"
     )
-    tiles = "".join(
-        f"<div><dt>{label}</dt><dd>{escape(value)}</dd><dd>{escape(note)}</dd></div>"
-        for label, value, note in facts
-    )
-    return f'<dl class="tiles">{tiles}</dl>'
 
 
 def _cost(balance: Balance, now: Balance | None) -> str:
@@ -175,8 +165,7 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
         if name in hidden:
             continue
         size = times(*(f"{length:,}" for length in array.shape))
-        noun = "number" if array.size == 1 else "numbers"
-        sizes.append((name.replace("_", " "), f"{size} {noun}"))
+        sizes.append(f"{name.replace('_', ' ')} {size}")
     why = [("why this mechanism", settings["choice"])] if settings.get("choice") else []
     noise = f"standard deviation {settings['noise_scale']:.4g}"
     if "scale" in arrays and (arrays["scale"] != 1).any():
@@ -194,7 +183,7 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
         *why,
         *([(on, noise)] if of_all else []),
         *_stages(settings),
-        *sizes,
+        ("numbers released", ", ".join(sizes)),
     ]
 
 

@@ -17,23 +17,28 @@ __all__ = [
     "draw_loadings",
     "draw_scree",
     "draw_spending",
+    "hatching",
+    "shades",
     "shortened",
     "signed",
     "svg",
     "text",
 ]
 
-_MOST_NUMBERED = 12  # bars, or columns of a map, that leave room for their values
-_MOST_COUNTED = 20  # bars that leave room for every ordinal
+_MOST_NUMBERED = 12  # columns of a map that leave room for their values
+_NUMBERED_WIDTH, _COUNTED_WIDTH = 38.0, 17.0  # of a bar that has room for its value, its ordinal
 LETTERS = 20  # of a name beside a drawing
 _ROOM = 1.1  # of an axis, over its largest number
 _LEVELS = 20  # shades on either side of no correlation
 
 
-def svg(width: float, height: float, title: str, description: str, drawing: str) -> str:
+def svg(
+    width: float, height: float, title: str, description: str, drawing: str, look: str = ""
+) -> str:
     """Return a drawing with what it shows, for those who do not see it."""
+    style = f' class="{look}"' if look else ""
     return (
-        f'<svg viewBox="0 0 {width:g} {height:g}" role="img">'
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img"{style}>'
         f"<title>{escape(title)}</title><desc>{escape(description)}</desc>{drawing}</svg>"
     )
 
@@ -54,11 +59,13 @@ def shortened(name: str, most: int) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def draw_scree(spectrum: Spectrum, most: int) -> str:
-    """Bars for the leading eigenvalues, the zone of noise and its edge."""
+def draw_scree(spectrum: Spectrum, most: int, *, narrow: bool = False) -> str:
+    """Bars for the leading eigenvalues under the veil of noise, whose level is labelled."""
     values = spectrum.values[:most]
     floor, whole = spectrum.floor, spectrum.centre_floor
-    width, height, left, right, bottom, top = 720, 340, 76, 96, 48, 40
+    width, height, left, right, bottom, top = 760, 300, 60, 118, 52, 24
+    if narrow:
+        width, height, left, right, bottom, top = 340, 260, 46, 8, 52, 40
     base, end = height - bottom, width - right
     largest = max(float(values.max()), floor)
     slot = (end - left) / len(values)
@@ -66,16 +73,13 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
     def y(value: float) -> float:
         return base - (base - top) * (max(value, 0.0) / largest / _ROOM)
 
-    parts = [_scree_legend(left)]
+    parts = []
     for tick in _ticks(largest):
         parts.append(
             f'<path d="M{left} {y(tick):.1f}H{end}" class="grid"/>'
-            + text(left - 8, y(tick) + 5, f"{tick:,.4g}", "end")
+            + text(left - 8, y(tick) + 4, f"{tick:,.4g}", "end", ' class="ax"')
         )
-    parts.append(
-        f'<rect x="{left}" y="{y(floor):.1f}" width="{end - left}" '
-        f'height="{base - y(floor):.1f}" class="zone"/>'
-    )
+    step = 1 if slot > _COUNTED_WIDTH else 5
     for i, value in enumerate(values.tolist()):
         middle = left + slot * (i + 0.5)
         thick = min(slot * 0.7, 64)
@@ -84,65 +88,79 @@ def draw_scree(spectrum: Spectrum, most: int) -> str:
             f'height="{base - y(value):.1f}" class="{"clear" if spectrum.clear[i] else "faint"}">'
             f"<title>{i + 1}: {value:.4g}</title></rect>"
         )
-        if len(values) <= _MOST_COUNTED or (i + 1) % 5 == 0 or i == 0:
-            parts.append(text(middle, base + 19, f"{i + 1}", "middle"))
-    edges = [(floor, "6 4", ("noise alone", f"{floor:.3g}"))]
+        if (i + 1) % step == 0 or i == 0:
+            parts.append(text(middle, base + 18, f"{i + 1}", "middle", ' class="ax"'))
+    parts.append(
+        f'<rect x="{left}" y="{y(floor):.1f}" width="{end - left}" '
+        f'height="{base - y(floor):.1f}" class="zone"/>'
+        f'<path d="{hatching(left, y(floor), end - left, base - y(floor))}" class="hatch"/>'
+    )
+    edges = [(floor, "6 4", ("noise floor", f"{floor:.3g}"))]
     if floor < whole and whole / largest <= _ROOM:
         edges.append((whole, "2 4", ("with centre", f"{whole:.3g}")))
     lowest = math.inf
     for level, dashes, words in edges:
-        at = min(y(level) - 2, lowest - 36)
+        at = min(y(level) - 2, lowest - 34)
         lowest = at
         parts.append(
-            f'<path d="M{left} {y(level):.1f}H{end}" class="edge" stroke-dasharray="{dashes}"/>'
-            + "".join(
+            f'<path d="M{left} {y(level):.1f}H{end}" class="level" stroke-dasharray="{dashes}"/>'
+        )
+        if not narrow:
+            parts += [
                 text(end + 8, at + 16 * line, word, more=' class="warn"')
                 for line, word in enumerate(words)
-            )
-        )
-    if len(values) <= _MOST_NUMBERED:
+            ]
+    if narrow:
+        said = f"hatched: noise floor {floor:.3g}"
+        parts.append(text(end, 14, said, "end", ' class="warn over"'))
+    if slot > _NUMBERED_WIDTH:
         for i, value in enumerate(values.tolist()):
             at = y(value)
             for level, _, _ in edges:  # a number does not sit on a line
                 at = y(level) if 0 <= at - y(level) < 22 else at
-            look = ' class="over"' if at <= y(floor) else ""
-            parts.append(text(left + slot * (i + 0.5), at - 6, f"{value:.3g}", "middle", look))
-    middle = (base + top) / 2
-    parts.append(
-        f'<path d="M{left} {base}H{end}" class="axis"/>'
-        + text((end + left) / 2, height - 6, "noisy eigenvalue, largest first", "middle")
-        + text(16, middle, spectrum.unit, "middle", f' transform="rotate(-90 16 {middle})"')
-    )
+            parts.append(
+                text(left + slot * (i + 0.5), at - 6, f"{value:.3g}", "middle", ' class="over"')
+            )
     count = int(spectrum.clear[: len(values)].sum())
     bars = f"{len(values)} released {plural('eigenvalue', len(values))}"
+    parts.append(
+        f'<path d="M{left} {base}H{end}" class="axis"/>'
+        + text(left, height - 10, "noisy eigenvalue, largest first", more=' class="ax"')
+    )
     return svg(
         width,
         height,
-        "Scree plot",
-        f"Bar chart of the largest {bars}, from {values[0]:.4g} to {values[-1]:.4g}. Noise alone "
-        f"rarely exceeds {floor:.4g}. {count} of them {'stands' if count == 1 else 'stand'} out.",
+        "Scree plot" + ", narrow" * narrow,
+        f"Bar chart of the largest {bars}, from {values[0]:.4g} to {values[-1]:.4g}, in "
+        f"{spectrum.unit}. Noise alone rarely exceeds {floor:.4g}. {count} of them "
+        f"{'stands' if count == 1 else 'stand'} out.",
         "".join(parts),
+        "narrow" if narrow else "wide",
     )
 
 
-def _scree_legend(left: float) -> str:
-    return (
-        f'<rect x="{left}" y="6" width="13" height="13" class="clear"/>'
-        + text(left + 20, 17, "clear of noise")
-        + f'<rect x="{left + 150}" y="6" width="13" height="13" class="faint"/>'
-        + text(left + 170, 17, "not clear")
-        + f'<rect x="{left + 298}" y="6" width="26" height="13" class="zone"/>'
-        f'<path d="M{left + 298} 6h26" class="edge" stroke-dasharray="6 4"/>'
-        + text(left + 332, 17, "what noise alone rarely exceeds")
-    )
+def hatching(x: float, y: float, width: float, height: float, step: float = 8) -> str:
+    """Return a path of diagonal lines inside a rectangle."""
+    lines = []
+    for i in range(1, math.ceil((width + height) / step)):
+        start = i * step  # of a line from the lower left to the upper right, along both sides
+        left, up = max(0.0, start - height), min(height, start)
+        right, down = min(width, start), max(0.0, start - width)
+        lines.append(f"M{x + left:.1f} {y + up:.1f}L{x + right:.1f} {y + down:.1f}")
+    return "".join(lines)
 
 
 def draw_bar(share: float, clear: bool) -> str:
     """Draw a share of a whole, between 0 and 1; its number stands beside it."""
+    drawn = f'<rect width="{400 * share:.1f}" height="14" class="clear"/>'
+    if not clear:
+        drawn = (
+            '<rect width="400" height="14" class="zone"/>'
+            f'<path d="{hatching(0, 0, 400, 14)}" class="hatch"/>'
+        )
     return (
-        '<svg viewBox="0 0 400 14" aria-hidden="true"><rect width="400" height="14" class="track"/>'
-        f'<rect width="{400 * share:.1f}" height="14" class="{"clear" if clear else "faint"}"/>'
-        "</svg>"
+        '<svg viewBox="0 0 400 14" preserveAspectRatio="none" height="14" aria-hidden="true">'
+        f'<rect width="400" height="14" class="track"/>{drawn}</svg>'
     )
 
 
@@ -160,10 +178,11 @@ def draw_loadings(shown: Loadings, low: float, high: float) -> str:
     parts = [
         f'<rect x="{start:.1f}" y="{top}" width="{end - start:.1f}" '
         f'height="{base - top}" class="zone"/>'
+        f'<path d="{hatching(start, top, end - start, base - top)}" class="hatch"/>'
     ]
     pairs = list(zip(shown.names, shown.values.tolist(), strict=True))
     for i, (name, value) in enumerate(pairs):
-        look = "faint" if abs(value) <= shown.reach else "minus" if value < 0 else "clear"
+        look = "faint" if abs(value) <= shown.reach else "clear"
         y = top + line * i
         parts.append(
             f"<g><title>{escape(name)}: {value:.4g}</title>"
@@ -194,7 +213,7 @@ def draw_correlations(shown: Correlations) -> str:
     gutter = 10 + 0.58 * size * min(LETTERS, max(len(name) for name in shown.names))
     parts = [
         f'<g transform="translate({gutter:.1f} 4) scale({cell:.4g})" shape-rendering="crispEdges">'
-        f'<rect width="{d}" height="{d}" class="void"/>{_shades(shown.values)}</g>'
+        f'<rect width="{d}" height="{d}" class="void"/>{shades(shown.values)}</g>'
     ]
     side = d * cell
     style = f' style="font-size:{size:.1f}px"'
@@ -219,13 +238,13 @@ def draw_correlations(shown: Correlations) -> str:
         gutter + side + 92,
         max(side + 14 + gutter, 300.0),
         "Map of released correlations",
-        f"Correlations of {d} {plural('column', d)}, red for -1 to blue for +1. "
+        f"Correlations of {d} {plural('column', d)}, amber for -1 to blue for +1. "
         f"Strongest: {told or 'none'}.",
         "".join(parts),
     )
 
 
-def _shades(values: NDArray[np.float64]) -> str:
+def shades(values: NDArray[np.float64]) -> str:
     """Return cells of one shade as one path of runs, on the colour of paper."""
     known = ~np.isnan(values)
     level = np.rint(np.clip(np.where(known, values, 0.0), -1, 1) * _LEVELS).astype(int)
@@ -280,32 +299,27 @@ def _key(left: float, height: float) -> str:
 
 
 def draw_spending(parts: Sequence[tuple[str, float]], granted: float, notion: str) -> str:
-    """Draw a bar as long as the budget, cut into what was spent when and what is left."""
-    width, edge = 720, 2
-    looks = {"spent before": "faint", "this release": "clear", "spent since": "later"}
-    drawing, x = [], float(edge)
-    drawing.append(f'<rect x="{edge}" y="2" width="{width - 2 * edge}" height="30" class="track"/>')
-    slot = (width - 2 * edge) / len(parts)
-    for i, (label, amount) in enumerate(parts):
-        length = (width - 2 * edge) * min(1.0, amount / granted)
+    """Draw a bar as long as the budget, cut into what was spent when and what was not."""
+    looks = {"spent before": "spent", "this release": "clear", "spent since": "later"}
+    width, x, drawing, keys = 760, 0.0, [], []
+    for label, amount in parts:
+        length = width * min(1.0, amount / granted)
         look = looks.get(label, "track")
         if label in looks and length > 0:
             drawing.append(
-                f'<rect x="{x:.1f}" y="2" width="{length:.1f}" height="30" class="{look}">'
+                f'<rect x="{x:.1f}" width="{length:.1f}" height="28" class="{look}">'
                 f"<title>{label}: {amount:.4g}</title></rect>"
             )
         x += length
-        at = edge + slot * i
-        drawing.append(
-            f'<rect x="{at:.1f}" y="45" width="13" height="13" class="{look} key"/>'
-            + text(at + 20, 56, f"{label} {amount:.4g}")
+        key = f'<rect width="14" height="14" class="{look}"/>'
+        keys.append(
+            f'<span><svg viewBox="0 0 14 14" aria-hidden="true">{key}</svg>{label} {amount:.4g}'
+            "</span>"
         )
-    drawing.append(
-        f'<rect x="{edge}" y="2" width="{width - 2 * edge}" height="30" class="outline"/>'
-    )
     told = ", ".join(f"{label} {amount:.4g}" for label, amount in parts)
     title = f"Budget of the ledger, {notion} = {granted:g}"
-    return svg(width, 64, title, f"{told}.", "".join(drawing))
+    whole = f'<rect width="{width}" height="28" class="track"/>{"".join(drawing)}'
+    return f'{svg(width, 28, title, f"{told}.", whole)}<p class="keys">{"".join(keys)}</p>'
 
 
 def _ticks(largest: float) -> list[float]:

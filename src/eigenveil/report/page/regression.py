@@ -52,7 +52,7 @@ def coefficients_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
     return (
         f"<p>{which}, each times the scale of its column: what one such scale more goes with. "
         "Grey ones cannot be told from zero.</p>"
-        f'<div class="panels">{panels}</div>'
+        f'<div class="panels single">{panels}</div>'
     )
 
 
@@ -71,7 +71,7 @@ def _draw(shown: Coefficients) -> str:
     clear = shown.clear.tolist()
     rows = zip(shown.names, shown.values, shown.low, shown.high, strict=True)
     for i, (name, value, low, high) in enumerate(rows):
-        look = "faint" if not clear[i] else "minus" if value < 0 else "clear"
+        look = "clear" if clear[i] else "faint"
         y = top + line * i
         start, end = x(float(low)), x(float(high))
         parts.append(

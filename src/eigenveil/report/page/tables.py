@@ -6,18 +6,24 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RIGHT", "Arrays", "table", "times"]
+__all__ = ["RIGHT", "Arrays", "table", "times", "unbroken"]
 
 RIGHT = ' class="number"'
 Arrays = Mapping[str, NDArray[np.float64]]
 
 
-def table(facts: Sequence[tuple[str, str]]) -> str:
+def table(facts: Sequence[tuple[str, str]], look: str = "") -> str:
     """Return a table of facts, each with its name."""
     rows = "".join(
         f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in facts
     )
-    return f"<table><tbody>{rows}</tbody></table>"
+    style = f' class="{look}"' if look else ""
+    return f"<table{style}><tbody>{rows}</tbody></table>"
+
+
+def unbroken(text: str) -> str:
+    """Return a text whose numbers of percent stay on one line."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def times(*lengths: str) -> str:

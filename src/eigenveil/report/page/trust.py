@@ -1,6 +1,7 @@
 """Sections on how far noise reaches: eigenvalues beside its level, and reliability."""
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ from eigenveil.report.page.drawings import draw_bar, draw_scree
 from eigenveil.report.page.regression import interval_section
 from eigenveil.report.page.tables import Arrays
 from eigenveil.report.views import Spectrum
+from eigenveil.text import percent
 
 __all__ = ["trust"]
 
-_MOST_BARS = 40
+_MOST_BARS, _MOST_NARROW = 40, 20
 _MOSTLY_RELIABLE = 0.5  # share of a component
 _ROUNDING = 1e-9  # of the largest eigenvalue: below it a sign means nothing
 _NO_ONE_LEVEL = (
@@ -73,7 +75,9 @@ def _levels(noisy: Spectrum) -> str:
     return (
         f"<p>Noise alone, {source}, produces an eigenvalue above {floor:.4g} about once in a "
         f"hundred releases. {verdict}{rest}</p>"
-        f"<figure>{draw_scree(noisy, _MOST_BARS)}</figure>"
+        f"<figure>{draw_scree(noisy, _MOST_BARS)}"
+        f"{draw_scree(noisy, _MOST_NARROW, narrow=True)}<figcaption>Eigenvalues in "
+        f"{noisy.unit}.</figcaption></figure>"
     )
 
 
@@ -88,9 +92,11 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
     shown = values[:_MOST_BARS]
     rest = f" The first {_MOST_BARS} are shown." if len(values) > _MOST_BARS else ""
     bars = "".join(
-        f'<tr><th scope="row">component {i + 1}</th><td>{draw_bar(value, bool(clear[i]))}</td>'
-        f'<td class="number">{value:.1%}</td>'
-        f'<td class="verdict soft">{"stands out" if clear[i] else "not clear"}</td></tr>'
+        f'<tr><th scope="row"><span class="word">component </span>{i + 1}</th>'
+        f"<td>{draw_bar(value, bool(clear[i]))}</td>"
+        f'<td class="number">{escape(percent(value)) if clear[i] else "-"}</td>'
+        f'<td class="verdict {"soft" if clear[i] else "no"}">'
+        f"{'clear' if clear[i] else 'not clear'}</td></tr>"
         for i, value in enumerate(shown.tolist())
     )
     if "agreement" in arrays:
@@ -105,12 +111,13 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
                 "half as many as columns, or more: there a reliable one may not be clear."
             )
     return (
-        "<p>Noise turns directions. Noise reliability is the expected share of each component that "
-        "lies in the span of those that the same rows would give without noise, about their own "
-        "centre; directions of similar variance mix, among themselves and with those not released, "
-        "which is not counted. Grey ones cannot be told from noise, or are one of many like them."
+        '<h3>Reliability</h3><p class="small soft">Noise turns directions. Reliability is the '
+        "expected share of each component that noise leaves: that lies in the span of those that "
+        "the same rows would give without noise, about their own centre. Directions of similar "
+        "variance mix, which is not counted. Hatched ones cannot be told from noise."
         f"{about if unit_rows or 'agreement' in arrays else ''}{rest}</p>"
-        '<table class="bars"><thead class="small"><tr><th scope="col">direction</th>'
-        '<th scope="col">noise reliability</th><td></td><td></td></tr></thead>'
+        '<table class="bars"><thead class="small"><tr><th scope="col">'
+        '<span class="word">component</span></th><th scope="col">share of the direction that noise '
+        'leaves</th><td class="number"></td><td class="verdict"></td></tr></thead>'
         f"<tbody>{bars}</tbody></table>"
     )

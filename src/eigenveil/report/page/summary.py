@@ -1,0 +1,138 @@
+"""The release at a glance: five questions that a reader has, each with one answer."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from eigenveil.privacy.contribution import Contribution
+from eigenveil.privacy.guarantee import Guarantee
+from eigenveil.privacy.ledger import Balance
+from eigenveil.report.page.owners import UNITS, counted_as
+from eigenveil.report.page.regression import coefficient_tile
+from eigenveil.report.page.tables import Arrays, unbroken
+from eigenveil.report.views import Spectrum
+from eigenveil.text import percent, plural
+
+__all__ = ["answers"]
+
+_WHO = {
+    "one row": "Every row",
+    "all rows of one group": "Every group, with all of its rows",
+    "all rows of one person": "Every person, with all of their rows",
+}
+
+
+def answers(
+    guarantee: Guarantee,
+    document: Mapping[str, Any],
+    arrays: Arrays,
+    noisy: Spectrum | None,
+    owners: Sequence[Contribution],
+    balance: Balance | None,
+) -> str:
+    """Return the five questions and their answers."""
+    left = f"The ledger of this table has {balance.brief()}." if balance else _NO_LEDGER
+    if owners:
+        left = "Each owner keeps a ledger of its own."
+    facts = (
+        ("What is it?", _what(guarantee, document, arrays, owners)),
+        ("Who is protected?", _who(guarantee)),
+        ("How good is it?", _quality(document, arrays, noisy, owners)),
+        ("May it be shared?", _shared(guarantee)),
+        ("What is left?", escape(left)),
+    )
+    rows = "".join(f"<div><dt>{asked}</dt><dd>{told}</dd></div>" for asked, told in facts)
+    return f'<dl class="answers card">{rows}</dl>'
+
+
+_NO_LEDGER = "No ledger recorded this release: keep count of releases from this table yourself."
+
+
+def _what(
+    guarantee: Guarantee,
+    document: Mapping[str, Any],
+    arrays: Arrays,
+    owners: Sequence[Contribution],
+) -> str:
+    settings = document["settings"]
+    width = _counted(settings["n_features"], "column")
+    match document["kind"]:
+        case "pca":
+            count = _counted(len(arrays["components"]), "principal component")
+            what = f"{count} of {width}"
+        case "regression":
+            what = f"A regression of {_counted(len(arrays['coef']), 'target')} on {width}"
+        case _:
+            what = f"The covariance matrix of {width}"
+    units = counted_as(owners) if owners else UNITS[guarantee.unit]
+    rows = settings["n_rows"]
+    size = f"a private number of {units}" if rows is None else f"{rows:,} {units}"
+    where = f" of {_counted(len(owners), 'owner')}" if owners else ""
+    purpose = settings.get("about", {}).get("purpose")
+    use = f" For: {escape(purpose)}." if purpose else ""
+    return f"<b>{what}</b>, from {escape(size)}{where}.{use}"
+
+
+def _who(guarantee: Guarantee) -> str:
+    if guarantee.simulated:
+        return "<b>Nobody</b>: the noise came from a seed and can be removed."
+    who = _WHO[guarantee.unit]
+    if guarantee.honest is not None:
+        who += f", if {guarantee.honest.condition()}"
+    odds, budget = unbroken(guarantee.odds()), str(guarantee.budget)
+    return f"<b>{escape(who)}</b>. {escape(odds)} ({escape(budget)})."
+
+
+def _quality(
+    document: Mapping[str, Any],
+    arrays: Arrays,
+    noisy: Spectrum | None,
+    owners: Sequence[Contribution],
+) -> str:
+    if document["kind"] == "pca":
+        return _of_components(arrays)
+    if document["kind"] == "regression":
+        number, told = coefficient_tile(arrays)
+        return f"<b>{number} {told}</b>."
+    if noisy is None and owners:
+        return "Noise differs from owner to owner: no one level tells it from the records."
+    d = document["settings"]["n_features"]
+    clear = 0 if noisy is None else int(noisy.clear.sum())
+    size = d if noisy is None else len(noisy.clear)
+    are = "is" if clear == 1 else "are"
+    return f"<b>{clear} of {_counted(size, 'eigenvalue')} {are} clear of noise</b>."
+
+
+def _of_components(arrays: Arrays) -> str:
+    clear, kept = arrays["distinguishable"] > 0, arrays["reliability"]
+    found, every = int(clear.sum()), len(clear)
+    are = "is" if found == 1 else "are"
+    lead = f"<b>{found} of {_counted(every, 'component')} {are} clear of noise</b>"
+    if not found:
+        return f"{lead}: none should be interpreted."
+    low, high = percent(float(kept[clear].min())), percent(float(kept[clear].max()))
+    span = f"a reliability of {low}" if low == high else f"reliabilities from {low} to {high}"
+    rest = np.flatnonzero(~clear) + 1
+    more = ""
+    if rest.size == 1:
+        more = f" Component {rest[0]} should not be interpreted."
+    elif rest.size:
+        more = " The others should not be interpreted."
+    return f"{lead}, with {escape(unbroken(span))}.{more}"
+
+
+def _shared(guarantee: Guarantee) -> str:
+    if guarantee.simulated:
+        return "<b>No</b>: it is a simulation."
+    if guarantee.assumption is not None:
+        return "<b>Only where its model holds</b>: other tables are promised nothing."
+    return (
+        "Yes: reading and using it costs no more privacy. <b>Scores of single rows are not "
+        "covered.</b>"
+    )
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number:,} {plural(name, number)}"
