@@ -263,7 +263,12 @@ ASKED = (
     SIGN,
     *ABOUT,
 )  # of a release, beside where it goes
-RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
+CLUSTER = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Of a Dask scheduler, such as tcp://host:8786; its workers read DATA, parquet files.",
+)
+RELEASE = (*ASKED, CLUSTER, OUTPUT, CONFIG, JSON)
 
 
 def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:

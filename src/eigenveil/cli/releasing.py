@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from eigenveil.cli.balance import balance
 from eigenveil.cli.options import bewaring, stated_budget
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
-from eigenveil.cli.rows import ROW_OPTIONS, open_table
+from eigenveil.cli.rows import ROW_OPTIONS, open_table, read_by_workers
 from eigenveil.cli.saving import expected_size, keep, place_for
 from eigenveil.cli.summary import (
     components,
@@ -45,10 +45,11 @@ def release(
     ledger: Path | None,
     sign: Path | None,
     as_json: bool,
+    cluster: str | None = None,
     **options: Any,
 ) -> None:
     """Fit an estimator on a file, save the release and say what happened."""
-    with place_for(output) as place:
+    with place_for(output) as place, ExitStack() as stack:
         key = None if sign is None else private_key(sign)
         account = None if ledger is None else Ledger(ledger)
         budget = Budget(**stated_budget(ctx)).as_dict()
@@ -58,6 +59,8 @@ def release(
         if given.get("on_invalid") == "zero":
             text = "invalid"
         source = open_table(data, text=text, **{n: given.pop(n, None) for n in ROW_OPTIONS})
+        if cluster is not None:
+            source = stack.enter_context(read_by_workers(source, cluster))
         if "bounds" in given:
             given["bounds"] = per_column("--bounds", given["bounds"], source.feature_names)
         if "scale" in given:

@@ -186,6 +186,10 @@ class RowSource(ABC):
         """Return a sum over all rows, by reading them here. Private."""
         return what.of(self)
 
+    def parts(self) -> "list[RowSource] | None":
+        """Return sources that make up this one and may travel to other machines; else None."""
+        return None
+
     def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """Return the rows at increasing places, in one pass."""
         found, seen = [np.empty((0, self.n_columns))], 0
