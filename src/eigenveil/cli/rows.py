@@ -7,7 +7,8 @@ No cell is ever shown.
 
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -17,7 +18,7 @@ from eigenveil.data.sources.columns import Reading, parsed_encode
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.wording import CENSORED, option
 
-__all__ = ["ROW_OPTIONS", "open_table"]
+__all__ = ["ROW_OPTIONS", "open_table", "read_by_workers"]
 
 ROW_OPTIONS = ("columns", "unit", "drop", "encode", "censored", "encoding")
 _STDIN = "standard input"
@@ -63,6 +64,15 @@ def open_table(
     if text == "refused":
         source.refuse_text()
     return source
+
+
+@contextmanager
+def read_by_workers(source: RowSource, address: str) -> Iterator[RowSource]:
+    """Yield the same rows, read and summed by the workers of a cluster while the block runs."""
+    from eigenveil.data.distributed.cluster import connected, on_cluster
+
+    with connected(address):
+        yield on_cluster(source)
 
 
 def _standard_input(stated: Mapping[str, Any]) -> StdinSource:

@@ -218,6 +218,10 @@ class RowSource(ABC):
         """Return integer rows where they are held already, on a device; None elsewhere. Private."""
         return None
 
+    def parts(self) -> "list[RowSource] | None":
+        """Return sources that make up this one and may travel to other machines; else None."""
+        return None
+
     def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """Return the rows at increasing places, in one pass."""
         found, seen = [np.empty((0, self.n_columns))], 0

@@ -1,5 +1,6 @@
 """From a path, a table in memory or chunks to a source of rows."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from eigenveil.data.sources.iterables import ForeignRows, ForeignSource, Iterabl
 from eigenveil.data.sources.npy import NpySource
 from eigenveil.data.sources.npz import open_npz
 from eigenveil.data.sources.parquet import ParquetSource
+from eigenveil.data.sources.remote import address_of, remote_files
 from eigenveil.data.sources.sparse import SparseSource
+from eigenveil.data.sources.stored import StoredFile
 from eigenveil.data.sources.units import LabelledRows, LabelledSource
 from eigenveil.data.sources.workbooks import WorkbookSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
@@ -125,6 +128,10 @@ def _is_stream(data: Any) -> bool:
 
 
 def _open_file(path: Path, reading: Reading) -> RowSource:
+    if (address := address_of(path)) is not None:
+        return _by_person(ParquetSource(remote_files(address), reading), reading)
+    if files := _parquet_inside(path):
+        return _by_person(ParquetSource(files, reading), reading)
     match path.with_suffix("").suffix.lower() + ".gz" if is_gzip(path) else path.suffix.lower():
         case ".npy" | ".npz" as kind:
             if not reading.is_plain:
@@ -139,11 +146,22 @@ def _open_file(path: Path, reading: Reading) -> RowSource:
             return _by_person(ParquetSource(path, reading), reading)
         case ".xlsx":
             return _by_person(WorkbookSource(path, reading), reading)
-    what = "a folder" if path.is_dir() else "another kind of file"
+    what = "a folder without parquet files" if path.is_dir() else "another kind of file"
     raise InvalidDataError(
         f"{printable(str(path))} is {what}: give a .csv, .csv.gz, .parquet, .xlsx, .npy or .npz "
-        "file"
+        "file, or a folder of parquet files"
     )
+
+
+def _parquet_inside(path: Path) -> list[StoredFile]:
+    """Return the parquet files of a folder, in the order of their names."""
+    if not os.path.isdir(path):  # whatever it is called
+        return []
+    return [StoredFile(each) for each in sorted(path.iterdir()) if _is_parquet(each)]
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"
 
 
 def _by_person(table: LabelledRows, reading: Reading) -> RowSource:
