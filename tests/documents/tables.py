@@ -109,6 +109,7 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (INSIDE, "parts"): parts,
     (DEVICES, "device_gram"): partial(measured, "device_gram"),
     (DEVICES, "device_fit"): partial(measured, "device_fit"),
+    (DEVICES, "device_lazy"): partial(measured, "device_lazy"),
 }
 
 
