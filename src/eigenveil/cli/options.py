@@ -36,6 +36,7 @@ __all__ = [
     "RELEASE",
     "ROW_NORM",
     "SCALE",
+    "SHOW_SCORES",
     "SIGN",
     "UNIT",
     "VARIANCES",
@@ -233,6 +234,11 @@ ABOUT = (
 )
 VARIANCES = click.option(
     "--variances", is_flag=True, help="Buy variances in the units of the data."
+)
+SHOW_SCORES = click.option(
+    "--show-scores",
+    is_flag=True,
+    help="Buy a map of where rows lie on the first two components, with a tenth of the budget.",
 )
 ASKED = (
     NAMES,

@@ -16,7 +16,7 @@ from eigenveil.mechanisms.registry import ComponentEntry, Entry, entries
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
 from eigenveil.mechanisms.stages import Plan, free_centring
-from eigenveil.wording import BOUNDS, Part, Phrase, option
+from eigenveil.wording import BOUNDS, REPLACE_ONE, Part, Phrase, option
 
 __all__ = ["plan"]
 
@@ -43,6 +43,8 @@ def plan(request: Request) -> Plan:
     )
     if not (request.rereadable or found.reads_once):
         raise request.read_once(_ONE_PASS[request.releases])
+    if request.show_scores:
+        _check_scores(found)
     if found.centring == "paired" and found.n_rows is not None:
         check_pairs(found.n_rows, persons=request.unit.owns_many)
     _check_searches(found)
@@ -50,6 +52,35 @@ def plan(request: Request) -> Plan:
         method: Any = found.inner(found.strength)
         method.check_records(request.n_columns, found.n_differences, found.rows_each)
     return found
+
+
+def _check_scores(found: Plan) -> None:
+    """Refuse to show scores of what has no plane, no centre or no frame."""
+    request = found.request
+    if request.private_rank or found.n_components < 2:
+        raise InvalidParameterError(
+            "scores are shown on a plane: state ", option("n_components"), " of 2 or more"
+        )
+    if not request.adjacency.count_is_public:
+        raise UnsupportedNotionError(
+            "showing scores needs a public number of rows: choose ", REPLACE_ONE
+        )
+    if found.entry.batches:
+        raise InvalidParameterError(
+            f"{found.entry.name!r} reads rows once, and scores are counted afterwards: choose "
+            "another mechanism, or leave ",
+            option("show_scores"),
+            " out",
+        )
+    if found.centring == "paired":
+        raise TooFewRowsError(
+            "scores lie about a centre, and differences of pairs of rows have none: give more "
+            "rows, a larger budget or another ",
+            option("centring"),
+            ", or leave ",
+            option("show_scores"),
+            " out",
+        )
 
 
 def _not_pure(entry: Entry) -> UnsupportedNotionError:
