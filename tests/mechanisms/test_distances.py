@@ -94,6 +94,14 @@ def test_the_unit_of_the_data_does_not_matter():
 def test_beyond_all_brackets_and_at_the_point_there_is_no_distance():
     assert not found(np.full((4000, 2), 1e60)).found
     assert not found(np.zeros((4000, 2))).found
+    assert not found(ROWS * 1e-60).found  # no row is clipped so near
+
+
+def test_wherever_rows_are_found_they_can_be_clipped():
+    for exponent in range(-520, -470):  # of lengths around 1e-50
+        distances = found(ROWS * 10.0 ** (exponent / 10), GaussianNoise(mu=100.0))
+        for price in (1e-9, 0.1, 10.0) if distances.found else ():
+            assert 1e-50 <= distances.clipping(price, 2) <= distances.largest
 
 
 def test_rows_of_a_person_share_one_count():
