@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, SMALLEST_NORM
+from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
 from eigenveil.estimators.results import component_result
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.federated.script import Heard
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
+from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.pca.components import leading
+from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.mechanisms.shared import unpacked
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
@@ -31,7 +33,7 @@ from eigenveil.release.artefact import Release
 
 __all__ = ["Total", "asked_next", "combine"]
 
-_STANDS_OUT = 3.5  # noise deviations of a count
+_SEARCH = PrivateDistances(noise=GaussianNoise(mu=1.0))  # whose law the noise of a sum has
 _SURE = 6.0  # deviations of a trace
 
 
@@ -97,12 +99,10 @@ def _records(agreed: SecureAgreement, total: Total) -> int:
 def _median_distance(agreed: SecureAgreement, total: Total) -> float:
     """Return the upper end of the bracket in which half of the rows that were found lie.
 
-    Counts that noise alone could have are left out. Where those that stand out hold fewer than half
-    of the records, nothing was found.
+    Counts that noise alone could have are left out, as one owner leaves them out of his own. Where
+    those that stand out hold fewer than half of the records, nothing was found.
     """
-    counts = total.values[:NO_EXPONENT]
-    kept = np.where(counts > _STANDS_OUT * total.deviation, counts, 0.0)
-    kept[0] = 0.0  # beyond the largest distance there is no end
+    kept = _SEARCH.standing_out(total.values, total.deviation)
     if 2 * kept.sum() < _records(agreed, total):
         raise NothingFoundError(
             "no distance of rows stands out from the noise, and the budget is spent: agree on "

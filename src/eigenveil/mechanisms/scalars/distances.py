@@ -179,12 +179,18 @@ class PrivateDistances:
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyDistances:
         """Return counts of brackets that stand out; ``query`` comes from `distance_counts`."""
         noisy = self.noise.perturb(query, noise)
+        deviation = noisy.deviation / query.unit
+        shown = self.standing_out(noisy.values / query.unit, deviation)
+        rows = float(shown.sum()) if query.count is None else float(query.count)
+        return NoisyDistances(shown, rows, deviation * self._limit(1))
+
+    def standing_out(self, noisy: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+        """Return counts of brackets that stand out of noise of this law; others are zero."""
+        counts = noisy[:NO_EXPONENT].copy()
         # Beyond the first bracket there is no end, and rows at the point itself have no distance,
         # nor have those within 1e-50 of it.
-        counts = noisy.values[:NO_EXPONENT] / query.unit
         counts[0] = 0.0
         counts[_NO_LENGTH] = 0.0
-        deviation = noisy.deviation / query.unit
         kept = np.zeros(counts.size, dtype=bool)
         for width in _WIDTHS:
             limit = deviation * self._limit(width)
@@ -193,9 +199,7 @@ class PrivateDistances:
             for run in range(width):
                 kept[runs + run] = True
         _keep_tail(kept, counts, deviation)
-        shown = np.where(kept, np.maximum(counts, 0.0), 0.0)
-        rows = float(shown.sum()) if query.count is None else float(query.count)
-        return NoisyDistances(shown, rows, deviation * self._limit(1))
+        return np.where(kept, np.maximum(counts, 0.0), 0.0)
 
     def _limit(self, width: int) -> float:
         """Return what a run of empty brackets exceeds too rarely to matter, in deviations of one
