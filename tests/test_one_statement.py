@@ -26,7 +26,7 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 def csv(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.standard_normal((400, 3)) * [3, 1, 1], columns=["<a>", "b", "c & d"])
-    frame.insert(0, "patient", rng.integers(0, 150, 400))
+    frame.insert(0, "whose", rng.integers(0, 150, 400))
     frame.loc[7, "b"] = np.nan
     frame.to_csv(tmp_path / "t.csv", index=False)
     return tmp_path / "t.csv"
@@ -40,7 +40,7 @@ def components(csv, tmp_path):
 def persons(csv, tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=3.0, delta=1e-6, unit="person")
     estimator = PrivatePCA(2, **BUDGET, ledger=ledger, on_invalid="zero")
-    return estimator, open_rows(csv, unit="patient")
+    return estimator, open_rows(csv, unit="whose")
 
 
 def streamed(csv, tmp_path):

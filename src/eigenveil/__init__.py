@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eigenveil.data.sources import open_rows
-    from eigenveil.estimators import PrivateCovariance, PrivatePCA, PrivateRegression, StreamingPCA
+    from eigenveil.estimators import (
+        PrivateCovariance,
+        PrivatePCA,
+        PrivatePreprocessor,
+        PrivateRegression,
+        StreamingPCA,
+    )
     from eigenveil.numerics.spiked_model import SpikedModel
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
@@ -14,6 +20,7 @@ __all__ = [
     "Ledger",
     "PrivateCovariance",
     "PrivatePCA",
+    "PrivatePreprocessor",
     "PrivateRegression",
     "Release",
     "SpikedModel",
@@ -26,6 +33,7 @@ _HOMES = {
     "Ledger": "eigenveil.privacy.ledger",
     "PrivateCovariance": "eigenveil.estimators",
     "PrivatePCA": "eigenveil.estimators",
+    "PrivatePreprocessor": "eigenveil.estimators",
     "PrivateRegression": "eigenveil.estimators",
     "StreamingPCA": "eigenveil.estimators",
     "SpikedModel": "eigenveil.numerics.spiked_model",

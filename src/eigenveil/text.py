@@ -5,7 +5,10 @@ so themselves, the command line prints by `eigenveil.cli.printing` alone, pictur
 names from `eigenveil.report.views`.
 """
 
-__all__ = ["is_formula", "percent", "plural", "printable"]
+import difflib
+from collections.abc import Sequence
+
+__all__ = ["did_you_mean", "is_formula", "joined", "listed", "percent", "plural", "printable"]
 
 _ROUNDING = 1e-9  # by which a sum of shares may miss 1
 
@@ -37,3 +40,29 @@ def percent(share: float, places: int = 0) -> str:
 def is_formula(cell: str) -> bool:
     """Return whether a spreadsheet that opens a CSV file would compute the cell."""
     return cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names as one line; no more than fit."""
+    shown = ", ".join(printable(name) or "(no name)" for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return names as the command line takes a list of them."""
+    return ",".join(map(_quoted, names))
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Return the nearest of the names that exist, and all of them."""
+    close = difflib.get_close_matches(name, names, n=1)
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    return f"{guess}choose from {listed(names)}"
+
+
+def _quoted(name: str) -> str:
+    """Drop the space before a name, which is no part of it unless it is in quotes."""
+    if name == name.lstrip() and not set(name) & set(',"\n'):
+        return name
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'

@@ -11,7 +11,12 @@ from typing import Literal
 
 __all__ = [
     "BOUNDS",
+    "CENSORED",
     "COLUMNS",
+    "DROP",
+    "ENCODE",
+    "ENCODING",
+    "LATIN",
     "REPLACE_ONE",
     "SINGLE_ROWS",
     "Face",
@@ -66,6 +71,13 @@ def option(name: str, value: str | None = None) -> Phrase:
     return Phrase(python=f"{name}={value!r}", shell=f"{shell} {value}", file=f'{file} = "{value}"')
 
 
+CENSORED = Phrase(python="censored", shell="--censored", file="what censored cells count as")
+DROP = Phrase(python="drop", shell="--drop", file="what is left out")
+ENCODE = Phrase(python="encode", shell="--encode", file="how text becomes numbers")
+ENCODING = Phrase(python="encoding", shell="--encoding", file="the encoding of the file")
+LATIN = Phrase(
+    python="encoding='latin-1'", shell="--encoding latin-1", file="another file, saved in UTF-8"
+)
 BOUNDS = Phrase(python="bounds=(low, high)", shell="--bounds LOW,HIGH", file="bounds = [low, high]")
 COLUMNS = Phrase(
     python="open_rows(path, columns=[...])", shell="--columns a,b", file='columns = ["a", "b"]'

@@ -482,7 +482,7 @@ def test_mistakes_are_in_the_words_of_the_file(asked, tmp_path):
     Ledger.create(tmp_path / "east.ledger", epsilon=1, delta=1e-6)
     (tmp_path / "table.csv").write_text("a,b,c\n1,x,2\n")
     message = fails(3, "federate", "client", asked[0], "--insecure")
-    assert 'choose from the others, columns = ["a", "c"]' in message
+    assert 'leave out with columns = ["a", "c"]' in message
 
 
 @pytest.fixture

@@ -335,7 +335,7 @@ def test_more_components_than_rows_are_refused_as_a_fit_does():
 def test_mistakes(files):
     assert "give a budget" in fails(2, "plan", *SIZE)
     assert "--columns-count" in fails(2, "plan", *BUDGET)
-    assert "holds text" in fails(3, "plan", files.csv, *BUDGET)
+    assert "holds no numbers" in fails(3, "plan", files.csv, *BUDGET)
     fails(2, "plan", *SIZE, *BUDGET, "--k", 9)
     fails(2, "plan", *SIZE, *BUDGET, "--bounds", "2,1")
     assert "make them agree" in fails(2, "plan", *SIZE, *BUDGET, "--bounds", "a=0:1")

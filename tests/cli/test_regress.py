@@ -19,7 +19,7 @@ def table(tmp_path_factory):
     person = np.arange(3000) // 2
     path = tmp_path_factory.mktemp("regress") / "t.csv"
     columns = np.column_stack([rows[:, :2], y, rows[:, 2], person])
-    np.savetxt(path, columns, delimiter=",", header="age,weight,price,dose,person", comments="")
+    np.savetxt(path, columns, delimiter=",", header="age,weight,price,dose,whose", comments="")
     return path
 
 
@@ -56,7 +56,7 @@ def test_persons_ranges_and_json(table, tmp_path):
     result = invoke(
         "regress",
         table,
-        *("--target", "price", "--unit", "person", *BUDGET, "--json"),
+        *("--target", "price", "--unit", "whose", *BUDGET, "--json"),
         *("--bounds", "age=0:10,weight=50:150,dose=-1:1", "--target-bounds", "0,40"),
         *("-o", tmp_path / "r"),
     )
@@ -64,7 +64,7 @@ def test_persons_ranges_and_json(table, tmp_path):
     told = json.loads(result.stdout)
     assert told["kind"] == "regression"
     assert told["settings"]["n_rows"] == 1500
-    assert told["guarantee"]["unit_column"] == "person"
+    assert told["guarantee"]["unit_column"] == "whose"
 
 
 def test_an_export_has_coefficients_and_their_intervals(table, tmp_path):

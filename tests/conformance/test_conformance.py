@@ -20,7 +20,7 @@ from eigenveil.mechanisms.registry import entries
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.privacy.cost import Composed
 from eigenveil.privacy.ledger import Ledger
-from tests.conformance.case import ADD, REPLACE
+from tests.conformance.case import ADD, REPLACE, dense_counts
 from tests.conformance.table import TABLE
 
 EACH = pytest.mark.parametrize("case", TABLE, ids=str)
@@ -87,7 +87,11 @@ def test_a_release_that_fails_after_the_charge_stays_charged(case, tmp_path):
 
 def distance(norm, one, other):
     """Distance of two queries in units of the unit ball; sums of integers where it can be."""
-    gap = one.value.units - other.value.units
+    units = [one.value.units, other.value.units]
+    if one.bins is not None:
+        filled = np.union1d(one.bins, other.bins)
+        units = [dense_counts(each, filled) for each in (one, other)]
+    gap = units[0] - units[1]
     unit = 2.0**one.value.exponent
     if norm == "nuclear":
         return float(np.abs(np.linalg.eigvalsh(gap.astype(float))).sum()) * unit

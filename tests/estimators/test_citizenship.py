@@ -122,7 +122,7 @@ def test_every_frame_gives_the_release_of_its_array(estimator, kind, rows):
 def test_a_text_column_is_refused_by_name_before_the_charge(estimator, kind, rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", **BUDGET)
     table = kind({**named(rows), "workclass": ["secret98765"] * 600})
-    with pytest.raises(InvalidDataError, match=r"^column 'workclass' does not hold") as caught:
+    with pytest.raises(InvalidDataError, match=r"^column 'workclass' holds no") as caught:
         estimator(**BUDGET, row_norm=9.0, ledger=ledger).fit(table)
     assert "secret98765" not in "".join(traceback.format_exception(caught.value))
     assert ledger.entries == ()
@@ -149,7 +149,7 @@ def test_census_frames():
     chosen = ["age", "education_num", "hours_per_week"]
     releases = []
     for census in (pd.read_parquet(path), pl.read_parquet(path)):
-        with pytest.raises(InvalidDataError, match=r"^column 'workclass' does not hold numbers"):
+        with pytest.raises(InvalidDataError, match=r"^columns workclass, .* hold no numbers"):
             pca.fit(census)
         columns = ColumnTransformer([("pca", pca, chosen)]).fit(census)
         releases.append(columns.named_transformers_["pca"].release_)
@@ -170,7 +170,7 @@ def test_transform_checks_names_and_their_order(kind, rows):
         pca.transform(kind(named(rows, NAMES[:3])))
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         assert np.array_equal(pca.transform(rows), scores)
-    with pytest.raises(InvalidDataError, match=r"^column 'e' does not hold numbers"):
+    with pytest.raises(InvalidDataError, match=r"^column 'e' holds no numbers"):
         pca.transform(kind({**named(rows), "e": ["x"] * 600}))
 
 

@@ -10,6 +10,8 @@ REPLAY = "tests/conformance/test_replay.py"
 NOISE_LAW = "tests/conformance/test_noise_law.py"
 BASE = "tests/mechanisms/test_base.py"
 STREAMING = "tests/estimators/test_streaming.py"
+KEPT = "tests/estimators/test_stream_kept.py"
+NEWEST = "tests/estimators/test_stream_newest.py"
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,24 @@ LEAVES = [
         "tests/mechanisms/test_scalars.py",
         "-k",
         "bin",
+    ),
+    fault(
+        "a level of one person that shows too often",
+        "mechanisms/scalars/levels.py",
+        "return 1 + scale * -float",
+        "return scale * -float",
+        "tests/mechanisms/test_levels.py",
+        "-k",
+        "one_row",
+    ),
+    fault(
+        "a person counted at each of their levels",
+        "data/levels.py",
+        "        counts.update(_most_frequent(named) for named in persons.values() if named)\n",
+        "        counts.update(level for named in persons.values() for level in named)\n",
+        "tests/mechanisms/test_levels.py",
+        "-k",
+        "person",
     ),
     fault(
         "Wishart noise that is too small by a half",
@@ -304,16 +324,16 @@ BOOKS = [
         "estimators/stream_run.py",
         "        self.keep(False)  # spent, whatever happens next\n",
         "",
-        STREAMING,
+        KEPT,
         "-k",
-        "killed or error_in_a_step or cannot_be_replaced",
+        "killed or error_in_a_step",
     ),
     fault(
         "stream: the ledger does not note what was spent",
         "estimators/stream_run.py",
         "            stream.account.advance(stream.name, batch.records.start, stream.spent)",
         "            pass",
-        STREAMING,
+        NEWEST,
         "-k",
         "older_copy or two_copies",
     ),
@@ -322,9 +342,9 @@ BOOKS = [
         "estimators/stream_state.py",
         "self.waiting = [rows[size:].copy()] if len(rows) > size else []",
         "self.waiting = [rows.copy()]",
-        STREAMING,
+        KEPT,
         "-k",
-        "goes_on_where_it_stopped or whole_stream_is_charged",
+        "goes_on_where_it_stopped",
     ),
     fault(
         "ledger: a charge that the total does not hear of",
@@ -340,7 +360,7 @@ BOOKS = [
         "privacy/ledger.py",
         "if once and any(",
         "if not once and any(",
-        "tests/federated/test_owner.py",
+        "tests/federated/test_owner_once.py",
         "-k",
         "guard or interrupted or at_once",
     ),

@@ -110,7 +110,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
     ledger = Ledger(chosen.ledger)
     # Its mistakes are explained. Of a .npy the columns are names, which the owner looks at.
     columns = None if chosen.data.suffix.lower() == ".npy" else settings.columns
-    n_columns = open_table(str(chosen.data), columns, settings.unit).n_columns
+    n_columns = open_table(str(chosen.data), columns=columns, unit=settings.unit).n_columns
     with alone(chosen.folder, "client", mode=0o700):
         owner = Owner(
             settings,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from eigenveil.cli.values import joined
+from eigenveil.text import joined
 
 if TYPE_CHECKING:
     from eigenveil.planner import Recommendation, Situation
@@ -108,12 +108,23 @@ def _typed(option: click.Parameter, value: Any) -> Iterator[str]:
     if value is True:
         yield name
     elif option.multiple:
-        for name_, setting in value:
-            yield from (name, f"{name_}={setting}")
+        for column, setting in value:
+            yield from (name, _assigned(column, setting))
     elif option.name in ("columns", "drop"):
         yield from (name, joined(value))
     else:
         yield from (name, _written(value))
+
+
+def _assigned(name: str, setting: Any) -> str:
+    """Return a setting as it is typed: a rule for all columns has no name, levels to be found are
+    none.
+    """
+    if not name:
+        return str(setting)
+    if setting == "private":
+        return name
+    return f"{name}={joined(setting) if isinstance(setting, list) else setting}"
 
 
 def _written(value: Any) -> str:

@@ -1,7 +1,9 @@
 """Options that several commands share."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,9 +11,10 @@ import click
 from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
-from eigenveil.cli.values import Assignment, Names, OrPrivate, PerColumn, did_you_mean
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.cli.values import Assignment, Encoded, Limited, Names, OrPrivate, PerColumn
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, WeakPromiseWarning
 from eigenveil.storage.paths import read_regular
+from eigenveil.text import did_you_mean
 
 __all__ = [
     "ABOUT",
@@ -19,6 +22,7 @@ __all__ = [
     "ASKED",
     "BOUNDS",
     "BUDGET",
+    "CELLS",
     "CENTRING",
     "CONFIG",
     "COUNT",
@@ -37,10 +41,10 @@ __all__ = [
     "VARIANCES",
     "K",
     "beware",
+    "bewaring",
     "stated_budget",
     "with_options",
 ]
-_LARGE_DELTA, _LARGE_EPSILON = 1e-3, 10.0
 _LARGEST_CONFIG = 1 << 24  # bytes
 _DEEPEST = 200  # folders in a path: Python makes them one inside the other
 
@@ -98,6 +102,8 @@ def _wanted(option: click.Parameter, value: Any) -> str | None:
     """Return what an option wants instead of a value of another kind: click knows words alone."""
     if isinstance(option, click.Option) and option.is_flag:
         return None if isinstance(value, bool) else "true or false"
+    if isinstance(option, click.Option) and option.multiple and not isinstance(value, list):
+        return "list"
     number = type(value) in (int, float) and abs(value) < _LARGEST  # true is an int to Python
     match option.type:
         case click.types.FloatParamType():
@@ -132,7 +138,28 @@ ADJACENCY = click.option(
     help="Which tables are neighbours; under add-remove the number of rows is private.",
 )
 NAMES = click.option(
-    "--columns", type=Names(), metavar="A,B,...", help="Columns of a CSV or parquet file."
+    "--columns", type=Names(), metavar="A,B,...", help="Columns to take, of a file with names."
+)
+CELLS = (
+    click.option("--drop", type=Names(), metavar="A,B,...", help="Columns to leave out."),
+    click.option(
+        "--encode",
+        type=Encoded(),
+        multiple=True,
+        metavar="NAME[=LEVEL,LEVEL|=DATE]",
+        help="A column of text as numbers: 0 or 1 for each of the levels (found privately if none "
+        "are given), or days since a date.",
+    ),
+    click.option(
+        "--censored",
+        type=Limited(),
+        multiple=True,
+        metavar="[NAME=]RULE",
+        help="What cells such as <0.5 count as: missing, limit or half.",
+    ),
+    click.option(
+        "--encoding", default=None, metavar="NAME", help="That of a text file, such as latin-1."
+    ),
 )
 K = click.option(
     "--k",
@@ -209,6 +236,7 @@ VARIANCES = click.option(
 )
 ASKED = (
     NAMES,
+    *CELLS,
     *BUDGET,
     ROW_NORM,
     BOUNDS,
@@ -235,24 +263,38 @@ ASKED = (
     SIGN,
     *ABOUT,
 )  # of a release, beside where it goes
-RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
+CLUSTER = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Of a Dask scheduler, such as tcp://host:8786; its workers read DATA, parquet files.",
+)
+RELEASE = (*ASKED, CLUSTER, OUTPUT, CONFIG, JSON)
 
 
-def beware(budget: Mapping[str, Any]) -> None:
+def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:
     """Say on standard error what a budget of this size hardly promises."""
-    delta, epsilon = budget.get("delta") or 0.0, budget.get("epsilon") or 0.0
-    if delta > _LARGE_DELTA:
-        say(
-            f"beware: delta = {delta:g}: with that probability nothing is promised; choose well "
-            "below 1 over the number of rows",
-            err=True,
-        )
-    if epsilon > _LARGE_EPSILON:
-        say(
-            f"beware: epsilon = {epsilon:g}: one person may make an outcome e^{epsilon:g} times as "
-            "likely; 1 is usual, 10 is a lot",
-            err=True,
-        )
+    from eigenveil.privacy.budget import Budget
+
+    notions = {name: budget[name] for name in ("epsilon", "delta", "rho") if name in budget}
+    for weakness in Budget(**notions).weaknesses(rows):
+        say(f"beware: {weakness}", err=True)
+
+
+@contextmanager
+def bewaring() -> Iterator[None]:
+    """Say on standard error what Python warns of: that a budget hardly promises anything."""
+
+    def shown(message: Warning | str, category: type[Warning], *args: Any, **more: Any) -> None:
+        if issubclass(category, WeakPromiseWarning):
+            say(f"beware: {message}", err=True)
+        else:
+            usual(message, category, *args, **more)
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+        warnings.simplefilter("always", WeakPromiseWarning)
+        warnings.showwarning = shown
+        yield
 
 
 def stated_budget(ctx: click.Context) -> dict[str, float]:

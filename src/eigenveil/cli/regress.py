@@ -1,7 +1,7 @@
 """``eigenveil regress DATA --target y -o FOLDER``."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -10,6 +10,7 @@ from eigenveil.cli.options import (
     ADJACENCY,
     BOUNDS,
     BUDGET,
+    CELLS,
     CONFIG,
     INVALID,
     JSON,
@@ -37,6 +38,7 @@ __all__ = ["command"]
         help="The column to predict, or several.",
     ),
     NAMES,
+    *CELLS,
     *BUDGET,
     BOUNDS,
     click.option(
@@ -89,10 +91,10 @@ def command(
 
     Needs a budget, a target and a new folder. No bounds are needed.
     """
-    from eigenveil.cli.options import beware, stated_budget
+    from eigenveil.cli.options import bewaring, stated_budget
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
-    from eigenveil.cli.rows import open_table
+    from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.cli.values import per_column
     from eigenveil.data.sources.design import reordered
@@ -112,7 +114,9 @@ def command(
         given = {name: value for name, value in options.items() if value is not None}
         wanted = None if columns is None else (*dict.fromkeys((*columns, *target)),)
         zero = given.get("on_invalid") == "zero"
-        source = open_table(data, wanted, unit, text="invalid" if zero else "refused")
+        text: Literal["refused", "invalid"] = "invalid" if zero else "refused"
+        rows = {name: given.pop(name, None) for name in ROW_OPTIONS if name in given}
+        source = open_table(data, text=text, columns=wanted, unit=unit, **rows)
         names = reordered(source, target).feature_names or ()
         features = names[: -len(target)]
         for name, among in (("bounds", features), ("scale", features), ("target_bounds", target)):
@@ -122,12 +126,11 @@ def command(
         about_settings({}, **about)  # refused before anything is charged
         private = PrivateRegression(**given, ledger=account)
         place.make_room(expected_size("regression", len(features), len(target), names))
-        beware(budget)
-        with accounted(account):
+        with bewaring(), accounted(account):
             neighbours = Adjacency.parse(private.adjacency)
             public = neighbours.count_is_public and unit is None
-            with watched(source, count_is_public=public) as rows:
-                private.fit(rows, list(target) if len(target) > 1 else target[0])
+            with watched(source, count_is_public=public) as watched_rows:
+                private.fit(watched_rows, list(target) if len(target) > 1 else target[0])
             released = private.release_.described(**about)
             keep(released, place, key)
             tell(released, output, account, sign, as_json=as_json)

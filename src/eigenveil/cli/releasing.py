@@ -2,17 +2,17 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
 from eigenveil.cli.balance import balance
-from eigenveil.cli.options import beware, stated_budget
+from eigenveil.cli.options import bewaring, stated_budget
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
-from eigenveil.cli.rows import open_table
+from eigenveil.cli.rows import ROW_OPTIONS, open_table, read_by_workers
 from eigenveil.cli.saving import expected_size, keep, place_for
 from eigenveil.cli.summary import (
     components,
@@ -21,7 +21,7 @@ from eigenveil.cli.summary import (
     headline,
     target,
 )
-from eigenveil.cli.values import configured, per_column
+from eigenveil.cli.values import configured, per_column, single_numbers
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import NothingFoundError
@@ -33,7 +33,6 @@ from eigenveil.release.about import ABOUT, about_settings
 
 __all__ = ["accounted", "release", "tell"]
 
-_ROWS = ("columns", "unit")
 _NO_LEDGER = "no ledger recorded this run: a failed or interrupted release counts as spent"
 
 
@@ -46,10 +45,11 @@ def release(
     ledger: Path | None,
     sign: Path | None,
     as_json: bool,
+    cluster: str | None = None,
     **options: Any,
 ) -> None:
     """Fit an estimator on a file, save the release and say what happened."""
-    with place_for(output) as place:
+    with place_for(output) as place, ExitStack() as stack:
         key = None if sign is None else private_key(sign)
         account = None if ledger is None else Ledger(ledger)
         budget = Budget(**stated_budget(ctx)).as_dict()
@@ -58,10 +58,13 @@ def release(
         text: Literal["refused", "invalid"] = "refused"
         if given.get("on_invalid") == "zero":
             text = "invalid"
-        source = open_table(data, *(given.pop(name, None) for name in _ROWS), text=text)
-        for name in ("bounds", "scale"):
-            if name in given:
-                given[name] = per_column(f"--{name}", given[name], source.feature_names)
+        source = open_table(data, text=text, **{n: given.pop(n, None) for n in ROW_OPTIONS})
+        if cluster is not None:
+            source = stack.enter_context(read_by_workers(source, cluster))
+        if "bounds" in given:
+            given["bounds"] = per_column("--bounds", given["bounds"], source.feature_names)
+        if "scale" in given:
+            given["scale"] = single_numbers(given["scale"])
         chosen = given.pop("mechanism_options", ())
         releases = "components" if estimator is PrivatePCA else "covariance"
         given["mechanism"] = configured(releases, given["mechanism"], chosen)
@@ -69,8 +72,7 @@ def release(
         about_settings({}, **about)  # refused before anything is charged
         private = estimator(**given, ledger=account)
         place.make_room(_size(private, source))
-        beware(budget)
-        with accounted(account):
+        with bewaring(), accounted(account):
             neighbours = Adjacency.parse(private.adjacency)
             # How many rows a unit has is private under any neighbours.
             public = neighbours.count_is_public and options["unit"] is None

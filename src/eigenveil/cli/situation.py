@@ -108,11 +108,13 @@ def _size(
     With a unit, it is persons that are counted.
     """
     from eigenveil.cli.progress import watched
-    from eigenveil.cli.rows import open_table
+    from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.data.gram import public_rows
 
     text: Any = "invalid" if options["on_invalid"] == "zero" else "refused"
-    source = open_table(data, options["columns"], options["unit"], text=text)
+    source = open_table(data, text=text, **{name: options[name] for name in ROW_OPTIONS})
+    # As if categories had one level each, where levels are to be found.
+    source = source.decided(dict.fromkeys(source.undecided, ("...",)))
     if rows is None and neighbours.count_is_public:
         with watched(source, count_is_public=options["unit"] is None) as counted:
             rows = public_rows(counted)

@@ -92,7 +92,7 @@ def command(
         budget = Budget(**stated_budget(ctx)).as_dict()
         options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
         pca = StreamingPCA(k, **options, state=state, ledger=account)
-        source = None if data is None else open_table(data, columns)
+        source = None if data is None else open_table(data, columns=columns)
         if place is not None:
             width = pca.restore().n_features_in_ if source is None else source.n_columns
             place.make_room(expected_size("pca", width, k))

@@ -74,16 +74,20 @@ def command(folder: Path, data: str, keep: str | None, output: Path | None) -> N
 def _scores(release: "Release", data: str, keep: str | None) -> Iterator[_Scored]:
     """Yield scores of a table, chunk by chunk."""
     from eigenveil.cli.rows import open_table
+    from eigenveil.data.sources.columns import noted_reading
     from eigenveil.data.sources.units import LabelledRows
 
     names = release.settings["feature_names"]
-    by_name = names is not None and Path(data).suffix.lower() != ".npy"
-    columns = names if by_name else None
+    nameless = Path(data).suffix.lower() in (".npy", ".npz")
+    noted: dict[str, Any] = {}
+    if names is not None and not nameless:
+        noted = noted_reading(names, release.settings.get("encoding"))
+        noted["encode"] = tuple(noted.get("encode", {}).items())
     if keep is None:
-        for chunk in open_table(data, columns).tables():
+        for chunk in open_table(data, **noted).tables():
             yield _Scored(release.transform(chunk), None)
         return
-    if data == "-" or Path(data).suffix.lower() == ".npy":
+    if data == "-" or nameless:
         raise InvalidParameterError(
             "--keep names a column of a file: save the table as CSV or parquet first"
         )
@@ -91,7 +95,7 @@ def _scores(release: "Release", data: str, keep: str | None) -> Iterator[_Scored
         raise InvalidParameterError(
             f"column {keep!r} is one that scores are made of: --keep copies another one"
         )
-    rows = cast("LabelledRows", open_table(data, columns, keep).plain)  # as a column was named
+    rows = cast("LabelledRows", open_table(data, unit=keep, **noted).plain)  # as a column was named
     for chunk, kept in rows.labelled_chunks():
         yield _Scored(release.transform(chunk), kept)
 

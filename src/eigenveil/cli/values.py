@@ -1,25 +1,29 @@
 """How the values of options are written: names, numbers, one for each column."""
 
 import csv
-import difflib
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import click
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.text import printable
+from eigenveil.text import did_you_mean, joined, listed
 
 __all__ = [
     "Assignment",
+    "Encoded",
+    "Limited",
     "Names",
     "OrPrivate",
     "PerColumn",
+    "by_name",
     "configured",
     "did_you_mean",
     "joined",
     "listed",
     "per_column",
+    "single_numbers",
 ]
 
 
@@ -140,31 +144,51 @@ def per_column(option: str, value: Any, names: Sequence[str] | None) -> Any:
     return parts if len(parts) > 1 else parts[0]
 
 
-def joined(names: Sequence[str]) -> str:
-    """Return names as ``--columns`` takes them."""
-    return ",".join(map(_quoted, names))
+def single_numbers(value: Any) -> Any:
+    """Return a value of ``--scale`` as Python takes it: one number, several, or one by name."""
+    if isinstance(value, dict):
+        return {name: number for name, (number,) in value.items()}
+    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
-def _quoted(name: str) -> str:
-    """Drop the space before a name, which is no part of it unless it is in quotes."""
-    if name == name.lstrip() and not set(name) & set(',"\n'):
-        return name
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
+class Encoded(click.ParamType):  # type: ignore[type-arg]
+    """``name``, ``name=level,level`` or ``name=2024-01-31``: how a column becomes numbers."""
+
+    name = "encoding"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Any]:
+        """Read one value."""
+        name, stated, text = str(value).partition("=")
+        if not name.strip():
+            self.fail("write NAME, NAME=LEVEL,LEVEL or NAME=2024-01-31", param, ctx)
+        if not stated:
+            return name.strip(), "private"
+        try:
+            return name.strip(), date.fromisoformat(text.strip())
+        except ValueError:
+            return name.strip(), list(Names().convert(text, param, ctx))
 
 
-def listed(names: Sequence[str], most: int = 20) -> str:
-    """Return names as one line; no more than fit."""
-    more = len(names) - most
-    shown = ", ".join(printable(name) or "(no name)" for name in names[:most])
-    return f"{shown} and {more} more" if more > 0 else shown
+class Limited(click.ParamType):  # type: ignore[type-arg]
+    """``rule`` or ``name=rule``: what cells such as <0.5 count as."""
+
+    name = "rule"
+    _rules = ("missing", "limit", "half")
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        """Read one value; a rule for all columns has no name."""
+        name, _, rule = str(value).rpartition("=")
+        if rule not in self._rules:
+            self.fail("write missing, limit or half, or NAME=limit", param, ctx)
+        return name.strip(), rule
 
 
-def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """Return the nearest of the names that exist, and all of them."""
-    close = difflib.get_close_matches(name, names, n=1)
-    guess = f"did you mean {close[0]!r}? " if close else ""
-    return f"{guess}choose from {listed(names)}"
+def by_name(given: Sequence[tuple[str, Any]], option: str) -> dict[str, Any]:
+    """Return pairs of a repeated option as one mapping; refuse a name that is there twice."""
+    found = dict(given)
+    if len(found) < len(given):
+        raise InvalidParameterError(f"{option} names a column twice: name each once")
+    return found
 
 
 class Assignment(click.ParamType):  # type: ignore[type-arg]

@@ -2,6 +2,7 @@
 
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
+from eigenveil.estimators.preprocessing import PrivatePreprocessor
 from eigenveil.estimators.regression import PrivateRegression
 from eigenveil.estimators.spiked_model import PrivateSpikedModel
 from eigenveil.estimators.streaming import StreamingPCA
@@ -9,6 +10,7 @@ from eigenveil.estimators.streaming import StreamingPCA
 __all__ = [
     "PrivateCovariance",
     "PrivatePCA",
+    "PrivatePreprocessor",
     "PrivateRegression",
     "PrivateSpikedModel",
     "StreamingPCA",

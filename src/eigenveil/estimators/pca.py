@@ -53,7 +53,7 @@ class PrivatePCA(GaussianDensity):
         the more rows the less); ``"paired"``: differences of pairs of rows have no centre, at twice
         the noise. By default ``"paired"`` for small tables, of fewer than max(72, 14 sqrt(d))/mu
         rows ((1000 + 100 d)/epsilon for a pure budget), ``"located"`` for others.
-    scale : array of shape (n_features,) or "private", optional
+    scale : array of shape (n_features,), {name: number} or "private", optional
         Public scales that columns are divided by. ``"private"`` finds them with 0.02 to 0.25 of the
         budget, by public numbers: about one standard deviation each, one scale for all columns that
         do not stand out alone, and none for those that never do, which are left out. By default
@@ -205,7 +205,7 @@ class PrivatePCA(GaussianDensity):
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         rows = fitted.n_rows or released.noisy_count
         self.singular_values_ = singular_values(self.explained_variance_, rows)
-        self.shares_ = {stage: round(share, 12) for stage, share in plan.shares.items()}
+        self.shares_ = fitted.shares
         settings = public_settings(
             n_features=self.n_features_in_,
             n_rows=fitted.n_rows,
@@ -218,6 +218,7 @@ class PrivatePCA(GaussianDensity):
             reason=request.reason,
             feature_names=getattr(self, "feature_names_in_", None),
             balance=fitted.balance,
+            encoding=getattr(self, "encoding_", None),
         )
         centring = "paired" if released.differences else plan.centring
         settings |= {"centring": centring, "shares": self.shares_}

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_table, is_streamed
 from eigenveil.data.sources.design import reordered
-from eigenveil.estimators.fitting import noise_and_ledger, renewed
+from eigenveil.estimators.fitting import noise_and_ledger, renewed, warn_of_weakness
 from eigenveil.estimators.regression_results import RegressionNumbers, regression_numbers
 from eigenveil.estimators.tables import (
     TableEstimator,
@@ -152,6 +153,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             source = self._open(X, y, adjacency, groups)
             del X, y, groups
             request = self._request(source, budget, adjacency)
+            warn_of_weakness(budget, request.n_rows)
             fitted = release_regression(request, source, ledger=ledger, noise=noise)
             del source
         return self._hold(fitted)
@@ -162,6 +164,8 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             raise InvalidParameterError(
                 "requires y to be passed, but the target y is None: pass fit(X, y)"
             )
+        if issparse(X):
+            X = X.toarray()
         if is_streamed(X):
             return self._open_streamed(X, y, adjacency, groups)
         features = check_table(self, X, reset=True)
@@ -201,7 +205,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         targets = source.n_columns - features
         names = getattr(self, "feature_names_in_", None)
         box, _ = Request.ranges(self.bounds, names, features)
-        scale: Scale = public_scale(self.scale, features)
+        scale: Scale = public_scale(self.scale, features, names, source.encoding)
         if isinstance(self.scale, str):  # which can be this word only
             scale = "private"
         return RegressionRequest(

@@ -216,6 +216,7 @@ def public_settings(
     reason: str,
     feature_names: Sequence[Any] | NDArray[Any] | None,
     balance: Balance | None,
+    encoding: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the settings that every release has."""
     names = None if feature_names is None else [str(name) for name in feature_names]
@@ -231,6 +232,7 @@ def public_settings(
         "choice": reason or None,
         "feature_names": names,
         **({} if balance is None else {"ledger": asdict(balance)}),
+        **({"encoding": dict(encoding)} if encoding else {}),
     }
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "check_table",
     "filled",
     "mean_score",
+    "name_columns",
     "open_table",
     "per_row",
 ]
@@ -41,6 +42,7 @@ class TableEstimator:
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.on_invalid == "zero" or self.on_missing == "centre"
         return tags
 
@@ -55,12 +57,20 @@ def open_table(
     if is_streamed(X):
         source = open_rows(X)
         require_hidden_count(source, adjacency)  # before a first chunk shows that there is one
-        estimator.n_features_in_ = source.n_columns
-        if source.feature_names is not None:
-            estimator.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        if getattr(estimator, "on_invalid", "zero") == "raise":
+            source.refuse_text()  # which would be refused anyway
+        name_columns(estimator, source)
     else:
         source = ArraySource(check_table(estimator, X, reset=True))
     return source if groups is None else grouped(source, groups)
+
+
+def name_columns(estimator: BaseEstimator, source: RowSource) -> None:
+    """Set ``n_features_in_`` and ``feature_names_in_``, and how text became numbers."""
+    estimator.n_features_in_ = source.n_columns
+    if source.feature_names is not None:
+        estimator.feature_names_in_ = np.array(source.feature_names, dtype=object)
+    estimator.encoding_ = source.encoding
 
 
 def check_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> NDArray[Any]:
@@ -96,10 +106,11 @@ def per_row(
     check_is_fitted(estimator)
     if not is_streamed(X):
         return of_rows(check_table(estimator, X, reset=False))
-    source = open_rows(X)
+    source = open_rows(X).plain
+    source = source.decided(getattr(estimator, "levels_", {}))
     check_columns(estimator, source)
     none = of_rows(np.empty((0, source.n_columns)))
-    return np.concatenate([none, *map(of_rows, source.plain.tables())])
+    return np.concatenate([none, *map(of_rows, source.tables())])
 
 
 def filled(

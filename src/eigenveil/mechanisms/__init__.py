@@ -41,6 +41,7 @@ from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
 from eigenveil.mechanisms.scalars.leading import PrivateEigenvalues
+from eigenveil.mechanisms.scalars.levels import PrivateLevels
 from eigenveil.mechanisms.scalars.noise_variance import PrivateNoiseVariance
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.mechanisms.scalars.radius import PrivateRadius
@@ -84,6 +85,7 @@ __all__ = [
     "PowerPCA",
     "PrivateEigenvalues",
     "PrivateGap",
+    "PrivateLevels",
     "PrivateMean",
     "PrivateNoiseVariance",
     "PrivateQuantile",

@@ -42,6 +42,8 @@ class FitResult(Generic[Result]):
         The promise.
     balance : Balance or None
         That of the ledger that was charged.
+    levels_share : float
+        Share of the budget that levels of categories were found with before.
 
     """
 
@@ -51,6 +53,14 @@ class FitResult(Generic[Result]):
     stated: StatedBounds
     guarantee: Guarantee
     balance: Balance | None
+    levels_share: float = 0.0
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the budget, by stage."""
+        left = 1 - self.levels_share
+        shares = {stage: round(left * share, 12) for stage, share in self.plan.shares.items()}
+        return shares if left == 1 else {"levels": self.levels_share, **shares}
 
     @property
     def pair_factor(self) -> float:
@@ -79,7 +89,7 @@ def execute(
     its mechanism. ``charge`` is what the ledger is charged, where that is not the cost of this
     release alone.
     """
-    request, cost = plan.request, plan.cost
+    request, cost, remarks = plan.request, plan.cost, source.remarks
     if request.column_scale is not None:
         source = ScaledSource(source, request.column_scale)
     if ledger is not None:
@@ -97,7 +107,9 @@ def execute(
     )
     result = plan.procedure.run(source, plan.start, gate)
     del source  # post-processing only from here
-    stated = plan.stated.chosen(getattr(result.inner, "row_norm", None), _words(plan, result))
+    stated = plan.stated.chosen(
+        getattr(result.inner, "row_norm", None), (*_words(plan, result), *remarks)
+    )
     guarantee = Guarantee(
         budget=request.budget,
         cost=gate.total,

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources import open_rows
+from eigenveil.data.sources.columns import noted_reading
+from eigenveil.data.sources.frames import is_frame
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
 from eigenveil.privacy.contribution import Contribution, check_owners, promise_to_dict
 from eigenveil.privacy.federated import FederatedGuarantee
@@ -38,6 +40,7 @@ from eigenveil.release.projection import Projection
 from eigenveil.release.signature import Signature
 from eigenveil.release.verdict import Verdict
 from eigenveil.report.page import PAGE_FORMAT, promise, promises, render
+from eigenveil.report.page.card import card, one_line
 from eigenveil.storage import release_files as files
 from eigenveil.storage.reservation import Reservation, reserved
 from eigenveil.text import plural
@@ -68,7 +71,7 @@ def _library() -> str:
     return version("eigenveil")  # which parses a file: a twentieth of a small fit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Release:
     """What was released, with its promise. Nothing in it depends on raw records but through
     the noisy arrays.
@@ -94,6 +97,14 @@ class Release:
         object.__setattr__(self, "owners", tuple(self.owners))
         if self.owners or isinstance(self.guarantee, FederatedGuarantee):
             check_owners(self.owners, self.guarantee, self.settings["n_rows"])
+
+    def __repr__(self) -> str:
+        what = one_line(self.kind, self.mechanism, self.settings, self.arrays)
+        return f"<Release: {what}; {self.guarantee.budget}>"
+
+    def _repr_html_(self) -> str:
+        said = dict(self.guarantee.statements())
+        return card(self.kind, self.mechanism, self.settings, self.arrays, said)
 
     def described(
         self,
@@ -380,8 +391,13 @@ class Release:
     def _tables(self, rows: Any) -> Iterator[NDArray[Any]]:
         """Return chunks of a table that has the columns of the fit."""
         known = self.feature_names
-        by_name = isinstance(rows, (str, Path)) and Path(rows).suffix.lower() != ".npy"
-        source = open_rows(rows, columns=list(known) if known and by_name else None)
+        noted = self.settings.get("encoding") or {}
+        named_file = isinstance(rows, (str, Path)) and Path(rows).suffix not in (".npy", ".npz")
+        if known and (named_file or (noted and is_frame(rows))):
+            source = open_rows(rows, **noted_reading(known, noted)).plain
+        else:
+            levels = {name: how["levels"] for name, how in noted.items() if "levels" in how}
+            source = open_rows(rows).plain.decided(levels)
         if source.n_columns != self.settings["n_features"]:
             raise InvalidDataError(
                 f"the rows have {source.n_columns} {plural('column', source.n_columns)}, those of "

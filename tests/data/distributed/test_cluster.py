@@ -5,10 +5,15 @@ import signal
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
+from click.testing import CliRunner
 
+from eigenveil.cli import main
 from eigenveil.data import Clip, open_rows, second_moment
+from eigenveil.data.distributed.cluster import connected, on_cluster
 from eigenveil.data.sources import grouped
+from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import Adjacency
 
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
@@ -43,6 +48,39 @@ def test_two_processes_release_the_bits_of_one(client):
     text = np.array([f"p{i}" for i in IDS], dtype=object)
     owners = da.from_array(text, chunks=(SIZES,))
     assert np.array_equal(moment(rows, owners), moment(ROWS, IDS))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    pytest.importorskip("pyarrow", reason="needs the extra parquet")
+    frame = pd.DataFrame(ROWS, columns=list("abcdefgh")).assign(who=IDS)
+    for number in range(3):
+        frame[number::3].to_parquet(tmp_path / f"{number}.parquet", row_group_size=500, index=False)
+    return tmp_path
+
+
+def test_workers_read_files_themselves(client, folder):
+    columns = list("abcdefgh")
+    rows = on_cluster(open_rows(folder, columns))
+    assert np.array_equal(moment(rows), moment(ROWS))
+    persons = on_cluster(open_rows(folder, columns, "who"))
+    assert np.array_equal(moment(persons), moment(ROWS, IDS))
+    assert persons.protects.column == "who"
+    with pytest.raises(InvalidDataError, match="parquet files that they all see"):
+        on_cluster(open_rows(ROWS))
+
+
+def test_the_command_line_takes_the_address_of_a_scheduler(client, folder, tmp_path):
+    address = client.scheduler_info()["address"]
+    asked = ["fit", str(folder), "--drop", "who", "--k", "2", "--epsilon", "5", "--delta", "1e-6"]
+    done = CliRunner().invoke(main, [*asked, "--cluster", address, "-o", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert CliRunner().invoke(main, ["verify", str(tmp_path / "out")]).exit_code == 0
+
+
+def test_an_address_where_nobody_answers():
+    with pytest.raises(InvalidDataError, match="no scheduler"), connected("nowhere://x"):
+        pass
 
 
 def test_a_worker_killed_while_it_works_changes_nothing(client, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from eigenveil.cli.rows import StdinSource
 from eigenveil.data.sources import open_rows
+from eigenveil.data.sources.columns import Reading
 from eigenveil.exceptions import InvalidDataError
 from tests.data.sources.tables import NEIGHBOURS, SECRET, covariance, read, refused, rows_of
 
@@ -141,7 +142,7 @@ def test_a_record_that_is_not_one_line_is_refused_by_its_number(name, batch, tmp
     path.write_text(content, newline="")
     sources = [
         lambda: open_rows(path, columns=["a"]),
-        lambda: StdinSource(content, ["a"]),
+        lambda: StdinSource(content, Reading(columns=["a"])),
     ]
     readings = [lambda source: source.count_rows(), rows_of]
     for opened in sources:
@@ -187,7 +188,7 @@ def test_files_that_are_as_they_should_be(content, batch, tmp_path, monkeypatch)
     path.write_bytes(content)
     for source in (
         open_rows(path, ["a", "b"]),
-        StdinSource(content.decode("utf-8-sig"), ["a", "b"]),
+        StdinSource(content.decode("utf-8-sig"), Reading(columns=["a", "b"])),
     ):
         assert np.array_equal(rows_of(source), [[1, 2], [3, 4]])
         assert source.n_rows == source.count_rows() == 2

@@ -94,8 +94,8 @@ def test_other_columns_are_refused_by_name_and_type_alone(column):
     frame = pd.DataFrame({"age": [1.0, 2.0], "workclass": column})
     with pytest.raises(InvalidDataError) as caught:
         as_table(frame)
-    assert str(caught.value) == (
-        "column 'workclass' does not hold numbers: encode it, or choose numeric columns"
+    assert str(caught.value).startswith(
+        "column 'workclass' holds no numbers: leave out with open_rows(X, drop=['workclass']); "
     )
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
@@ -111,7 +111,7 @@ def test_cells_of_mixed_columns_are_looked_at_one_by_one():
 @pytest.mark.parametrize("kind", [pl.DataFrame, pa.table])
 @pytest.mark.parametrize("column", [[SECRET], [None], [[1.0, 2.0]], [b"1"]])
 def test_polars_and_pyarrow_columns_are_refused_by_name(kind, column):
-    with pytest.raises(InvalidDataError, match=r"^column 'w' does not hold numbers: encode") as no:
+    with pytest.raises(InvalidDataError, match=r"^column 'w' holds no numbers: leave") as no:
         as_table(kind({"age": [1.0], "w": column}))
     assert SECRET not in "".join(traceback.format_exception(no.value))
 
@@ -204,7 +204,7 @@ def test_labels_that_are_not_text_are_no_names():
     assert names(pa.Table.from_pandas(numbered)) == ("0", "1")  # pandas notes that it counted
     with pytest.raises(InvalidDataError, match="named like a value"):
         names(pl.from_pandas(numbered))
-    with pytest.raises(InvalidDataError, match=r"^column number 2 does not hold numbers"):
+    with pytest.raises(InvalidDataError, match=r"^column number 2 holds no numbers"):
         as_table(pd.DataFrame([[1.0, SECRET]], columns=[5.1, 98765.4]))
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from eigenveil.data.sources import CSVSource
 from eigenveil.data.sources import csv as csv_module
+from eigenveil.data.sources.columns import Reading
 from eigenveil.data.sources.plain_csv import PlainLines, plain_reader
 from eigenveil.exceptions import EigenveilError
 
@@ -30,7 +31,7 @@ texts = st.lists(st.tuples(lines, ends), max_size=8).map(lambda ls: "".join(a + 
 
 def outcome(path, columns=None):
     try:
-        source = CSVSource(path, columns)
+        source = CSVSource(path, Reading(columns=columns))
         rows = np.concatenate([np.empty((0, source.n_columns)), *source.chunks()])
         return rows.tobytes(), rows.shape, source.count_rows()
     except EigenveilError as error:

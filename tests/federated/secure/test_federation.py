@@ -15,6 +15,8 @@ from eigenveil.federated.secure.result import Total, asked_next
 from eigenveil.federated.secure.script import SumScript, total_of
 from eigenveil.federated.simulation import simulate
 from eigenveil.numerics.metrics import captured_variance, subspace_distance
+from eigenveil.privacy.budget import stated
+from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.release import Release
 from tests.federated.secure.parties import Server, agreement, real_owner, simulated, tables
 
@@ -76,6 +78,29 @@ def test_a_covariance_within_bounds(tmp_path):
     assert np.linalg.norm(release.arrays["covariance"] - truth) < 0.2 * np.linalg.norm(truth)
     np.testing.assert_allclose(release.arrays["location"], 10, atol=0.5)
     assert Release.verify(release.save(tmp_path / "release")).kind == "covariance"
+
+
+def test_a_covariance_without_bounds(tmp_path):
+    agreed = agreement(ROWS, kind="covariance", epsilon=60.0, delta=0.01)
+    release = simulate(agreed, simulated(agreed, ROWS))
+    truth = np.cov(np.concatenate(list(ROWS.values())).T)
+    assert np.linalg.norm(release.arrays["covariance"] - truth) < 0.2 * np.linalg.norm(truth)
+    np.testing.assert_allclose(release.arrays["location"], 10, atol=0.5)
+    assert "none needed" in release.statement()
+    assert agreed.cost.mu <= whole_strength(agreed.budget, pure=False)
+    assert Release.verify(release.save(tmp_path / "release")).kind == "covariance"
+
+
+def test_the_page_says_what_holds_with_how_many_honest_owners(tmp_path):
+    agreed = agreement(ROWS)
+    folder = simulate(agreed, simulated(agreed, ROWS)).save(tmp_path / "release")
+    page = (folder / "report.html").read_text("utf-8")
+    table = page[page.index('<table class="honest">') :]
+    table = table[: table.index("</table>")]
+    assert table.count("<tr>") == 1 + agreed.honest
+    for honest, epsilon in agreed.promise.table(agreed.delta):
+        assert f"{honest}</th>" in table
+        assert stated(epsilon) in table
 
 
 def test_scaled_columns_come_back_in_their_own_units():
@@ -205,8 +230,8 @@ def test_nothing_is_found_where_noise_hides_all_distances():
 
 
 def test_noise_alone_is_no_distance():
-    """A total of noise alone has a count above 3.5 deviations in two of five cases: none of 40 in one
-    of 10^8. On a small table that is half of the records, and must not be taken for a distance.
+    """A total of noise alone has a count above 3.5 deviations in two of five cases: none of 40 in
+    one of 10^8. On a small table that is half of the records, and must not pass for a distance.
     """
     agreed = agreement(tables(n=10), epsilon=0.5)
     step, rng = agreed.steps[0], np.random.default_rng(0)

@@ -15,13 +15,14 @@ from dask.delayed import Delayed, delayed
 from threadpoolctl import threadpool_limits
 
 from eigenveil.data.distributed.parts import PartedSource, PartedUnits, PartSum, Sums, add
-from eigenveil.data.distributed.persons import gathered, scattered
+from eigenveil.data.distributed.persons import gathered, labelled_part, scattered
+from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.frames import names
 from eigenveil.data.sources.ids import numbered
 from eigenveil.exceptions import EigenveilError, InvalidDataError
 from eigenveil.privacy.adjacency import Unit
 
-__all__ = ["DaskSource", "dask_rows"]
+__all__ = ["DaskSource", "FileParts", "dask_rows"]
 
 _FAN_IN = 8  # sums that are added at a time
 _MAX_SHUFFLED = 128  # parts that persons are shuffled into: the graph grows with their square
@@ -81,6 +82,8 @@ class DaskSource(PartedSource):
 
     def _owners(self, ids: Any) -> list[Any]:
         """Return the ids of each partition."""
+        if isinstance(ids, list) and all(isinstance(each, Delayed) for each in ids):
+            return ids
         if hasattr(ids, "to_delayed"):
             owners = list(np.ravel(ids.to_delayed()))
             if len(owners) != self.n_parts:
@@ -90,6 +93,40 @@ class DaskSource(PartedSource):
         if len(units) != self.count_rows():
             raise InvalidDataError("groups must hold one id for each row, in their order")
         return list(np.split(units, np.cumsum(self.lengths)[:-1]))
+
+
+class FileParts(DaskSource):
+    """Parts of files, each of which a worker opens itself.
+
+    Parameters
+    ----------
+    file : RowSource
+        All of them; it answers what is known without reading.
+    parts : list of LabelledRows
+        What they are made of.
+
+    """
+
+    def __init__(self, file: RowSource, parts: Sequence[Any]) -> None:
+        super().__init__([delayed(part) for part in parts], file.n_columns, file.feature_names)
+        self._file = file
+
+    @property
+    def encoding(self) -> dict[str, Any]:
+        """How columns of the files become features."""
+        return self._file.encoding
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was done to cells of the files."""
+        return self._file.remarks
+
+    def by_label(self, unit: Unit) -> PartedUnits:
+        """Return the rows by the persons that a column of the files names."""
+        read = [delayed(labelled_part, nout=2)(part) for part in self._parts]
+        rows = FileParts(self._file, ())
+        rows._parts, rows.n_parts = [each[0] for each in read], self.n_parts
+        return rows.by_person([each[1] for each in read], unit)
 
 
 def dask_rows(data: Any) -> DaskSource:

@@ -10,11 +10,22 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources.ids import kind_of, person_label
 from eigenveil.data.sources.tables import as_table
+from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError
 
-__all__ = ["gathered", "scattered"]
+__all__ = ["gathered", "labelled_part", "scattered"]
 
 Piece = tuple[NDArray[Any], list[Hashable], set[type]]  # rows, ids, kinds of ids of the part
+
+
+def labelled_part(part: LabelledRows) -> tuple[NDArray[Any], list[Hashable]]:
+    """Return the rows of a part of a file, and whose they are."""
+    chunks: list[NDArray[Any]] = [np.empty((0, part.n_columns))]
+    labels: list[Hashable] = []
+    for chunk, some in part.labelled_chunks():
+        chunks.append(chunk)
+        labels += some
+    return np.concatenate(chunks), labels
 
 
 def scattered(rows: Any, ids: Any, parts: int) -> list[Piece]:

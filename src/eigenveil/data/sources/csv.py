@@ -1,58 +1,88 @@
-"""Rows of CSV files, some lines at a time, and the column that says whose they are."""
+"""Rows of CSV files, some lines at a time, and the column that says whose they are.
+
+Cells are separated by what separates the names in the first line: commas, semicolons or tabs. Where
+it is no comma, 1,5 is a number as well as 1.5.
+"""
 
 import csv
+import gzip
+import io
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.headers import check_encoding, check_header, select_columns
+from eigenveil.data.sources.column_rows import ColumnRows
+from eigenveil.data.sources.columns import Reading, level_of, looks_like_number
+from eigenveil.data.sources.headers import check_encoding, check_header
 from eigenveil.data.sources.plain_csv import plain_reader
 from eigenveil.data.sources.stored import StoredFile, changed
-from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError
 
-__all__ = ["CSVSource", "open_csv", "read_records"]
+__all__ = ["CSVSource", "is_gzip"]
 
 _MAX_LINES, _MAX_CELLS = 1 << 14, 1 << 20  # read at a time, whichever is less
 _MAX_KEPT_BYTES = 1 << 28  # of numbers that are parsed once only
 _BLOCK_CHARACTERS = 1 << 20  # looked through for NULs at a time
+_SNIFFED_LINES = 100  # to tell text from numbers
+_SEPARATORS = (",", ";", "\t")
 
 
-class CSVSource(LabelledRows):
-    """A comma-separated file with a header line.
+class CSVSource(ColumnRows):
+    """A file of lines with a header, one record each; compressed if its name ends in ``.gz``.
 
     Up to 256 MiB of numbers are kept once they are parsed, which takes longer than all else; of
     more, one chunk at a time. A record is a line. A cell that runs over a line break would make
     one record of several, and change their number without a word: it is refused.
     """
 
-    feature_names: tuple[str, ...]
-
-    def __init__(
-        self, path: Path, columns: Sequence[str] | None = None, unit: str | None = None
-    ) -> None:
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
         self._file = StoredFile(path)
-        self._begin(self._file.name, columns, unit)
+        self._begin(self._file.name, reading or Reading())
 
-    def _begin(self, name: str, columns: Sequence[str] | None, unit: str | None) -> None:
+    def _begin(self, name: str, reading: Reading) -> None:
         """Read the first line."""
         self._name = name
+        self._reading = reading
         self._rows_read: int | None = None  # by the first full pass
         self._parsed: list[NDArray[Any]] | None = None
         with self._opened() as lines:
+            comma = separator(lines) == ","
             (header,) = next(read_records(lines, name, 1), [[]])
         check_header(header, name)
+        self._header = header
         self._width = len(header)
-        self.feature_names = select_columns(header, columns, unit)
-        self.n_columns = len(self.feature_names)
-        self._positions = [header.index(name) for name in self.feature_names]
-        self._label = None if unit is None else header.index(unit)
+        chosen = reading.select(header, wordy=self._text_columns, decimal_comma=not comma)
+        self._take(chosen, reading)
+        self._positions = {name: header.index(name) for name in chosen.names}
+        self._label = None if reading.unit is None else header.index(reading.unit)
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> "CSVSource":
+        """Return the same file, with these levels for undecided columns."""
+        other = super().decided(levels)
+        other._parsed = None
+        return other
+
+    def refuse_text(self) -> None:
+        """Refuse columns that hold no number in the first hundred lines, but something."""
+        self._refuse(self._text_columns())
+
+    def _text_columns(self) -> list[str]:
+        """Return columns of which some of the first cells are filled, and none is a number."""
+        with self._opened() as lines:
+            _, *records = next(read_records(lines, self._name, _SNIFFED_LINES + 1), [[]])
+        whole = [record for record in records if len(record) == self._width]
+        cells = [[record[j].strip() for record in whole] for j in range(self._width)]
+        return [
+            name
+            for name, column in zip(self._header, cells, strict=True)
+            if any(column) and not any(map(looks_like_number, column))
+        ]
 
     @property
     def n_rows(self) -> int | None:
@@ -89,7 +119,8 @@ class CSVSource(LabelledRows):
 
     def _read(self) -> Iterator[NDArray[Any]]:
         """Yield rows, many lines at a time: plain ones at once, all others record by record."""
-        plain = plain_reader(self._width, self._positions)
+        positions = list(self._positions.values())
+        plain = plain_reader(self._width, positions) if self._are_plain else None
         with self._opened() as lines:
             if plain is None or not lines.readline().endswith("\n"):
                 yield from map(self._rows, self._batches())
@@ -116,7 +147,7 @@ class CSVSource(LabelledRows):
         return self._without_blanks(records)
 
     def _without_blanks(self, records: list[list[str]]) -> list[list[str]]:
-        """A blank line is no record, unless records are one cell."""
+        """Return records without blank lines, which are none unless records are one cell."""
         return [record for record in records if record] if self._width > 1 else records
 
     def _note(self, read: int) -> None:
@@ -125,6 +156,12 @@ class CSVSource(LabelledRows):
             self._rows_read = read
         if read != self._rows_read:
             raise changed()
+
+    def labelled_levels(self, column: str) -> Iterator[tuple[list[str | None], list[Hashable]]]:
+        """Yield the level of each record in a column, and its label; no labels without a unit."""
+        for batch in self._batches():
+            levels = [level_of(cell) for cell in self._cells(batch, self._positions[column])]
+            yield levels, [] if self._label is None else self._labels(batch)
 
     def labels(self) -> Iterator[list[Hashable]]:
         """Yield whose rows they are, without the rows; empty text where a record does not say."""
@@ -145,16 +182,21 @@ class CSVSource(LabelledRows):
         self._note(read)
 
     def _opened(self) -> AbstractContextManager[TextIO]:
-        return open_csv(self._file)
+        return open_csv(self._file, self._reading.encoding)
 
     def _rows(self, batch: list[list[str]]) -> NDArray[Any]:
-        return np.array([self._row(record) for record in batch]).reshape(-1, self.n_columns)
+        if self._are_plain:
+            return np.array([self._row(record) for record in batch]).reshape(-1, self.n_columns)
+        return self._columns.rows(lambda name: self._cells(batch, self._positions[name]))
+
+    def _cells(self, batch: list[list[str]], position: int) -> list[str]:
+        """Return the cells of a column; that of an uneven line is empty."""
+        return [record[position] if len(record) == self._width else "" for record in batch]
 
     def _labels(self, batch: list[list[str]]) -> list[Hashable]:
         """Return whose the records are; an uneven line does not say."""
-        label = self._label
-        assert label is not None  # a unit was named
-        return [record[label] if len(record) == self._width else "" for record in batch]
+        assert self._label is not None  # a unit was named
+        return list(self._cells(batch, self._label))
 
     def _row(self, record: list[str]) -> list[float]:
         """Return numbers; a cell that is none, and every cell of an uneven line, becomes NaN.
@@ -164,22 +206,45 @@ class CSVSource(LabelledRows):
         """
         if len(record) != self._width:
             return [math.nan] * self.n_columns
-        return [_number(record[i]) for i in self._positions]
+        return [_number(record[i]) for i in self._positions.values()]
 
 
 @contextmanager
-def open_csv(file: StoredFile) -> Iterator[TextIO]:
+def open_csv(file: StoredFile, encoding: str = "utf-8") -> Iterator[TextIO]:
     """Open a CSV file; a stray byte becomes a character that is no number, in its row alone."""
+    if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+        encoding = "utf-8-sig"  # with a mark in front or without
     with (
         file.one_pass("is not a readable CSV file"),
-        file.path.open(newline="", encoding="utf-8-sig", errors="replace") as lines,
+        file.path.open("rb") as stored,
+        gzip.open(stored) if is_gzip(file.path) else nullcontext(stored) as unpacked,
+        io.TextIOWrapper(unpacked, encoding, errors="replace", newline="") as lines,
     ):
         yield lines
 
 
+def is_gzip(path: Path) -> bool:
+    """Return whether a file is compressed, by its name."""
+    return path.suffix.lower() == ".gz"
+
+
+def separator(lines: TextIO) -> str:
+    """Return what separates the names in the first line: that which makes most of them."""
+    first = lines.readline(_BLOCK_CHARACTERS)
+    lines.seek(0)
+    try:
+        counts = [len(next(csv.reader([first], delimiter=each), ())) for each in _SEPARATORS]
+    except csv.Error:  # which whoever reads the lines will find
+        return ","
+    return _SEPARATORS[counts.index(max(counts))]
+
+
 def read_records(lines: TextIO, file: str, size: int) -> Iterator[list[list[str]]]:
     """Yield the records of a CSV file, ``size`` at a time; refuse any that is not one line."""
-    reader = csv.reader(itertools.chain.from_iterable(_blocks(lines)), strict=True)
+    between = separator(lines)
+    reader = csv.reader(
+        itertools.chain.from_iterable(_blocks(lines)), delimiter=between, strict=True
+    )
     read = 0
     try:
         while batch := list(itertools.islice(reader, size)):
@@ -190,9 +255,10 @@ def read_records(lines: TextIO, file: str, size: int) -> Iterator[list[list[str]
     except csv.Error:  # its message could quote a cell
         lines.seek(0)
         check_encoding(lines.read(1), file)  # as two bytes a character have NULs everywhere
+        line = _first_damaged(lines, between)
         raise InvalidDataError(
-            f"{file} has a line that is not one record, line {_first_damaged(lines)}: remove "
-            "stray quotes, line breaks and NUL bytes, or save the table as parquet"
+            f"{file} has a line that is not one record, line {line}: remove stray quotes, "
+            "line breaks and NUL bytes, or save the table as parquet"
         ) from None
 
 
@@ -216,10 +282,12 @@ def _sound(block: list[str], other: str) -> list[str]:
     return block
 
 
-def _first_damaged(lines: TextIO) -> int:
+def _first_damaged(lines: TextIO, between: str) -> int:
     """Return the number of the line on which the first record starts that is not one line."""
     lines.seek(0)
-    reader = csv.reader(itertools.chain.from_iterable(_blocks(lines, 1)), strict=True)
+    reader = csv.reader(
+        itertools.chain.from_iterable(_blocks(lines, 1)), delimiter=between, strict=True
+    )
     line = 1
     with suppress(csv.Error):
         for _ in reader:

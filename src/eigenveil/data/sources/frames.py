@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.sources.asking import ask_about, is_named_like_an_id
 from eigenveil.data.sources.cells import as_floats
 from eigenveil.data.sources.headers import are_positions, check_names
 from eigenveil.exceptions import InvalidDataError
@@ -16,7 +17,7 @@ from eigenveil.exceptions import InvalidDataError
 if TYPE_CHECKING:
     import narwhals
 
-__all__ = ["is_frame", "names", "native", "numbers"]
+__all__ = ["cells", "is_frame", "names", "native", "numbers", "text_columns"]
 
 
 def is_frame(data: Any) -> bool:
@@ -58,6 +59,30 @@ def _check_names(frame: "narwhals.DataFrame[Any]") -> None:
     check_names(frame.columns, "the frame", numbered=are_positions(noted))
 
 
+def text_columns(data: Any) -> list[str]:
+    """Return the columns of a frame whose type says that they hold text or dates."""
+    frame = _frame(data)
+    assert frame is not None  # whoever calls has asked `is_frame`
+    return [name for name, kind in frame.schema.items() if not _may_hold_numbers(kind)]
+
+
+def cells(data: Any, name: str) -> Any:
+    """Return the cells of a column; those of numbers as an array."""
+    frame = _frame(data)
+    assert frame is not None  # whoever calls has asked `is_frame`
+    column = frame[name]
+    if column.dtype.is_float() or (column.dtype.is_integer() and not column.null_count()):
+        return column.to_numpy()
+    return column.to_list()
+
+
+def _may_hold_numbers(kind: Any) -> bool:
+    import narwhals
+
+    # Cells of objects are looked at one by one.
+    return bool(kind.is_numeric()) or kind in (narwhals.Boolean, narwhals.Object)
+
+
 def numbers(data: Any) -> NDArray[Any]:
     """Return the rows of a frame; a missing entry becomes NaN, a truth value 0 or 1."""
     import narwhals
@@ -66,13 +91,7 @@ def numbers(data: Any) -> NDArray[Any]:
     assert frame is not None  # whoever calls has asked `is_frame`
     _check_names(frame)
     kinds = frame.schema
-    known = (narwhals.Boolean, narwhals.Object)  # the latter of cells that are looked at one by one
-    for place, (name, kind) in enumerate(kinds.items(), start=1):
-        if not (kind.is_numeric() or kind in known):
-            called = repr(name) if isinstance(name, str) else f"number {place}"
-            raise InvalidDataError(
-                f"column {called} does not hold numbers: encode it, or choose numeric columns"
-            )
+    _check_columns(kinds)
     if len(set(kinds.values())) == 1 and kinds.dtypes()[0].is_float():
         return np.asarray(frame.to_numpy())  # often without a copy
     rows = np.empty(frame.shape)
@@ -84,3 +103,17 @@ def numbers(data: Any) -> NDArray[Any]:
         counts = column.dtype.is_integer()
         rows[:, j] = (column if counts else column.cast(narwhals.Float64)).to_numpy()
     return rows
+
+
+def _check_columns(kinds: Any) -> None:
+    """Refuse ids and what holds no numbers, all at once."""
+    wordy = [place for place, kind in enumerate(kinds.values()) if not _may_hold_numbers(kind)]
+    names = list(kinds)
+    for place in wordy:
+        if not isinstance(names[place], str):  # a label that is no name is not shown
+            raise InvalidDataError(
+                f"column number {place + 1} holds no numbers: encode it, or choose numeric columns"
+            )
+    text = [names[place] for place in wordy]
+    ids = [n for n in names if isinstance(n, str) and n not in text and is_named_like_an_id(n)]
+    ask_about(ids, text, [name for name in names if name not in (*ids, *text)])

@@ -3,12 +3,13 @@
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from eigenveil.data.sources.asking import ask_about, is_named_like_an_id
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.text import printable
-from eigenveil.wording import COLUMNS
+from eigenveil.text import did_you_mean
+from eigenveil.wording import COLUMNS, DROP, LATIN, option
 
 __all__ = ["are_positions", "check_encoding", "check_header", "check_names", "select_columns"]
 
@@ -21,13 +22,11 @@ def check_header(header: Sequence[str], file: str) -> None:
     Whatever passes is taken for public names and shown in messages.
     """
     check_encoding("".join(header), file)
-    if (
-        any(unicodedata.category(character) == "Cc" for name in header for character in name)
-        or (header and all(";" in name for name in header))
-        or (len(header) == 1 and "|" in header[0])
+    if any(unicodedata.category(character) == "Cc" for name in header for character in name) or (
+        len(header) == 1 and "|" in header[0]
     ):
         raise InvalidDataError(
-            f"{file} is not comma-separated with a first line of names: save it so"
+            f"{file} has no first line of names between commas, semicolons or tabs: save it so"
         )
     if not header or any(map(_is_value, header)):
         raise InvalidDataError(f"{file} needs a first line with the names of its columns")
@@ -36,7 +35,7 @@ def check_header(header: Sequence[str], file: str) -> None:
 def check_encoding(start: str, file: str) -> None:
     """Refuse a file in whose first characters a byte was replaced."""
     if "\ufffd" in start:
-        raise InvalidDataError(f"{file} is not in UTF-8: save it so")
+        raise InvalidDataError(f"{file} is not in UTF-8: save it so, or pass ", LATIN)
 
 
 def check_names(names: Iterable[Any], table: str, *, numbered: bool = False) -> None:
@@ -63,31 +62,58 @@ def are_positions(metadata: Mapping[str, Any] | None) -> bool:
 
 
 def select_columns(
-    available: Sequence[str], columns: Sequence[str] | None, unit: str | None
+    available: Sequence[str],
+    columns: Sequence[str] | None,
+    unit: str | None,
+    *,
+    drop: Sequence[str] = (),
+    encoded: Sequence[str] = (),
+    wordy: Callable[[], Sequence[str]] = tuple,
 ) -> tuple[str, ...]:
-    """Return the names of the features: those asked for, or all but the one of the ``unit``."""
+    """Return the names of the columns that are taken: those asked for, or all that are not dropped.
+
+    The one of the ``unit`` is no feature. Of those that nobody named, an id is asked about, and
+    with it what holds text, as ``wordy`` says.
+    """
     if len(set(available)) < len(available):
         raise InvalidDataError("two columns have the same name: rename one")
-    if unit is not None and unit not in available:
-        raise InvalidDataError(f"no column {unit!r}: choose from {_listed(available)}")
-    if unit is not None and columns is not None and unit in columns:
-        raise InvalidParameterError(
-            f"{unit!r} says whose row it is and is no feature: leave it out of columns"
-        )
-    available = [name for name in available if name != unit]
+    for name in (*drop, *encoded, *((unit,) if unit is not None else ())):
+        if name not in available:
+            raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, available)}")
     if columns is None:
-        columns = available
-        if "" in columns:
+        left = [name for name in available if name != unit and name not in drop]
+        if not left:
+            raise InvalidParameterError(DROP, " leaves no column: drop fewer")
+        if ids := [name for name in left if is_named_like_an_id(name) and name not in encoded]:
+            text = [name for name in wordy() if name in left and name not in (*ids, *encoded)]
+            ask_about(ids, text, [name for name in left if name and name not in (*ids, *text)])
+        if "" in left:
             raise InvalidDataError(
                 "a column has no name; if it is a row index, choose the others with ", COLUMNS
             )
+        columns = left
+    elif drop:
+        raise InvalidParameterError(
+            option("columns"), " names those that are taken: leave ", DROP, " out"
+        )
+    elif unit is not None and unit in columns:
+        raise InvalidParameterError(
+            f"{unit!r} says whose row it is and is no feature: leave it out of columns"
+        )
     elif not columns:
         raise InvalidParameterError("columns is empty: name at least one")
     for name in columns:
         if name not in available:
-            raise InvalidDataError(f"no column {name!r}: choose from {_listed(available)}")
+            raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, available)}")
     if len(set(columns)) < len(columns):
         raise InvalidParameterError("columns names one column twice: name each once")
+    for name in encoded:
+        if name not in columns:
+            raise InvalidParameterError(
+                f"{name!r} is encoded, but not taken: add it to columns, or do not drop it"
+            )
+        if twin := next((n for n in available if n.startswith(f"{name}=")), None):
+            raise InvalidDataError(f"{twin!r} is named like a level of {name!r}: rename one")
     return tuple(columns)
 
 
@@ -106,7 +132,3 @@ def _is_value(cell: str) -> bool:
     except ValueError:
         pass
     return any(map(str.isdigit, cell)) and not any(map(str.isalpha, _EXPONENT.sub("", cell)))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(printable, names))

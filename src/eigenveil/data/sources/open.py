@@ -1,16 +1,27 @@
 """From a path, a table in memory or chunks to a source of rows."""
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scipy.sparse import issparse
+
 from eigenveil.data.sources.arrays import ArraySource
 from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.csv import CSVSource
+from eigenveil.data.sources.cells_source import frame_rows
+from eigenveil.data.sources.columns import Censored, Encode, Reading, parsed_encode
+from eigenveil.data.sources.csv import CSVSource, is_gzip
+from eigenveil.data.sources.frames import is_frame
 from eigenveil.data.sources.iterables import ForeignRows, ForeignSource, IterableSource
 from eigenveil.data.sources.npy import NpySource
+from eigenveil.data.sources.npz import open_npz
 from eigenveil.data.sources.parquet import ParquetSource
+from eigenveil.data.sources.remote import address_of, remote_files
+from eigenveil.data.sources.sparse import SparseSource
+from eigenveil.data.sources.stored import StoredFile
 from eigenveil.data.sources.units import LabelledRows, LabelledSource
+from eigenveil.data.sources.workbooks import WorkbookSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import printable
 
@@ -20,25 +31,60 @@ _DEVICE_LIBRARIES = ("torch", "cupy", "array_api_strict")
 
 
 def open_rows(
-    data: Any, columns: Sequence[str] | None = None, unit: str | None = None
+    data: Any,
+    columns: Sequence[str] | None = None,
+    unit: str | None = None,
+    *,
+    drop: Sequence[str] = (),
+    encode: Encode | None = None,
+    censored: Censored | Mapping[str, Censored] = "missing",
+    encoding: str = "utf-8",
 ) -> RowSource:
-    """Open a table in memory, a ``.npy``, ``.csv`` or ``.parquet`` file, or chunks.
+    """Open a table in memory, a file, or chunks; say what its columns are.
 
-    An iterable without a length is taken for chunks; wrap a list of chunks in `IterableSource`.
-    ``columns`` selects columns of a CSV or parquet file by name. ``unit`` names the column that
-    says whose row it is: all rows with one value of it are protected together, and it is no
-    feature. For tables in memory, pass ``groups`` to ``fit``.
+    Parameters
+    ----------
+    data : path, array, sparse matrix, data frame or iterable
+        Files are CSV (``.csv``, ``.tsv``, or either with ``.gz``), ``.parquet``, ``.xlsx``,
+        ``.npy`` or ``.npz``. An iterable without a length is taken for chunks; wrap a list of
+        chunks in `IterableSource`.
+    columns : list of str, optional
+        Columns to take, of a table that has names; by default all. A column that is named like an
+        id is taken only if it is named here.
+    unit : str, optional
+        The column that says whose row it is: all rows with one value of it are protected together,
+        and it is no feature. For tables without names, pass ``groups`` to ``fit``.
+    drop : list of str
+        Columns to leave out, instead of ``columns``.
+    encode : {name: levels, "private" or date}, optional
+        How columns of text become numbers. A list of levels makes one column of 0 and 1 for each,
+        and rows of another level have 0 in all of them. ``"private"`` has the levels found by
+        whoever releases something, with a part of the budget; that needs a delta. A date makes the
+        column the number of days since then.
+    censored : {"missing", "limit", "half"} or {name: ...}
+        What cells such as ``<0.5`` in columns of numbers count as: as empty cells, as the limit, or
+        as half of it.
+    encoding : str
+        That of a text file, such as ``"latin-1"``.
+
     """
+    reading = Reading(
+        columns=columns,
+        unit=unit,
+        drop=tuple(drop) if not isinstance(drop, str) else drop,
+        encode=parsed_encode(encode),
+        censored=censored,
+        encoding=encoding,
+    )
     if isinstance(data, (str, Path)):
-        return _open_file(Path(data), columns, unit)
-    if unit is not None:
-        raise InvalidParameterError(
-            "unit names a column of a CSV or parquet file: pass fit(X, groups=ids) instead"
-        )
-    if columns is not None:
-        raise InvalidParameterError(
-            "columns selects from a CSV or parquet file: slice arrays yourself"
-        )
+        return _open_file(Path(data), reading)
+    if not reading.is_plain:
+        if not is_frame(data):
+            raise InvalidParameterError(
+                "this table has no names of columns to choose by: pass a data frame or a file, or "
+                "slice arrays yourself; fit(X, groups=ids) says whose rows they are"
+            )
+        return _by_person(frame_rows(data, reading), reading)
     if isinstance(data, RowSource):
         return data
     if _is_dask(data):
@@ -47,6 +93,8 @@ def open_rows(
         return dask_rows(data)
     if isinstance(data, ForeignRows):
         return ForeignSource(data)
+    if issparse(data):
+        return SparseSource(data)
     if is_device_array(data):
         from eigenveil.data.device import DeviceSource  # which sums, as sources do not
 
@@ -59,9 +107,9 @@ def open_rows(
 def is_streamed(data: Any) -> bool:
     """Return whether rows come chunk by chunk: a path, a source, an iterable without a length.
 
-    Or from a cluster or a device.
+    Or from a sparse matrix, a cluster or a device.
     """
-    known = isinstance(data, (str, Path, RowSource, ForeignRows))
+    known = isinstance(data, (str, Path, RowSource, ForeignRows)) or issparse(data)
     return known or _is_dask(data) or is_device_array(data) or _is_stream(data)
 
 
@@ -79,28 +127,47 @@ def _is_stream(data: Any) -> bool:
     return isinstance(data, Iterable) and not hasattr(data, "__len__")
 
 
-def _open_file(path: Path, columns: Sequence[str] | None, unit: str | None) -> RowSource:
-    match path.suffix.lower():
-        case ".npy":
-            return _open_npy(path, columns, unit)
-        case ".csv":
-            file: LabelledRows = CSVSource(path, columns, unit)
+def _open_file(path: Path, reading: Reading) -> RowSource:
+    if (address := address_of(path)) is not None:
+        return _by_person(ParquetSource(remote_files(address), reading), reading)
+    if files := _parquet_inside(path):
+        return _by_person(ParquetSource(files, reading), reading)
+    match path.with_suffix("").suffix.lower() + ".gz" if is_gzip(path) else path.suffix.lower():
+        case ".npy" | ".npz" as kind:
+            if not reading.is_plain:
+                raise InvalidParameterError(
+                    f"a {kind} file has no column names: slice it yourself, and pass "
+                    "fit(X, groups=ids) instead of a unit"
+                )
+            return _open_npy(path) if kind == ".npy" else open_npz(path)
+        case ".csv" | ".tsv" | ".csv.gz" | ".tsv.gz":
+            return _by_person(CSVSource(path, reading), reading)
         case ".parquet":
-            file = ParquetSource(path, columns, unit)
-        case _:
-            kind = "a folder" if path.is_dir() else "another kind of file"
-            raise InvalidDataError(
-                f"{printable(str(path))} is {kind}: give a .npy, .csv or .parquet file"
-            )
-    return file if unit is None else LabelledSource(file, unit)
+            return _by_person(ParquetSource(path, reading), reading)
+        case ".xlsx":
+            return _by_person(WorkbookSource(path, reading), reading)
+    what = "a folder without parquet files" if path.is_dir() else "another kind of file"
+    raise InvalidDataError(
+        f"{printable(str(path))} is {what}: give a .csv, .csv.gz, .parquet, .xlsx, .npy or .npz "
+        "file, or a folder of parquet files"
+    )
 
 
-def _open_npy(path: Path, columns: Sequence[str] | None, unit: str | None) -> RowSource:
-    if columns is not None:
-        raise InvalidParameterError("a .npy file has no column names: slice it yourself")
-    if unit is not None:
-        raise InvalidParameterError(
-            "a .npy file has no column names: pass fit(X, groups=ids) instead of unit"
-        )
+def _parquet_inside(path: Path) -> list[StoredFile]:
+    """Return the parquet files of a folder, in the order of their names."""
+    if not os.path.isdir(path):  # whatever it is called
+        return []
+    return [StoredFile(each) for each in sorted(path.iterdir()) if _is_parquet(each)]
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"
+
+
+def _by_person(table: LabelledRows, reading: Reading) -> RowSource:
+    return table if reading.unit is None else LabelledSource(table, reading.unit)
+
+
+def _open_npy(path: Path) -> RowSource:
     stored = NpySource(path)
     return ArraySource(stored.load()) if stored.is_small else stored

@@ -1,17 +1,20 @@
 """Rows of parquet files, a batch at a time, and the column that says whose they are."""
 
+import itertools
 from collections.abc import Hashable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.headers import are_positions, check_names, select_columns
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.column_rows import ColumnRows
+from eigenveil.data.sources.columns import Reading, level_of
+from eigenveil.data.sources.headers import are_positions, check_names
 from eigenveil.data.sources.stored import StoredFile
-from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
-from eigenveil.wording import COLUMNS
 
 __all__ = ["ParquetSchema", "ParquetSource", "holds_numbers", "parquet_schema"]
 
@@ -19,35 +22,43 @@ _BATCH_BYTES = 1 << 22  # of numbers, besides pages of every column
 _DAMAGED = "is damaged or truncated: copy or write it again"
 
 
-class ParquetSource(LabelledRows):
-    """Row groups of a parquet file, through pyarrow."""
+class ParquetSource(ColumnRows):
+    """Row groups of a parquet file, or of several that are one table, through pyarrow.
 
-    feature_names: tuple[str, ...]
+    Parameters
+    ----------
+    files : path, or list of StoredFile
+        One file, or several with the same columns, whose rows follow one another.
+    reading : Reading, optional
+        What becomes of the columns.
 
-    def __init__(
-        self, path: Path, columns: Sequence[str] | None = None, unit: str | None = None
-    ) -> None:
-        self._file = StoredFile(path)
-        schema = parquet_schema(self._file)
-        self._n_rows = schema.n_rows
-        self._label = unit
-        self.feature_names = select_columns(
-            [
-                name
-                for name in schema.fields.names
-                if name not in schema.index_names or name in (*(columns or ()), unit)
-            ],
-            columns,
-            unit,
-        )
-        self.n_columns = len(self.feature_names)
-        if not self.feature_names:
-            raise InvalidDataError(f"{self._file.name} has no columns")
-        for name in self.feature_names:
-            if not holds_numbers(schema.fields.field(name).type):
+    """
+
+    def __init__(self, files: Path | Sequence[StoredFile], reading: Reading | None = None) -> None:
+        stored = [StoredFile(files)] if isinstance(files, Path) else list(files)
+        self._name = stored[0].name
+        reading = reading or Reading()
+        schema, *others = map(parquet_schema, stored)
+        for file, other in zip(stored[1:], others, strict=True):
+            if _columns(other) != _columns(schema):
                 raise InvalidDataError(
-                    f"column {name!r} does not hold numbers: choose others with ", COLUMNS
+                    f"{file.name} has other columns than {self._name}: give them as two tables"
                 )
+        self._groups = [
+            _Group(file, i, rows)
+            for file, each in zip(stored, (schema, *others), strict=True)
+            for i, rows in enumerate(each.groups)
+        ]
+        unit = self._label = reading.unit
+        named = (*(reading.columns or ()), unit)
+        fields = [n for n in schema.fields.names if n not in schema.index_names or n in named]
+        kinds = dict(zip(schema.fields.names, schema.fields.types, strict=True))
+        self._numeric = {name for name in fields if holds_numbers(kinds[name])}
+        text = [name for name in fields if name not in self._numeric]
+        if not fields:
+            raise InvalidDataError(f"{self._name} has no columns")
+        self._take(reading.select(fields, wordy=lambda: text), reading)
+        self._refuse(text)
         if unit is not None and not _tells_apart(schema.fields.field(unit).type):
             raise InvalidDataError(
                 f"column {unit!r} cannot tell persons apart: store it as text or whole numbers"
@@ -55,12 +66,21 @@ class ParquetSource(LabelledRows):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows that the file states."""
-        return self._n_rows
+        """Number of rows that the files state."""
+        return sum(group.rows for group in self._groups)
+
+    def parts(self) -> "list[RowSource]":
+        """Return a source for each row group, which other machines that see the files may read."""
+        return [self._of_group(group) for group in self._groups]
+
+    def _of_group(self, group: "_Group") -> "ParquetSource":
+        part = copy(self)
+        part._groups = [group._replace(file=group.file.elsewhere())]
+        return part
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Yield batches inside each row group; a missing value becomes NaN."""
-        return map(self._rows, self._batches(self.feature_names))
+        return map(self._rows, self._batches(self._columns.names))
 
     def labels(self) -> Iterator[list[Hashable]]:
         """Yield whose rows they are, without the rows; None where a record does not say."""
@@ -68,15 +88,29 @@ class ParquetSource(LabelledRows):
 
     def labelled_chunks(self) -> Iterator[tuple[NDArray[Any], list[Hashable]]]:
         """Yield rows, and whose they are."""
-        batches = self._batches((*self.feature_names, self._label))
+        batches = self._batches((*self._columns.names, self._label))
         return ((self._rows(batch), self._labels(batch)) for batch in batches)
+
+    def labelled_levels(self, column: str) -> Iterator[tuple[list[str | None], list[Hashable]]]:
+        """Yield the level of each row in a column, and its label; no labels without a unit."""
+        wanted = (column,) if self._label is None else (column, self._label)
+        for batch in self._batches(wanted):
+            levels = [level_of(cell) for cell in batch.column(column).to_pylist()]
+            yield levels, [] if self._label is None else self._labels(batch)
 
     def _rows(self, batch: Any) -> NDArray[np.float64]:
         # Columns lie apart: copy them into rows so that products are contiguous.
-        rows = np.empty((batch.num_rows, self.n_columns))
-        for j, name in enumerate(self.feature_names):
-            rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
-        return rows
+        if self._are_plain:
+            rows = np.empty((batch.num_rows, self.n_columns))
+            for j, name in enumerate(self.feature_names):
+                rows[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+            return rows
+        return self._columns.rows(lambda name: self._cells(batch.column(name), name))
+
+    def _cells(self, column: Any, name: str) -> Any:
+        if name in self._numeric and name not in self._reading.encode:
+            return column.to_numpy(zero_copy_only=False).astype(np.float64)
+        return column.to_pylist()
 
     def _labels(self, batch: Any) -> list[Hashable]:
         return list(batch.column(self._label).to_pylist())
@@ -84,21 +118,32 @@ class ParquetSource(LabelledRows):
     def _batches(self, columns: Sequence[str | None]) -> Iterator[Any]:
         import pyarrow.parquet
 
-        size = max(1, _BATCH_BYTES // (8 * self.n_columns))
-        read = 0
-        # A small read buffer, one for each column: a file of one row group would otherwise be
-        # held as a whole.
-        with (
-            self._file.one_pass(_DAMAGED),
-            pyarrow.parquet.ParquetFile(
-                self._file.path, buffer_size=1 << 16, pre_buffer=False
-            ) as file,
-        ):
-            for batch in file.iter_batches(size, columns=list(columns)):
-                read += batch.num_rows
-                yield batch
-        if read != self.n_rows:
-            raise InvalidDataError(f"{self._file.name} {_DAMAGED}")
+        size = max(1, _BATCH_BYTES // (8 * max(1, self.n_columns)))
+        for file, some in itertools.groupby(self._groups, lambda group: group.file):
+            groups = list(some)
+            read = 0
+            # A small read buffer, one for each column: a file of one row group would otherwise be
+            # held as a whole.
+            with (
+                file.one_pass(_DAMAGED),
+                pyarrow.parquet.ParquetFile(
+                    file.opened(), buffer_size=1 << 16, pre_buffer=False
+                ) as stored,
+            ):
+                numbers = [group.number for group in groups]
+                for batch in stored.iter_batches(size, numbers, columns=list(columns)):
+                    read += batch.num_rows
+                    yield batch
+            if read != sum(group.rows for group in groups):
+                raise InvalidDataError(f"{file.name} {_DAMAGED}")
+
+
+class _Group(NamedTuple):
+    """A row group."""
+
+    file: StoredFile
+    number: int  # in the file
+    rows: int
 
 
 class ParquetSchema(NamedTuple):
@@ -106,7 +151,12 @@ class ParquetSchema(NamedTuple):
 
     fields: Any  # a pyarrow.Schema
     index_names: list[Any]  # columns in which pandas stored an index: they are no features
-    n_rows: int
+    groups: list[int]  # number of rows of each row group
+
+
+def _columns(schema: ParquetSchema) -> list[tuple[str, str]]:
+    """Return names and types of the columns."""
+    return [(field.name, str(field.type)) for field in schema.fields]
 
 
 def parquet_schema(file: StoredFile) -> ParquetSchema:
@@ -118,7 +168,7 @@ def parquet_schema(file: StoredFile) -> ParquetSchema:
             "reading parquet needs pyarrow: pip install 'eigenveil[parquet]'"
         ) from None
     with file.one_pass("is not a readable parquet file"):
-        stored = pyarrow.parquet.read_metadata(file.path)
+        stored = pyarrow.parquet.read_metadata(file.opened())
         groups = [stored.row_group(i).num_rows for i in range(stored.num_row_groups)]
         fields = stored.schema.to_arrow_schema()
         noted = fields.pandas_metadata or {}
@@ -127,7 +177,7 @@ def parquet_schema(file: StoredFile) -> ParquetSchema:
         check_names(names, file.name, numbered=are_positions(noted))
     if sum(groups) != stored.num_rows or min(groups, default=0) < 0:
         raise InvalidDataError(f"{file.name} {_DAMAGED}")
-    return ParquetSchema(fields, index, stored.num_rows)
+    return ParquetSchema(fields, index, groups)
 
 
 def holds_numbers(kind: Any) -> bool:

@@ -68,6 +68,16 @@ class RowwiseSource(RowSource):
         return self.base.hides_count
 
     @property
+    def encoding(self) -> dict[str, Any]:
+        """How columns of ``base`` became features."""
+        return self.base.encoding
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was done to cells of ``base``."""
+        return self.base.remarks
+
+    @property
     def unit_sizes(self) -> NDArray[np.int64] | None:
         """Number of rows of each unit of ``base``. Private."""
         return self.base.unit_sizes

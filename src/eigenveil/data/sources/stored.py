@@ -9,12 +9,16 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
+from typing import Any
 
 from eigenveil.exceptions import EigenveilError, InvalidDataError
 from eigenveil.text import printable
 
 __all__ = ["StoredFile", "changed"]
+
+_SIZE_AND_TIME = 2  # of a version: what any machine sees alike
 
 
 class StoredFile:
@@ -31,7 +35,8 @@ class StoredFile:
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, printable(path.name)
-        self._version = _version(path)
+        self._compared: int | None = None
+        self._version = self._look()
         if self._version is None:
             raise InvalidDataError(f"no file at {printable(str(path))}: check the path")
 
@@ -40,6 +45,16 @@ class StoredFile:
         """Number of bytes."""
         assert self._version is not None  # it was there
         return self._version[0]
+
+    def opened(self) -> Any:
+        """Return what pyarrow reads the file from."""
+        return self.path
+
+    def elsewhere(self) -> "StoredFile":
+        """Return the same file for other machines, where its identity may be another number."""
+        other = copy(self)
+        other._compared = _SIZE_AND_TIME
+        return other
 
     @contextmanager
     def one_pass(self, failure: str) -> Iterator[None]:
@@ -57,8 +72,13 @@ class StoredFile:
         self._check()
 
     def _check(self) -> None:
-        if _version(self.path) != self._version:
+        found, known = self._look(), self._version
+        if found is None or known is None or found[: self._compared] != known[: self._compared]:
             raise changed()
+
+    def _look(self) -> tuple[int, ...] | None:
+        """Return size, time of the last change and what else tells versions apart."""
+        return _version(self.path)
 
 
 def changed() -> InvalidDataError:

@@ -21,7 +21,7 @@ __all__ = ["as_table", "check_table"]
 def as_table(data: Any) -> NDArray[Any]:
     """Return a two-dimensional array of real numbers, or raise an error that shows no entry."""
     if issparse(data):
-        raise InvalidDataError("sparse rows are not supported: pass a dense array, X.toarray()")
+        raise InvalidDataError("these rows are sparse: make them dense first, X.toarray()")
     if hasattr(data, "collect"):
         raise InvalidDataError("a lazy frame holds no rows yet: pass what its collect() gives")
     try:

@@ -10,7 +10,8 @@ rows a person has is as private as the rows.
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -63,6 +64,25 @@ class UnitSource(RowSource):
     def plain(self) -> RowSource:
         """The rows alone."""
         return self.rows
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Columns of the rows whose levels are to be found."""
+        return self.rows.undecided
+
+    @property
+    def encoding(self) -> dict[str, Any]:
+        """How columns of the rows become features."""
+        return self.rows.encoding
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was done to cells of the rows."""
+        return self.rows.remarks
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text."""
+        self.rows.refuse_text()
 
     @property
     @abstractmethod
@@ -126,6 +146,22 @@ class GroupedSource(UnitSource):
         if start < len(self._units):
             raise _wrong_length()
 
+    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
+        """Yield the level of each row in a column, and its group."""
+        start = 0
+        for levels, _ in self.rows.levels_of(column):
+            yield levels, self._units[start : start + len(levels)]
+            start += len(levels)
+        if start != len(self._units):
+            raise _wrong_length()
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> "GroupedSource":
+        """Return the same groups, with these levels for undecided columns."""
+        other = copy(self)
+        other.rows = self.rows.decided(levels)
+        other.n_columns, other.feature_names = other.rows.n_columns, other.rows.feature_names
+        return other
+
     def whole_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """Return all rows, without a copy of an array, and for each the number of its group."""
         rows = self.rows.whole()
@@ -151,6 +187,18 @@ class LabelledRows(RowSource):
     def labelled_chunks(self) -> Iterator[tuple[Any, list[Hashable]]]:
         """Yield rows and their labels."""
 
+    @abstractmethod
+    def labelled_levels(self, column: str) -> Iterator[tuple[list[str | None], list[Hashable]]]:
+        """Yield the level of each row in a column, and its label; no labels without a unit."""
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> "LabelledRows":
+        """Return the same rows with these levels for undecided columns."""
+        return self
+
+    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], None]]:
+        """Yield the level of each row in a column; each row is a unit of its own."""
+        return ((levels, None) for levels, _ in self.labelled_levels(column))
+
 
 class LabelledSource(UnitSource):
     """Rows of a file, one column of which says whose they are.
@@ -170,6 +218,16 @@ class LabelledSource(UnitSource):
         super().__init__(source, Unit("person", column))
         self._source = source
         self._numbers = PersonNumbers()
+
+    def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
+        """Yield the level of each row in a column, and its person."""
+        for levels, labels in self._source.labelled_levels(column):
+            yield levels, self._numbers.of(labels)
+
+    def decided(self, levels: Mapping[str, Sequence[str]]) -> "LabelledSource":
+        """Return the same persons, with these levels for undecided columns."""
+        assert self.protects.column is not None  # it has a name
+        return LabelledSource(self._source.decided(levels), self.protects.column)
 
     @cached_property
     def unit_sizes(self) -> NDArray[np.int64]:

@@ -1,0 +1,105 @@
+"""Columns that nobody should analyse by accident: what they are is asked, by their names and kinds.
+
+An id is known by its name alone, which is public: a number that tells persons apart has no mean.
+Text and dates are known by the kind of their column. Whoever names a column in ``columns`` has
+answered already.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.text import joined, listed
+from eigenveil.wording import Part, Phrase
+
+__all__ = ["ask_about", "is_named_like_an_id"]
+
+_LAST_WORDS = frozenset(["id", "ids", "uuid", "guid", "mrn", "ssn", "nhs", "pid"])
+_WHOLE_NAMES = frozenset(
+    [
+        *("patient", "person", "subject", "participant", "customer", "client", "user", "member"),
+        *("student", "employee", "iban", "email", "phone", "telephone", "passport"),
+    ]
+)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
+
+
+def is_named_like_an_id(name: str) -> bool:
+    """Return whether a name says that the column tells persons or records apart."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    if not words:
+        return False
+    return words[-1] in _LAST_WORDS or (len(words) == 1 and words[0] in _WHOLE_NAMES)
+
+
+def ask_about(
+    ids: Sequence[str], text: Sequence[str], others: Sequence[str], *, named: bool = False
+) -> None:
+    """Refuse columns until somebody has said what they are; all of them at once.
+
+    ``ids`` are named like ids, ``text`` holds text or dates, ``others`` can be analysed as they
+    are. ``named`` says that all of them were chosen by name.
+    """
+    if not ids and not text:
+        return
+    told: list[Part] = [_found(ids, text), ": "]
+    if others:
+        told += ["leave out with ", _keep(others) if named else _drop([*ids, *text], others)]
+    if ids:
+        told += [", or protect all rows of one person together with ", _unit(ids[0])]
+    if text:
+        told += ["; c" if others else "c", "ategories and dates become numbers with "]
+        told += [_encode(text[0])]
+    raise InvalidDataError(*told)
+
+
+def _found(ids: Sequence[str], text: Sequence[str]) -> str:
+    said = []
+    if ids:
+        like = "is named like an id" if len(ids) == 1 else "are named like ids"
+        said.append(f"{_shown(ids)} {like}")
+    if text:
+        noun, verb = ("column", "holds") if len(text) == 1 else ("columns", "hold")
+        said.append(f"{noun} {_shown(text)} {verb} no numbers")
+    return " and ".join(said)
+
+
+def _shown(names: Sequence[str]) -> str:
+    return repr(names[0]) if len(names) == 1 else listed(names)
+
+
+def _drop(names: Sequence[str], others: Sequence[str]) -> Phrase:
+    return Phrase(
+        python=f"open_rows(X, drop={list(names)!r})",
+        shell=f"--drop {shlex.quote(joined(names))}",
+        file=f"columns = {json.dumps(list(others), ensure_ascii=False)}",
+    )
+
+
+def _keep(names: Sequence[str]) -> Phrase:
+    return Phrase(
+        python=f"columns={list(names)!r}",
+        shell=f"--columns {shlex.quote(joined(names))}",
+        file=f"columns = {json.dumps(list(names), ensure_ascii=False)}",
+    )
+
+
+def _unit(name: str) -> Phrase:
+    return Phrase(
+        python=f"open_rows(X, unit={name!r})",
+        shell=f"--unit {shlex.quote(name)}",
+        file=f"unit = {json.dumps(name, ensure_ascii=False)}",
+    )
+
+
+def _encode(name: str) -> Phrase:
+    word = shlex.quote(name)
+    return Phrase(
+        python=f"open_rows(X, encode={{{name!r}: [...]}}): a list of levels, 'private' to have "
+        "them found, or a date to count days from",
+        shell=f"--encode {word}=LEVEL,LEVEL, --encode {word} to have levels found privately, or "
+        f"--encode {word}=2024-01-31 to count days",
+        file="another table, in which they are numbers",
+    )

@@ -1,0 +1,38 @@
+"""Archives of NumPy and scipy, ``.npz``: one table, or one sparse matrix."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from eigenveil.data.sources.arrays import ArraySource
+from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.sparse import SparseSource
+from eigenveil.data.sources.stored import StoredFile
+from eigenveil.exceptions import InvalidDataError
+
+__all__ = ["open_npz"]
+
+_MAX_BYTES = 1 << 33  # unpacked: it is held in memory
+_SPARSE = {"indices", "indptr", "format", "shape", "data"}  # what scipy.sparse.save_npz writes
+_UNREADABLE = "is not a readable .npz archive: write it again with np.savez or save_npz"
+
+
+def open_npz(path: Path) -> RowSource:
+    """Return the rows of the one table in an archive."""
+    file = StoredFile(path)
+    with file.one_pass(_UNREADABLE):
+        with zipfile.ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.infolist()) > _MAX_BYTES:
+                raise InvalidDataError(f"{file.name} is too large for memory: save it as .npy")
+        with np.load(path, allow_pickle=False) as stored:
+            names = set(stored.files)
+            if names == _SPARSE:
+                return SparseSource(sparse.load_npz(path))
+            if len(names) != 1:
+                raise InvalidDataError(
+                    f"{file.name} holds {len(names)} arrays: save the one table by itself"
+                )
+            (table,) = (stored[name] for name in names)
+    return ArraySource(table)

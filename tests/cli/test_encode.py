@@ -1,0 +1,89 @@
+"""Messy tables from the shell: ids, categories, dates, limits of detection."""
+
+import json
+
+import numpy as np
+import pytest
+
+from eigenveil.privacy.ledger import Ledger
+
+from .conftest import fails, invoke
+
+BUDGET = ["--epsilon", 1, "--delta", 1e-6]
+TOLD = ["--unit", "patient_id", "--encode", "ward", "--encode", "sex=f,m"]
+TOLD += ["--encode", "admitted=2024-01-01", "--censored", "crp=half", "--on-missing", "centre"]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sample") / "patients.csv"
+    assert invoke("sample", path, "--rows", 3000).exit_code == 0
+    return path
+
+
+def test_everything_is_asked_about_at_once(table, tmp_path):
+    message = fails(3, "fit", table, *BUDGET, "-o", tmp_path / "r")
+    assert "'patient_id' is named like an id" in message
+    assert "columns admitted, sex, ward hold no numbers" in message
+    assert "--drop patient_id,admitted,sex,ward" in message
+    assert "--unit patient_id" in message
+    assert "surgery" not in message
+
+
+def test_a_messy_table_is_released(table, tmp_path):
+    ledger = Ledger.create(tmp_path / "a.ledger", **{"epsilon": 1, "delta": 1e-6}, unit="person")
+    words = [*BUDGET, *TOLD, "--k", 2, "--scale", "private", "--ledger", ledger.path]
+    result = invoke("fit", table, *words, "-o", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    assert "levels found privately" in result.stdout
+    assert "cells such as <0.5 count as half that limit" in result.stdout
+    assert len(ledger.entries) == 1
+    assert invoke("verify", tmp_path / "r").exit_code == 0
+    stated = json.loads((tmp_path / "r" / "release.json").read_text())["settings"]
+    assert stated["encoding"]["sex"] == {"levels": ["f", "m"]}
+    assert stated["encoding"]["admitted"] == {"days_since": "2024-01-01"}
+    assert "medicine" in stated["encoding"]["ward"]["levels"]
+    assert "ward=medicine" in stated["feature_names"]
+    scores = invoke("transform", tmp_path / "r", table)
+    assert scores.exit_code == 0, scores.output
+    assert len(scores.stdout.splitlines()) == 3001
+
+
+def test_options_in_a_file(table, tmp_path):
+    (tmp_path / "fit.toml").write_text(
+        'drop = ["patient_id", "admitted", "ward"]\nencode = ["sex=f,m"]\ncensored = ["limit"]\n'
+        'on_missing = "centre"\nepsilon = 1\ndelta = 1e-6\nscale = "private"\n'
+    )
+    words = ["--config", tmp_path / "fit.toml", "-o", tmp_path / "r"]
+    result = invoke("covariance", table, *words)
+    assert result.exit_code == 0, result.output
+    assert "cells such as <0.5 count as that limit" in result.stdout
+    (tmp_path / "fit.toml").write_text('encode = {sex = "private"}\n')
+    assert "holds no list for encode" in fails(
+        2, "fit", table, *BUDGET, *words[:-1], tmp_path / "s"
+    )
+
+
+def test_other_dialects(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 2))
+    lines = ["länge;breite", *(f"{a:.3f};{b:.3f}".replace(".", ",") for a, b in rows)]
+    (tmp_path / "t.csv").write_bytes("\n".join(lines).encode("latin-1"))
+    words = [tmp_path / "t.csv", *BUDGET, "-o", tmp_path / "r"]
+    assert "--encoding latin-1" in fails(3, "fit", *words)
+    assert invoke("fit", *words, "--encoding", "latin-1").exit_code == 0
+
+
+def test_standard_input_is_told_the_same(table, tmp_path):
+    words = ["--drop", "patient_id,admitted", "--encode", "ward=medicine", "--encode", "sex=f"]
+    words += ["--on-missing", "centre", *BUDGET, "-o", tmp_path / "r"]
+    result = invoke("fit", "-", *words, input=table.read_text())
+    assert result.exit_code == 0, result.output
+
+
+def test_regress_takes_stated_levels(table, tmp_path):
+    words = ["--target", "systolic", *BUDGET, "--on-missing", "centre", "-o", tmp_path / "r"]
+    words += ["--drop", "patient_id,admitted,crp", "--encode", "sex=f,m"]
+    assert "state them, --encode" in fails(2, "regress", table, *words, "--encode", "ward")
+    result = invoke("regress", table, *words, "--encode", "ward=surgery")
+    assert result.exit_code == 0, result.output

@@ -1,0 +1,76 @@
+"""Columns that are asked about before they are analysed."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from eigenveil import PrivatePCA
+from eigenveil.data.sources import open_rows
+from eigenveil.data.sources.asking import is_named_like_an_id
+from eigenveil.exceptions import InvalidDataError
+
+IDS = ("id", "ID", "patient_id", "PatientID", "patientId", "visit id", "MRN", "mrn", "user", "uuid")
+NO_IDS = (
+    "age",
+    "grid",
+    "acid",
+    "fluid",
+    "idle",
+    "identity",
+    "humid",
+    "lipid",
+    "users_online",
+    "",
+    "1",
+)
+
+
+def test_ids_are_known_by_their_names():
+    assert [name for name in IDS if not is_named_like_an_id(name)] == []
+    assert [name for name in NO_IDS if is_named_like_an_id(name)] == []
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "patient_id": np.arange(40),
+            "sex": rng.choice(["f", "m"], 40),
+            "admitted": ["2024-01-01"] * 40,
+            "age": rng.normal(50, 10, 40),
+            "height": rng.normal(170, 10, 40),
+        }
+    )
+
+
+def test_all_of_them_are_asked_about_at_once(table, tmp_path):
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet", index=False)
+    for data in (table, tmp_path / "t.csv", tmp_path / "t.parquet"):
+        with pytest.raises(InvalidDataError) as asked:
+            PrivatePCA(1, epsilon=1.0, delta=1e-6).fit(data)
+        told = str(asked.value)
+        assert told.startswith("'patient_id' is named like an id and columns sex, admitted hold no")
+        assert "open_rows(X, drop=['patient_id', 'sex', 'admitted'])" in told
+        assert "open_rows(X, unit='patient_id')" in told
+        assert "2024-01-01" not in told
+
+
+def test_text_in_a_csv_file_is_refused_by_name_where_rows_may_not_be_invalid(table, tmp_path):
+    path = tmp_path / "t.csv"
+    table.drop(columns="patient_id").to_csv(path, index=False)
+    with pytest.raises(InvalidDataError, match="columns sex, admitted hold no numbers"):
+        PrivatePCA(1, epsilon=1.0, delta=1e-6).fit(path)
+    hidden = PrivatePCA(1, epsilon=1.0, delta=1e-6, on_invalid="zero", random_state=0).fit(path)
+    assert hidden.n_features_in_ == 4
+
+
+def test_who_names_an_id_has_answered(table):
+    source = open_rows(table, columns=["patient_id", "age"])
+    assert source.feature_names == ("patient_id", "age")
+    assert open_rows(table, drop=["sex", "admitted"], unit="patient_id").n_columns == 2
+    with pytest.raises(InvalidDataError, match="'patient_id' is named like an id"):
+        open_rows(table, drop=["sex", "admitted"])
+    with pytest.raises(InvalidDataError, match=r"leave out with columns=\['age'\]"):
+        open_rows(table, columns=["age", "sex"])

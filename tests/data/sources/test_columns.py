@@ -1,0 +1,174 @@
+"""Cells that become numbers: levels, dates, decimal commas, limits of detection."""
+
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from eigenveil.data.sources import open_rows
+from eigenveil.data.sources.columns import (
+    DaysSince,
+    Levels,
+    Numbers,
+    Reading,
+    level_of,
+    looks_like_number,
+    noted_reading,
+    parsed_encode,
+)
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+
+NAN = np.nan
+
+
+def numbers(feature, *cells):
+    return feature.numbers(list(cells)).tolist()
+
+
+def test_levels_are_zero_or_one_and_an_empty_cell_is_missing():
+    levels = Levels(("f", "m"))
+    assert levels.titles("sex") == ("sex=f", "sex=m")
+    got = levels.numbers(["f", " m ", "x", "", None, NAN, "NA"])
+    expected = [[1, 0], [0, 1], [0, 0], [NAN] * 2, [NAN] * 2, [NAN] * 2, [NAN] * 2]
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_whole_numbers_are_levels_however_they_are_stored():
+    assert [level_of(cell) for cell in (1, 1.0, "1", np.int64(1), True)] == [*["1"] * 4, "True"]
+    np.testing.assert_array_equal(Levels(("1",)).numbers([1.0, 2, NAN]), [[1], [0], [NAN]])
+
+
+def test_days_since_a_date():
+    days = DaysSince(date(2024, 1, 1))
+    cells = ["2024-01-02", "2023-12-31", " 2024-01-01T12:00 ", "31.1.2024", date(2024, 1, 11)]
+    assert [row[0] for row in numbers(days, *cells)] == [1, -1, 0.5, 30, 10]
+    assert numbers(days, datetime(2024, 1, 1, 6)) == [[0.25]]
+    wrong = ["", None, "01/02/2024", "2024-13-01", "20240102", "soon", 17, "2024-01-01 25:00"]
+    assert np.isnan(days.numbers(wrong)).all()
+
+
+@pytest.mark.parametrize(
+    ("censored", "expected"),
+    [
+        ("missing", [NAN, NAN, NAN, NAN, 7, NAN]),
+        ("limit", [0.5, 200, 0.5, 1e-3, 7, NAN]),
+        ("half", [0.25, 200, 0.25, 5e-4, 7, NAN]),
+    ],
+)
+def test_values_beyond_a_limit(censored, expected):
+    cells = ["<0.5", "> 200", " <= 0.5 ", "<1e-3", "7", "<low"]
+    got = Numbers(censored=censored).numbers(cells)[:, 0]
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_a_decimal_comma_is_one_where_cells_are_not_separated_by_commas():
+    cells = ["1,5", "1.5", "1,234,5", "1.234,5", "<0,5", ",5"]
+    np.testing.assert_array_equal(
+        Numbers(True, "limit").numbers(cells)[:, 0], [1.5, 1.5, NAN, NAN, 0.5, 0.5]
+    )
+    assert np.isnan(Numbers(False).numbers(["1,5"])).all()
+    assert looks_like_number("1,5")
+    assert looks_like_number("<0.5")
+    assert not looks_like_number("low")
+
+
+def frame(kind=pd.DataFrame):
+    return kind(
+        {
+            "patient_id": [7, 7, 9],
+            "ward": ["a", "b", None],
+            "seen": [date(2024, 1, 2), None, date(2024, 1, 5)],
+            "age": [31.0, 32.0, 45.0],
+            "crp": ["<0.5", "3.2", None],
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_a_frame_is_read_as_it_is_said(kind):
+    source = open_rows(
+        frame(kind),
+        unit="patient_id",
+        encode={"ward": ["a", "b"], "seen": date(2024, 1, 1)},
+        censored={"crp": "limit"},
+    )
+    assert source.feature_names == ("ward=a", "ward=b", "seen", "age", "crp")
+    expected = [[1, 0, 1, 31, 0.5], [0, 1, NAN, 32, 3.2], [NAN, NAN, 4, 45, NAN]]
+    np.testing.assert_array_equal(source.plain.whole(), expected)
+    assert source.unit_sizes.tolist() == [2, 1]
+    assert source.protects.column == "patient_id"
+    assert source.encoding == {
+        "ward": {"levels": ["a", "b"]},
+        "seen": {"days_since": "2024-01-01"},
+    }
+    assert "'ward' is 0 or 1 for each of 2 levels stated by the caller" in source.remarks
+    assert "'seen' counts days since 2024-01-01" in source.remarks
+    assert "cells such as <0.5 count as that limit" in source.remarks
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
+def test_a_file_is_read_as_it_is_said(tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    table = frame().astype({"seen": str})
+    {".csv": table.to_csv, ".parquet": table.to_parquet, ".xlsx": table.to_excel}[suffix](
+        path, index=False
+    )
+    source = open_rows(
+        path, drop=["patient_id", "seen"], encode={"ward": "private"}, censored={"crp": "half"}
+    )
+    assert source.undecided == ("ward",)
+    assert source.feature_names == ("age", "crp")
+    assert [level for levels, _ in source.levels_of("ward") for level in levels] == ["a", "b", None]
+    with pytest.raises(InvalidParameterError, match="are to be found privately"):
+        source.whole()
+    decided = source.decided({"ward": ["b"]})
+    assert decided.feature_names == ("ward=b", "age", "crp")
+    expected = [[0, 31, 0.25], [1, 32, 3.2], [NAN, 45, NAN]]
+    np.testing.assert_array_equal(decided.whole(), expected)
+    assert decided.remarks[0] == "'ward' is 0 or 1 for each of 1 levels found privately"
+    assert source.undecided == ("ward",)
+
+
+def test_what_a_release_notes_reads_other_rows_alike():
+    encoding = {"ward": {"levels": ["a", "b"]}, "none": {"levels": []}}
+    encoding |= {"seen": {"days_since": "2024-01-01"}}
+    names = ("ward=a", "ward=b", "seen", "age")
+    noted = noted_reading(names, encoding)
+    assert noted["columns"] == ["ward", "seen", "age"]
+    assert open_rows(frame(), **noted).feature_names == names
+    assert noted_reading(("a",), None) == {"columns": ["a"]}
+
+
+def test_wrong_ways_to_say_it():
+    for wrong in (
+        ["sex"],
+        {"ward": "levels"},
+        {"ward": 7},
+        {"ward": []},
+        {"ward": ["a", ""]},
+        {7: ["a"]},
+    ):
+        with pytest.raises(InvalidParameterError, match="gives for the name of a column"):
+            parsed_encode(wrong)
+    with pytest.raises(InvalidParameterError, match="twice"):
+        parsed_encode({"ward": ["a", "a"]})
+    with pytest.raises(InvalidParameterError, match="by a list"):
+        Reading(drop="ward")
+    with pytest.raises(InvalidParameterError, match="must be 'missing'"):
+        Reading(censored="zero")
+    with pytest.raises(InvalidParameterError, match="must be 'missing'"):
+        Reading(censored={"crp": None})
+    with pytest.raises(InvalidParameterError, match="latin-1"):
+        Reading(encoding="klingon")
+    with pytest.raises(InvalidParameterError, match="no names of columns"):
+        open_rows(np.ones((2, 2)), drop=["a"])
+    with pytest.raises(InvalidDataError, match="name them by text"):
+        open_rows(pd.DataFrame([[1, 2]]), drop=["a"])
+
+
+def test_a_name_like_a_level_is_refused():
+    table = pd.DataFrame({"ward": ["a"], "ward=a": [1.0]})
+    with pytest.raises(InvalidDataError, match="'ward=a' is named like a level of 'ward'"):
+        open_rows(table, encode={"ward": "private"})
