@@ -1,6 +1,8 @@
 """The repository itself: style, types, layers, and documents that run."""
 
+import csv
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import invoke
 from tests.planner.few import few_simulations
 
 ROOT = Path(__file__).parents[1]
@@ -67,9 +70,46 @@ def test_one_version_everywhere():
     assert f"## {declared}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
-def test_the_readme_example_is_short():
-    (code,) = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
-    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_readme_fits_one_screen():
+    (code,) = BLOCK.findall(README)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 6
+    assert len(README.splitlines()) <= 120
+    assert (ROOT / "docs" / "digits.png").stat().st_size < 100_000
+
+
+def test_the_readme_shows_what_its_lines_print(tmp_path, monkeypatch, capsys):
+    """But for numbers that noise may change."""
+    (code,), (shown,) = BLOCK.findall(README), re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "example", "exec"), {"__name__": "__main__"})
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == shown.splitlines()[0]
+    released = [float(number) for number in second.strip("[]").split()]
+    printed = [float(number) for number in shown.splitlines()[1].strip("[]").split()]
+    # Reliability varies by about 0.02 from release to release: ten times that never happens.
+    assert all(abs(a - b) < 0.2 for a, b in zip(released, printed, strict=True))
+
+
+def test_the_shell_lines_of_the_readme_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = re.findall(r"^eigenveil .*$", README, re.MULTILINE)
+    assert [line.split()[1] for line in lines] == ["sample", "fit", "verify"]
+    for line in lines:
+        result = invoke(*shlex.split(line)[1:])
+        assert result.exit_code == 0, result.output
+
+
+def test_the_figures_of_the_readme_are_measured():
+    """Every share in its table of peers stands in what a benchmark kept, as do those drawn."""
+    with (ROOT / "benchmarks" / "results" / "alternatives.csv").open(newline="") as file:
+        kept = {f"{float(row['captured']):.0%}".replace("%", " %") for row in csv.DictReader(file)}
+    table = README[README.index("| | must be told") : README.index("By default noise")]
+    shown = set(re.findall(r"\d+ %", table))
+    assert shown
+    assert shown <= kept
 
 
 def test_noise_enters_in_one_place():

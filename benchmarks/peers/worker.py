@@ -35,7 +35,7 @@ def opendp(rows, k, epsilon):
 
 
 def smartnoise_synth(rows, k, epsilon):
-    """Components of made-up rows in bins, by the synthesizer that has a pure epsilon and is whole."""
+    """Components of made-up rows in bins, by a synthesizer that has a pure epsilon."""
     import pandas as pd
     from snsynth import Synthesizer
 

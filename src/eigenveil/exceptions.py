@@ -26,6 +26,7 @@ __all__ = [
     "TooFewRowsError",
     "UnsupportedNotionError",
     "VerificationError",
+    "WeakPromiseWarning",
 ]
 
 
@@ -140,3 +141,7 @@ class MissingExtraError(EigenveilError, ImportError):
     """An optional dependency is not installed."""
 
     exit_code = 3
+
+
+class WeakPromiseWarning(UserWarning):
+    """A budget that hardly promises anything: a large epsilon, or a delta above 1 over the rows."""

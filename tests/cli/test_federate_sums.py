@@ -141,7 +141,7 @@ def test_mistakes_in_agreeing_are_one_line(place):
         ({"secure": "bounds = { a = [0, 1] }"}, "give bounds for every column by its name"),
         ({"owner": "epsilon = 3"}, "epsilon in [owners.east] has no use in secure sums"),
         ({"owner": 'mechanism = "tangent"'}, "mechanism in [owners.east] has no use"),
-        ({"more": 'kind = "covariance"'}, "give bounds"),
+        ({"more": 'kind = "covariance"\nvariance = "within"'}, "leave out variance = 'within'"),
     ],
 )
 def test_a_server_s_file_with_a_mistake_names_it(place, change, words):

@@ -121,7 +121,7 @@ def test_options_reach_the_estimator(files, tmp_path, monkeypatch):
         "centring": "none",
         "on_invalid": "zero",
         "on_missing": "centre",
-        "scale": (4.0, 2.0),
+        "scale": {"age": 2.0, "hours": 4.0},
         "bounds": ((-1.0, 17.0), (99.0, 90.0)),
         "variances": False,
         "ledger": None,

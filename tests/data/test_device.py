@@ -9,6 +9,7 @@ from eigenveil.data.clip import LARGEST_NORM, squared_norms
 from eigenveil.data.device import DeviceSource, adds_exactly
 from eigenveil.data.gram import MomentSum, SquareSum, UnitCount, VectorSum
 from eigenveil.data.norms import DistanceCounts, ExponentCounts
+from eigenveil.data.products import moment_products
 from eigenveil.data.sources import ArraySource, ScaledSource, sampled
 from eigenveil.data.sources.checked import count_checked
 from eigenveil.exceptions import InvalidDataError
@@ -192,3 +193,32 @@ def test_this_device_is_exact(moved):
     assert isinstance(source, DeviceSource)
     assert source._exact
     assert not adds_exactly(source._xp, "no such device")
+
+
+def test_wide_rows_are_held_there(moved):
+    rows = odd_rows()
+    clip = Clip(row_norm=5.0)
+    there = moment_products(DeviceSource(moved(rows)), clip, Adjacency.REPLACE_ONE)
+    host = moment_products(open_rows(rows), clip, Adjacency.REPLACE_ONE)
+    assert np.abs(there.value.units - host.value.units).max() <= 400 * (1 << 18)  # a unit a row
+    block = np.linalg.qr(np.random.default_rng(7).standard_normal((9, 3)))[0]
+    products = there.place.host(there.times(there.place.there(block)))
+    assert np.allclose(products, host.times(block), rtol=1e-6)
+    again = moment_products(DeviceSource(moved(rows[::-1].copy())), clip, Adjacency.REPLACE_ONE)
+    assert np.array_equal(again.fingerprint, there.fingerprint)
+    assert not np.array_equal(
+        moment_products(DeviceSource(moved(rows[:-1])), clip, Adjacency.REPLACE_ONE).fingerprint,
+        there.fingerprint,
+    )
+
+
+def test_components_of_wide_rows(moved):
+    rng = np.random.default_rng(8)
+    rows = rng.standard_normal((400, 5000)) * 0.05
+    rows[:, :3] += rng.standard_normal((400, 3)) * [9, 6, 4]
+    settings = {"epsilon": 1e5, "delta": 1e-6, "random_state": 0, "mechanism": "spherical"}
+    there = PrivatePCA(3, **settings).fit(moved(rows))
+    here = PrivatePCA(3, **settings).fit(rows)
+    assert there.release_.guarantee.numerics.value == "idealised"
+    captured = np.sum((there.components_ @ here.components_.T) ** 2)
+    assert captured > 2.99

@@ -35,7 +35,7 @@ def file_of(one: Entry) -> str:
 
 def proof_of(one: Entry) -> str:
     """Return the page with the proof of a mechanism, which has the name of its module."""
-    return f"docs/proofs/{one.module.rpartition('.')[2]}.md"
+    return f"proofs/{one.module.rpartition('.')[2]}.md"
 
 
 def guarantee(one: Entry) -> str:
@@ -49,12 +49,12 @@ def guarantee(one: Entry) -> str:
 
 
 def overview() -> str:
-    """Return the table of the README."""
+    """Return the table of ``docs/mechanisms.md``."""
     lines = ["| name | releases | how | source | guarantee | proof |", "|---|---|---|---|---|---|"]
     for one in entries():
         auto = f", `auto` {symbols(one.auto)}" if one.auto else ""
         cells = (
-            f"[`{one.name}`](src/eigenveil/mechanisms/{file_of(one)}){auto}",
+            f"[`{one.name}`](../src/eigenveil/mechanisms/{file_of(one)}){auto}",
             one.releases,
             one.about,
             one.source,
@@ -106,12 +106,13 @@ DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
 MEASURED = ("scaling", "one_core", "csv", "dask", "peers", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
-    (ROOT / "README.md", "mechanisms"): overview,
+    (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
     (DEVICES, "device_gram"): partial(measured, "device_gram"),
     (DEVICES, "device_fit"): partial(measured, "device_fit"),
     **{(SCALING, name): partial(measured, name) for name in MEASURED},
+    (DEVICES, "device_lazy"): partial(measured, "device_lazy"),
 }
 
 

@@ -14,4 +14,4 @@ def test_tables_are_up_to_date(path, name):
 
 def test_every_mechanism_has_a_proof():
     for one in entries():
-        assert (ROOT / proof_of(one)).exists(), f"{one.name} has no {proof_of(one)}"
+        assert (ROOT / "docs" / proof_of(one)).exists(), f"{one.name} has no {proof_of(one)}"

@@ -10,6 +10,8 @@ REPLAY = "tests/conformance/test_replay.py"
 NOISE_LAW = "tests/conformance/test_noise_law.py"
 BASE = "tests/mechanisms/test_base.py"
 STREAMING = "tests/estimators/test_streaming.py"
+KEPT = "tests/estimators/test_stream_kept.py"
+NEWEST = "tests/estimators/test_stream_newest.py"
 
 
 @dataclass(frozen=True)
@@ -322,16 +324,16 @@ BOOKS = [
         "estimators/stream_run.py",
         "        self.keep(False)  # spent, whatever happens next\n",
         "",
-        STREAMING,
+        KEPT,
         "-k",
-        "killed or error_in_a_step or cannot_be_replaced",
+        "killed or error_in_a_step",
     ),
     fault(
         "stream: the ledger does not note what was spent",
         "estimators/stream_run.py",
         "            stream.account.advance(stream.name, batch.records.start, stream.spent)",
         "            pass",
-        STREAMING,
+        NEWEST,
         "-k",
         "older_copy or two_copies",
     ),
@@ -340,9 +342,9 @@ BOOKS = [
         "estimators/stream_state.py",
         "self.waiting = [rows[size:].copy()] if len(rows) > size else []",
         "self.waiting = [rows.copy()]",
-        STREAMING,
+        KEPT,
         "-k",
-        "goes_on_where_it_stopped or whole_stream_is_charged",
+        "goes_on_where_it_stopped",
     ),
     fault(
         "ledger: a charge that the total does not hear of",
@@ -358,7 +360,7 @@ BOOKS = [
         "privacy/ledger.py",
         "if once and any(",
         "if not once and any(",
-        "tests/federated/test_owner.py",
+        "tests/federated/test_owner_once.py",
         "-k",
         "guard or interrupted or at_once",
     ),

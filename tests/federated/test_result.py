@@ -17,8 +17,8 @@ from eigenveil.federated.messages import BasisAnswer, ProtocolError
 from eigenveil.federated.result import promised
 from eigenveil.report.page import render
 from eigenveil.report.views import correlations
+from tests.federated.coordinating import run, weights, wire
 from tests.federated.stubs import NAMES, Stub
-from tests.federated.test_coordinator import run, weights, wire
 
 FULL = Limits(records=10_000, epsilon=1.0, delta=1e-6, mechanism="spherical")
 

@@ -1,7 +1,9 @@
 """Options that several commands share."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +12,7 @@ from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
 from eigenveil.cli.values import Assignment, Encoded, Limited, Names, OrPrivate, PerColumn
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, WeakPromiseWarning
 from eigenveil.storage.paths import read_regular
 from eigenveil.text import did_you_mean
 
@@ -39,10 +41,10 @@ __all__ = [
     "VARIANCES",
     "K",
     "beware",
+    "bewaring",
     "stated_budget",
     "with_options",
 ]
-_LARGE_DELTA, _LARGE_EPSILON = 1e-3, 10.0
 _LARGEST_CONFIG = 1 << 24  # bytes
 _DEEPEST = 200  # folders in a path: Python makes them one inside the other
 
@@ -269,21 +271,30 @@ CLUSTER = click.option(
 RELEASE = (*ASKED, CLUSTER, OUTPUT, CONFIG, JSON)
 
 
-def beware(budget: Mapping[str, Any]) -> None:
+def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:
     """Say on standard error what a budget of this size hardly promises."""
-    delta, epsilon = budget.get("delta") or 0.0, budget.get("epsilon") or 0.0
-    if delta > _LARGE_DELTA:
-        say(
-            f"beware: delta = {delta:g}: with that probability nothing is promised; choose well "
-            "below 1 over the number of rows",
-            err=True,
-        )
-    if epsilon > _LARGE_EPSILON:
-        say(
-            f"beware: epsilon = {epsilon:g}: one person may make an outcome e^{epsilon:g} times as "
-            "likely; 1 is usual, 10 is a lot",
-            err=True,
-        )
+    from eigenveil.privacy.budget import Budget
+
+    notions = {name: budget[name] for name in ("epsilon", "delta", "rho") if name in budget}
+    for weakness in Budget(**notions).weaknesses(rows):
+        say(f"beware: {weakness}", err=True)
+
+
+@contextmanager
+def bewaring() -> Iterator[None]:
+    """Say on standard error what Python warns of: that a budget hardly promises anything."""
+
+    def shown(message: Warning | str, category: type[Warning], *args: Any, **more: Any) -> None:
+        if issubclass(category, WeakPromiseWarning):
+            say(f"beware: {message}", err=True)
+        else:
+            usual(message, category, *args, **more)
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+        warnings.simplefilter("always", WeakPromiseWarning)
+        warnings.showwarning = shown
+        yield
 
 
 def stated_budget(ctx: click.Context) -> dict[str, float]:

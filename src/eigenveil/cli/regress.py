@@ -91,7 +91,7 @@ def command(
 
     Needs a budget, a target and a new folder. No bounds are needed.
     """
-    from eigenveil.cli.options import beware, stated_budget
+    from eigenveil.cli.options import bewaring, stated_budget
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
@@ -126,8 +126,7 @@ def command(
         about_settings({}, **about)  # refused before anything is charged
         private = PrivateRegression(**given, ledger=account)
         place.make_room(expected_size("regression", len(features), len(target), names))
-        beware(budget)
-        with accounted(account):
+        with bewaring(), accounted(account):
             neighbours = Adjacency.parse(private.adjacency)
             public = neighbours.count_is_public and unit is None
             with watched(source, count_is_public=public) as watched_rows:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import click
 
 from eigenveil.cli.balance import balance
-from eigenveil.cli.options import beware, stated_budget
+from eigenveil.cli.options import bewaring, stated_budget
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import ROW_OPTIONS, open_table, read_by_workers
@@ -21,7 +21,7 @@ from eigenveil.cli.summary import (
     headline,
     target,
 )
-from eigenveil.cli.values import configured, per_column
+from eigenveil.cli.values import configured, per_column, single_numbers
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import NothingFoundError
@@ -61,9 +61,10 @@ def release(
         source = open_table(data, text=text, **{n: given.pop(n, None) for n in ROW_OPTIONS})
         if cluster is not None:
             source = stack.enter_context(read_by_workers(source, cluster))
-        for name in ("bounds", "scale"):
-            if name in given:
-                given[name] = per_column(f"--{name}", given[name], source.feature_names)
+        if "bounds" in given:
+            given["bounds"] = per_column("--bounds", given["bounds"], source.feature_names)
+        if "scale" in given:
+            given["scale"] = single_numbers(given["scale"])
         chosen = given.pop("mechanism_options", ())
         releases = "components" if estimator is PrivatePCA else "covariance"
         given["mechanism"] = configured(releases, given["mechanism"], chosen)
@@ -71,8 +72,7 @@ def release(
         about_settings({}, **about)  # refused before anything is charged
         private = estimator(**given, ledger=account)
         place.make_room(_size(private, source))
-        beware(budget)
-        with accounted(account):
+        with bewaring(), accounted(account):
             neighbours = Adjacency.parse(private.adjacency)
             # How many rows a unit has is private under any neighbours.
             public = neighbours.count_is_public and options["unit"] is None

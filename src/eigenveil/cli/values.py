@@ -23,6 +23,7 @@ __all__ = [
     "joined",
     "listed",
     "per_column",
+    "single_numbers",
 ]
 
 
@@ -141,6 +142,13 @@ def per_column(option: str, value: Any, names: Sequence[str] | None) -> Any:
         )
     parts = tuple(zip(*(value[name] for name in names), strict=True))
     return parts if len(parts) > 1 else parts[0]
+
+
+def single_numbers(value: Any) -> Any:
+    """Return a value of ``--scale`` as Python takes it: one number, several, or one by name."""
+    if isinstance(value, dict):
+        return {name: number for name, (number,) in value.items()}
+    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
 class Encoded(click.ParamType):  # type: ignore[type-arg]

@@ -35,13 +35,16 @@ from eigenveil.data.clip import (
 )
 from eigenveil.data.gram import MomentSum, SquareSum, UnitCount, VectorSum
 from eigenveil.data.norms import DistanceCounts, ExponentCounts
-from eigenveil.data.sources.base import RowSource, RowSum, chunk_rows
+from eigenveil.data.products import fingerprint_weights, row_hashes
+from eigenveil.data.sources.base import HeldRows, RowSource, RowSum, chunk_rows
 from eigenveil.data.sources.checked import CheckedRows
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
+from eigenveil.numerics.places import Place
 
 __all__ = ["DeviceSource", "adds_exactly"]
 
 _ENTRIES = 1 << 27  # prepared at a time: a gigabyte in float64, of which a few are in use
+_HELD_ENTRIES = 1 << 33  # 32 GiB
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)  # in float64
 _DIGIT_ROWS = 1 << 16  # of int8 products in int32
 _DIGIT_COLUMNS = 2048  # fewer are as fast in float64
@@ -101,6 +104,35 @@ class DeviceSource(RowSource):
             for more in parts:
                 sums = tuple(total + one for total, one in zip(sums, more, strict=True))
             return tuple(map(_on_host, sums))
+
+    def held(self, clip: Clip) -> HeldRows | None:
+        """Return integer rows, held on the device as float32, which is exact for 18 bits.
+
+        None where they do not fit beside the table, or are not read here. Private.
+        """
+        if self._to is not None or clip.lift or not _has_form(VectorSum(clip)) or not self._exact:
+            return None
+        if self.n_rows * self.n_columns > _HELD_ENTRIES:
+            return None
+        xp, place = self._xp, Place(self._xp, _device(self._rows))
+        weights = place.there(fingerprint_weights(self.n_columns))
+        squares = fingerprint = np.zeros(self.n_columns, dtype=np.int64)
+        kept = []
+        with np.errstate(all="ignore"):
+            for part in self._parts():
+                integers, _ = _integers(xp, part, clip)
+                # Below 2**53, as a part has 2**17 rows at most: exact.
+                squares = squares + place.host(xp.sum(integers * integers, axis=0)).astype(np.int64)
+                hashes = place.there(row_hashes(place.host(integers @ weights)))
+                fingerprint = fingerprint + place.host(hashes @ integers).astype(np.int64)
+                kept.append(xp.astype(integers, xp.float32))
+        return HeldRows(
+            squares,
+            fingerprint,
+            self.n_rows,
+            lambda: (xp.astype(rows, xp.float64) for rows in kept),
+            place,
+        )
 
     def _parts(self) -> Iterator[Any]:
         size = max(1, min(_EXACT_ROWS, _ENTRIES // self.n_columns))

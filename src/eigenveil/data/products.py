@@ -12,20 +12,35 @@ n 2^-24 in units of the sensitivity.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import FRACTION_BITS, Clip
-from eigenveil.data.gram import Tally, integer_blocks, moment_sensitivities, require_rows
+from eigenveil.data.gram import (
+    Tally,
+    integer_blocks,
+    limit_rows,
+    moment_sensitivities,
+    require_rows,
+)
 from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.base import HeldRows
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.places import HOST, Place
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.wording import REPLACE_ONE, option
 
-__all__ = ["MomentProducts", "can_keep", "moment_products"]
+__all__ = [
+    "MomentProducts",
+    "can_keep",
+    "fingerprint_weights",
+    "moment_products",
+    "row_hashes",
+]
 
 _KEPT_BYTES = 1 << 32  # of rows as float32, which holds integers of up to 24 bits exactly
 _ROWS = 32  # at a time at least: fewer make products slow, more leave the cache
@@ -49,21 +64,24 @@ class MomentProducts(Bounded):
         same diagonal. Private; seeds of simulations are bound to it.
     blocks : callable
         Integer rows, a block at a time, each time anew. Private.
+    place : Place
+        Where they lie, and columns that they are multiplied with.
 
     """
 
     fingerprint: NDArray[np.int64]
-    blocks: Callable[[], Iterator[NDArray[np.float64]]]
+    blocks: Callable[[], Iterator[Any]]
+    place: Place = HOST
 
     @property
     def trace(self) -> float:
         """Trace of the matrix, exact up to its last rounding. Private."""
         return math.ldexp(int(self.value.units.sum()), self.value.exponent)
 
-    def times(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
+    def times(self, block: Any) -> Any:
         """Return the matrix times the columns of ``block``, in the units of `value`. Private."""
-        across = np.ascontiguousarray(block.T)
-        total = np.zeros(across.shape)
+        across = np.ascontiguousarray(block.T) if self.place is HOST else block.T
+        total = 0.0 * across
         for rows in self.blocks():
             total += (across @ rows.T) @ rows
         total *= math.ldexp(1.0, self.value.exponent)
@@ -83,7 +101,10 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
             REPLACE_ONE,
         )
     d = clip.width(source.n_columns)
-    weights = np.rint(np.cos(np.arange(d) ** 2.0) * 2.0**20)
+    held = source.held(clip)
+    if held is not None:
+        return _statistic(source, clip, adjacency, held)
+    weights = fingerprint_weights(d)
     squares = np.zeros(d, dtype=np.int64)
     fingerprint = np.zeros(d, dtype=np.int64)
     kept: list[NDArray[np.float32]] | None = []
@@ -95,7 +116,7 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         rows += len(integers)
         # Sums over one block stay below 2**53: exact.
         squares += np.einsum("ij,ij->j", integers, integers).astype(np.int64)
-        fingerprint += (_hashes(integers @ weights) @ integers).astype(np.int64)
+        fingerprint += (row_hashes(integers @ weights) @ integers).astype(np.int64)
         if kept is not None and not can_keep(rows, d):
             kept = None
             if not source.rereadable:
@@ -106,25 +127,39 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
                 )
         if kept is not None:
             kept.append(integers.astype(np.float32))
+    blocks = _reading(source, clip) if kept is None else _keeping(kept)
+    return _statistic(source, clip, adjacency, HeldRows(squares, fingerprint, tally.units, blocks))
+
+
+def _statistic(
+    source: RowSource, clip: Clip, adjacency: Adjacency, held: HeldRows
+) -> MomentProducts:
+    units = limit_rows(held.units)
     replace = adjacency is Adjacency.REPLACE_ONE
     statistic = MomentProducts(
-        value=FixedPoint(squares, -2 * FRACTION_BITS),
-        sensitivities=moment_sensitivities(d, adjacency),
+        value=FixedPoint(held.squares, -2 * FRACTION_BITS),
+        sensitivities=moment_sensitivities(held.squares.size, adjacency),
         adjacency=adjacency,
         protects=source.protects,
         records=source.records,
-        unit=clip.radius**2 / (require_rows(tally.units) if replace else 1),
-        count=tally.units if replace else None,
+        unit=clip.radius**2 / (require_rows(units) if replace else 1),
+        count=units if replace else None,
         exact=False,
         centre_error=clip.centre_error,
         trace_bound=clip.radius**2 if replace else math.inf,
-        fingerprint=fingerprint,
-        blocks=_reading(source, clip) if kept is None else _keeping(kept),
+        fingerprint=held.fingerprint,
+        blocks=held.blocks,
+        place=held.place,
     )
     return source.represented(statistic)
 
 
-def _hashes(products: NDArray[np.float64]) -> NDArray[np.float64]:
+def fingerprint_weights(d: int) -> NDArray[np.float64]:
+    """Return what entries of a row are multiplied with before its hash is taken."""
+    return np.asarray(np.rint(np.cos(np.arange(d) ** 2.0) * 2.0**20))
+
+
+def row_hashes(products: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sixteen bits of each whole number, and never zero."""
     mixed = products.astype(np.int64).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return (mixed >> np.uint64(48)).astype(np.float64) + 1.0

@@ -59,7 +59,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         variances if rows lie beyond it. ``"private"``, for mechanisms that clip, buys it with a
         tenth of the budget at most: where noise and loss are least together, within ``bounds`` if
         there are any. The default mechanism does so by itself.
-    scale : array of shape (n_features,) or "private", optional
+    scale : array of shape (n_features,), {name: number} or "private", optional
         What columns are divided by before rows are clipped and noise is added, for columns of
         different units; ``covariance_`` is in the units of the data. ``"private"`` finds scales
         with 0.02 to 0.25 of the budget, by public numbers, for replace-one neighbours.

@@ -1,5 +1,6 @@
 """From the arguments of an estimator and a table to one charged release."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from sklearn.base import BaseEstimator
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators.tables import name_columns, open_table
-from eigenveil.exceptions import InvalidParameterError
+from eigenveil.exceptions import InvalidParameterError, WeakPromiseWarning
 from eigenveil.mechanisms.execute import FitResult, execute
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
@@ -21,7 +22,7 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["fit_release", "noise_and_ledger", "renewed"]
+__all__ = ["fit_release", "noise_and_ledger", "renewed", "warn_of_weakness"]
 
 
 def fit_release(
@@ -40,7 +41,14 @@ def fit_release(
         if source.undecided:
             return _with_levels(estimator, source, releases, asked, ledger, noise)
         request = _request(estimator, source, releases, **asked)
+        warn_of_weakness(budget, request.n_rows)
         return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
+
+
+def warn_of_weakness(budget: Budget, rows: int | None) -> None:
+    """Warn of a budget that hardly promises anything for so many rows, where that is public."""
+    for weakness in budget.weaknesses(rows):
+        warnings.warn(weakness, WeakPromiseWarning, stacklevel=4)
 
 
 def _with_levels(
@@ -58,12 +66,9 @@ def _with_levels(
     asked |= {"spent": search.cost()}
     like = source.decided(dict.fromkeys(source.undecided, ("",)))
     name_columns(estimator, like)
-    found = search.run(
-        source,
-        plan(chosen(_request(estimator, like, releases, **asked))),
-        ledger=ledger,
-        noise=noise,
-    )
+    first = plan(chosen(_request(estimator, like, releases, **asked)))
+    warn_of_weakness(search.budget, first.n_rows)
+    found = search.run(source, first, ledger=ledger, noise=noise)
     source = source.decided(found.levels)
     name_columns(estimator, source)
     estimator.levels_ = found.levels
@@ -93,7 +98,7 @@ def _request(
         row_norm=estimator.row_norm,
         box=box,
         box_by_column=box_by_column,
-        scale=public_scale(estimator.scale, source.n_columns),
+        scale=public_scale(estimator.scale, source.n_columns, names, source.encoding),
         private_scale=isinstance(estimator.scale, str),
         centring=estimator.centring,
         on_invalid=estimator.on_invalid,

@@ -53,7 +53,7 @@ class PrivatePCA(GaussianDensity):
         the more rows the less); ``"paired"``: differences of pairs of rows have no centre, at twice
         the noise. By default ``"paired"`` for small tables, of fewer than max(72, 14 sqrt(d))/mu
         rows ((1000 + 100 d)/epsilon for a pure budget), ``"located"`` for others.
-    scale : array of shape (n_features,) or "private", optional
+    scale : array of shape (n_features,), {name: number} or "private", optional
         Public scales that columns are divided by. ``"private"`` finds them with 0.02 to 0.25 of the
         budget, by public numbers: about one standard deviation each, one scale for all columns that
         do not stand out alone, and none for those that never do, which are left out. By default

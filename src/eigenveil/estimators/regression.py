@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_table, is_streamed
 from eigenveil.data.sources.design import reordered
-from eigenveil.estimators.fitting import noise_and_ledger, renewed
+from eigenveil.estimators.fitting import noise_and_ledger, renewed, warn_of_weakness
 from eigenveil.estimators.regression_results import RegressionNumbers, regression_numbers
 from eigenveil.estimators.tables import (
     TableEstimator,
@@ -153,6 +153,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             source = self._open(X, y, adjacency, groups)
             del X, y, groups
             request = self._request(source, budget, adjacency)
+            warn_of_weakness(budget, request.n_rows)
             fitted = release_regression(request, source, ledger=ledger, noise=noise)
             del source
         return self._hold(fitted)
@@ -204,7 +205,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         targets = source.n_columns - features
         names = getattr(self, "feature_names_in_", None)
         box, _ = Request.ranges(self.bounds, names, features)
-        scale: Scale = public_scale(self.scale, features)
+        scale: Scale = public_scale(self.scale, features, names, source.encoding)
         if isinstance(self.scale, str):  # which can be this word only
             scale = "private"
         return RegressionRequest(

@@ -23,6 +23,7 @@ from eigenveil.mechanisms.registry import ComponentEntry, Entry, Releases
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
+from eigenveil.text import did_you_mean, listed
 from eigenveil.wording import REPLACE_ONE, option
 
 __all__ = ["Centring", "Request", "half_ranges", "public_scale"]
@@ -241,13 +242,24 @@ def half_ranges(box: Box | None) -> NDArray[np.float64]:
     return np.asarray(np.maximum(half, half[half > 0].min()))
 
 
-def public_scale(scale: Any, n_columns: int) -> NDArray[np.float64] | None:
-    """Return one positive number per column, where the caller stated any."""
+def public_scale(
+    scale: Any,
+    n_columns: int,
+    names: Sequence[str] | NDArray[Any] | None = None,
+    encoding: Mapping[str, Any] | None = None,
+) -> NDArray[np.float64] | None:
+    """Return one positive number per column, where the caller stated any.
+
+    Scales may be stated by name: those of all columns but of categories, whose levels have 1 unless
+    the category itself is named.
+    """
     if scale is None or (isinstance(scale, str) and scale == "private"):
         return None
+    if isinstance(scale, Mapping):
+        scale = _scale_by_name(scale, names, encoding or {})
     wrong = InvalidParameterError(
-        "scale must be 'private' or one positive number per column (between 1e-50 and 1e50); "
-        "never take it from the data"
+        "scale must be 'private' or one positive number per column (between 1e-50 and 1e50), in "
+        "their order or by name; never take it from the data"
     )
     try:
         numbers = np.array(np.broadcast_to(scale, (n_columns,)), dtype=np.float64)
@@ -256,3 +268,29 @@ def public_scale(scale: Any, n_columns: int) -> NDArray[np.float64] | None:
     if not ((numbers >= SMALLEST_NORM) & (numbers <= LARGEST_NORM)).all():
         raise wrong
     return numbers
+
+
+def _scale_by_name(
+    scale: Mapping[str, Any],
+    names: Sequence[str] | NDArray[Any] | None,
+    encoding: Mapping[str, Any],
+) -> list[Any]:
+    """Return stated scales in the order of the columns."""
+    if names is None:
+        raise InvalidParameterError(
+            "the columns of this table have no names: state scales as numbers, in their order"
+        )
+    owners = {
+        f"{column}={level}": column
+        for column, noted in encoding.items()
+        for level in noted.get("levels", ())
+    }
+    known = [*dict.fromkeys([*names, *encoding])]
+    for name in scale:
+        if name not in known:
+            raise InvalidDataError(option("scale"), f" names {name!r}: {did_you_mean(name, known)}")
+    if missing := [name for name in names if name not in scale and name not in owners]:
+        raise InvalidParameterError(
+            option("scale"), f" leaves out {listed(missing)}: add them, or leave out the columns"
+        )
+    return [scale[n] if n in scale else scale.get(owners[n], 1.0) for n in names]

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+
+from eigenveil.numerics.places import HOST, Place
 
 __all__ = [
     "block_krylov",
@@ -57,13 +60,14 @@ def max_krylov_columns(k: int) -> int:
 
 
 def block_krylov(
-    product: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    start: NDArray[np.float64],
+    product: Callable[[Any], Any],
+    start: Any,
     k: int,
     tolerance: float,
     *,
     columns: int,
     drowned: float = -math.inf,
+    place: Place = HOST,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Return the largest ``k`` eigenpairs of a symmetric matrix by block Lanczos products.
 
@@ -82,6 +86,8 @@ def block_krylov(
         Stops before the basis has more columns than this, which is at least k.
     drowned : float
         Pairs with smaller values are worth less: with half of the columns they no longer count.
+    place : Place
+        Where the columns lie; what is returned lies on the host.
 
     Returns
     -------
@@ -91,9 +97,9 @@ def block_krylov(
     """
     d, width = start.shape
     columns = min(columns, d)
-    basis = np.empty((d, columns), order="F")  # V; pages never written to cost no memory
+    basis = place.columns(d, columns)  # V
     small = np.zeros((columns, columns))  # V'AV
-    block = np.linalg.qr(start)[0]
+    block = place.qr(start)[0]
     size = checked = 0
     while True:
         new = slice(size, size + block.shape[1])
@@ -101,9 +107,10 @@ def block_krylov(
         basis[:, new] = block
         seen = basis[:, :size]
         image = product(block)
-        small[new, :size] = image.T @ seen  # a few rows on the left: BLAS takes half the time
+        inside = image.T @ seen  # a few rows on the left: BLAS takes half the time
+        small[new, :size] = place.host(inside)
         small[:size, new] = small[new, :size].T
-        block, coupling = np.linalg.qr(image - (small[new, :size] @ seen.T).T)
+        block, coupling = place.qr(image - (inside @ seen.T).T)
         last = size == d or (size + width > columns and columns < d)
         if last or size >= max(k, _CHECK_GROWTH * checked):
             checked = size
@@ -114,9 +121,10 @@ def block_krylov(
             if size >= columns // 2:
                 residuals = residuals[values > drowned]
             if last or (residuals <= tolerance).all():
-                return values[::-1].copy(), signed((seen @ vectors[:, ::-1]).T), residual
-        again = np.linalg.qr(block - ((block.T @ seen) @ seen.T).T)[0]  # against rounding
-        block = again[:, : d - size]
+                turned = (seen @ place.there(vectors[:, ::-1].copy())).T
+                return values[::-1].copy(), place.signed(turned), residual
+        again = place.qr(block - ((block.T @ seen) @ seen.T).T)[0]  # against rounding
+        block = again[:, : min(again.shape[1], d - size)]
 
 
 def eigenpairs_of_image(
@@ -144,8 +152,7 @@ def eigenpairs_of_image(
 
 def signed(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Make each vector's entry of largest magnitude positive: the same signs everywhere."""
-    largest = rows[np.arange(len(rows)), np.argmax(np.abs(rows), axis=1)]
-    return np.ascontiguousarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None])
+    return HOST.signed(rows)
 
 
 def map_eigenvalues(

@@ -8,6 +8,7 @@ s on the diagonal and s/sqrt(2) off it, and is invariant under rotation.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.lattice import GAUSSIAN, Law, add_noise, grid_exponent
 from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.numerics.places import HOST, Place
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.variates import normals
 
@@ -141,19 +143,24 @@ class LazyGaussian:
     columns : int
         Most columns that will be asked about: room for them and their images is set aside, which
         the operating system fills as it is used.
+    place : Place
+        Where the columns lie.
 
     """
 
-    def __init__(self, d: int, scale: float, source: NoiseSource, *, columns: int) -> None:
+    def __init__(
+        self, d: int, scale: float, source: NoiseSource, *, columns: int, place: Place = HOST
+    ) -> None:
         self._d = d
         self._scale = scale
         self._source = source
-        self._seen = np.empty((d, columns), order="F")  # V
-        self._images = np.empty((d, columns), order="F")  # W
+        self._place = place
+        self._seen = place.columns(d, columns)  # V
+        self._images = place.columns(d, columns)  # W
         self._asked = 0
         self._trace: float | None = None
 
-    def times(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
+    def times(self, block: Any) -> Any:
         """Z times orthonormal columns that are orthogonal to all columns asked about before."""
         if self._trace is not None:
             raise InvalidParameterError("ask for the trace after the last product")
@@ -163,8 +170,9 @@ class LazyGaussian:
             raise InvalidParameterError("ask for no more columns than there is room for")
         seen, images = self._seen[:, :before], self._images[:, :before]
         square = normals(self._source, (width, width)) * self._scale
-        answer = normals(self._source, (d, width)) * (self._scale * math.sqrt(0.5))  # G
-        within = block @ ((square + square.T) / 2 - block.T @ answer)
+        answer = self._place.normals(self._source, (d, width))
+        answer *= self._scale * math.sqrt(0.5)  # G
+        within = block @ (self._place.there((square + square.T) / 2) - block.T @ answer)
         answer += ((block.T @ images - answer.T @ seen) @ seen.T).T
         answer += within
         self._seen[:, before:after] = block
@@ -181,7 +189,7 @@ class LazyGaussian:
         """
         if self._trace is None:
             m = self._asked
-            known = float(np.einsum("ij,ij->", self._seen[:, :m], self._images[:, :m]))
+            known = self._place.inner(self._seen[:, :m], self._images[:, :m])
             rest = self._scale * math.sqrt(self._d - m) * float(normals(self._source, (1,))[0])
             self._trace = known + rest
         return self._trace

@@ -11,6 +11,7 @@ from eigenveil.exceptions import InvalidBudgetError
 __all__ = ["Budget", "as_float", "stated"]
 
 _RANGE = (1e-100, 1e100)  # squares and their roots stay ordinary floats
+_LARGE_DELTA, _LARGE_EPSILON = 1e-3, 10.0
 _SIX_DIGITS = decimal.Context(prec=6, rounding=decimal.ROUND_CEILING)
 
 
@@ -73,6 +74,22 @@ class Budget:
         """Return the parameters that were given."""
         given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
         return {name: float(value) for name, value in given.items() if value is not None}
+
+    def weaknesses(self, rows: int | None = None) -> list[str]:
+        """Return in words what a budget of this size hardly promises, for so many rows."""
+        found = []
+        most = _LARGE_DELTA if rows is None else 1 / max(rows, 1)
+        if self.delta is not None and self.delta > most:
+            found.append(
+                f"delta = {self.delta:g}: with that probability nothing is promised; choose well "
+                "below 1 over the number of rows"
+            )
+        if self.epsilon is not None and self.epsilon > _LARGE_EPSILON:
+            found.append(
+                f"epsilon = {self.epsilon:g}: one person may make an outcome e^{self.epsilon:g} "
+                "times as likely; 1 is usual, 10 is a lot"
+            )
+        return found
 
     def __str__(self) -> str:
         return ", ".join(f"{name} = {stated(value)}" for name, value in self.as_dict().items())

@@ -40,6 +40,7 @@ from eigenveil.release.projection import Projection
 from eigenveil.release.signature import Signature
 from eigenveil.release.verdict import Verdict
 from eigenveil.report.page import PAGE_FORMAT, promise, promises, render
+from eigenveil.report.page.card import card, one_line
 from eigenveil.storage import release_files as files
 from eigenveil.storage.reservation import Reservation, reserved
 from eigenveil.text import plural
@@ -70,7 +71,7 @@ def _library() -> str:
     return version("eigenveil")  # which parses a file: a twentieth of a small fit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Release:
     """What was released, with its promise. Nothing in it depends on raw records but through
     the noisy arrays.
@@ -96,6 +97,14 @@ class Release:
         object.__setattr__(self, "owners", tuple(self.owners))
         if self.owners or isinstance(self.guarantee, FederatedGuarantee):
             check_owners(self.owners, self.guarantee, self.settings["n_rows"])
+
+    def __repr__(self) -> str:
+        what = one_line(self.kind, self.mechanism, self.settings, self.arrays)
+        return f"<Release: {what}; {self.guarantee.budget}>"
+
+    def _repr_html_(self) -> str:
+        said = dict(self.guarantee.statements())
+        return card(self.kind, self.mechanism, self.settings, self.arrays, said)
 
     def described(
         self,

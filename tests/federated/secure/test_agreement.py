@@ -19,6 +19,7 @@ def test_an_agreement_survives_the_round_trip():
     for changes in (
         {},
         {"kind": "covariance", "bounds": ((0.0,) * 5, (1.5,) * 5)},
+        {"kind": "covariance"},
         {"variance": "within", "columns": tuple("abcde"), "scale": (1.0, 2.0, 3.0, 4.0, 5.0)},
     ):
         agreed = agreement(ROWS, **changes)
@@ -70,7 +71,7 @@ def test_the_table_over_honest_owners():
         ({"honest": 2, "quorum": 3}, "exceed the number of owners"),
         ({"n_components": 6}, "components"),
         ({"n_columns": 0}, "columns"),
-        ({"kind": "covariance"}, "give bounds"),
+        ({"kind": "covariance", "variance": "within"}, "about one centre"),
         ({"kind": "pca", "variance": "both"}, "variance must"),
         ({"columns": ("a",)}, "one name for each"),
         ({"scale": (0.0,) * 5}, "one positive scale"),

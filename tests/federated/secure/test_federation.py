@@ -14,6 +14,8 @@ from eigenveil.federated.secure.messages import Roll, SumQuestion, Upload
 from eigenveil.federated.secure.script import SumScript, total_of
 from eigenveil.federated.simulation import simulate
 from eigenveil.numerics.metrics import captured_variance, subspace_distance
+from eigenveil.privacy.budget import stated
+from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.release import Release
 from tests.federated.secure.parties import Server, agreement, real_owner, simulated, tables
 
@@ -75,6 +77,29 @@ def test_a_covariance_within_bounds(tmp_path):
     assert np.linalg.norm(release.arrays["covariance"] - truth) < 0.2 * np.linalg.norm(truth)
     np.testing.assert_allclose(release.arrays["location"], 10, atol=0.5)
     assert Release.verify(release.save(tmp_path / "release")).kind == "covariance"
+
+
+def test_a_covariance_without_bounds(tmp_path):
+    agreed = agreement(ROWS, kind="covariance", epsilon=60.0, delta=0.01)
+    release = simulate(agreed, simulated(agreed, ROWS))
+    truth = np.cov(np.concatenate(list(ROWS.values())).T)
+    assert np.linalg.norm(release.arrays["covariance"] - truth) < 0.2 * np.linalg.norm(truth)
+    np.testing.assert_allclose(release.arrays["location"], 10, atol=0.5)
+    assert "none needed" in release.statement()
+    assert agreed.cost.mu <= whole_strength(agreed.budget, pure=False)
+    assert Release.verify(release.save(tmp_path / "release")).kind == "covariance"
+
+
+def test_the_page_says_what_holds_with_how_many_honest_owners(tmp_path):
+    agreed = agreement(ROWS)
+    folder = simulate(agreed, simulated(agreed, ROWS)).save(tmp_path / "release")
+    page = (folder / "report.html").read_text("utf-8")
+    table = page[page.index('<table class="honest">') :]
+    table = table[: table.index("</table>")]
+    assert table.count("<tr>") == 1 + agreed.honest
+    for honest, epsilon in agreed.promise.table(agreed.delta):
+        assert f"{honest}</th>" in table
+        assert stated(epsilon) in table
 
 
 def test_scaled_columns_come_back_in_their_own_units():

@@ -7,6 +7,7 @@ that is made of another one passes the question on, so that nobody has to look i
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.numerics.places import HOST, Place
 from eigenveil.privacy.adjacency import ROW, Unit
 
-__all__ = ["RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
+__all__ = ["HeldRows", "RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
 
 _CHUNK_BYTES = 1 << 24
 
@@ -51,6 +53,32 @@ class RowSum(Protocol):
     def of(self, source: "RowSource") -> tuple[NDArray[np.int64], ...]:
         """Return the sum over all rows of ``source``. Private."""
         ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HeldRows:
+    """Integer rows of a wide table, for products with their second moment. Private.
+
+    Attributes
+    ----------
+    squares : array
+        Sum of squares of each column.
+    fingerprint : array
+        Sum of the rows, each times a hash of itself.
+    units : int
+        Number of rows, or of persons.
+    blocks : callable
+        The rows in float64, a block at a time, each time anew.
+    place : Place
+        Where they lie.
+
+    """
+
+    squares: NDArray[np.int64]
+    fingerprint: NDArray[np.int64]
+    units: int
+    blocks: Callable[[], Iterator[Any]]
+    place: Place = HOST
 
 
 class RowSource(ABC):
@@ -185,6 +213,10 @@ class RowSource(ABC):
     def summed(self, what: RowSum) -> tuple[NDArray[np.int64], ...]:
         """Return a sum over all rows, by reading them here. Private."""
         return what.of(self)
+
+    def held(self, clip: Any) -> HeldRows | None:
+        """Return integer rows where they are held already, on a device; None elsewhere. Private."""
+        return None
 
     def parts(self) -> "list[RowSource] | None":
         """Return sources that make up this one and may travel to other machines; else None."""

@@ -31,7 +31,7 @@ from eigenveil.privacy.shared_noise import SharedNoise
 
 __all__ = ["Member", "SecureAgreement", "Step", "StepKind"]
 
-StepKind = Literal["distances", "mean", "directions", "moment", "pairs"]
+StepKind = Literal["distances", "mean", "size", "directions", "moment", "pairs"]
 
 _FEWEST_OWNERS = 3
 _MOST_OWNERS = 1000
@@ -42,6 +42,7 @@ _SECONDS = ("join_seconds", "answer_seconds", "again_seconds")
 _SENSITIVITY: dict[StepKind, float] = {
     "distances": math.sqrt(2),  # two counts
     "mean": 2.0,
+    "size": 1.0,
     "directions": math.sqrt(2),
     "moment": math.sqrt(2),
     "pairs": math.sqrt(2),
@@ -53,6 +54,17 @@ _LOCATED: tuple[tuple[StepKind, float], ...] = (
     ("distances", 0.02),
     ("mean", 0.10),
     ("directions", 0.81),
+)
+# A covariance without bounds: a centre, distances about it, then what `elliptical` reads.
+_FREE: tuple[tuple[StepKind, float], ...] = (
+    ("distances", 0.02),
+    ("mean", 0.04),
+    ("distances", 0.02),
+    ("mean", 0.10),
+    ("distances", 0.02),
+    ("size", 0.05),
+    ("directions", 0.60),
+    ("moment", 0.15),
 )
 _BOUNDED: tuple[tuple[StepKind, float], ...] = (
     ("mean", CENTRE_SHARE),
@@ -121,7 +133,7 @@ class SecureAgreement:
     quorum : int
         How many owners must be in every sum. Up to ``quorum - honest`` may collude.
     kind : {"pca", "covariance"}
-        Components, or a covariance, for which bounds are needed.
+        Components, or a covariance.
     variance : {"total", "within"}
         About one common centre, or of pairs of rows inside each owner.
     columns : tuple of str, optional
@@ -172,10 +184,9 @@ class SecureAgreement:
             raise InvalidParameterError("kind must be 'pca' or 'covariance'")
         if self.variance not in ("total", "within"):
             raise InvalidParameterError("variance must be 'total' or 'within'")
-        if self.kind == "covariance" and (self.bounds is None or self.variance == "within"):
+        if self.kind == "covariance" and self.variance == "within":
             raise InvalidParameterError(
-                "a covariance by secure sums is about one centre and within bounds: give bounds, "
-                "and no variance = 'within'"
+                "a covariance by secure sums is about one centre: leave out variance = 'within'"
             )
         self._check_columns()
         for seconds in _SECONDS:
@@ -241,7 +252,7 @@ class SecureAgreement:
     def steps(self) -> tuple[Step, ...]:
         """The sums in their order."""
         if self.kind == "covariance":
-            shares = _BOUNDED
+            shares = _FREE if self.bounds is None else _BOUNDED
         else:
             shares = _LOCATED if self.variance == "total" else _WITHIN
         mus = split(whole_strength(self.budget, pure=False), [share for _, share in shares])
@@ -254,7 +265,7 @@ class SecureAgreement:
         return SharedNoise.calibrated(
             mu,
             sensitivity=_SENSITIVITY[kind],
-            columns=NO_EXPONENT + 1 if kind == "distances" else self.n_columns,
+            columns={"distances": NO_EXPONENT + 1, "size": 1}.get(kind, self.n_columns),
             symmetric=kind in ("directions", "moment", "pairs"),
             honest=self.honest,
         )

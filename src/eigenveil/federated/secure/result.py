@@ -1,9 +1,10 @@
 r"""From noisy totals to the next question, and at the end to a release. All of it post-processing.
 
-Components: the median distance and a clipped mean, twice, lead to a centre; the sum of x x' over
+Components: distances and a mean of clipped rows, twice, lead to a centre; the sum of x x' over
 unit rows about it has isotropic noise of scale :math:`s \sqrt{|U|}`, s the share of one owner and U
 the set of the step, and is what `spherical` releases from one table. A covariance: the mean within
-bounds, then the second moment about it, cleaned. About pairs inside owners there is no centre.
+bounds, then the second moment about it, cleaned; without bounds the sums of `elliptical` about a
+centre found as for components. About pairs inside owners there is no centre.
 """
 
 import math
@@ -14,25 +15,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, SMALLEST_NORM
+from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM
 from eigenveil.estimators.results import component_result
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.federated.script import Heard
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
+from eigenveil.mechanisms.covariance.elliptical import assembled
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.pca.components import leading
+from eigenveil.mechanisms.ranged import noise_rows
+from eigenveil.mechanisms.scalars.distances import NoisyDistances, gaussian_sum
+from eigenveil.mechanisms.scalars.trace import NoisyTrace
 from eigenveil.mechanisms.shared import unpacked
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.contribution import Contribution
+from eigenveil.privacy.cost import Gaussian
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release.artefact import Release
 
 __all__ = ["Total", "asked_next", "combine"]
 
-_STANDS_OUT = 3.5  # noise deviations of a count
 _SURE = 6.0  # deviations of a trace
+_MARGIN = 1.645  # deviations of a size, exceeded once in twenty times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,35 +87,46 @@ def asked_next(
     """Return the centre and the radius of the next step."""
     if not totals:
         return agreed.start, agreed.radius
-    last = totals[-1]
-    if last.step.kind == "distances":
-        return last.centre, _median_distance(agreed, last)
-    centre = last.centre + last.values * (last.radius / _records(agreed, last))
-    if agreed.box is not None:
-        centre = np.clip(centre, *agreed.box)
-    return centre, last.radius
+    last, following = totals[-1], agreed.steps[totals[-1].step.number + 1]
+    centre = last.centre
+    if last.step.kind == "mean":
+        centre = centre + last.values * (last.radius / _records(agreed, last))
+        if agreed.box is not None:
+            centre = np.clip(centre, *agreed.box)
+    searches = [total for total in totals if total.step.kind == "distances"]
+    if not searches or following.kind in ("distances", "directions"):
+        return centre, last.radius
+    return centre, _clipping_radius(agreed, searches[-1], following)
 
 
 def _records(agreed: SecureAgreement, total: Total) -> int:
     return sum(agreed.owners[owner].records for owner in total.members)
 
 
-def _median_distance(agreed: SecureAgreement, total: Total) -> float:
-    """Return the upper end of the bracket in which half of the rows that were found lie.
-
-    Counts that noise alone could have are left out. Where those that stand out hold fewer than half
-    of the records, nothing was found.
-    """
-    counts = total.values[:NO_EXPONENT]
-    kept = np.where(counts > _STANDS_OUT * total.deviation, counts, 0.0)
-    kept[0] = 0.0  # beyond the largest distance there is no end
-    if 2 * kept.sum() < _records(agreed, total):
+def _distances(agreed: SecureAgreement, total: Total) -> NoisyDistances:
+    """Return the distances that stand out from the noise."""
+    rows = _records(agreed, total)
+    found = NoisyDistances.of(total.values, total.deviation, rows, gaussian_sum)
+    if not found.found:
         raise NothingFoundError(
             "no distance of rows stands out from the noise, and the budget is spent: agree on "
             "bounds, on variance = 'within', or on a larger epsilon"
         )
-    bracket = int(np.searchsorted(np.cumsum(kept), kept.sum() / 2))
-    return float(max(SMALLEST_NORM, LARGEST_NORM * 2.0 ** (-bracket / 2)))
+    return found
+
+
+def _clipping_radius(agreed: SecureAgreement, search: Total, following: Step) -> float:
+    """Return where the noise of the step that comes next and its loss are least together."""
+    found = _distances(agreed, search)
+    deviation, d = following.noise.deviation(len(search.members)), agreed.n_columns
+    if following.kind == "mean":
+        radius = found.clipping(deviation * math.sqrt(d) / found.rows, 1)
+    elif following.kind == "size":
+        radius = found.clipping(deviation / found.rows, 2)
+    else:
+        strength = Gaussian(following.noise.sensitivity / deviation)
+        radius = found.clipping(noise_rows(strength, d, Adjacency.REPLACE_ONE) / found.rows, 2)
+    return min(max(SMALLEST_NORM, radius), LARGEST_NORM)
 
 
 def combine(agreed: SecureAgreement, totals: Sequence[Total], heard: Heard) -> Release:
@@ -118,18 +135,15 @@ def combine(agreed: SecureAgreement, totals: Sequence[Total], heard: Heard) -> R
     n = _records(agreed, last)
     if last.step.kind == "pairs":
         n = sum(agreed.owners[owner].records // 2 for owner in last.members)
-    unit = last.radius**2 / n if last.step.kind == "moment" else 1 / n
-    law = GaussianLaw(agreed.n_columns, last.deviation * unit)
-    noisy = NoisyMatrix(last.matrix * unit, law.scale, law)
     owners = _owners(agreed, totals, heard)
     guarantee = FederatedGuarantee.of(owner.guarantee for owner in owners)
     scale = np.ones(agreed.n_columns) if agreed.scale is None else np.array(agreed.scale)
     settings = _settings(agreed, totals, heard, owners)
     if agreed.kind == "covariance":
-        return _covariance(agreed, totals, noisy, scale, guarantee, owners, settings)
+        return _covariance(agreed, totals, scale, guarantee, owners, settings)
     centred = last.step.kind == "directions"
     found = component_result(
-        leading(noisy, agreed.n_components),
+        leading(_noisy(last, n), agreed.n_components),
         centre=last.centre if centred else np.zeros(agreed.n_columns),
         centre_error=_centre_error(agreed, totals) if centred else 0.0,
         scale=scale,
@@ -139,32 +153,50 @@ def combine(agreed: SecureAgreement, totals: Sequence[Total], heard: Heard) -> R
     return found.release("secure-sums", guarantee, settings, owners)
 
 
+def _noisy(total: Total, n: int) -> NoisyMatrix:
+    """Return a second moment, of unit rows or of clipped ones, with the law of its noise."""
+    unit = total.radius**2 / n if total.step.kind == "moment" else 1 / n
+    law = GaussianLaw(len(total.matrix), total.deviation * unit)
+    return NoisyMatrix(total.matrix * unit, law.scale, law)
+
+
+def _squared_error(agreed: SecureAgreement, totals: Sequence[Total]) -> float:
+    """Return the expected squared error of the last centre."""
+    mean = next(total for total in reversed(totals) if total.step.kind == "mean")
+    error = mean.deviation * mean.radius / _records(agreed, mean)
+    return float(agreed.n_columns * error**2)
+
+
 def _centre_error(agreed: SecureAgreement, totals: Sequence[Total]) -> float:
-    """Return the expected squared error of the centre as a share of the squared distance."""
-    mean, distances = totals[-2], totals[-3]
-    squared = agreed.n_columns * (mean.deviation * mean.radius / _records(agreed, mean)) ** 2
-    # The median may lie at the lower end of its bracket.
-    return min(1.0, 2 * squared / _median_distance(agreed, distances) ** 2)
+    """Return the same as a share of the squared distance."""
+    search = next(total for total in reversed(totals) if total.step.kind == "distances")
+    inverse = _distances(agreed, search).mean_power(-2)
+    return min(1.0, _squared_error(agreed, totals) * inverse)
 
 
 def _covariance(
     agreed: SecureAgreement,
     totals: Sequence[Total],
-    noisy: NoisyMatrix,
     scale: NDArray[np.float64],
     guarantee: FederatedGuarantee,
     owners: tuple[Contribution, ...],
     settings: dict[str, Any],
 ) -> Release:
-    mean, last = totals[-2], totals[-1]
-    error = agreed.n_columns * (mean.deviation * mean.radius / _records(agreed, mean)) ** 2
-    cleaned = noisy.cleaned(trace_bound=last.radius**2, spike=error)
-    assert cleaned.law is not None  # there is noise
-    assert cleaned.noisy_eigenvalues is not None  # and it was cleaned
+    last = totals[-1]
+    n, error = _records(agreed, last), _squared_error(agreed, totals)
+    if agreed.bounds is not None:
+        found = _noisy(last, n).cleaned(trace_bound=last.radius**2, spike=error)
+    else:
+        search, size, rows = totals[-4:-1]
+        inverse = _distances(agreed, search).mean_power(-2)
+        parts = _noisy(rows, n), _noisy(last, n), _size(size, n)
+        found = assembled(*parts, error, inverse, last.radius)
+    assert found.law is not None  # there is noise
+    assert found.noisy_eigenvalues is not None  # and it was cleaned
     arrays = {
-        "covariance": cleaned.matrix * np.outer(scale, scale),
+        "covariance": found.matrix * np.outer(scale, scale),
         "location": last.centre * scale,
-        "noisy_eigenvalues": cleaned.noisy_eigenvalues[::-1],
+        "noisy_eigenvalues": found.noisy_eigenvalues[::-1],
         **({"scale": scale} if (scale != 1).any() else {}),
     }
     return Release(
@@ -173,13 +205,22 @@ def _covariance(
         guarantee=guarantee,
         settings={
             **settings,
-            "noise_scale": cleaned.noise_scale,
-            "noise_floor": cleaned.law.floor(error),
-            "centring": "mean",
+            "noise_scale": found.noise_scale,
+            "noise_floor": found.law.floor(error),
+            "centring": "located" if agreed.bounds is None else "mean",
         },
         arrays=arrays,
         owners=owners,
     )
+
+
+def _size(total: Total, n: int) -> NoisyTrace:
+    most = total.radius**2
+    value, margin = (
+        number * most / n for number in (float(total.values[0]), _MARGIN * total.deviation)
+    )
+    upper = min(max(0.0, value + margin), most)
+    return NoisyTrace(value=min(max(0.0, value), most), upper=upper, margin=margin)
 
 
 def _owners(
@@ -213,6 +254,8 @@ def _owners(
 
 def _bounds(agreed: SecureAgreement) -> tuple[str, ...]:
     clamped = () if agreed.bounds is None else ("entries clamped to the agreed bounds",)
+    if agreed.kind == "covariance" and agreed.bounds is None:
+        return ("none needed: rows clipped where noisy distances say",)
     if agreed.kind == "covariance":
         return (*clamped, f"rows clipped at {agreed.radius:g} about the centre, as bounds imply")
     pairs = "differences of pairs of rows" if agreed.variance == "within" else "rows"
@@ -231,7 +274,7 @@ def _settings(
     return {
         "n_features": agreed.n_columns,
         "n_rows": sum(owner.n_rows for owner in owners if owner.basis_weight > 0),
-        "row_norm": agreed.radius if agreed.kind == "covariance" else None,
+        "row_norm": totals[-1].radius if agreed.kind == "covariance" else None,
         "bounds": box,
         "assume_centered": False,
         "on_invalid": None,  # each owner's own, and not told

@@ -34,7 +34,7 @@ from eigenveil.mechanisms.scalars.distances import (
     PrivateDistances,
     distance_share,
 )
-from eigenveil.mechanisms.scalars.trace import PrivateTrace
+from eigenveil.mechanisms.scalars.trace import NoisyTrace, PrivateTrace
 from eigenveil.numerics.shrinkage import drawn_towards
 from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.numerics.unit_rows import variance_shares
@@ -42,7 +42,7 @@ from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.wording import option
 
-__all__ = ["ENTRY", "Elliptical", "EllipticalCov"]
+__all__ = ["ENTRY", "Elliptical", "EllipticalCov", "assembled"]
 
 _TRACE_SHARE = 0.05
 _CLIPPED_SHARE = 0.2  # of what distances and trace leave; unit rows have the rest
@@ -100,40 +100,54 @@ class EllipticalCov:
         bounded = replace(clip, row_norm=radius)
         noisy = gate.draw(self.clipped, second_moment(source, bounded, adjacency))
         inverse = found.mean_power(-2) if found.found else radius**-2
-        spike = clip.centre_error * inverse  # as a share of squared lengths
-        # Squared distances from a centre that is off are larger by what it is off by; a size that
-        # cannot be told from noise is none.
-        own, noise = size.value - clip.centre_error, size.margin
-        total = own if own > noise else 0.0
-        return self._together(rows, noisy, (total, max(own, noise)), spike, radius)
+        return assembled(rows, noisy, size, clip.centre_error, inverse, radius)
 
-    @staticmethod
-    def _together(
-        rows: NoisyMatrix,
-        noisy: NoisyMatrix,
-        sizes: tuple[float, float],
-        spike: float,
-        radius: float,
-    ) -> NoisyMatrix:
-        """Post-processing of what was released; ``sizes``: the total, and what noise is worth."""
-        total, shown = sizes
-        assert rows.law is not None  # both are noisy
-        assert noisy.law is not None
-        # Under add/remove all are sums: of unit rows, that of their number.
-        whole = max(float(np.trace(rows.matrix)), float(rows.law.deviation)) or 1.0
-        cleaned = rows.cleaned(trace_bound=whole, spike=spike)
-        target, _ = map_eigenvalues(cleaned.matrix, lambda values: total * _elliptical(values))
-        matrix = drawn_towards(target, noisy.matrix, noisy.law.energy)
-        positive, _ = map_eigenvalues(matrix, lambda values: np.maximum(values, 0.0))
-        unit = shown / whole
-        values = cleaned.noisy_eigenvalues
-        return NoisyMatrix(
-            matrix=positive,
-            noise_scale=rows.noise_scale * unit,
-            law=rows.law.scaled(unit),
-            noisy_eigenvalues=None if values is None else values * unit,
-            row_norm=radius,
-        )
+
+def assembled(
+    rows: NoisyMatrix,
+    noisy: NoisyMatrix,
+    size: NoisyTrace,
+    centre_error: float,
+    inverse: float,
+    radius: float,
+) -> NoisyMatrix:
+    """Return the covariance that released numbers make: post-processing.
+
+    Parameters
+    ----------
+    rows, noisy : NoisyMatrix
+        Second moments of unit rows and of clipped rows.
+    size : NoisyTrace
+        The mean squared distance from the centre.
+    centre_error : float
+        What the error of the centre adds to it.
+    inverse : float
+        Mean of one over the squared distance.
+    radius : float
+        What rows were clipped at.
+
+    """
+    # Squared distances from a centre that is off are larger by what it is off by; a size that
+    # cannot be told from noise is none.
+    own = size.value - centre_error
+    total = own if own > size.margin else 0.0
+    assert rows.law is not None  # both are noisy
+    assert noisy.law is not None
+    # Under add/remove all are sums: of unit rows, that of their number.
+    whole = max(float(np.trace(rows.matrix)), float(rows.law.deviation)) or 1.0
+    cleaned = rows.cleaned(trace_bound=whole, spike=centre_error * inverse)
+    target, _ = map_eigenvalues(cleaned.matrix, lambda values: total * _elliptical(values))
+    matrix = drawn_towards(target, noisy.matrix, noisy.law.energy)
+    positive, _ = map_eigenvalues(matrix, lambda values: np.maximum(values, 0.0))
+    unit = max(own, size.margin) / whole
+    values = cleaned.noisy_eigenvalues
+    return NoisyMatrix(
+        matrix=positive,
+        noise_scale=rows.noise_scale * unit,
+        law=rows.law.scaled(unit),
+        noisy_eigenvalues=None if values is None else values * unit,
+        row_norm=radius,
+    )
 
 
 def _elliptical(values: NDArray[np.float64]) -> NDArray[np.float64]:

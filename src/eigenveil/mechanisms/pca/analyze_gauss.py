@@ -18,7 +18,7 @@ Differences from the source
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +38,10 @@ from eigenveil.mechanisms.pca.components import (
     reliability,
 )
 from eigenveil.mechanisms.registry import LazyEntry, Terms
+from eigenveil.numerics.places import Place
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.spectral import block_krylov, max_krylov_columns
 from eigenveil.numerics.symmetric import GaussianLaw, LazyGaussian
-from eigenveil.numerics.variates import normals
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
 
@@ -86,11 +86,12 @@ class AnalyzeGaussPCA:
         scale = noise_scale(query.sensitivity("frobenius"), self.mu)
         noise = noise.bound_to(query.fingerprint)  # the diagonal does not tell all tables apart
         columns = min(max_krylov_columns(self.n_components), d)
-        lazy = LazyGaussian(d, scale, noise, columns=columns)
+        place = query.place
+        lazy = LazyGaussian(d, scale, noise, columns=columns, place=place)
         law = GaussianLaw(d, scale)
-        asked: list[NDArray[np.float64]] = []
+        asked: list[Any] = []
 
-        def product(block: NDArray[np.float64]) -> NDArray[np.float64]:
+        def product(block: Any) -> Any:
             image = query.times(block) + lazy.times(block)
             if not asked:
                 asked.extend((block, image))
@@ -98,13 +99,14 @@ class AnalyzeGaussPCA:
 
         values, vectors, _ = block_krylov(
             product,
-            normals(noise, (d, min(self.n_components // 2 + 2, d))),
+            place.normals(noise, (d, min(self.n_components // 2 + 2, d))),
             self.n_components,
             negligible(law),
             columns=columns,
             drowned=law.edge,
+            place=place,
         )
-        energy = float(values @ values) + _energy_beside(vectors, *asked)
+        energy = float(values @ values) + _energy_beside(place, vectors, *asked)
         law = law.scaled(query.unit)
         values *= query.unit
         energy *= query.unit**2
@@ -120,17 +122,16 @@ class AnalyzeGaussPCA:
         )
 
 
-def _energy_beside(
-    vectors: NDArray[np.float64], block: NDArray[np.float64], image: NDArray[np.float64]
-) -> float:
+def _energy_beside(place: Place, components: NDArray[np.float64], block: Any, image: Any) -> float:
     """Return the squared Frobenius norm of a matrix off its eigenvectors, from its image of random
     columns.
     """
-    others = vectors.shape[1] - len(vectors)
+    others = components.shape[1] - len(components)
+    vectors = place.there(components)
     block = block - vectors.T @ (vectors @ block)
     image = image - vectors.T @ (vectors @ image)
-    seen = float(np.sum(block**2))
-    return float(np.sum(image**2)) * others / seen if others and seen else 0.0
+    seen = place.inner(block, block)
+    return place.inner(image, image) * others / seen if others and seen else 0.0
 
 
 class AnalyzeGauss(LazyEntry):

@@ -88,8 +88,10 @@ class ProductNoise:
             raise InvalidParameterError("lazy noise needs moment_products, not a matrix")
         d, k = self.columns.shape
         scale = noise_scale(query.sensitivity("frobenius"), self.mu)
-        lazy = LazyGaussian(d, scale, noise.bound_to(query.fingerprint), columns=k)
-        columns = query.times(self.columns) + lazy.times(self.columns)
+        noise, place = noise.bound_to(query.fingerprint), query.place
+        lazy = LazyGaussian(d, scale, noise, columns=k, place=place)
+        asked = place.there(self.columns)
+        columns = place.host(query.times(asked) + lazy.times(asked))
         trace = query.trace + lazy.trace()
         return NoisyProduct(columns * query.unit, trace * query.unit, scale * query.unit)
 

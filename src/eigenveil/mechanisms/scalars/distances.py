@@ -15,12 +15,14 @@ Proof: docs/proofs/distances.md.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
+from scipy.special import ndtri
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, Clip
@@ -37,12 +39,14 @@ __all__ = [
     "NoisyDistances",
     "PrivateDistances",
     "distance_share",
+    "gaussian_sum",
     "laplace_sum",
     "searchable",
 ]
 
 FALSE_ALARM = 1e-6  # of keeping a run of empty brackets, over all runs
 _WIDTHS = (1, 2, 4, 8)  # of runs, in brackets
+_BETA = FALSE_ALARM / (len(_WIDTHS) * NO_EXPONENT)  # of one run
 # Rows for each standard deviation of the noise on a count. At 24 nothing is found in 8 % of runs of
 # one normal column, 0.1 % of two and none of ten; at 16 in 87, 47 and 0.1 %.
 _WANTED, _ENOUGH = 24.0, 16.0
@@ -103,6 +107,33 @@ class NoisyDistances:
     counts: NDArray[np.float64]
     rows: float
     unseen: float
+
+    @classmethod
+    def of(
+        cls,
+        noisy: NDArray[np.float64],
+        deviation: float,
+        rows: int | None,
+        limit: Callable[[int], float],
+    ) -> Self:
+        """Keep noisy counts that stand out.
+
+        ``limit`` says what a run of so many empty brackets exceeds too rarely to matter, in
+        deviations of the noise on one count.
+        """
+        # Beyond the first bracket there is no end, and rows at the point itself have no distance.
+        counts = noisy[:NO_EXPONENT].copy()
+        counts[0] = 0.0
+        kept = np.zeros(counts.size, dtype=bool)
+        for width in _WIDTHS:
+            left = np.append(0.0, np.cumsum(np.where(kept, 0.0, counts)))
+            runs = np.flatnonzero(left[width:] - left[:-width] > deviation * limit(width))
+            for run in range(width):
+                kept[runs + run] = True
+        _keep_tail(kept, counts, deviation)
+        shown = np.where(kept, np.maximum(counts, 0.0), 0.0)
+        known = float(shown.sum()) if rows is None else float(rows)
+        return cls(shown, known, deviation * limit(1))
 
     @property
     def found(self) -> bool:
@@ -178,30 +209,16 @@ class PrivateDistances:
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyDistances:
         """Return counts of brackets that stand out; ``query`` comes from `distance_counts`."""
         noisy = self.noise.perturb(query, noise)
-        # Beyond the first bracket there is no end, and rows at the point itself have no distance.
-        counts = noisy.values[:NO_EXPONENT] / query.unit
-        counts[0] = 0.0
-        deviation = noisy.deviation / query.unit
-        kept = np.zeros(counts.size, dtype=bool)
-        for width in _WIDTHS:
-            limit = deviation * self._limit(width)
-            left = np.append(0.0, np.cumsum(np.where(kept, 0.0, counts)))
-            runs = np.flatnonzero(left[width:] - left[:-width] > limit)
-            for run in range(width):
-                kept[runs + run] = True
-        _keep_tail(kept, counts, deviation)
-        shown = np.where(kept, np.maximum(counts, 0.0), 0.0)
-        rows = float(shown.sum()) if query.count is None else float(query.count)
-        return NoisyDistances(shown, rows, deviation * self._limit(1))
+        counts, deviation = noisy.values / query.unit, noisy.deviation / query.unit
+        return NoisyDistances.of(counts, deviation, query.count, self._limit)
 
     def _limit(self, width: int) -> float:
         """Return what a run of empty brackets exceeds too rarely to matter, in deviations of one
         count.
         """
-        beta = FALSE_ALARM / (len(_WIDTHS) * NO_EXPONENT)
         if isinstance(self.noise, LaplaceNoise):
-            return laplace_sum(width, beta) / math.sqrt(2)
-        return math.sqrt(width) * self.noise.quantile(beta)
+            return laplace_sum(width, _BETA) / math.sqrt(2)
+        return gaussian_sum(width)
 
 
 def _keep_tail(kept: NDArray[np.bool_], counts: NDArray[np.float64], deviation: float) -> None:
@@ -218,6 +235,11 @@ def _keep_tail(kept: NDArray[np.bool_], counts: NDArray[np.float64], deviation: 
     clearest = int(np.argmax(sums / np.sqrt(widths)))
     if sums[clearest] > _TAIL_DEVIATIONS * math.sqrt(clearest + 1) * deviation:
         kept[edge - clearest - 1 : edge] = True
+
+
+def gaussian_sum(count: int) -> float:
+    """Return what the sum of so many standard normal numbers exceeds too rarely to matter here."""
+    return math.sqrt(count) * float(-ndtri(_BETA))
 
 
 def laplace_sum(count: int, beta: float) -> float:

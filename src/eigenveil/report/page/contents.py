@@ -13,7 +13,7 @@ from eigenveil.report.page.tables import RIGHT, Arrays
 from eigenveil.report.views import Spectrum, correlations, loadings
 from eigenveil.text import percent
 
-__all__ = ["contents"]
+__all__ = ["contents", "heaviest"]
 
 _MOST_COMPONENTS = 6  # whose loadings are drawn
 _MOST_ROWS, _MOST_NAMED = 20, 4  # components in a table, columns named of each
@@ -44,7 +44,7 @@ def _shares(settings: Mapping[str, Any], arrays: Arrays) -> str:
     for i in range(min(len(share), _MOST_ROWS)):
         made_of = '<span class="soft">not clear of noise: do not interpret</span>'
         if clear[i]:
-            made_of = _heaviest(settings, arrays, i)
+            made_of = heaviest(settings, arrays, i)
         cells = zip(("share", "together"), (share[i], together[i]), strict=True)
         numbers = "".join(
             f'<td class="number" data-label="{label}">{escape(percent(float(value), 1))}</td>'
@@ -61,7 +61,7 @@ def _shares(settings: Mapping[str, Any], arrays: Arrays) -> str:
     )
 
 
-def _heaviest(settings: Mapping[str, Any], arrays: Arrays, component: int) -> str:
+def heaviest(settings: Mapping[str, Any], arrays: Arrays, component: int) -> str:
     """Return the columns that weigh most in a component, and more than noise makes them."""
     shown = loadings(settings, arrays, component, _MOST_NAMED)
     pairs = list(zip(shown.names, shown.values.tolist(), strict=True))

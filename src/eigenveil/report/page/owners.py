@@ -46,10 +46,30 @@ def promises(owners: Sequence[Contribution]) -> str:
         for owner in owners
     )
     return (
+        f"{_by_honesty(owners[0].guarantee)}"
         "<p>Each owner made its own promise to its own records, and these hold one by one. Weights "
         "are the parts of the owners in the common directions and in the values along them.</p>"
         f'<table class="owners"><thead class="small"><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table><h3>In their own words</h3>{own}"
+    )
+
+
+def _by_honesty(guarantee: Guarantee) -> str:
+    """Return what holds with how many honest owners; nothing where that does not matter."""
+    if guarantee.honest is None or guarantee.budget.delta is None:
+        return ""
+    told = guarantee.honest.table(guarantee.budget.delta)
+    rows = "".join(
+        f'<tr><th scope="row">{honest}</th><td{RIGHT}>{stated(epsilon)}</td></tr>'
+        for honest, epsilon in told
+    )
+    return (
+        "<p>The sums were masked, and their noise is the owners' together. So a promise counts on "
+        "honest owners, the record's own among them: those who keep their keys and their part of "
+        "the noise secret.</p>"
+        '<table class="honest"><thead class="small"><tr><th scope="col">honest owners</th>'
+        f'<th scope="col"{RIGHT}>epsilon at delta = {stated(guarantee.budget.delta)}</th></tr>'
+        f"</thead><tbody>{rows}</tbody></table>"
     )
 
 

@@ -1,0 +1,60 @@
+"""A release in one line, and as a small table for notebooks."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from eigenveil.report.page.contents import heaviest
+from eigenveil.report.page.tables import Arrays, table
+from eigenveil.text import percent, plural, printable
+
+__all__ = ["card", "one_line"]
+
+_MOST_COMPONENTS = 10
+
+
+def one_line(kind: str, mechanism: str, settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return what a release holds."""
+    width = settings["n_features"]
+    columns = f"{width:,} {plural('column', width)}"
+    if kind == "pca":
+        count = len(arrays["components"])
+        what = f"{count} principal {plural('component', count)} of {columns}"
+    elif kind == "regression":
+        count = len(arrays["coef"])
+        what = f"regression of {count} {plural('target', count)} on {columns}"
+    else:
+        what = f"covariance matrix of {columns}"
+    return f"{what}, by {mechanism}"
+
+
+def card(
+    kind: str,
+    mechanism: str,
+    settings: Mapping[str, Any],
+    arrays: Arrays,
+    promises: Mapping[str, str],
+) -> str:
+    """Return a small piece of HTML for a notebook: what was released, and what is promised."""
+    head = f"<strong>{escape(one_line(kind, mechanism, settings, arrays))}</strong>"
+    inner = _components(settings, arrays) if kind == "pca" else ""
+    promised = table([(label, printable(text)) for label, text in promises.items()])
+    return (
+        f'<div class="eigenveil-release">{head}{inner}<details><summary>What is promised</summary>'
+        f"{promised}</details></div>"
+    )
+
+
+def _components(settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return one row for each component: its share, and what it is made of."""
+    rows = []
+    for j, share in enumerate(arrays["explained_variance_ratio"][:_MOST_COMPONENTS].tolist()):
+        clear = bool(arrays["distinguishable"][j] > 0)
+        made_of = heaviest(settings, arrays, j) if clear else "not clear of noise"
+        kept = percent(float(arrays["reliability"][j])) if clear else "-"
+        numbers = (f"{j + 1}", percent(share, 1), kept)
+        cells = (*map(escape, numbers), made_of)  # whose names are escaped already
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    names = ("component", "share", "reliability", "largest loadings")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
