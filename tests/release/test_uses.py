@@ -10,6 +10,7 @@ from eigenveil.release.uses import (
     least_variance_weights,
     partial_correlations,
     sample,
+    standard_errors,
     whitening,
 )
 
@@ -66,3 +67,43 @@ def test_other_releases_and_singular_ones_are_refused():
         partial_correlations(zero.release_)
     with pytest.raises(InvalidDataError, match="no positive variance"):
         least_variance_weights(zero.release_)
+
+
+def test_standard_errors_are_those_of_the_noise():
+    """The root mean square of 60 seeded errors, in stated ones, is 1 to within 4 deviations."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal([10.0, 0.0, 1.0], [1.0, 5.0, 0.2], (4000, 3))
+    exact = np.cov(rows.T, bias=True)
+    deviation = np.sqrt(exact.diagonal())
+    scores = {"means": [], "deviations": [], "correlations": []}
+    for seed in range(20):
+        estimator = PrivateCovariance(
+            epsilon=1.0,
+            delta=1e-6,
+            mechanism="gauss",
+            row_norm=6.0,  # beyond all rows: clipping is no noise
+            scale=[1.0, 5.0, 0.2],
+            centring="located",
+            random_state=seed,
+        )
+        found = estimator.fit(rows)
+        stated = standard_errors(found.release_)
+        spread = np.sqrt(found.covariance_.diagonal())
+        scores["means"] += list((found.location_ - rows.mean(axis=0)) / stated.means)
+        scores["deviations"] += list((spread - deviation) / stated.deviations)
+        gap = found.covariance_ / np.outer(spread, spread) - exact / np.outer(deviation, deviation)
+        pairs = np.triu_indices(3, 1)
+        scores["correlations"] += list(gap[pairs] / stated.correlations[pairs])
+        np.testing.assert_array_equal(found.location_noise_, stated.means)
+        np.testing.assert_allclose(found.correlation_noise_, stated.correlations)
+    for errors in scores.values():
+        assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(1.0, abs=4 / np.sqrt(2 * 60))
+
+
+def test_standard_errors_where_nothing_was_released():
+    components = PrivatePCA(1, rho=1.0, random_state=0).fit(ROWS).release_
+    with pytest.raises(InvalidParameterError, match="release of a covariance"):
+        standard_errors(components)
+    pairs = PrivateCovariance(epsilon=1.0, delta=1e-6, centring="paired", random_state=0).fit(ROWS)
+    assert np.isnan(standard_errors(pairs.release_).means).all()
+    assert np.isnan(pairs.location_noise_).all()

@@ -31,7 +31,7 @@ _MEASUREMENTS = {  # mean, scale, decimals, share missing; loadings on age, buil
     "creatinine": (84.0, 21.0, 0, 0.04, (0.6, 0.1, 0.1, 0.4)),
     "hemoglobin": (138.0, 15.0, 0, 0.04, (-0.3, 0.1, -0.4, 0.5)),
     "cholesterol": (5.1, 1.0, 1, 0.15, (0.1, 0.4, -0.2, -0.1)),
-    "crp": (0.9, 0.9, 2, 0.10, (0.1, 0.1, 0.8, 0.0)),  # of its logarithm
+    "crp": (0.0, 0.4, 2, 0.10, (0.1, 0.1, 0.8, 0.0)),  # of its logarithm
 }
 _DETECTION_LIMIT = 0.5  # of crp, in mg/l
 _WARDS = ("medicine", "surgery", "cardiology", "geriatrics", "burns")

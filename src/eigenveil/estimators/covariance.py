@@ -95,6 +95,9 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         The mechanism, and why ``"auto"`` chose it.
     location_ : array of shape (n_features,)
         The released centre; zero with ``centring="none"``, NaN where pairs of rows have none.
+    location_noise_ : array of shape (n_features,)
+        Standard deviation of the noise on each entry of ``location_``, as expected from public
+        numbers and what was found; NaN for a column that was left out, or without a centre.
     n_samples_ : int
         None where the number of rows is private; with groups, that of groups.
     noise_scale_ : float
@@ -172,6 +175,9 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         self.noise_scale_ = noisy.noise_scale
         error = fitted.result.centre_error
+        kept = np.isfinite(self.scale_)
+        level = np.nan if fitted.result.differences else fitted.centre_noise
+        self.location_noise_ = np.where(kept, level * np.where(kept, self.scale_, 0.0), np.nan)
         self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
         scaled = bool((self.scale_ != 1).any())
@@ -211,6 +217,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         self.shares_ = fitted.shares
         centring = "paired" if fitted.result.differences else plan.centring
         settings |= {"centring": centring, "shares": self.shares_}
+        if not fitted.result.differences:
+            settings["centre_noise"] = fitted.centre_noise
         entry = plan.entry
         if isinstance(entry, CovarianceEntry) and entry.trace_bound is not None:
             settings["trace_bound"] = float(entry.trace_bound)

@@ -63,6 +63,17 @@ class FitResult(Generic[Result]):
         return shares if left == 1 else {"levels": self.levels_share, **shares}
 
     @property
+    def centre_noise(self) -> float:
+        """Standard deviation of the noise on an entry of the centre, in scaled units.
+
+        Where cells are empty, that of a column is larger by one over the share of those present;
+        this is the root of the mean square.
+        """
+        result = self.result
+        empty = 1.0 if result.present is None else float(np.mean(result.present**-2.0))
+        return math.sqrt(result.centre_error / max(1, result.centre.size) * empty)
+
+    @property
     def pair_factor(self) -> float:
         """What turns half differences of rows into something with the covariance of rows."""
         return pair_factor(self.result)

@@ -5,10 +5,13 @@ what is made of new rows is NOT private with respect to those rows. A released m
 indefinite: negative eigenvalues are taken as zero.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.numerics.correlation import clear_variances, correlation_noise
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.numerics.variates import normals
 from eigenveil.release.artefact import Release
@@ -18,6 +21,7 @@ __all__ = [
     "least_variance_weights",
     "partial_correlations",
     "sample",
+    "standard_errors",
     "whitening",
 ]
 
@@ -68,6 +72,44 @@ def partial_correlations(release: Release) -> Matrix:
     return np.asarray(partial)
 
 
+class StandardErrors(NamedTuple):
+    """Standard deviations of the noise on what a released covariance says.
+
+    Attributes
+    ----------
+    means, deviations : arrays of shape (d,)
+        On the mean and on the standard deviation of every column.
+    correlations : array of shape (d, d)
+        On every correlation.
+
+    """
+
+    means: Matrix
+    deviations: Matrix
+    correlations: Matrix
+
+
+def standard_errors(release: Release) -> StandardErrors:
+    """Return how far noise moves means, standard deviations and correlations, to first order.
+
+    Of noise alone: what clipping, or the model of a mechanism, takes away is not in it. Noise of
+    ``gauss`` and ``cleaned`` is all there is beside clipping; ``elliptical`` also assumes a shape.
+    NaN where nothing was released, or where a variance cannot be told from noise.
+    """
+    variances = _matrix(release).diagonal()
+    scale = release.arrays.get("scale", np.ones(variances.size))
+    scale = np.where(np.isfinite(scale), scale, np.nan)
+    noise = release.settings["noise_scale"] * scale**2
+    clear = clear_variances(variances, np.nan_to_num(noise))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        deviations = np.where(clear, noise / (2 * np.sqrt(np.abs(variances))), np.nan)
+    return StandardErrors(
+        means=np.asarray(release.settings.get("centre_noise", np.nan) * scale),
+        deviations=np.asarray(deviations),
+        correlations=correlation_noise(variances, np.nan_to_num(noise)),
+    )
+
+
 def conditional_means(release: Release, rows: Matrix) -> Matrix:
     """Return rows with empty cells (NaN) filled by their mean given the cells that are there.
 
@@ -107,10 +149,15 @@ def least_variance_weights(release: Release) -> NDArray[np.float64]:
 
 def _eigenpairs(release: Release) -> tuple[NDArray[np.float64], Matrix]:
     """Return eigenvalues, those that are negative or tiny as zero, and eigenvectors."""
+    values, vectors = np.linalg.eigh(_matrix(release))
+    return np.where(values > _RANK * max(values[-1], 0.0), values, 0.0), vectors
+
+
+def _matrix(release: Release) -> Matrix:
+    """Return the released covariance."""
     if release.kind != "covariance":
         raise InvalidParameterError("this needs a release of a covariance")
-    values, vectors = np.linalg.eigh(release.arrays["covariance"])
-    return np.where(values > _RANK * max(values[-1], 0.0), values, 0.0), vectors
+    return release.arrays["covariance"]
 
 
 def _location(release: Release) -> NDArray[np.float64]:

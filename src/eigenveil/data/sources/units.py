@@ -203,7 +203,8 @@ class LabelledRows(RowSource):
 class LabelledSource(UnitSource):
     """Rows of a file, one column of which says whose they are.
 
-    The labels are read once more than the rows, and only persons are held in memory.
+    The labels are read once more than the rows. Persons are held in memory, and their number for
+    each row.
 
     Parameters
     ----------
@@ -218,6 +219,7 @@ class LabelledSource(UnitSource):
         super().__init__(source, Unit("person", column))
         self._source = source
         self._numbers = PersonNumbers()
+        self._owners: NDArray[np.intp] | None = None  # of all rows, once they were read
 
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
         """Yield the level of each row in a column, and its person."""
@@ -244,15 +246,32 @@ class LabelledSource(UnitSource):
 
         Sums rest on the sizes: more rows than were counted are refused, and so are fewer.
         """
-        left = self.unit_sizes.copy()
+        if self._owners is not None:
+            yield from self._owned_chunks(self._owners)
+            return
+        left, owners = self.unit_sizes.copy(), []
         for chunk, labels in self._source.labelled_chunks():
             units = self._numbers.of(labels)
+            owners.append(units)
             known = units < len(left)
             np.subtract.at(left, units[known], 1)
             if not known.all() or (left < 0).any():
                 raise changed()
             yield chunk, units
         if left.any():
+            raise changed()
+        self._owners = np.concatenate([np.empty(0, dtype=np.intp), *owners])
+
+    def _owned_chunks(self, owners: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        """Yield chunks of rows that were read before, and whose they are."""
+        start = 0
+        for chunk in self._source.tables():
+            units = owners[start : start + len(chunk)]
+            start += len(chunk)
+            if start > len(owners):
+                raise changed()
+            yield chunk, units
+        if start < len(owners):
             raise changed()
 
 
