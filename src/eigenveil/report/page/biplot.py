@@ -26,6 +26,8 @@ def biplot_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
     counts, noise = arrays["score_counts"], float(settings["scores"]["noise"])
     level = noise * math.sqrt(2 * math.log(counts.size)) if counts.size > 1 else noise
     kind = "of unit rows" if settings["row_norm"] is None else "in the units of the components"
+    if settings.get("centring") == "paired":  # as no centre was found
+        kind += ", of half differences of pairs of rows"
     outside = max(0.0, float(settings["scores"]["outside"]))
     return (
         f'<p class="small soft">Private counts of rows by their scores, {kind}; the darker, the '
