@@ -22,6 +22,7 @@ __all__ = ["plan"]
 
 _SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
+_LEAST_LEFT = 0.05  # of the budget, for what is released in the end
 
 
 def plan(request: Request) -> Plan:
@@ -196,6 +197,12 @@ def _check_searches(found: Plan) -> None:
         raise TooFewRowsError(
             "too few rows for private scales of so many columns at this budget: give the scales, "
             "fewer columns or a larger budget"
+        )
+    if list(found.shares.values())[-1] < _LEAST_LEFT:
+        raise TooFewRowsError(
+            "too few rows for all that is searched for at this budget, which leaves nothing for "
+            "components: state the scales or the number of components, leave variances out, or "
+            "give more rows or a larger budget"
         )
     free = request.box is None and not isinstance(request.row_norm, Real)
     matrix = free and not found.components and found.entry.unit_rows
