@@ -40,11 +40,17 @@ check: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/installed-dev
+# All measurements, tables and curves; other libraries run in environments of their own.
+bench: .venv/installed-dev .venv-peers/installed
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python -m tests.documents --write
+
+.venv-peers/installed: $(wildcard benchmarks/peers/*.txt)
+	$(BIN)/python benchmarks/bench_peers.py --install
+	touch $@
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-peers
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("eigenveil needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'

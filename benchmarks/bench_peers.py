@@ -22,7 +22,7 @@ from sklearn.decomposition import PCA
 
 import eigenveil
 from eigenveil import PrivatePCA
-from side_by_side import report
+from side_by_side import machine, report
 
 PEERS = Path(__file__).with_name("peers")
 NAMES = ("diffprivlib", "opendp", "smartnoise-synth")
@@ -89,11 +89,12 @@ def install(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environments", type=Path, default=Path(".venv-peers"))
-    parser.add_argument("--install", action="store_true")
+    parser.add_argument("--install", action="store_true", help="make environments, no more")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for a cell")
     chosen = parser.parse_args()
     if chosen.install:
         install(chosen.environments)
+        return
     warnings.simplefilter("ignore")
     table, gave_up = [], set()
     for n, d in SIZES:
@@ -132,6 +133,7 @@ def main():
             table.append(row)
             print(row, file=sys.stderr, flush=True)
     report("peers", table)
+    report("machine", [machine()])
 
 
 if __name__ == "__main__":

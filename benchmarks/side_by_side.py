@@ -1,9 +1,14 @@
 """Interleaved timing of two sides in one process, a table on the screen and a CSV on disk."""
 
 import csv
+import os
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +51,23 @@ def keep(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
+
+
+def machine() -> dict[str, Any]:
+    """Date, processor and versions, to stand beside a table."""
+    processor = platform.processor() or platform.machine()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+        processor = names[0] if names else processor
+    packages = ("numpy", "scipy", "scikit-learn", "pyarrow", "dask")
+    return {
+        "date": date.today().isoformat(),
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
 
 
 def _text(value: Any) -> str:

@@ -35,19 +35,18 @@ def opendp(rows, k, epsilon):
 
 
 def smartnoise_synth(rows, k, epsilon):
-    """Made-up rows of the workload-based synthesizer, of bins, and components of those."""
+    """Components of made-up rows in bins, by a synthesizer that has a pure epsilon."""
     import pandas as pd
-    from sklearn.decomposition import PCA
     from snsynth import Synthesizer
 
     edges = np.linspace(-1, 1, BINS + 1)[1:-1]
     frame = pd.DataFrame(np.digitize(rows, edges), columns=[f"c{j}" for j in range(rows.shape[1])])
 
     def fit():
-        model = Synthesizer.create("mst", epsilon=epsilon)
+        model = Synthesizer.create("mwem", epsilon=epsilon, split_factor=2)
         model.fit(frame, categorical_columns=list(frame.columns), preprocessor_eps=0.0)
         made = model.sample(len(rows)).to_numpy(dtype=float)
-        return PCA(k).fit(made).components_
+        return np.linalg.svd(made - made.mean(axis=0), full_matrices=False)[2][:k]
 
     return fit
 

@@ -126,7 +126,7 @@ def test_a_stretch_acts_along_its_directions_alone():
 @pytest.mark.parametrize("radius", [1.5, float("nan"), float("inf")])
 def test_whatever_goes_wrong_before_it_the_exact_check_holds(radius, monkeypatch):
     """The last line of defence: a row that is not provably inside the ball counts for nothing."""
-    monkeypatch.setattr(clip_module, "_radius", lambda d: radius)
+    monkeypatch.setattr(clip_module, "ball_radius", lambda d: radius)
     out = integers(Clip(row_norm=1.0), [[3.0, 4.0], [1e300, 1e300]])
     assert not out.any()
 

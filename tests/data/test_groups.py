@@ -123,7 +123,7 @@ def test_the_shares_of_a_row_are_exact(rows, m, normalise):
 @pytest.mark.parametrize("radius", [1.0, 1.01, 1.5, 100.0, math.inf, math.nan])
 @pytest.mark.parametrize("m", [1, 2, 3, 1000])
 def test_whatever_goes_wrong_before_it_the_check_holds(radius, m, monkeypatch):
-    monkeypatch.setattr("eigenveil.data.clip._radius", lambda d: radius)
+    monkeypatch.setattr("eigenveil.data.clip.ball_radius", lambda d: radius)
     rows = np.random.default_rng(0).standard_normal((200, 3))
     out, sizes = np.empty(rows.shape), np.full(len(rows), m)
     for clip in CLIPS["clipped"], CLIPS["normalised"]:

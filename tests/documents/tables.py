@@ -103,12 +103,15 @@ def _shown(cell: str) -> str:
 
 INSIDE = SOURCE / "mechanisms" / "README.md"
 DEVICES = ROOT / "docs" / "devices.md"
+SCALING = ROOT / "docs" / "scaling.md"
+MEASURED = ("scaling", "one_core", "csv", "dask", "peers", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
     (DEVICES, "device_gram"): partial(measured, "device_gram"),
     (DEVICES, "device_fit"): partial(measured, "device_fit"),
+    **{(SCALING, name): partial(measured, name) for name in MEASURED},
     (DEVICES, "device_lazy"): partial(measured, "device_lazy"),
 }
 

@@ -553,6 +553,21 @@ def test_one_row_or_one_group_is_too_few_for_variances():
             PrivatePCA(1, **options).fit(table, groups=groups)
 
 
+def test_one_row_or_one_group_is_refused_before_a_centre_is_paid_for(tmp_path):
+    rows = spikes(60, 3, 1)
+    for unit, table, groups in (("row", rows[:1], None), ("person", rows, np.zeros(60, dtype=int))):
+        ledger = Ledger.create(tmp_path / unit, **BUDGET, unit=unit)
+        with pytest.raises(InvalidDataError, match="two"):
+            PrivatePCA(1, **BUDGET, centring="located", ledger=ledger).fit(table, groups=groups)
+        assert ledger.entries == ()
+
+
+def test_rows_nearer_than_any_length_have_no_centre_but_directions():
+    rows = spikes(3000, 4, 1, size=5.0) * 1e-60
+    fitted = PrivatePCA(1, **BUDGET, mechanism="spherical", random_state=0).fit(rows)
+    assert inside(fitted, 1) > 0.9
+
+
 @pytest.mark.parametrize("options", [{"centring": "paired"}, {"scale": "private"}, {}], ids=str)
 def test_a_row_that_becomes_infinite_as_it_is_read_stops_before_the_charge(options, tmp_path):
     if np.finfo(np.longdouble).maxexp <= 1024:

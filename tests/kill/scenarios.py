@@ -5,6 +5,7 @@ from typing import Any
 from tests.kill.artefacts import Commands, Saves
 from tests.kill.federations import Federation, Owned, Served
 from tests.kill.ledgers import Charges, Rivals
+from tests.kill.secure_sums import Summed
 from tests.kill.streams import Days, DaysByCommand
 
 __all__ = ["SCENARIOS"]
@@ -22,4 +23,5 @@ SCENARIOS: list[Any] = [
     Owned("variances"),
     Served(),
     Federation(),
+    Summed(),
 ]

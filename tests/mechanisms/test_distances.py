@@ -21,6 +21,7 @@ from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Gaussian, Pure
 from tests.conformance import case
+from tests.statistics import scale_p_value, variance_p_value
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 ANY = Clip(row_norm=LARGEST_NORM)
@@ -55,6 +56,25 @@ def test_noise_alone_keeps_nothing(noise):
     assert not any(found(empty, noise, seed=s).found for s in range(300))
     step = PrivateDistances(noise=noise)
     assert step._limit(1) == pytest.approx(noise.quantile(FALSE_ALARM / (4 * NO_EXPONENT)), rel=0.2)
+
+
+@NOISES
+@pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
+def test_counts_have_the_noise_that_is_paid_for(noise, adjacency):
+    """Three full brackets, 400 times. False alarm 1e-6; a scale a quarter off has 1e-9."""
+    counts = distance_counts(open_rows(ROWS), ANY, adjacency)
+    exact = counts.value.to_float()
+    full = np.argsort(exact)[-3:]
+    step, source = PrivateDistances(noise=noise), SimulationSource(5)
+    drawn = [release(step, counts, ledger=None, noise=source).counts[full] for _ in range(400)]
+    errors = np.ravel(drawn - exact[full])
+    if isinstance(noise, GaussianNoise):
+        p_value, scale = variance_p_value, (math.sqrt(2) if adjacency is REPLACE else 1.0) / 0.3
+    else:
+        p_value, scale = scale_p_value, (2.0 if adjacency is REPLACE else 1.0) / 0.6
+    assert p_value(errors, scale) > 1e-6
+    assert p_value(errors, 1.25 * scale) < 1e-6
+    assert p_value(errors, 0.8 * scale) < 1e-6
 
 
 def test_a_generous_budget_shows_every_bracket():
@@ -94,6 +114,14 @@ def test_the_unit_of_the_data_does_not_matter():
 def test_beyond_all_brackets_and_at_the_point_there_is_no_distance():
     assert not found(np.full((4000, 2), 1e60)).found
     assert not found(np.zeros((4000, 2))).found
+    assert not found(ROWS * 1e-60).found  # no row is clipped so near
+
+
+def test_wherever_rows_are_found_they_can_be_clipped():
+    for exponent in range(-520, -470):  # of lengths around 1e-50
+        distances = found(ROWS * 10.0 ** (exponent / 10), GaussianNoise(mu=100.0))
+        for price in (1e-9, 0.1, 10.0) if distances.found else ():
+            assert 1e-50 <= distances.clipping(price, 2) <= distances.largest
 
 
 def test_rows_of_a_person_share_one_count():

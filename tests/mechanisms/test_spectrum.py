@@ -85,6 +85,23 @@ def test_the_law_of_the_noise(mechanism, adjacency):
 
 
 @BOTH
+def test_the_law_of_the_noise_of_a_rank(adjacency):
+    """False alarm 2e-6; a tenth of the scale is 6 standard errors or more at 4,000 entries."""
+    query, values = stretched(eigenvalues(moment(np.eye(4), adjacency)), 4000)
+    query = replace(query, value=FixedPoint(query.value.units[::-1], -32), count=None)
+    l2, l1 = (math.sqrt(2), 2.0) if adjacency is REPLACE else (1.0, 1.0)
+    gaussian = run(PrivateRank(noise=GaussianNoise(mu=0.5), max_rank=1, rows=1e6), query)
+    noise = gaussian.eigenvalues / query.unit - values
+    assert variance_p_value(noise, 2 * l2) > 1e-6
+    assert variance_p_value(noise, 2 * l2 * 0.9) < 1e-6
+    assert variance_p_value(noise, 2 * l2 * 1.1) < 1e-6
+    laplace = run(PrivateRank(noise=LaplaceNoise(epsilon=0.5), max_rank=1, rows=1e6), query)
+    noise = laplace.eigenvalues / query.unit - values
+    assert scale_p_value(noise, 2 * l1) > 1e-6
+    assert scale_p_value(noise, 2 * l1 * 0.9) < 1e-6
+
+
+@BOTH
 def test_a_single_number_needs_less_noise(adjacency):
     """One eigenvalue, or one direction: neither rises by more than 1 nor falls."""
     whole = moment(np.eye(3), adjacency)

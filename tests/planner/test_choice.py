@@ -22,11 +22,11 @@ def situation(task="pca", n=1797, d=64, epsilon=1.0, delta=1e-6, **others):
         (situation(n=None, adjacency="add-remove"), "tangent"),
         (situation(d=10_000), "spherical"),  # no matrix is formed
         (situation(one_pass=True), "spherical"),
-        (situation(one_pass=True, d=10_000, n=20_000), "oja"),  # too many rows to keep
-        (situation(one_pass=True, d=10_000, n=20_000, row_norm=1.0), "oja"),
+        (situation(one_pass=True, d=10_000, n=200_000), "oja"),  # too many rows to keep
+        (situation(one_pass=True, d=10_000, n=200_000, row_norm=1.0), "oja"),
         (situation(one_pass=True, d=10_000, n=10_000), "spherical"),  # kept, with less error
         (situation(one_pass=True, d=10_000, n=None), "spherical"),
-        (situation(one_pass=True, d=10_000, n=20_000, unit="person"), "spherical"),
+        (situation(one_pass=True, d=10_000, n=200_000, unit="person"), "spherical"),
         (situation(one_pass=True, d=10_000, n=20_000, adjacency="add-remove"), "spherical"),
         (situation(row_norm=40.0), "analyze-gauss"),
         (situation(private_radius=True), "analyze-gauss"),

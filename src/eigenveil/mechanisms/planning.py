@@ -43,7 +43,8 @@ def plan(request: Request) -> Plan:
     )
     if not (request.rereadable or found.reads_once):
         raise request.read_once(_ONE_PASS[request.releases])
-    if found.centring == "paired" and found.n_rows is not None:
+    # Where no centre is found, pairs have to do.
+    if found.centring in ("paired", "located") and found.n_rows is not None:
         check_pairs(found.n_rows, persons=request.unit.owns_many)
     _check_searches(found)
     if entry.batches:

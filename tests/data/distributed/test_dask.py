@@ -1,6 +1,7 @@
 """Dask collections as tables: the same bits as one machine, however rows are partitioned."""
 
 import pickle
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pandas as pd
@@ -104,6 +105,28 @@ def test_persons_across_partitions_are_shuffled_together(kind):
     assert np.array_equal(np.sort(rows, axis=0), np.sort(ROWS, axis=0))
     with pytest.raises(InvalidParameterError):
         list(source.chunks())
+
+
+@pytest.mark.parametrize("kind", ["text", "moments", "days"])
+def test_spellings_of_an_id_in_different_partitions_are_one_person(kind):
+    """A person in two parts would move every sum twice as far as it is allowed to."""
+    zones = UTC, timezone(timedelta(hours=5))
+    start = datetime(2001, 1, 1, tzinfo=UTC)
+    spelled = {
+        "text": lambda i, j: f"p{i}" + " " * (j % 2),
+        "moments": lambda i, j: (start + timedelta(days=i)).astimezone(zones[j % 2]),
+        "days": lambda i, j: (datetime(2001, 1, 1) + timedelta(days=i)).replace(fold=j % 2),
+    }[kind]
+    ids = np.empty(N, dtype=object)
+    ids[:] = [spelled(int(i), j) for j, i in enumerate(IDS)]
+    source = grouped(open_rows(partitioned(ROWS, 100)), da.from_array(ids, chunks=100))
+    expected = grouped(open_rows(ROWS), IDS)
+    assert (
+        source.count_units()
+        == expected.count_units()
+        == grouped(open_rows(ROWS), ids).count_units()
+    )
+    assert_same(source, expected)
 
 
 def test_ids_that_do_not_fit_are_refused():

@@ -11,6 +11,7 @@ from eigenveil.federated.codes import Code
 from eigenveil.federated.journal import Happening
 from eigenveil.federated.messages import Refusal, decode, encode
 from eigenveil.federated.secure.messages import Roll, SumQuestion, Upload
+from eigenveil.federated.secure.result import Total, asked_next
 from eigenveil.federated.secure.script import SumScript, total_of
 from eigenveil.federated.simulation import simulate
 from eigenveil.numerics.metrics import captured_variance, subspace_distance
@@ -226,6 +227,19 @@ def test_nothing_is_found_where_noise_hides_all_distances():
     agreed = agreement(rows, epsilon=0.1)
     with pytest.raises(NothingFoundError, match="variance = 'within'"):
         simulate(agreed, simulated(agreed, rows))
+
+
+def test_noise_alone_is_no_distance():
+    """A total of noise alone has a count above 3.5 deviations in two of five cases: none of 40 in
+    one of 10^8. On a small table that is half of the records, and must not pass for a distance.
+    """
+    agreed = agreement(tables(n=10), epsilon=0.5)
+    step, rng = agreed.steps[0], np.random.default_rng(0)
+    deviation = step.noise.deviation(4) * 2.0**-step.noise.grid
+    for _ in range(40):
+        units = np.rint(rng.normal(scale=deviation, size=step.size)).astype(np.int64)
+        with pytest.raises(NothingFoundError, match="no distance"):
+            asked_next(agreed, [Total(step, units, tuple(agreed.owners), agreed.start, 1.0)])
 
 
 def test_a_poisoned_sum_of_unit_rows_is_said_to_be_doubtful():

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Hashable, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -56,11 +56,19 @@ def gathered(pieces: Sequence[Piece]) -> tuple[NDArray[Any], NDArray[Any]]:
 def _place(label: Any) -> int:
     """Return a number that is the same for all spellings of an id, in every process.
 
-    Python's own hash of text differs from process to process; that of a number does not, and is the
-    same for 7 and 7.0.
+    Python's own hash of text or of a date differs from process to process; that of a number does
+    not, and is the same for 7 and 7.0.
     """
     label = person_label(label)
-    if kind_of(label) in (str, bytes, date):
-        text = label if isinstance(label, str) else repr(label)
-        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big")
+    if isinstance(label, date):
+        label = _moment(label)
+    if isinstance(label, str):
+        return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=7).digest(), "big")
     return hash(label)
+
+
+def _moment(label: date) -> str:
+    """Return the same text for dates that are equal, such as one moment in two time zones."""
+    if isinstance(label, datetime) and label.utcoffset() is not None:
+        label = label.astimezone(UTC)
+    return label.isoformat()

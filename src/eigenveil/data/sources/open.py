@@ -91,6 +91,10 @@ def open_rows(
         from eigenveil.data.distributed.dask import dask_rows
 
         return dask_rows(data)
+    if _is_spark(data):
+        from eigenveil.data.distributed.spark import SparkSource
+
+        return SparkSource(data)
     if isinstance(data, ForeignRows):
         return ForeignSource(data)
     if issparse(data):
@@ -110,12 +114,18 @@ def is_streamed(data: Any) -> bool:
     Or from a sparse matrix, a cluster or a device.
     """
     known = isinstance(data, (str, Path, RowSource, ForeignRows)) or issparse(data)
-    return known or _is_dask(data) or is_device_array(data) or _is_stream(data)
+    elsewhere = _is_dask(data) or _is_spark(data) or is_device_array(data)
+    return known or elsewhere or _is_stream(data)
 
 
 def _is_dask(data: Any) -> bool:
     """Return whether the data are a collection of Dask, which has a graph."""
     return hasattr(data, "__dask_graph__")
+
+
+def _is_spark(data: Any) -> bool:
+    """Return whether the data are a frame of Spark."""
+    return hasattr(data, "mapInArrow") and hasattr(data, "schema")
 
 
 def is_device_array(data: Any) -> bool:

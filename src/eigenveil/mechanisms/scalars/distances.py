@@ -25,7 +25,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtri
 
 from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, Clip
+from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, SMALLEST_NORM, Clip
 from eigenveil.data.norms import distance_counts
 from eigenveil.data.sources import RowSource
 from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
@@ -56,6 +56,7 @@ _TAIL_WIDTH, _TAIL_DEVIATIONS = 2, 4.0
 _UNKNOWN_SHARE, _PURE_UNKNOWN_SHARE = 0.01, 0.05  # where the number of rows is private
 _UPPER = LARGEST_NORM * 2.0 ** (-np.arange(NO_EXPONENT) / 2)
 _MIDDLE = _UPPER * 2.0**-0.25
+_NO_LENGTH = _UPPER < 2 * SMALLEST_NORM  # too near for rows to be clipped anywhere there
 
 
 def distance_share(whole: Allotment, rows: int | None) -> float:
@@ -121,9 +122,11 @@ class NoisyDistances:
         ``limit`` says what a run of so many empty brackets exceeds too rarely to matter, in
         deviations of the noise on one count.
         """
-        # Beyond the first bracket there is no end, and rows at the point itself have no distance.
+        # Beyond the first bracket there is no end, and rows at the point itself have no distance,
+        # nor have those within 1e-50 of it.
         counts = noisy[:NO_EXPONENT].copy()
         counts[0] = 0.0
+        counts[_NO_LENGTH] = 0.0
         kept = np.zeros(counts.size, dtype=bool)
         for width in _WIDTHS:
             left = np.append(0.0, np.cumsum(np.where(kept, 0.0, counts)))
