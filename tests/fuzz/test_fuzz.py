@@ -75,7 +75,6 @@ def test_what_is_altered_was_good(command, tmp_path, monkeypatch):
 
 def test_a_quoted_cell_is_found(monkeypatch):
     monkeypatch.setattr("eigenveil.data.sources.csv.check_header", lambda *_: None)
-    monkeypatch.setattr("eigenveil.cli.rows.check_header", lambda *_: None)
     assert any("quotes a cell" in each or "writes a cell" in each for each in found("csv", 120))
 
 
