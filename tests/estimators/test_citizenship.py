@@ -344,7 +344,7 @@ def test_a_union_charges_each_of_its_parts(rows, tmp_path):
 # Cross-validation: every fit is a release.
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.audit)])
 def test_every_fold_is_charged_once(n_jobs, rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", rho=1e6)
     pca = PrivatePCA(2, **FOLD, ledger=ledger)

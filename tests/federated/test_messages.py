@@ -224,7 +224,7 @@ def test_a_matrix_of_values_is_symmetric() -> None:
         replace(right, matrix=skew)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.integers(0, 5), st.data())
 def test_damaged_bytes_raise_nothing_but_a_code(which: int, data: st.DataObject) -> None:
     message = MESSAGES[which]

@@ -238,7 +238,7 @@ def accused():
         lambda: release(tables[0]),
         lambda: release(tables[1]),
         cost=mechanism.cost(),
-        trials=600,
+        trials=300,
         alpha=1e-3,
     ).violated
 

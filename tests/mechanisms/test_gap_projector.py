@@ -119,7 +119,8 @@ def test_no_bound_without_a_gap(adjacency):
             bounded(query, 1, gap)
 
 
-@pytest.mark.parametrize("adjacency", [REPLACE, pytest.param(ADD, marks=pytest.mark.audit)])
+@pytest.mark.audit
+@BOTH
 def test_the_audit_of_the_projector(adjacency):
     """Silent as it stands (false alarm 1e-3); noise for half of the sensitivity is caught."""
     tables = turning_pair(30, adjacency)

@@ -99,14 +99,18 @@ def _few_at_a_time(request, monkeypatch):
         monkeypatch.setattr(shuffled_oja, "_NOISE_ENTRIES", D)
 
 
-def test_the_randomiser_of_a_record_keeps_its_promise():
-    assert not audited(3000).violated
+@pytest.mark.parametrize("trials", [800, pytest.param(3000, marks=pytest.mark.audit)])
+def test_the_randomiser_of_a_record_keeps_its_promise(trials):
+    assert not audited(trials).violated
 
 
-def test_a_randomiser_with_too_little_noise_is_caught(monkeypatch):
+@pytest.mark.parametrize(
+    ("less", "trials"), [(0.5, 800), pytest.param(0.8, 3000, marks=pytest.mark.audit)]
+)
+def test_a_randomiser_with_too_little_noise_is_caught(less, trials, monkeypatch):
     honest = shuffled_oja.noise_scale
-    monkeypatch.setattr(shuffled_oja, "noise_scale", lambda s, mu: 0.8 * honest(s, mu))
-    assert audited(3000).violated
+    monkeypatch.setattr(shuffled_oja, "noise_scale", lambda s, mu: less * honest(s, mu))
+    assert audited(trials).violated
 
 
 def test_a_randomiser_of_records_clipped_at_twice_the_bound_is_caught(monkeypatch):

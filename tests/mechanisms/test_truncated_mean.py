@@ -70,7 +70,7 @@ def test_the_centre_is_the_fullest_bin():
 
 
 def test_noise_of_one_coordinate():
-    """Each of four coordinates has one record, which shows with probability delta/4 = 0.05. 5,000
+    """Each of four coordinates has one record, which shows with probability delta/4 = 0.05. 2,000
     draws of all four, five standard errors.
     """
     query = coordinate_counts(
@@ -82,8 +82,8 @@ def test_noise_of_one_coordinate():
         np.empty((0, 4)),
     )
     mechanism, source = CoordinateCentre(epsilon=4.0, delta=0.2), SimulationSource(0)
-    shown = [np.isfinite(release(mechanism, query, ledger=None, noise=source)) for _ in range(5000)]
-    error = 5 * math.sqrt(0.05 * 0.95 / 20_000)
+    shown = [np.isfinite(release(mechanism, query, ledger=None, noise=source)) for _ in range(2000)]
+    error = 5 * math.sqrt(0.05 * 0.95 / 8_000)
     assert np.mean(shown) == pytest.approx(0.05, abs=error)
 
 
@@ -163,7 +163,7 @@ def test_an_audit_finds_noise_for_the_half_width_of_one_entry(factor, guilty):
         lambda: boxed(corners(1), noise, source).values,
         lambda: boxed(corners(-1), noise, source).values,
         cost=GaussianNoise(mu=1.0).cost(),
-        trials=1000,
+        trials=500,
         alpha=1e-3,
     )
     assert report.violated is guilty

@@ -93,7 +93,7 @@ def test_a_changed_byte_or_a_cut_is_detected(scratch, name, place, mask, cut):
 
 
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_a_forger_who_changes_a_byte_of_the_arrays_makes_no_other_error(scratch, place, mask):
     """The sums are right again: what is read is a release, or is refused."""
     good = (scratch / "arrays.npz").read_bytes()
@@ -356,7 +356,7 @@ VALID = releases()[0].as_dict()
 
 
 @given(st.data(), json_values)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_our_checker_agrees_with_a_full_json_schema_validator(data, value):
     """Replace, add or remove one member anywhere; both must give the same verdict."""
     document = json.loads(json.dumps(VALID))
