@@ -81,8 +81,9 @@ distinguishable, mean, scale : arrays
         guarantee: Guarantee,
         settings: Mapping[str, Any],
         owners: tuple[Contribution, ...] = (),
+        arrays: Mapping[str, NDArray[np.float64]] | None = None,
     ) -> Release:
-        """Return the artefact."""
+        """Return the artefact, with further arrays where there are any."""
         floors = {"noise_floor": self.noise_floor, "matrix_floor": self.matrix_floor}
         return Release(
             kind="pca",
@@ -99,6 +100,7 @@ distinguishable, mean, scale : arrays
                 "distinguishable": self.distinguishable.astype(np.float64),
                 "mean": self.mean,
                 "scale": self.scale,
+                **(arrays or {}),
             },
         )
 

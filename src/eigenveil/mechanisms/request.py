@@ -71,6 +71,8 @@ class Request:
         How the centre is found; by default it follows from public numbers.
     variances : bool
         Whether variances in the units of the data are bought.
+    show_scores : bool
+        Whether counts of rows on the plane of two components are bought.
     on_invalid, on_missing
         What happens to rows and cells that hold no numbers.
     spent : Cost, optional
@@ -98,6 +100,7 @@ class Request:
     private_scale: bool = False
     centring: Centring | None = None
     variances: bool = False
+    show_scores: bool = False
     on_invalid: OnInvalid = "raise"
     on_missing: OnMissing = "invalid"
     spent: Cost | None = None
