@@ -164,9 +164,9 @@ CELLS = (
 )
 K = click.option(
     "--k",
-    type=OrPrivate(int),
-    metavar="INTEGER|private",
-    help="Number of components; all by default.",
+    type=OrPrivate(int, shares=True),
+    metavar="INTEGER|SHARE|private",
+    help="Number of components, or the share of variance that they hold; all by default.",
 )
 LEDGER = click.option("--ledger", type=PATH, metavar="FILE", help="The ledger to charge.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")

@@ -28,9 +28,10 @@ class PrivatePCA(GaussianDensity):
 
     Parameters
     ----------
-    n_components : int or "private", optional
-        How many components to release; all of them by default. ``"private"`` finds the number
-        with a tenth of the budget, or says that there is none.
+    n_components : int, float or "private", optional
+        How many components to release; all of them by default. A number between 0 and 1 releases
+        the fewest that hold this share of the noisy variance, at no further cost. ``"private"``
+        finds how many stand out with a tenth of the budget, or says that none do.
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for
         a pure guarantee.
@@ -147,7 +148,7 @@ class PrivatePCA(GaussianDensity):
 
     def __init__(
         self,
-        n_components: int | Literal["private"] | None = None,
+        n_components: int | float | Literal["private"] | None = None,
         *,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -213,6 +214,8 @@ class PrivatePCA(GaussianDensity):
             per_row=fitted.per_row * fitted.pair_factor**2,
             variance=variance,
         )
+        if request.variance_share is not None:
+            found = found.holding(request.variance_share)
         self.__dict__.update(found.attributes())
         self.plan_, self.mechanism_, self.choice_ = plan, plan.entry.name, request.reason
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee

@@ -112,7 +112,7 @@ def _check_together(request: Request, entry: Entry) -> None:
         raise InvalidParameterError(
             "explained_variance_ is in the units of the data already: leave variances out"
         )
-    if request.private_rank:
+    if request.private_rank or request.variance_share is not None:
         request.wanted_components()
         if entry.pays_per_component:
             raise InvalidParameterError(
@@ -126,9 +126,9 @@ def _lazy(request: Request) -> bool:
     if not isinstance(entry, ComponentEntry):
         return False
     lazy = entry.is_lazy(request.n_columns, request.wanted_components())
-    if lazy and request.private_rank:
+    if lazy and (request.private_rank or request.variance_share is not None):
         raise InvalidParameterError(
-            "a private rank needs the whole matrix: state ",
+            "a private number of components needs the whole matrix: state ",
             option("n_components"),
             ", or pass ",
             Phrase(
