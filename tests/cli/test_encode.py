@@ -87,3 +87,15 @@ def test_regress_takes_stated_levels(table, tmp_path):
     assert "state them, --encode" in fails(2, "regress", table, *words, "--encode", "ward")
     result = invoke("regress", table, *words, "--encode", "ward=surgery")
     assert result.exit_code == 0, result.output
+
+
+def test_a_share_of_variance_instead_of_a_number(table, tmp_path):
+    words = [table, "--drop", "patient_id,admitted,sex,ward", "--on-missing", "centre", *BUDGET]
+    words += ["--scale", "private", "--k", 0.8]
+    planned = invoke("plan", *words)
+    assert planned.exit_code == 0, planned.output
+    assert "--k 0.8" in planned.stdout
+    result = invoke("fit", *words, "-o", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    stated = json.loads((tmp_path / "r" / "release.json").read_text())["arrays"]
+    assert 1 < stated["components"]["shape"][0] < 11

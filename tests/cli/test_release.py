@@ -124,6 +124,7 @@ def test_options_reach_the_estimator(files, tmp_path, monkeypatch):
         "scale": {"age": 2.0, "hours": 4.0},
         "bounds": ((-1.0, 17.0), (99.0, 90.0)),
         "variances": False,
+        "show_scores": False,
         "ledger": None,
     }
 

@@ -1,5 +1,7 @@
 """Rows that arrive over days, from the command line."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -103,3 +105,19 @@ def test_a_note_is_not_told_as_a_charge(days, monkeypatch, moment):
     assert done.exit_code == 130
     told = {"first": "nothing was charged", "later": "the ledger was charged for oja stream "}
     assert told[moment] in done.stderr
+
+
+def test_scales_and_empty_cells_of_a_stream(days, tmp_path):
+    rows = np.random.default_rng(5).normal(0, [1, 100, 1], (300, 3)).round(3).astype(str)
+    rows[::7, 1] = ""
+    Path("gaps.csv").write_text("a,b,c\n" + "\n".join(map(",".join, rows)) + "\n")
+    refused = invoke(*days, "gaps.csv")
+    assert refused.exit_code == 3
+    assert "missing or infinite value" in refused.stderr
+    told = ["--scale", "a=1,b=100,c=1", "--on-missing", "centre"]
+    done = invoke(*days, "gaps.csv", *told)
+    assert done.exit_code == 0, done.output
+    assert " more until the next release" in done.stdout
+    other = invoke(*days, "gaps.csv", "--scale", "2", "--on-missing", "centre")
+    assert "the stream began with another scale" in other.stderr
+    assert "write it as numbers" in invoke(*days, "gaps.csv", "--scale", "private").stderr

@@ -562,6 +562,17 @@ def test_one_row_or_one_group_is_refused_before_a_centre_is_paid_for(tmp_path):
         assert ledger.entries == ()
 
 
+def test_searches_that_would_take_the_whole_budget_are_refused(tmp_path):
+    """400 rows of 100 columns: scales, a centre, a rank and variances need more than there is."""
+    ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6)
+    everything = {"scale": "private", "on_missing": "centre", "variances": True}
+    with pytest.raises(TooFewRowsError, match="leaves nothing for components"):
+        PrivatePCA(
+            "private", epsilon=1.0, delta=1e-6, centring="located", ledger=ledger, **everything
+        ).fit(spikes(400, 100, 1))
+    assert ledger.entries == ()
+
+
 def test_rows_nearer_than_any_length_have_no_centre_but_directions():
     rows = spikes(3000, 4, 1, size=5.0) * 1e-60
     fitted = PrivatePCA(1, **BUDGET, mechanism="spherical", random_state=0).fit(rows)

@@ -83,3 +83,32 @@ def test_a_release_shows_itself():
     assert "<details>" in matrix._repr_html_()
     line = PrivateRegression(epsilon=5.0, delta=1e-6, random_state=0).fit(ROWS[:, :2], ROWS[:, 2])
     assert "regression of 1 target on 2 columns" in repr(line.release_)
+
+
+def test_the_fewest_components_that_hold_a_share_of_variance():
+    rows = np.random.default_rng(1).normal(0, [10.0, 5.0, 1.0, 0.5], (4000, 4))
+    asked = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
+    whole = PrivatePCA(None, **asked).fit(rows)
+    together = np.cumsum(whole.explained_variance_ratio_)
+    for share in (0.5, 0.95, 0.999):
+        pca = PrivatePCA(share, **asked).fit(rows)
+        k = int(np.argmax(together >= share)) + 1
+        assert pca.n_components_ == k == len(pca.release_.arrays["components"])
+        np.testing.assert_array_equal(pca.components_, whole.components_[:k])
+        assert pca.explained_variance_ratio_.sum() >= share - 1e-9
+        assert pca.privacy_.cost == whole.privacy_.cost
+    assert PrivatePCA(0.95, **asked).fit(rows).n_components_ == 2
+    with_variances = PrivatePCA(0.95, **asked, variances=True, mechanism="spherical").fit(rows)
+    assert with_variances.transform(rows).shape == (4000, with_variances.n_components_)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0, 1.5, -0.5, float("nan"), True, "all"])
+def test_what_is_no_share_of_variance(wrong):
+    with pytest.raises(InvalidParameterError, match="n_components must be"):
+        PrivatePCA(wrong, epsilon=1.0, delta=1e-6, random_state=0).fit(ROWS)
+
+
+def test_a_share_of_variance_needs_a_matrix():
+    for mechanism in ("gap-projector", "exponential"):
+        with pytest.raises(InvalidParameterError, match="depends on the number of components"):
+            PrivatePCA(0.9, epsilon=1.0, delta=1e-6, mechanism=mechanism).fit(ROWS)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import ndtr
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eigenveil import Ledger, PrivatePCA, StreamingPCA
@@ -523,3 +524,46 @@ def test_the_release_is_an_ordinary_one(tmp_path):
     assert streamed.settings["centring"] == "located"
     clear = streamed.arrays["distinguishable"] > 0
     assert np.array_equal(streamed.arrays["eigenvalues"] > streamed.settings["noise_floor"], clear)
+
+
+def test_columns_in_different_units_are_divided_by_stated_scales():
+    rows = np.random.default_rng(0).normal(0, [1.0, 100.0, 1.0], (3000, 3))
+    rows[:, 0] += rows[:, 2]
+    asked = {"rho": 10.0, "centring": "none", "random_state": 0}
+    plain = StreamingPCA(1, **asked).fit(rows / [1.0, 100.0, 1.0])
+    scaled = StreamingPCA(1, **asked, scale=[1.0, 100.0, 1.0]).fit(rows)
+    np.testing.assert_array_equal(scaled.components_, plain.components_)
+    np.testing.assert_array_equal(scaled.scale_, [1.0, 100.0, 1.0])
+    np.testing.assert_allclose(scaled.transform(rows), plain.transform(rows / [1.0, 100.0, 1.0]))
+    assert "columns divided by scales stated by the caller" in scaled.privacy_.sentence()
+    frame = pd.DataFrame(rows, columns=["a", "b", "c"])
+    named = StreamingPCA(1, **asked, scale={"c": 1.0, "b": 100.0, "a": 1.0}).fit(frame)
+    np.testing.assert_array_equal(named.components_, plain.components_)
+    for wrong in ("private", {"a": 1.0}, [1.0, 0.0, 1.0]):
+        with pytest.raises(InvalidParameterError, match="scale"):
+            StreamingPCA(1, **asked, scale=wrong).fit(frame)
+
+
+def test_a_state_keeps_its_scale(tmp_path):
+    rows = np.random.default_rng(0).normal(0, [1.0, 100.0], (600, 2))
+    asked = {"rho": 10.0, "centring": "none", "random_state": 0, "state": tmp_path / "s"}
+    StreamingPCA(1, **asked, scale=np.array([1.0, 100.0])).partial_fit(rows[:300])
+    again = StreamingPCA(1, **asked, scale=(1.0, 100.0)).partial_fit(rows[300:])
+    assert again.n_samples_ + again.n_buffered_ == 600
+    with pytest.raises(StateError, match="another scale"):
+        StreamingPCA(1, **asked, scale=[1.0, 10.0]).partial_fit(rows)
+
+
+def test_how_many_records_are_still_needed():
+    rows = np.random.default_rng(0).standard_normal((4000, 3))
+    pca = StreamingPCA(1, epsilon=1.0, delta=1e-6, random_state=0)
+    pca.partial_fit(rows[:10])
+    assert not hasattr(pca, "components_")
+    needed = pca.n_needed_
+    with pytest.raises(NotFittedError, match=f"10 records wait, {needed} more are needed"):
+        pca.transform(rows)
+    pca.partial_fit(rows[10 : 10 + needed - 1])
+    assert (pca.n_needed_, hasattr(pca, "components_")) == (1, False)
+    pca.partial_fit(rows[10 + needed - 1 : 10 + needed])
+    assert hasattr(pca, "components_")
+    assert pca.n_needed_ > 0

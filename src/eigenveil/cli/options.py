@@ -36,6 +36,7 @@ __all__ = [
     "RELEASE",
     "ROW_NORM",
     "SCALE",
+    "SHOW_SCORES",
     "SIGN",
     "UNIT",
     "VARIANCES",
@@ -163,9 +164,9 @@ CELLS = (
 )
 K = click.option(
     "--k",
-    type=OrPrivate(int),
-    metavar="INTEGER|private",
-    help="Number of components; all by default.",
+    type=OrPrivate(int, shares=True),
+    metavar="INTEGER|SHARE|private",
+    help="Number of components, or the share of variance that they hold; all by default.",
 )
 LEDGER = click.option("--ledger", type=PATH, metavar="FILE", help="The ledger to charge.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
@@ -234,6 +235,16 @@ ABOUT = (
 VARIANCES = click.option(
     "--variances", is_flag=True, help="Buy variances in the units of the data."
 )
+SHOW_SCORES = click.option(
+    "--show-scores",
+    is_flag=True,
+    help="Buy a map of where rows lie on the first two components, with a tenth of the budget.",
+)
+CLUSTER = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Of a Dask scheduler, such as tcp://host:8786; its workers read DATA, parquet files.",
+)
 ASKED = (
     NAMES,
     *CELLS,
@@ -262,13 +273,9 @@ ASKED = (
     LEDGER,
     SIGN,
     *ABOUT,
+    CLUSTER,
 )  # of a release, beside where it goes
-CLUSTER = click.option(
-    "--cluster",
-    metavar="ADDRESS",
-    help="Of a Dask scheduler, such as tcp://host:8786; its workers read DATA, parquet files.",
-)
-RELEASE = (*ASKED, CLUSTER, OUTPUT, CONFIG, JSON)
+RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
 
 
 def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:

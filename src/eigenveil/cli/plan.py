@@ -13,6 +13,7 @@ from eigenveil.cli.options import (
     COUNT,
     JSON,
     PATH,
+    SHOW_SCORES,
     VARIANCES,
     K,
     beware,
@@ -61,6 +62,7 @@ _OWN = (
     click.option("--columns-count", type=COUNT, help="Number of columns, without DATA."),
     K,
     VARIANCES,
+    SHOW_SCORES,
     *ASKED,
     click.option("-o", "--output", type=PATH, metavar="FOLDER", help="Where it would go."),
     click.option(

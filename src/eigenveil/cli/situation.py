@@ -53,6 +53,7 @@ def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situa
         centring=None if centring == "none" else centring,
         private_scale=options["scale"] == "private",
         variances=options["variances"],
+        show_scores=options["show_scores"],
         missing=options["on_missing"] == "centre",
         unit="row" if options["unit"] is None else "person",
         **{name: value for name, value in optional.items() if value is not None},
@@ -63,8 +64,8 @@ def _components(options: Mapping[str, Any], width: int, rows: int | None) -> int
     """Return the number of components; a few where it is not stated, or to be found privately."""
     k = options["k"]
     if options["of"] == "covariance":
-        return None if k is None or isinstance(k, str) else k
-    if k is None or k == "private":
+        return k if isinstance(k, int) else None
+    if not isinstance(k, int):
         fewer = width if rows is None else min(width, rows)
         return max(1, min(_COMPONENTS, fewer - 1))
     return int(k)

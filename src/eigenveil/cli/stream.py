@@ -9,6 +9,7 @@ import click
 from eigenveil.cli.options import (
     BUDGET,
     CONFIG,
+    INVALID,
     JSON,
     LEDGER,
     NAMES,
@@ -18,6 +19,7 @@ from eigenveil.cli.options import (
     with_options,
 )
 from eigenveil.cli.printing import say
+from eigenveil.cli.values import PerColumn, single_numbers
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.text import plural
 
@@ -49,6 +51,13 @@ __all__ = ["command"]
         type=click.Choice(["none", "located"]),
         help="How the centre is found; none takes the origin.",
     ),
+    click.option(
+        "--scale",
+        type=PerColumn(1, "numbers or name=number,name=number"),
+        metavar="NUMBERS|name=number,...",
+        help="What columns are divided by.",
+    ),
+    *INVALID,
     click.option("--batch-size", type=click.IntRange(min=1), help="Rows in every batch."),
     click.option("--batch", metavar="NAME", help="A name for what arrives, refused the next time."),
     click.option("--finish", is_flag=True, help="Use the rows that wait, and take in no more."),
@@ -91,6 +100,11 @@ def command(
         account = None if ledger is None else Ledger(ledger)
         budget = Budget(**stated_budget(ctx)).as_dict()
         options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+        if options["scale"] is not None:
+            options["scale"] = single_numbers(options["scale"])
+        for name in ("on_invalid", "on_missing"):
+            if options[name] is None:  # the estimator's own
+                del options[name]
         pca = StreamingPCA(k, **options, state=state, ledger=account)
         source = None if data is None else open_table(data, columns=columns)
         if place is not None:
@@ -106,7 +120,8 @@ def command(
             lost = f", {pca.n_lost_} lost with a call that was cut off" if pca.n_lost_ else ""
             used = f"{pca.n_samples_} {plural('row', pca.n_samples_)} used"
             waits = "waits" if pca.n_buffered_ == 1 else "wait"
-            standing = f"{used}, {pca.n_buffered_} {waits}{lost}"
+            more = f", {pca.n_needed_} more until the next release" if pca.n_needed_ else ""
+            standing = f"{used}, {pca.n_buffered_} {waits}{lost}{more}"
             if place is not None:
                 if not hasattr(pca, "release_"):
                     raise InvalidParameterError(

@@ -48,10 +48,11 @@ class Names(click.ParamType):  # type: ignore[type-arg]
 
 
 class OrPrivate(click.ParamType):  # type: ignore[type-arg]
-    """A number, or the word ``private``."""
+    """A number, or the word ``private``; ``shares`` are numbers between 0 and 1 beside integers."""
 
-    def __init__(self, kind: type[int] | type[float]) -> None:
+    def __init__(self, kind: type[int] | type[float], *, shares: bool = False) -> None:
         self._kind = kind
+        self._shares = shares
         self.name = "integer" if kind is int else "number"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int | float | str:
@@ -59,6 +60,8 @@ class OrPrivate(click.ParamType):  # type: ignore[type-arg]
         if value == "private":
             return "private"
         number = _number(value)
+        if self._shares and number is not None and 0 < number < 1:
+            return number
         if number is None or (self._kind is int and number != int(number)):
             self.fail(f"give a{'n' * (self._kind is int)} {self.name} or 'private'", param, ctx)
         return self._kind(number)

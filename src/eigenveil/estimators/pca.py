@@ -28,9 +28,10 @@ class PrivatePCA(GaussianDensity):
 
     Parameters
     ----------
-    n_components : int or "private", optional
-        How many components to release; all of them by default. ``"private"`` finds the number
-        with a tenth of the budget, or says that there is none.
+    n_components : int, float or "private", optional
+        How many components to release; all of them by default. A number between 0 and 1 releases
+        the fewest that hold this share of the noisy variance, at no further cost. ``"private"``
+        finds how many stand out with a tenth of the budget, or says that none do.
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for
         a pure guarantee.
@@ -62,6 +63,9 @@ class PrivatePCA(GaussianDensity):
         Where rows are normalised: buy the variance inside the components in the units of the data
         with 0.05 of the budget and a search for distances. One total, of rows clipped where noise
         and loss are least, divided by the shares of normalised rows.
+    show_scores : bool
+        Buy a map of where rows lie on the first two components, with a tenth of the budget. It may
+        be shown; scores themselves may not.
     adjacency : {"replace-one", "add-remove"}
         Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private.
     on_invalid : {"raise", "zero"}
@@ -116,6 +120,10 @@ class PrivatePCA(GaussianDensity):
         The stages of the release (``plan_.centring`` among them), and how the budget was split
         among scale, centre, radius, rank, components and variances: shares of mu^2, or of a pure
         epsilon, searches among them.
+    score_counts_, score_reach_ : arrays of shape (bins, bins) and (2,)
+        With ``show_scores``: noisy counts of rows by cell, along the first component and then the
+        second, of a frame that reaches so far from the centre; in units of the data, or of unit
+        rows where components are theirs.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -140,7 +148,7 @@ class PrivatePCA(GaussianDensity):
 
     def __init__(
         self,
-        n_components: int | Literal["private"] | None = None,
+        n_components: int | float | Literal["private"] | None = None,
         *,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -151,6 +159,7 @@ class PrivatePCA(GaussianDensity):
         centring: Centring | None = None,
         scale: Any = None,
         variances: bool = False,
+        show_scores: bool = False,
         adjacency: str = "replace-one",
         on_invalid: OnInvalid = "raise",
         on_missing: OnMissing = "invalid",
@@ -167,6 +176,7 @@ class PrivatePCA(GaussianDensity):
         self.centring = centring
         self.scale = scale
         self.variances = variances
+        self.show_scores = show_scores
         self.adjacency = adjacency
         self.on_invalid = on_invalid
         self.on_missing = on_missing
@@ -178,7 +188,11 @@ class PrivatePCA(GaussianDensity):
 
         ``groups`` holds an id for each row: all rows of one id are protected together.
         """
-        asked = {"n_components": self.n_components, "variances": bool(self.variances)}
+        asked = {
+            "n_components": self.n_components,
+            "variances": bool(self.variances),
+            "show_scores": bool(self.show_scores),
+        }
         fitted = fit_release(self, X, groups, "components", **asked)
         del X, groups
         return self._hold(fitted)
@@ -200,6 +214,8 @@ class PrivatePCA(GaussianDensity):
             per_row=fitted.per_row * fitted.pair_factor**2,
             variance=variance,
         )
+        if request.variance_share is not None:
+            found = found.holding(request.variance_share)
         self.__dict__.update(found.attributes())
         self.plan_, self.mechanism_, self.choice_ = plan, plan.entry.name, request.reason
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
@@ -224,5 +240,10 @@ class PrivatePCA(GaussianDensity):
         settings |= {"centring": centring, "shares": self.shares_}
         if plan.tightens and staged.row_norm is not None:
             self.row_norm_ = settings["chosen_row_norm"] = float(staged.row_norm)
-        self.release_ = found.release(plan.entry.name, fitted.guarantee, settings)
+        shown, arrays = staged.scores, {}
+        if shown is not None:
+            self.score_counts_, self.score_reach_ = shown.counts, shown.reach
+            settings["scores"] = {"outside": shown.outside, "noise": shown.deviation}
+            arrays = {"score_counts": shown.counts, "score_reach": shown.reach}
+        self.release_ = found.release(plan.entry.name, fitted.guarantee, settings, arrays=arrays)
         return self

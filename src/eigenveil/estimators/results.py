@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = [
     "public_settings",
 ]
 
+_ROUNDING = 1e-12  # of a sum of shares
 _SIZES = 0.5  # of the logarithm of a ratio: how well sizes tell directions apart
 _RARELY = 0.99  # quantile of noise that a floor stands for
 
@@ -54,6 +55,20 @@ distinguishable, mean, scale : arrays
     matrix_floor: float
     noise_floor: float
 
+    def holding(self, share: float) -> "ComponentResult":
+        """Return the fewest components that hold a share of the noisy variance."""
+        together = np.cumsum(self.explained_variance_ratio)
+        count = min(len(together), int(np.searchsorted(together, share * (1 - _ROUNDING))) + 1)
+        return replace(
+            self,
+            components=self.components[:count],
+            explained_variance=self.explained_variance[:count],
+            explained_variance_ratio=self.explained_variance_ratio[:count],
+            eigenvalues=self.eigenvalues[:count],
+            reliability=self.reliability[:count],
+            distinguishable=self.distinguishable[:count],
+        )
+
     def attributes(self) -> dict[str, Any]:
         """Return the attributes of an estimator, which end in an underscore."""
         fields = {f"{name}_": getattr(self, name) for name in self.__slots__}
@@ -66,8 +81,9 @@ distinguishable, mean, scale : arrays
         guarantee: Guarantee,
         settings: Mapping[str, Any],
         owners: tuple[Contribution, ...] = (),
+        arrays: Mapping[str, NDArray[np.float64]] | None = None,
     ) -> Release:
-        """Return the artefact."""
+        """Return the artefact, with further arrays where there are any."""
         floors = {"noise_floor": self.noise_floor, "matrix_floor": self.matrix_floor}
         return Release(
             kind="pca",
@@ -84,6 +100,7 @@ distinguishable, mean, scale : arrays
                 "distinguishable": self.distinguishable.astype(np.float64),
                 "mean": self.mean,
                 "scale": self.scale,
+                **(arrays or {}),
             },
         )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.sources import Batch, RowSource
@@ -63,6 +64,7 @@ class StreamPlan:
     method: OnePass
     centre: LocatedCentre[None] | None
     stated: StatedBounds
+    scale: NDArray[np.float64] | None = None
 
     @classmethod
     def of(
@@ -76,6 +78,7 @@ class StreamPlan:
         centred: bool,
         on_invalid: OnInvalid,
         on_missing: OnMissing,
+        scale: NDArray[np.float64] | None = None,
     ) -> "StreamPlan":
         """Calibrate the method, and the search for a centre that its first batch pays for."""
         terms = Terms(budget=budget, n_columns=n_columns, n_components=n_components)
@@ -105,7 +108,7 @@ class StreamPlan:
                 on_missing=on_missing,
                 subject="clipping",
             )
-        return cls(d=n_columns, method=method, centre=centre, stated=stated)
+        return cls(d=n_columns, method=method, centre=centre, stated=stated, scale=scale)
 
     @property
     def total(self) -> Cost:
@@ -133,6 +136,13 @@ class StreamPlan:
         if stream.iterate is None:
             return self.method.first_batch(self.d)
         return self.method.next_batch(stream.iterate)
+
+    def still_needed(self, stream: Stream) -> int:
+        """Return how many records have to arrive before components are released anew."""
+        size = self.next_size(stream)
+        if self.centre is not None and stream.centre is None:  # which releases no components
+            size += self.method.first_batch(self.d)
+        return max(0, size - stream.buffered)
 
     def step(self, stream: Stream, batch: Batch, gate: Gate) -> None:
         """Spend one batch: on the centre, or on a correction of the components."""

@@ -41,7 +41,7 @@ def published(
         noisy,
         centre=np.zeros(plan.d) if stream.centre is None else stream.centre,
         centre_error=stream.centre_error,
-        scale=np.ones(plan.d),
+        scale=np.ones(plan.d) if plan.scale is None else plan.scale,
         shares=plan.stated.clip.normalise,
     )
     promise = _promise(stream, plan, gate, budget, simulated=simulated)
@@ -79,6 +79,7 @@ def _promise(
         bounds=(
             *plan.stated.words,
             centre,
+            *(() if plan.scale is None else ("columns divided by scales stated by the caller",)),
             *invalid_words(start.on_invalid, start.on_missing, corrects=False),
             "every record is used in one batch only, so all releases of this stream together "
             "cost the budget once",

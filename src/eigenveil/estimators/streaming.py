@@ -1,7 +1,7 @@
 """Principal components of records that arrive over days, each of which is used once."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from eigenveil.data.batches import check_batches
-from eigenveil.data.sources import ArraySource, RowSource, is_streamed, open_rows, shuffled
+from eigenveil.data.sources import (
+    ArraySource,
+    RowSource,
+    ScaledSource,
+    is_streamed,
+    open_rows,
+    shuffled,
+)
 from eigenveil.estimators.fitting import noise_and_ledger, renewed
 from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.estimators.stream_plan import StreamPlan, streaming_entry
@@ -27,6 +34,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.mechanisms.request import public_scale
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import cost_to_dict
 from eigenveil.privacy.ledger import Ledger
@@ -45,6 +53,7 @@ _FIXED = (
     "row_norm",
     "centring",
     "batch_size",
+    "scale",
     "on_invalid",
     "on_missing",
     "random_state",
@@ -78,6 +87,8 @@ class StreamingPCA(ComponentEstimator):
     batch_size : int, optional
         Records in every batch. By default batches double, so that the last one has half of the
         records; as many wait in memory, and in the state.
+    scale : array of shape (n_features,) or {name: number}, optional
+        Public scales that columns are divided by, for columns in different units.
     on_invalid : {"raise", "zero"}
         Whether a row with a missing or infinite value is refused, with all rows of its table, or
         contributes nothing.
@@ -108,7 +119,9 @@ class StreamingPCA(ComponentEstimator):
         Noisy eigenvalues (never below zero), and their share of the trace; both are shares unless
         ``row_norm`` is stated.
     mean_, scale_ : arrays of shape (n_features,)
-        The released centre, and ones.
+        The released centre, and what columns are divided by; ones by default.
+    n_needed_ : int
+        Fewest records that have to arrive before components are released anew; public.
     n_samples_, n_buffered_ : int
         Records that were used, and records that wait; both are public.
     n_lost_ : int
@@ -145,6 +158,7 @@ class StreamingPCA(ComponentEstimator):
         row_norm: float | None = None,
         centring: Literal["none", "located"] | None = None,
         batch_size: int | None = None,
+        scale: Any = None,
         on_invalid: Literal["raise", "zero"] = "raise",
         on_missing: Literal["invalid", "centre"] = "invalid",
         ledger: Ledger | str | Path | None = None,
@@ -159,6 +173,7 @@ class StreamingPCA(ComponentEstimator):
         self.row_norm = row_norm
         self.centring = centring
         self.batch_size = batch_size
+        self.scale = scale
         self.on_invalid = on_invalid
         self.on_missing = on_missing
         self.ledger = ledger
@@ -218,9 +233,10 @@ class StreamingPCA(ComponentEstimator):
         if not hasattr(self, "components_"):
             waiting = getattr(self, "n_buffered_", 0)
             records = "record waits" if waiting == 1 else "records wait"
+            needed = f", {self.n_needed_} more are needed" if hasattr(self, "n_needed_") else ""
             raise NotFittedError(
-                f"no components yet, {waiting} {records}: hand over more with partial_fit, or "
-                "restore what a state holds"
+                f"no components yet, {waiting} {records}{needed}: hand over more with partial_fit, "
+                "or restore what a state holds"
             )
 
     # Where the stream is kept.
@@ -302,6 +318,8 @@ class StreamingPCA(ComponentEstimator):
             del X
             check_batches(source.protects, ADJACENCY)
             plan = self._plan(source.n_columns)
+            if plan.scale is not None:
+                source = ScaledSource(source, plan.scale)
             run = self._run(stream, plan)
             stream.require_new(label, [])
             if source.rereadable:
@@ -370,6 +388,10 @@ class StreamingPCA(ComponentEstimator):
             raise InvalidParameterError(
                 option("row_norm"), " must be a positive number, or left out"
             )
+        if isinstance(self.scale, str):
+            raise InvalidParameterError(
+                "a stream takes scales that are stated: one number per column, or by name"
+            )
         size = None if self.batch_size is None else _positive(_BATCH_SIZE, self.batch_size)
         return StreamPlan.of(
             streaming_entry(self.mechanism, size),
@@ -378,6 +400,7 @@ class StreamingPCA(ComponentEstimator):
             n_components=k,
             row_norm=self.row_norm,
             centred=self.centring == "none",
+            scale=public_scale(self.scale, d, getattr(self, "feature_names_in_", None)),
             on_invalid=self.on_invalid,
             on_missing=self.on_missing,
         )
@@ -409,6 +432,7 @@ class StreamingPCA(ComponentEstimator):
         stream, plan = run.stream, run.plan
         self.n_samples_, self.n_buffered_ = stream.used, stream.buffered
         self.n_lost_ = stream.spent - stream.used
+        self.n_needed_ = 0 if stream.finished else plan.still_needed(stream)
         found = published(
             stream,
             plan,
@@ -430,6 +454,10 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON gives it back."""
     if isinstance(value, ComponentEntry):
         return repr(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(number) for name, number in value.items()}
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return [_plain(number) for number in value]
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -46,6 +46,7 @@ from eigenveil.mechanisms.scalars.noise_variance import PrivateNoiseVariance
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.mechanisms.scalars.radius import PrivateRadius
 from eigenveil.mechanisms.scalars.rank import PrivateRank
+from eigenveil.mechanisms.scalars.score_histogram import ScoreHistogram
 from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
 from eigenveil.mechanisms.scalars.spread import PrivateSpread
 from eigenveil.mechanisms.scalars.threshold import ClippingThreshold
@@ -100,6 +101,7 @@ __all__ = [
     "ProjectedCov",
     "ProjectedMoment",
     "Scaled",
+    "ScoreHistogram",
     "SeparateCov",
     "ShuffledOjaPCA",
     "SparseVector",

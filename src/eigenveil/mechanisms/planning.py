@@ -16,12 +16,13 @@ from eigenveil.mechanisms.registry import ComponentEntry, Entry, entries
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
 from eigenveil.mechanisms.stages import Plan, free_centring
-from eigenveil.wording import BOUNDS, Part, Phrase, option
+from eigenveil.wording import BOUNDS, REPLACE_ONE, Part, Phrase, option
 
 __all__ = ["plan"]
 
 _SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
+_LEAST_LEFT = 0.05  # of the budget, for what is released in the end
 
 
 def plan(request: Request) -> Plan:
@@ -43,6 +44,8 @@ def plan(request: Request) -> Plan:
     )
     if not (request.rereadable or found.reads_once):
         raise request.read_once(_ONE_PASS[request.releases])
+    if request.show_scores:
+        _check_scores(found)
     # Where no centre is found, pairs have to do.
     if found.centring in ("paired", "located") and found.n_rows is not None:
         check_pairs(found.n_rows, persons=request.unit.owns_many)
@@ -51,6 +54,35 @@ def plan(request: Request) -> Plan:
         method: Any = found.inner(found.strength)
         method.check_records(request.n_columns, found.n_differences, found.rows_each)
     return found
+
+
+def _check_scores(found: Plan) -> None:
+    """Refuse to show scores of what has no plane, no centre or no frame."""
+    request = found.request
+    if request.private_rank or found.n_components < 2:
+        raise InvalidParameterError(
+            "scores are shown on a plane: state ", option("n_components"), " of 2 or more"
+        )
+    if not request.adjacency.count_is_public:
+        raise UnsupportedNotionError(
+            "showing scores needs a public number of rows: choose ", REPLACE_ONE
+        )
+    if found.entry.batches:
+        raise InvalidParameterError(
+            f"{found.entry.name!r} reads rows once, and scores are counted afterwards: choose "
+            "another mechanism, or leave ",
+            option("show_scores"),
+            " out",
+        )
+    if found.centring == "paired":
+        raise TooFewRowsError(
+            "scores lie about a centre, and differences of pairs of rows have none: give more "
+            "rows, a larger budget or another ",
+            option("centring"),
+            ", or leave ",
+            option("show_scores"),
+            " out",
+        )
 
 
 def _not_pure(entry: Entry) -> UnsupportedNotionError:
@@ -80,7 +112,7 @@ def _check_together(request: Request, entry: Entry) -> None:
         raise InvalidParameterError(
             "explained_variance_ is in the units of the data already: leave variances out"
         )
-    if request.private_rank:
+    if request.private_rank or request.variance_share is not None:
         request.wanted_components()
         if entry.pays_per_component:
             raise InvalidParameterError(
@@ -94,9 +126,9 @@ def _lazy(request: Request) -> bool:
     if not isinstance(entry, ComponentEntry):
         return False
     lazy = entry.is_lazy(request.n_columns, request.wanted_components())
-    if lazy and request.private_rank:
+    if lazy and (request.private_rank or request.variance_share is not None):
         raise InvalidParameterError(
-            "a private rank needs the whole matrix: state ",
+            "a private number of components needs the whole matrix: state ",
             option("n_components"),
             ", or pass ",
             Phrase(
@@ -165,6 +197,12 @@ def _check_searches(found: Plan) -> None:
         raise TooFewRowsError(
             "too few rows for private scales of so many columns at this budget: give the scales, "
             "fewer columns or a larger budget"
+        )
+    if list(found.shares.values())[-1] < _LEAST_LEFT:
+        raise TooFewRowsError(
+            "too few rows for all that is searched for at this budget, which leaves nothing for "
+            "components: state the scales or the number of components, leave variances out, or "
+            "give more rows or a larger budget"
         )
     free = request.box is None and not isinstance(request.row_norm, Real)
     matrix = free and not found.components and found.entry.unit_rows

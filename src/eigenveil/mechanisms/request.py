@@ -54,8 +54,9 @@ class Request:
         The mechanism; None before one is chosen.
     reason : str
         Why it was chosen; empty where the caller did.
-    n_components : int or "private", optional
-        How many components; by default all.
+    n_components : int, float or "private", optional
+        How many components; by default all. A number below 1 is a share of variance: then all are
+        planned for, and the fewest that hold it are kept.
     row_norm : float or "private", optional
         Where rows are clipped.
     box : pair of arrays, optional
@@ -70,6 +71,8 @@ class Request:
         How the centre is found; by default it follows from public numbers.
     variances : bool
         Whether variances in the units of the data are bought.
+    show_scores : bool
+        Whether counts of rows on the plane of two components are bought.
     on_invalid, on_missing
         What happens to rows and cells that hold no numbers.
     spent : Cost, optional
@@ -89,7 +92,7 @@ class Request:
     rereadable: bool = True
     entry: Entry | None = None
     reason: str = ""
-    n_components: int | Literal["private"] | None = None
+    n_components: int | float | Literal["private"] | None = None
     row_norm: RowNorm | None = None
     box: Box | None = None
     box_by_column: bool = False
@@ -97,6 +100,7 @@ class Request:
     private_scale: bool = False
     centring: Centring | None = None
     variances: bool = False
+    show_scores: bool = False
     on_invalid: OnInvalid = "raise"
     on_missing: OnMissing = "invalid"
     spent: Cost | None = None
@@ -134,6 +138,12 @@ class Request:
     def private_rank(self) -> bool:
         """Whether the number of components is to be found."""
         return isinstance(self.n_components, str)
+
+    @property
+    def variance_share(self) -> float | None:
+        """The share of variance that components are to hold; None where their number is stated."""
+        wanted = self.n_components
+        return wanted if isinstance(wanted, float) and 0 < wanted < 1 else None
 
     @property
     def normalises(self) -> bool:
@@ -174,7 +184,7 @@ class Request:
             return self._largest_rank()
         # One person's rows may have as many directions as there are columns.
         n = None if self.unit.owns_many or self.every_direction else self.n_rows
-        wanted: Any = self.n_components
+        wanted: Any = None if self.variance_share is not None else self.n_components
         if wanted is None and isinstance(self.entry, ComponentEntry):
             wanted = self.entry.n_components
         if wanted is None:
@@ -194,7 +204,8 @@ class Request:
     @staticmethod
     def _no_count() -> InvalidParameterError:
         return InvalidParameterError(
-            option("n_components"), " must be a positive integer or 'private'"
+            option("n_components"),
+            " must be a positive integer, a share of variance between 0 and 1, or 'private'",
         )
 
     def _largest_rank(self) -> int:

@@ -3,8 +3,8 @@
 Stages and their shares of the budget (of mu^2, or of a pure epsilon): scales of columns; shares of
 present cells 0.05; a centre, two searches for distances and two means; or one mean of clipped rows
 0.1, of components at a pure epsilon 0.2; a private radius; the rank 0.1; variances 0.05 and their
-distances; the components or the matrix what is left. Searches take what public numbers say they
-need, from 0.005 to 0.1; the more rows, the less for all of them.
+distances; scores to be shown 0.1; the components or the matrix what is left. Searches take what
+public numbers say they need, from 0.005 to 0.1; the more rows, the less for all of them.
 """
 
 import math
@@ -32,6 +32,7 @@ from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.scalars.distances import PrivateDistances, distance_share, searchable
 from eigenveil.mechanisms.scalars.rank import PrivateRank
+from eigenveil.mechanisms.scalars.score_histogram import SCORE_SHARE, ScoreHistogram, score_bins
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.mechanisms.scaled import Scaled
 from eigenveil.privacy.accounting import compose, part
@@ -181,6 +182,8 @@ class Plan:
         if self.variances:
             search = distance_share(self.whole, self.n_differences)
             shares["variances"] = VARIANCE_SHARE + search
+        if self.request.show_scores:
+            shares["scores"] = SCORE_SHARE
         shares["components" if self.components else "matrix"] = 1 - sum(shares.values())
         return shares
 
@@ -274,12 +277,17 @@ class Plan:
                 distances=PrivateDistances(noise=search),
                 values=PrivateVariances(noise=_noise(whole, VARIANCE_SHARE)),
             )
+        scores = None
+        if self.request.show_scores:
+            shown = _noise(whole, SCORE_SHARE)
+            scores = ScoreHistogram(noise=shown, bins=score_bins(shown, self.n_rows))
         return ComponentStages(
             inner=inner,
             normalise=self.normalise,
             rank=rank,
             variances=variances,
             lazy=self.lazy,
+            scores=scores,
         )
 
     def _centred(self, whole: Allotment, inner: Procedure[Any]) -> Procedure[CentredResult[Any]]:

@@ -99,6 +99,8 @@ class Situation:
         that of scaled columns.
     variances : bool
         Whether variances in the units of the data are bought.
+    show_scores : bool
+        Whether a map of scores is bought.
     one_pass : bool
         Whether the rows can be read once only.
     missing : bool
@@ -127,6 +129,7 @@ class Situation:
     centring: Literal["mean", "located", "paired"] | None = None
     private_scale: bool = False
     variances: bool = False
+    show_scores: bool = False
     one_pass: bool = False
     missing: bool = False
     unit: Literal["row", "group", "person"] = "row"
@@ -232,6 +235,7 @@ class Situation:
             private_scale=self.private_scale,
             centring="none" if self.assume_centered else self.centring,
             variances=self.variances,
+            show_scores=self.show_scores,
             on_missing="centre" if self.missing else "invalid",
         )
 

@@ -59,6 +59,8 @@ _SHAPES = {
     "intercept": "q",
     "interval": "qe2",
     "noise_share": "qd",
+    "score_counts": "bb",
+    "score_reach": "2",
 }
 _ROUNDING = 1e-6  # far above that of any computation, far below what a reader would see
 _ROWS = 256  # of a matrix, at a time
@@ -86,6 +88,8 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
     _require("distinguishable", arrays, lambda array: np.isin(array, (0, 1)).all())
     _require("components", arrays, lambda array: _is_unit(array, arrays["scale"]))
     _require("covariance", arrays, _is_symmetric)
+    _require("score_reach", arrays, lambda array: array.min() > 0)
+    _require("score_counts", arrays, lambda array: array.size > 0)
     _require("interval", arrays, lambda array: (array[..., 0] <= array[..., 1]).all())
     if kind == "regression":
         _require("coef", arrays, lambda array: not array[:, np.isinf(arrays["scale"])].any())
@@ -102,7 +106,12 @@ def _check_shapes(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Non
     k = len(np.atleast_1d(arrays["components"])) if kind == "pca" else d
     m = np.size(arrays["noisy_eigenvalues"]) if "noisy_eigenvalues" in arrays else d
     q = np.size(arrays["intercept"]) if kind == "regression" else 1
-    sizes = {"d": d, "k": k, "m": m, "q": q, "e": d + 1, "2": 2}
+    b = len(arrays["score_counts"]) if np.ndim(arrays.get("score_counts", 0)) == 2 else 0
+    if ("score_counts" in arrays) != ("scores" in settings and "score_reach" in arrays):
+        raise VerificationError("release.json says two things about scores")
+    if "score_counts" in arrays and not (kind == "pca" and k > 1):
+        raise VerificationError("arrays.npz holds a map of scores without two components")
+    sizes = {"d": d, "k": k, "m": m, "q": q, "e": d + 1, "2": 2, "b": b}
     if not (1 <= k <= d and 1 <= m <= d and q >= 1):
         raise VerificationError("arrays.npz has another number of columns than release.json")
     for name, shape in _SHAPES.items():

@@ -6,6 +6,7 @@ r"""Components with a private number of them, or with variances, in stages about
    distances from the centre, and the variance inside the components of rows clipped where noise
    and loss are least. One number has less noise than one for each component; their shares of it
    are those of the second stage.
+4. Counts of rows on the plane of the first two components, to be shown (`score-histogram`).
 
 Stages that were not asked for cost nothing. Proof: docs/proofs/staged.md.
 """
@@ -27,6 +28,7 @@ from eigenveil.mechanisms.pca.components import NoisyComponents
 from eigenveil.mechanisms.pca.spherical import directions
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.mechanisms.scalars.rank import PrivateRank
+from eigenveil.mechanisms.scalars.score_histogram import ScoreHistogram, ScoreMap
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
@@ -76,6 +78,7 @@ class StagedComponents:
     components: NoisyComponents
     variance: float | None  # inside all components, in squared units; a sum if n is private
     row_norm: float | None  # where rows were clipped for it
+    scores: ScoreMap | None = None  # where rows lie on a plane, to be shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +95,11 @@ class ComponentStages:
     rank: PrivateRank | None = None
     variances: Variances | None = None
     lazy: bool = False
+    scores: ScoreHistogram | None = None
 
     def cost(self) -> Cost:
         """Return the cost of all stages, composed."""
-        stages = (self.rank, self.inner, self.variances)
+        stages = (self.rank, self.inner, self.variances, self.scores)
         return compose(*(stage.cost() for stage in stages if stage is not None))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> StagedComponents:
@@ -107,10 +111,13 @@ class ComponentStages:
         elif getattr(inner, "n_components", 0) > source.n_columns:  # some have been left out
             inner = replace(inner, n_components=source.n_columns)
         released = inner.run(source, bounded, gate)
-        if self.variances is None:
-            return StagedComponents(released, None, None)
-        variance, reach = self.variances.run(source, clip, gate, released.components, self.lazy)
-        return StagedComponents(released, variance, reach)
+        variance = reach = None
+        if self.variances is not None:
+            variance, reach = self.variances.run(source, clip, gate, released.components, self.lazy)
+        shown = None
+        if self.scores is not None and len(released.components) > 1:  # columns may be left out
+            shown = self.scores.run(source, bounded, gate, released)
+        return StagedComponents(released, variance, reach, shown)
 
     def _found(self, source: RowSource, clip: Clip, gate: Gate, rank: PrivateRank) -> int:
         """Return the private rank, of the columns that are left."""

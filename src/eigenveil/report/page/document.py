@@ -9,6 +9,7 @@ from typing import Any
 from eigenveil.privacy.contribution import Contribution
 from eigenveil.privacy.guarantee import SIMULATION, Guarantee
 from eigenveil.privacy.ledger import Balance
+from eigenveil.report.page.biplot import biplot_section
 from eigenveil.report.page.columns import columns_section
 from eigenveil.report.page.contents import contents
 from eigenveil.report.page.drawings import draw_spending
@@ -70,6 +71,7 @@ def render(
         ("How far the owners agree", comparison(settings.get("federation"))),
         ("How far to trust it", trust(document, arrays, noisy)),
         contents(document, arrays, noisy),
+        ("Where the rows lie", biplot_section(settings, arrays)),
         ("Columns, means and scales", columns_section(document, arrays)),
         ("What it cost", "" if balance is None else _cost(balance, now)),
         ("How it was made", table(_facts(document, arrays), "facts")),

@@ -18,6 +18,7 @@ __all__ = [
     "draw_scree",
     "draw_spending",
     "hatching",
+    "runs",
     "shades",
     "shortened",
     "signed",
@@ -248,9 +249,9 @@ def shades(values: NDArray[np.float64]) -> str:
     """Return cells of one shade as one path of runs, on the colour of paper."""
     known = ~np.isnan(values)
     level = np.rint(np.clip(np.where(known, values, 0.0), -1, 1) * _LEVELS).astype(int)
-    paper = f'<path d="{_runs(known)}" class="paper"/>'
+    paper = f'<path d="{runs(known)}" class="paper"/>'
     shades = [
-        f'<path d="{_runs(known & (level == shade))}" class="{"clear" if shade > 0 else "minus"}" '
+        f'<path d="{runs(known & (level == shade))}" class="{"clear" if shade > 0 else "minus"}" '
         f'fill-opacity="{abs(shade) / _LEVELS:g}"/>'
         for shade in np.unique(level[known]).tolist()
         if shade != 0
@@ -258,7 +259,7 @@ def shades(values: NDArray[np.float64]) -> str:
     return paper + "".join(shades)
 
 
-def _runs(mask: NDArray[np.bool_]) -> str:
+def runs(mask: NDArray[np.bool_]) -> str:
     """Return a path around the horizontal runs of a mask."""
     path = []
     for row, line in enumerate(mask):

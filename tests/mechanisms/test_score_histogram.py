@@ -1,0 +1,187 @@
+"""Scores that may be shown: a map in a release, what it costs, and what it refuses."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from eigenveil import PrivatePCA, Release
+from eigenveil.data.scores import Frame, score_counts
+from eigenveil.exceptions import EigenveilError, VerificationError
+from eigenveil.mechanisms import ScoreHistogram
+from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise
+from eigenveil.mechanisms.scalars.score_histogram import SCORE_SHARE, score_bins
+from eigenveil.release.invariants import check_arrays
+from tests.cli.conftest import invoke
+from tests.conformance import case
+from tests.planner.few import few_simulations
+from tests.report.test_page import drawing, page
+
+BUDGET = {"epsilon": 4.0, "delta": 1e-6, "random_state": 0}
+RNG = np.random.default_rng(0)
+ROWS = RNG.standard_normal((4000, 4)) * [6.0, 3.0, 1.0, 1.0] + [10, 0, 0, 0]
+ROWS[:1500, 0] += 20  # two clouds
+
+
+@pytest.mark.parametrize("options", [{"row_norm": "private"}, {"mechanism": "spherical"}], ids=str)
+def test_the_map_is_that_of_the_scores(options):
+    pca = PrivatePCA(2, **BUDGET, **options, show_scores=True).fit(ROWS)
+    assert pca.shares_["scores"] == SCORE_SHARE
+    bins = len(pca.score_counts_)
+    moved = ROWS - pca.mean_
+    if "mechanism" in options:  # of unit rows
+        moved = moved / np.linalg.norm(moved, axis=1)[:, None]
+    frame = Frame(pca.components_[:2], pca.score_reach_, bins)
+    exact = np.bincount(frame.places(moved @ pca.components_[:2].T), minlength=bins**2 + 1)
+    stated = pca.release_.settings["scores"]
+    far = (pca.score_counts_.ravel() - exact[:-1]) / stated["noise"]
+    # Standard normal noise on each cell: the mean square of so many is within 5 deviations of 1.
+    assert abs(np.mean(far**2) - 1) < 5 * math.sqrt(2 / far.size)
+    assert abs(stated["outside"] - exact[-1]) < 6 * stated["noise"]
+
+
+def test_what_it_costs_comes_out_of_the_budget():
+    plain, shown = (PrivatePCA(2, **BUDGET, show_scores=s).fit(ROWS) for s in (False, True))
+    assert "scores" not in plain.shares_
+    assert sum(shown.shares_.values()) == pytest.approx(1)
+    assert shown.shares_["components"] == pytest.approx(plain.shares_["components"] - SCORE_SHARE)
+    assert str(shown.privacy_.budget) == str(plain.privacy_.budget)
+    assert shown.noise_scale_ > plain.noise_scale_
+
+
+def test_cells_follow_from_public_numbers():
+    weak, strong = GaussianNoise(mu=0.05), GaussianNoise(mu=5.0)
+    assert score_bins(weak, 100) == 5
+    assert score_bins(strong, 10**6) == 24
+    assert score_bins(weak, 10_000) < score_bins(strong, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n_components": 1}, "of 2 or more"),
+        ({"n_components": "private"}, "of 2 or more"),
+        ({"adjacency": "add-remove"}, "public number of rows"),
+        ({"centring": "paired"}, "about a centre"),
+        ({"mechanism": "oja"}, "reads rows once"),
+    ],
+    ids=str,
+)
+def test_what_it_refuses(options, words):
+    asked = {"n_components": 2, **BUDGET, **options}
+    with pytest.raises(EigenveilError, match=words):
+        PrivatePCA(**asked, show_scores=True).fit(ROWS)
+
+
+def test_it_travels_with_the_release_and_is_drawn(tmp_path):
+    pca = PrivatePCA(2, **BUDGET, show_scores=True).fit(ROWS)
+    release = Release.verify(pca.release_.save(tmp_path / "r"))
+    np.testing.assert_array_equal(release.arrays["score_counts"], pca.score_counts_)
+    svg = drawing(page(release), "Map of scores")
+    level = release.settings["scores"]["noise"] * math.sqrt(2 * math.log(pca.score_counts_.size))
+    clear = int((pca.score_counts_ > level).sum())
+    assert 0 < clear < pca.score_counts_.size
+    assert f"{clear} of {pca.score_counts_.size} cells" in svg
+    assert svg.count('class="arrow"') == 4
+    assert "Map of scores" not in page(PrivatePCA(2, **BUDGET).fit(ROWS).release_)
+
+
+def forged(kind="pca", k=2, counts=(3, 3), reach=(1.0, 1.0), stated=True):
+    """Settings and arrays of a release that a map was added to."""
+    release = PrivatePCA(k, **BUDGET).fit(ROWS[:500]).release_
+    settings, arrays = dict(release.settings), dict(release.arrays)
+    if kind == "covariance":
+        arrays |= {"covariance": np.eye(4), "location": np.zeros(4)}
+    if counts is not None:
+        arrays["score_counts"] = np.ones(counts)
+    if reach is not None:
+        arrays["score_reach"] = np.array(reach)
+    if stated:
+        settings["scores"] = {"outside": 0.0, "noise": 1.0}
+    return kind, settings, arrays
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stated": False},
+        {"counts": None},
+        {"reach": None},
+        {"counts": (3, 2)},
+        {"counts": (3,)},
+        {"counts": (0, 0)},
+        {"reach": (0.0, 1.0)},
+        {"reach": (1.0,)},
+        {"k": 1},
+        {"kind": "covariance"},
+    ],
+    ids=str,
+)
+def test_a_forged_map_is_refused(change):
+    check_arrays(*forged())
+    with pytest.raises(VerificationError):
+        check_arrays(*forged(**change))
+
+
+def test_a_plan_predicts_with_it():
+    words = ["--rows", 20_000, "--columns-count", 5, "--k", 2, "--epsilon", 1, "--delta", 1e-6]
+    with few_simulations():
+        plan = json.loads(invoke("plan", *words, "--show-scores", "--json").stdout)
+    assert dict(plan["prediction"]["shares"])["scores"] == SCORE_SHARE
+    assert "--show-scores" in plan["next"]
+
+
+def test_the_command_line(tmp_path):
+    np.save(tmp_path / "rows.npy", ROWS)
+    words = [tmp_path / "rows.npy", "--k", 2, "--epsilon", 4, "--delta", 1e-6, "--show-scores"]
+    result = invoke("fit", *words, "-o", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    assert "score_counts" in Release.load(tmp_path / "r").arrays
+
+
+def plane(rows, adjacency):
+    """Rows by their cell on the plane of the first and the last column."""
+    d = rows.shape[1]
+    frame = Frame(np.eye(d)[[0, -1]], np.array([0.1, 0.1]), 4)
+    return score_counts(case.open_rows(rows), case.CLIP, frame, adjacency)
+
+
+def _moved(adjacency, power):
+    """What one row moves two counts by, or one."""
+    return 2.0**power if adjacency is case.REPLACE else 1.0
+
+
+def _case(name, noise, **options):
+    return case.Case(
+        name,
+        "scalars.score_histogram",
+        lambda strength, d, k: ScoreHistogram(noise=noise(strength), bins=4),
+        query=plane,
+        run=case.one_step(plane),
+        read=lambda released: released.values,
+        worst_pair=case.long_and_short,
+        **options,
+    )
+
+
+CASES = [
+    _case(
+        "score-histogram",
+        lambda mu: GaussianNoise(mu=mu),
+        ledger={"rho": 8.0},
+        norm="l2",
+        sensitivity=case.constant(math.sqrt(2), 1.0),
+        strength_of=case.mu_of,
+        deviation=lambda mu, d, adjacency: np.full(17, _moved(adjacency, 0.5) / mu),
+    ),
+    _case(
+        "score-histogram pure",
+        lambda epsilon: LaplaceNoise(epsilon=epsilon),
+        ledger={"epsilon": 8.0},
+        norm="l1",
+        sensitivity=case.constant(2.0, 1.0),
+        strength_of=case.pure_of,
+        deviation=lambda eps, d, adjacency: np.full(17, math.sqrt(2) * _moved(adjacency, 1) / eps),
+    ),
+]
