@@ -99,3 +99,12 @@ def test_a_share_of_variance_instead_of_a_number(table, tmp_path):
     assert result.exit_code == 0, result.output
     stated = json.loads((tmp_path / "r" / "release.json").read_text())["arrays"]
     assert 1 < stated["components"]["shape"][0] < 11
+
+
+def test_mistyped_dates_and_targets_get_a_hint(table, tmp_path):
+    words = [*BUDGET, "--unit", "patient_id", "-o", tmp_path / "r"]
+    wrong = ["--drop", "sex,ward", "--encode", "admitted=2024-13-45"]
+    assert "no such day: write the date as 2024-01-31" in fails(2, "fit", table, *words, *wrong)
+    words += ["--drop", "admitted,sex,ward", "--on-missing", "centre"]
+    message = fails(3, "regress", table, *words, "--target", "sytolic")
+    assert "did you mean 'systolic'?" in message

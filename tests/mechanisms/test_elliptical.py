@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from eigenveil import PrivateCovariance
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.exceptions import NothingFoundError
@@ -162,3 +163,13 @@ def test_a_trace_that_noise_drowns_leaves_a_law(whole):
         released = run(whole, np.ones((1, 1)), seed=seed, clip=Clip(row_norm=5.0))
         assert released.law.deviation > 0
         assert np.isfinite(released.matrix).all()
+
+
+def test_stated_noise_is_what_releases_differ_by():
+    rng = np.random.default_rng(5)
+    rows = rng.exponential(size=(4000, 6)) ** 1.5  # nothing like ellipses: clipped rows decide
+    fits = [PrivateCovariance(epsilon=2, delta=1e-6).fit(rows) for _ in range(8)]
+    pairs = np.triu_indices(6, 1)
+    differ = np.std([fit.correlation_[pairs] for fit in fits], axis=0, ddof=1)
+    stated = np.mean([fit.correlation_noise_[pairs] for fit in fits])
+    assert 0.5 < np.sqrt(np.mean(differ**2)) / stated < 2

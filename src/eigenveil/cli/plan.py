@@ -233,7 +233,8 @@ def _tell(
         found = (
             f"one for each of {situation.d:,} columns" if advice.scales else "one for all, at most"
         )
-        say(f"scales       --scale private would find {found}")
+        verb = "finds" if "scale" in dict(advice.prediction.shares) else "would find"
+        say(f"scales       --scale private {verb} {found}")
 
 
 def _why(one: "Prediction") -> str:

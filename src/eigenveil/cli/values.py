@@ -1,6 +1,7 @@
 """How the values of options are written: names, numbers, one for each column."""
 
 import csv
+import re
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -154,6 +155,9 @@ def single_numbers(value: Any) -> Any:
     return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
+_LIKE_A_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
+
+
 class Encoded(click.ParamType):  # type: ignore[type-arg]
     """``name``, ``name=level,level`` or ``name=2024-01-31``: how a column becomes numbers."""
 
@@ -169,6 +173,8 @@ class Encoded(click.ParamType):  # type: ignore[type-arg]
         try:
             return name.strip(), date.fromisoformat(text.strip())
         except ValueError:
+            if _LIKE_A_DATE.fullmatch(text.strip()):
+                self.fail("no such day: write the date as 2024-01-31", param, ctx)
             return name.strip(), list(Names().convert(text, param, ctx))
 
 

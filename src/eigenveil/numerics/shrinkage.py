@@ -10,14 +10,21 @@ where noise is faint, the noisy matrix is. Post-processing.
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["drawn_towards"]
+__all__ = ["drawn_towards", "weight_of_noisy"]
 
 
 def drawn_towards(
     target: NDArray[np.float64], noisy: NDArray[np.float64], energy: float
 ) -> NDArray[np.float64]:
     """Return the noisy matrix, drawn towards the target; ``energy`` is that of its noise."""
+    weight = weight_of_noisy(target, noisy, energy)
+    return np.asarray(target + weight * (noisy - target))
+
+
+def weight_of_noisy(
+    target: NDArray[np.float64], noisy: NDArray[np.float64], energy: float
+) -> float:
+    """Return the weight of the noisy matrix beside the target, between 0 and 1."""
     difference = noisy - target
     square = float(np.vdot(difference, difference))
-    weight = max(0.0, 1 - energy / square) if square > 0 else 0.0
-    return np.asarray(target + weight * difference)
+    return max(0.0, 1 - energy / square) if square > 0 else 0.0

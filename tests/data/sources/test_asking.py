@@ -74,3 +74,24 @@ def test_who_names_an_id_has_answered(table):
         open_rows(table, drop=["sex", "admitted"])
     with pytest.raises(InvalidDataError, match=r"leave out with columns=\['age'\]"):
         open_rows(table, columns=["age", "sex"])
+
+
+def test_a_table_of_ids_and_text_alone_gets_a_whole_sentence(table):
+    with pytest.raises(InvalidDataError) as caught:
+        open_rows(table[["patient_id", "sex"]])
+    message = str(caught.value)
+    assert "no numbers: protect all rows of one person together with " in message
+    assert "unit='patient_id'); categories and dates become numbers with " in message
+
+
+def test_decimal_commas_between_commas_are_no_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text('age,height\n"1,5","2,5"\n"1,7","2,1"\n')
+    with pytest.raises(InvalidDataError, match="age, height hold no numbers"):
+        open_rows(tmp_path / "t.csv").refuse_text()
+
+
+def test_a_rule_for_a_column_that_is_not_there_is_refused(table, tmp_path):
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for data in (table, tmp_path / "t.csv"):
+        with pytest.raises(InvalidDataError, match="no column 'hieght': did you mean 'height'"):
+            open_rows(data, columns=["age", "height"], censored={"hieght": "half"})

@@ -67,5 +67,5 @@ def test_columns_must_exist(csv, tmp_path):
         open_rows(tmp_path / "t.npy", columns=["a"])
     other = tmp_path / "t.txt"
     other.write_text("x")
-    with pytest.raises(InvalidDataError, match=r"give a \.csv, \.csv\.gz, \.parquet"):
+    with pytest.raises(InvalidDataError, match=r"give a \.csv, \.tsv, \.csv\.gz, \.parquet"):
         open_rows(other)

@@ -48,9 +48,10 @@ def ask_about(
     if others:
         told += ["leave out with ", _keep(others) if named else _drop([*ids, *text], others)]
     if ids:
-        told += [", or protect all rows of one person together with ", _unit(ids[0])]
+        told += [", or " if others else "", "protect all rows of one person together with "]
+        told += [_unit(ids[0])]
     if text:
-        told += ["; c" if others else "c", "ategories and dates become numbers with "]
+        told += ["; " if others or ids else "", "categories and dates become numbers with "]
         told += [_encode(text[0])]
     raise InvalidDataError(*told)
 

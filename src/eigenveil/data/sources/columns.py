@@ -20,7 +20,8 @@ from eigenveil.data.sources.features import (
     level_of,
 )
 from eigenveil.data.sources.headers import select_columns
-from eigenveil.exceptions import InvalidParameterError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.text import did_you_mean
 from eigenveil.wording import CENSORED, ENCODE, ENCODING
 
 __all__ = ["Columns", "Encode", "Reading", "noted_reading", "parsed_encode"]
@@ -202,6 +203,9 @@ class Reading:
         decimal_comma: bool = False,
     ) -> Columns:
         """Return the columns of a table with these names; ``wordy`` says which hold text."""
+        for name in self.censored if isinstance(self.censored, Mapping) else ():
+            if name not in available:
+                raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, available)}")
         taken = select_columns(
             available,
             self.columns,

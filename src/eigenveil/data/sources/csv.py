@@ -53,12 +53,12 @@ class CSVSource(ColumnRows):
         self._rows_read: int | None = None  # by the first full pass
         self._parsed: list[NDArray[Any]] | None = None
         with self._opened() as lines:
-            comma = separator(lines) == ","
+            self._decimal_comma = separator(lines) != ","
             (header,) = next(read_records(lines, name, 1), [[]])
         check_header(header, name)
         self._header = header
         self._width = len(header)
-        chosen = reading.select(header, wordy=self._text_columns, decimal_comma=not comma)
+        chosen = reading.select(header, wordy=self._text_columns, decimal_comma=self._decimal_comma)
         self._take(chosen, reading)
         self._positions = {name: header.index(name) for name in chosen.names}
         self._label = None if reading.unit is None else header.index(reading.unit)
@@ -82,7 +82,8 @@ class CSVSource(ColumnRows):
         return [
             name
             for name, column in zip(self._header, cells, strict=True)
-            if any(column) and not any(map(looks_like_number, column))
+            if any(column)
+            and not any(looks_like_number(c, decimal_comma=self._decimal_comma) for c in column)
         ]
 
     @property

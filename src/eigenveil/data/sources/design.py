@@ -25,6 +25,7 @@ from eigenveil.data.clip import Clip, squared_norms
 from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.rowwise import RowwiseSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.text import did_you_mean
 
 __all__ = ["ColumnsSource", "DesignRows", "GradientRows", "Records", "ResidualRows", "reordered"]
 
@@ -197,7 +198,10 @@ def reordered(source: RowSource, targets: tuple[str, ...]) -> RowSource:
         )
     for name in targets:
         if name not in names:
-            raise InvalidDataError(f"the target names a column that is not there: {name!r}")
+            raise InvalidDataError(
+                f"the target names a column that is not there: {name!r}; "
+                + did_you_mean(name, names)
+            )
     if len(set(targets)) < len(targets):
         raise InvalidParameterError("a target is named twice: name each once")
     last = [names.index(name) for name in targets]

@@ -211,9 +211,10 @@ def level_of(cell: Any) -> str | None:
     return None if level.lower() in _MISSING else level
 
 
-def looks_like_number(cell: str) -> bool:
-    """Return whether a cell may stand in a column of numbers: 1.5, 1,5 or <0.5."""
-    return cell.lower() == "nan" or not math.isnan(_ANY_NUMBER.number(cell))
+def looks_like_number(cell: str, *, decimal_comma: bool = True) -> bool:
+    """Return whether a cell may stand in a column of numbers: 1.5, <0.5 or, with commas, 1,5."""
+    number = replace(_ANY_NUMBER, decimal_comma=decimal_comma).number(cell)
+    return cell.lower() == "nan" or not math.isnan(number)
 
 
 def _days(cell: Any, start: datetime) -> float:

@@ -159,8 +159,8 @@ def _open_file(path: Path, reading: Reading) -> RowSource:
             return _by_person(WorkbookSource(path, reading), reading)
     what = "a folder without parquet files" if path.is_dir() else "another kind of file"
     raise InvalidDataError(
-        f"{printable(str(path))} is {what}: give a .csv, .csv.gz, .parquet, .xlsx, .npy or .npz "
-        "file, or a folder of parquet files"
+        f"{printable(str(path))} is {what}: give a .csv, .tsv, .csv.gz, .parquet, .xlsx, .npy or "
+        ".npz file, or a folder of parquet files"
     )
 
 

@@ -14,6 +14,7 @@ that at a generous budget the covariance is that of the rows, whatever they are.
 Proof: docs/proofs/elliptical.md.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -35,7 +36,7 @@ from eigenveil.mechanisms.scalars.distances import (
     distance_share,
 )
 from eigenveil.mechanisms.scalars.trace import NoisyTrace, PrivateTrace
-from eigenveil.numerics.shrinkage import drawn_towards
+from eigenveil.numerics.shrinkage import drawn_towards, weight_of_noisy
 from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.numerics.unit_rows import variance_shares
 from eigenveil.privacy.accounting import compose, part
@@ -140,10 +141,12 @@ def assembled(
     matrix = drawn_towards(target, noisy.matrix, noisy.law.energy)
     positive, _ = map_eigenvalues(matrix, lambda values: np.maximum(values, 0.0))
     unit = max(own, size.margin) / whole
+    weight = weight_of_noisy(target, noisy.matrix, noisy.law.energy)
+    noise = math.hypot((1 - weight) * rows.noise_scale * unit, weight * noisy.noise_scale)
     values = cleaned.noisy_eigenvalues
     return NoisyMatrix(
         matrix=positive,
-        noise_scale=rows.noise_scale * unit,
+        noise_scale=noise,
         law=rows.law.scaled(unit),
         noisy_eigenvalues=None if values is None else values * unit,
         row_norm=radius,
