@@ -20,6 +20,7 @@ from eigenveil.wording import BOUNDS, REPLACE_ONE, Part, Phrase, option
 
 __all__ = ["plan"]
 
+_SHOWN = Phrase(python="show_scores", shell="--show-scores", file="the picture of scores")
 _SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
 _LEAST_LEFT = 0.05  # of the budget, for what is released in the end
@@ -71,7 +72,7 @@ def _check_scores(found: Plan) -> None:
         raise InvalidParameterError(
             f"{found.entry.name!r} reads rows once, and scores are counted afterwards: choose "
             "another mechanism, or leave ",
-            option("show_scores"),
+            _SHOWN,
             " out",
         )
     if found.centring == "paired":
@@ -80,7 +81,7 @@ def _check_scores(found: Plan) -> None:
             "rows, a larger budget or another ",
             option("centring"),
             ", or leave ",
-            option("show_scores"),
+            _SHOWN,
             " out",
         )
 
