@@ -218,7 +218,7 @@ def test_real_owners_pay_for_every_step_and_note_what_it_costs_alone(tmp_path):
         entries = owner._ledger.entries
         assert [entry.cost for entry in entries] == [step.cost for step in agreed.steps]
         assert [entry.alone for entry in entries] == [step.alone for step in agreed.steps]
-        assert entries[0].label == "trial 0-mean (if 3 are honest)"
+        assert entries[0].label == "trial 0-distances (if 3 are honest)"
     assert "the ledger of each owner" in release.statement()
 
 
