@@ -16,11 +16,10 @@ from eigenveil.mechanisms.registry import ComponentEntry, Entry, entries
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
 from eigenveil.mechanisms.stages import Plan, free_centring
-from eigenveil.wording import BOUNDS, REPLACE_ONE, Part, Phrase, option
+from eigenveil.wording import BOUNDS, REPLACE_ONE, SHOW_SCORES, Part, Phrase, option
 
 __all__ = ["plan"]
 
-_SHOWN = Phrase(python="show_scores", shell="--show-scores", file="the picture of scores")
 _SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
 _LEAST_LEFT = 0.05  # of the budget, for what is released in the end
@@ -72,7 +71,7 @@ def _check_scores(found: Plan) -> None:
         raise InvalidParameterError(
             f"{found.entry.name!r} reads rows once, and scores are counted afterwards: choose "
             "another mechanism, or leave ",
-            _SHOWN,
+            SHOW_SCORES,
             " out",
         )
     if found.centring == "paired":
@@ -81,7 +80,7 @@ def _check_scores(found: Plan) -> None:
             "rows, a larger budget or another ",
             option("centring"),
             ", or leave ",
-            _SHOWN,
+            SHOW_SCORES,
             " out",
         )
 
