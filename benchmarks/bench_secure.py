@@ -162,6 +162,14 @@ def covariance_cell(m, n, d, epsilon, delta, repeats):
             "secure": summed(tables, m * 7 // 10, seed, **terms)["covariance"],
             "secure, t = m": summed(tables, m, seed, **terms)["covariance"],
             "pooled": PrivateCovariance(**central, random_state=seed).fit(pooled).covariance_,
+            "secure, told nothing": summed(tables, m * 7 // 10, seed, **{**terms, "bounds": None})[
+                "covariance"
+            ],
+            "pooled, told nothing": PrivateCovariance(
+                epsilon=epsilon, delta=delta, random_state=seed
+            )
+            .fit(pooled)
+            .covariance_,
             "own noise, averaged": np.mean(
                 [
                     PrivateCovariance(**central, random_state=1000 * seed + j).fit(rows).covariance_
@@ -210,7 +218,7 @@ def timed():
 
 def main():
     rows = [components_cell(*cell) for cell in CELLS]
-    report("secure", rows)
+    report("secure", [dict.fromkeys(rows[0], "") | row for row in rows])
     report("secure_covariance", [covariance_cell(*COVARIANCE)])
     timed()
 

@@ -6,7 +6,8 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from eigenveil.data.sources import RowSource, open_rows
-from eigenveil.data.sources.columns import Censored, Encode
+from eigenveil.data.sources.columns import Encode
+from eigenveil.data.sources.features import Censored
 
 __all__ = ["PrivatePreprocessor"]
 

@@ -8,15 +8,13 @@ import polars as pl
 import pytest
 
 from eigenveil.data.sources import open_rows
-from eigenveil.data.sources.columns import (
+from eigenveil.data.sources.columns import Reading, noted_reading, parsed_encode
+from eigenveil.data.sources.features import (
     DaysSince,
     Levels,
     Numbers,
-    Reading,
     level_of,
     looks_like_number,
-    noted_reading,
-    parsed_encode,
 )
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 

@@ -164,7 +164,7 @@ def test_the_same_question_gets_the_same_bytes_and_another_one_none(owners):
     first = owners["east"].answer(question())
     assert owners["east"].answer(question()) == first
     assert code(owners["east"].answer(question(centre=11.0))) is Code.OTHER_QUESTION
-    assert code(owners["east"].answer(question(step=7))) is Code.OTHER_QUESTION
+    assert code(owners["east"].answer(question(step=8))) is Code.OTHER_QUESTION
 
 
 def test_the_same_roll_gets_the_same_bytes_and_another_one_none(owners, ready):
@@ -284,7 +284,8 @@ def test_owners_who_are_shown_different_rolls_do_not_cancel(owners, ready):
     sent += [owners[name].answer(roll(ready)) for name in names[2:]]
     assert [code(answer) for answer in sent] == [None] * 4
     words = sum(decode(answer, Upload).masked for answer in sent).astype(np.int64)
-    assert (np.abs(words.astype(np.float64)) > 2.0**52).all()
+    # Of 2,045 words that are uniform 2^-11 are smaller, one or so; twenty once in 10^18 times.
+    assert (np.abs(words.astype(np.float64)) < 2.0**52).sum() < 20
 
 
 def test_every_step_has_a_fresh_key(owners):

@@ -11,7 +11,8 @@ from eigenveil.data.sources import frames
 from eigenveil.data.sources.arrays import ArraySource
 from eigenveil.data.sources.base import chunk_rows
 from eigenveil.data.sources.column_rows import ColumnRows
-from eigenveil.data.sources.columns import Reading, level_of
+from eigenveil.data.sources.columns import Reading
+from eigenveil.data.sources.features import level_of
 from eigenveil.exceptions import InvalidDataError
 
 __all__ = ["CellsSource", "frame_rows"]

@@ -5,7 +5,8 @@ from copy import copy
 from typing import Any, Self
 
 from eigenveil.data.sources.asking import ask_about
-from eigenveil.data.sources.columns import Columns, Numbers, Reading
+from eigenveil.data.sources.columns import Columns, Reading
+from eigenveil.data.sources.features import Numbers
 from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError
 

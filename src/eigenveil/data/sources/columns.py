@@ -1,208 +1,31 @@
-"""From cells to features: which columns of a table are taken, and how each becomes numbers.
-
-A column of numbers is one feature. A category is one feature for each of its levels, 1 where a row
-has that level and 0 where it has another; a date is a number of days since a public one. A cell
-that is empty, or none of this, is NaN in all features of its column. Each row becomes numbers by
-itself, from what is public or was released, so neighbouring tables stay neighbours.
-
-Levels are stated, or still ``"private"``: then the column has no features yet, and whoever releases
-something finds its levels first, at a cost.
-"""
+"""Which columns of a table are taken, in their order, and what becomes of each."""
 
 import codecs
-import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime, time
-from typing import Any, Literal, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.cells import as_floats
+from eigenveil.data.sources.features import (
+    CENSORED_RULES,
+    Censored,
+    DaysSince,
+    Feature,
+    Levels,
+    Numbers,
+    UnknownLevels,
+    level_of,
+)
 from eigenveil.data.sources.headers import select_columns
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.text import printable
 from eigenveil.wording import CENSORED, ENCODE, ENCODING
 
-__all__ = [
-    "Censored",
-    "Columns",
-    "DaysSince",
-    "Encode",
-    "Feature",
-    "Levels",
-    "Numbers",
-    "Reading",
-    "UnknownLevels",
-    "level_of",
-    "looks_like_number",
-    "noted_reading",
-    "parsed_encode",
-]
+__all__ = ["Columns", "Encode", "Reading", "noted_reading", "parsed_encode"]
 
-Censored = Literal["missing", "limit", "half"]
-_CENSORED: tuple[Censored, ...] = ("missing", "limit", "half")
 Encode: TypeAlias = Mapping[str, "Sequence[str] | Literal['private'] | date"]
-
-_MISSING = frozenset(["", "nan", "na", "n/a", "#n/a", "<na>", "null", "nat"])
-_LIMIT = re.compile(r"\s*([<>])=?\s*([-+.\d][-+.,\deE]*)\s*")
-_DAY_FIRST = re.compile(r"\s*(\d{1,2})\.(\d{1,2})\.(\d{4})\s*")
-_YEAR_FIRST = re.compile(r"\s*\d{4}-\d{2}-\d{2}(?:[T ][\d:.]+(?:Z|[+-]\d{2}:?\d{2})?)?\s*")
-_DAY_SECONDS = 86_400.0
-
-
-class Feature(Protocol):
-    """How the cells of one column become numbers."""
-
-    def titles(self, column: str) -> tuple[str, ...]:
-        """Return the names of its features."""
-        ...
-
-    def numbers(self, cells: Sequence[Any]) -> NDArray[np.float64]:
-        """Return the features of each cell, as rows."""
-        ...
-
-    def remark(self, column: str) -> str | None:
-        """Return what a release says of it, in words."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Numbers as they are.
-
-    Attributes
-    ----------
-    decimal_comma : bool
-        Whether 1,5 is a number.
-    censored : {"missing", "limit", "half"}
-        What a cell such as ``<0.5`` counts as: as an empty cell, as 0.5, or as half of it (a value
-        above a limit, ``>200``, then counts as the limit).
-
-    """
-
-    decimal_comma: bool = False
-    censored: Censored = "missing"
-
-    def titles(self, column: str) -> tuple[str, ...]:
-        """Return the name of the column."""
-        return (column,)
-
-    def numbers(self, cells: Sequence[Any]) -> NDArray[np.float64]:
-        """Return one number for each cell."""
-        if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
-            return cells.astype(np.float64).reshape(-1, 1)
-        if not all(isinstance(cell, str) for cell in cells):
-            entries = np.empty(len(cells), dtype=object)
-            entries[:] = [self.number(c) if isinstance(c, str) else c for c in cells]
-            return as_floats(entries)[:, None]
-        return np.array([self.number(cell) for cell in cells], dtype=np.float64).reshape(-1, 1)
-
-    def remark(self, column: str) -> str | None:
-        """Return None: what is done to all columns is said once."""
-        return None
-
-    def number(self, cell: str) -> float:
-        """Return the number that a cell holds; NaN where it is none."""
-        try:
-            return float(cell)
-        except ValueError:
-            pass
-        if self.decimal_comma and "." not in cell and cell.count(",") == 1:
-            try:
-                return float(cell.replace(",", "."))
-            except ValueError:
-                pass
-        if self.censored == "missing":
-            return math.nan
-        return self._limit(cell)
-
-    def _limit(self, cell: str) -> float:
-        """Return what a value beyond a limit of detection counts as."""
-        found = _LIMIT.fullmatch(cell)
-        if found is None:
-            return math.nan
-        limit = replace(self, censored="missing").number(found[2])
-        return limit / 2 if self.censored == "half" and found[1] == "<" else limit
-
-
-_ANY_NUMBER = Numbers(decimal_comma=True, censored="limit")
-
-
-@dataclass(frozen=True, slots=True)
-class Levels:
-    """One feature for each of the levels of a category, stated or released."""
-
-    levels: tuple[str, ...]
-    found: bool = False
-
-    def titles(self, column: str) -> tuple[str, ...]:
-        """Return ``column=level`` for each."""
-        return tuple(f"{column}={level}" for level in self.levels)
-
-    def numbers(self, cells: Sequence[Any]) -> NDArray[np.float64]:
-        """Return 1 for the level of each cell; no 1 for another level, NaN for an empty cell."""
-        places = {level: j for j, level in enumerate(self.levels)}
-        rows = np.zeros((len(cells), len(self.levels)))
-        for i, cell in enumerate(cells):
-            j = places.get(cell if isinstance(cell, str) else "")
-            if j is None:
-                level = level_of(cell)
-                if level is None:
-                    rows[i] = math.nan
-                    continue
-                j = places.get(level)
-            if j is not None:
-                rows[i, j] = 1.0
-        return rows
-
-    def remark(self, column: str) -> str:
-        """Return how the levels were chosen."""
-        how = "found privately" if self.found else "stated by the caller"
-        return f"{printable(column)!r} is 0 or 1 for each of {len(self.levels)} levels {how}"
-
-
-@dataclass(frozen=True, slots=True)
-class DaysSince:
-    """A date as the number of days since a public one."""
-
-    origin: date
-
-    def titles(self, column: str) -> tuple[str, ...]:
-        """Return the name of the column."""
-        return (column,)
-
-    def numbers(self, cells: Sequence[Any]) -> NDArray[np.float64]:
-        """Return a number of days for each cell; NaN for one that is no date."""
-        start = datetime.combine(self.origin, time())
-        return np.array([_days(cell, start) for cell in cells], dtype=np.float64).reshape(-1, 1)
-
-    def remark(self, column: str) -> str:
-        """Return what is counted."""
-        return f"{printable(column)!r} counts days since {self.origin.isoformat()}"
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownLevels:
-    """A category whose levels are not known yet; it has no features."""
-
-    def titles(self, column: str) -> tuple[str, ...]:
-        """Return no name."""
-        return ()
-
-    def numbers(self, cells: Sequence[Any]) -> NDArray[np.float64]:
-        """Refuse: a table without this column would be another one."""
-        raise InvalidParameterError(
-            "the levels of a category are to be found privately, which this does not do: state "
-            "them, ",
-            ENCODE,
-            " with a list",
-        )
-
-    def remark(self, column: str) -> None:
-        """Return None: nothing is known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,49 +139,6 @@ def noted_reading(
     return {"columns": list(dict.fromkeys(owners.get(n, n) for n in names)), "encode": encode}
 
 
-def level_of(cell: Any) -> str | None:
-    """Return the level that a cell names, without space around it; None for an empty cell."""
-    if isinstance(cell, str):
-        level = cell.strip()
-        return None if level.lower() in _MISSING else level
-    if cell is None or cell != cell:
-        return None
-    if isinstance(cell, (float, np.floating)) and float(cell).is_integer():
-        return str(int(cell))  # whole numbers beside missing ones are stored as floats
-    level = str(cell)
-    return None if level.lower() in _MISSING else level
-
-
-def looks_like_number(cell: str) -> bool:
-    """Return whether a cell may stand in a column of numbers: 1.5, 1,5 or <0.5."""
-    return cell.lower() == "nan" or not math.isnan(_ANY_NUMBER.number(cell))
-
-
-def _days(cell: Any, start: datetime) -> float:
-    """Return the days from ``start`` to a date, or to a time of a day; NaN for anything else."""
-    try:
-        if isinstance(cell, str):
-            moment = _moment(cell)
-        elif isinstance(cell, datetime):
-            moment = cell
-        elif isinstance(cell, date):
-            moment = datetime.combine(cell, time())
-        else:
-            return math.nan
-        return (moment.replace(tzinfo=None) - start).total_seconds() / _DAY_SECONDS
-    except (ValueError, OverflowError):
-        return math.nan
-
-
-def _moment(cell: str) -> datetime:
-    """Read 2024-01-31, with a time or without, or 31.1.2024."""
-    if found := _DAY_FIRST.fullmatch(cell):
-        return datetime(int(found[3]), int(found[2]), int(found[1]))
-    if _YEAR_FIRST.fullmatch(cell) is None:
-        raise ValueError
-    return datetime.fromisoformat(cell.strip())
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """How a table is read: which of its columns, and what becomes of their cells.
@@ -390,7 +170,7 @@ class Reading:
     def __post_init__(self) -> None:
         stated = self.censored
         rules = list(stated.values()) if isinstance(stated, Mapping) else [stated]
-        if not all(isinstance(rule, str) and rule in _CENSORED for rule in rules):
+        if not all(isinstance(rule, str) and rule in CENSORED_RULES for rule in rules):
             raise InvalidParameterError(
                 CENSORED, " must be 'missing', 'limit' or 'half', for all or by name"
             )

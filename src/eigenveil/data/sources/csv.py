@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources.column_rows import ColumnRows
-from eigenveil.data.sources.columns import Reading, level_of, looks_like_number
+from eigenveil.data.sources.columns import Reading
+from eigenveil.data.sources.features import level_of, looks_like_number
 from eigenveil.data.sources.headers import check_encoding, check_header
 from eigenveil.data.sources.plain_csv import plain_reader
 from eigenveil.data.sources.stored import StoredFile, changed

@@ -10,8 +10,9 @@ from scipy.sparse import issparse
 from eigenveil.data.sources.arrays import ArraySource
 from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.cells_source import frame_rows
-from eigenveil.data.sources.columns import Censored, Encode, Reading, parsed_encode
+from eigenveil.data.sources.columns import Encode, Reading, parsed_encode
 from eigenveil.data.sources.csv import CSVSource, is_gzip
+from eigenveil.data.sources.features import Censored
 from eigenveil.data.sources.frames import is_frame
 from eigenveil.data.sources.iterables import ForeignRows, ForeignSource, IterableSource
 from eigenveil.data.sources.npy import NpySource

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.column_rows import ColumnRows
-from eigenveil.data.sources.columns import Reading, level_of
+from eigenveil.data.sources.columns import Reading
+from eigenveil.data.sources.features import level_of
 from eigenveil.data.sources.headers import are_positions, check_names
 from eigenveil.data.sources.stored import StoredFile
 from eigenveil.exceptions import InvalidDataError, MissingExtraError

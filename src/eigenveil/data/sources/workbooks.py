@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from eigenveil.data.sources.cells_source import CellsSource
-from eigenveil.data.sources.columns import Reading, looks_like_number
+from eigenveil.data.sources.columns import Reading
+from eigenveil.data.sources.features import looks_like_number
 from eigenveil.data.sources.headers import check_header
 from eigenveil.data.sources.stored import StoredFile
 from eigenveil.exceptions import InvalidDataError, MissingExtraError

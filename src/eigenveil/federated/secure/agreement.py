@@ -21,7 +21,6 @@ from eigenveil.exceptions import EigenveilError, InvalidDataError, InvalidParame
 from eigenveil.federated.messages import check_name
 from eigenveil.federated.secure.signing import LABEL, Statement
 from eigenveil.mechanisms.bounds import reach_of
-from eigenveil.mechanisms.centred import CENTRE_SHARE
 from eigenveil.privacy.accounting import compose, split
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
@@ -55,8 +54,8 @@ _LOCATED: tuple[tuple[StepKind, float], ...] = (
     ("mean", 0.10),
     ("directions", 0.81),
 )
-# A covariance without bounds: a centre, distances about it, then what `elliptical` reads.
-_FREE: tuple[tuple[StepKind, float], ...] = (
+# A covariance: a centre, distances about it, then what `elliptical` reads. Bounds only tighten.
+_COVARIANCE: tuple[tuple[StepKind, float], ...] = (
     ("distances", 0.02),
     ("mean", 0.04),
     ("distances", 0.02),
@@ -65,10 +64,6 @@ _FREE: tuple[tuple[StepKind, float], ...] = (
     ("size", 0.05),
     ("directions", 0.60),
     ("moment", 0.15),
-)
-_BOUNDED: tuple[tuple[StepKind, float], ...] = (
-    ("mean", CENTRE_SHARE),
-    ("moment", 1 - CENTRE_SHARE),
 )
 _WITHIN: tuple[tuple[StepKind, float], ...] = (("pairs", 1.0),)
 
@@ -252,7 +247,7 @@ class SecureAgreement:
     def steps(self) -> tuple[Step, ...]:
         """The sums in their order."""
         if self.kind == "covariance":
-            shares = _FREE if self.bounds is None else _BOUNDED
+            shares = _COVARIANCE
         else:
             shares = _LOCATED if self.variance == "total" else _WITHIN
         mus = split(whole_strength(self.budget, pure=False), [share for _, share in shares])

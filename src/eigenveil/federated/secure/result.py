@@ -2,9 +2,8 @@ r"""From noisy totals to the next question, and at the end to a release. All of 
 
 Components: distances and a mean of clipped rows, twice, lead to a centre; the sum of x x' over
 unit rows about it has isotropic noise of scale :math:`s \sqrt{|U|}`, s the share of one owner and U
-the set of the step, and is what `spherical` releases from one table. A covariance: the mean within
-bounds, then the second moment about it, cleaned; without bounds the sums of `elliptical` about a
-centre found as for components. About pairs inside owners there is no centre.
+the set of the step, and is what `spherical` releases from one table. A covariance: the sums of
+`elliptical` about such a centre. About pairs inside owners there is no centre.
 """
 
 import math
@@ -94,7 +93,7 @@ def asked_next(
         if agreed.box is not None:
             centre = np.clip(centre, *agreed.box)
     searches = [total for total in totals if total.step.kind == "distances"]
-    if not searches or following.kind in ("distances", "directions"):
+    if following.kind in ("distances", "directions"):
         return centre, last.radius
     return centre, _clipping_radius(agreed, searches[-1], following)
 
@@ -104,10 +103,10 @@ def _records(agreed: SecureAgreement, total: Total) -> int:
 
 
 def _distances(agreed: SecureAgreement, total: Total) -> NoisyDistances:
-    """Return the distances that stand out from the noise."""
+    """Return the distances that stand out from the noise; with bounds there may be none."""
     rows = _records(agreed, total)
     found = NoisyDistances.of(total.values, total.deviation, rows, gaussian_sum)
-    if not found.found:
+    if not (found.found or agreed.bounds):
         raise NothingFoundError(
             "no distance of rows stands out from the noise, and the budget is spent: agree on "
             "bounds, on variance = 'within', or on a larger epsilon"
@@ -118,6 +117,8 @@ def _distances(agreed: SecureAgreement, total: Total) -> NoisyDistances:
 def _clipping_radius(agreed: SecureAgreement, search: Total, following: Step) -> float:
     """Return where the noise of the step that comes next and its loss are least together."""
     found = _distances(agreed, search)
+    if not found.found:
+        return agreed.radius
     deviation, d = following.noise.deviation(len(search.members)), agreed.n_columns
     if following.kind == "mean":
         radius = found.clipping(deviation * math.sqrt(d) / found.rows, 1)
@@ -126,7 +127,8 @@ def _clipping_radius(agreed: SecureAgreement, search: Total, following: Step) ->
     else:
         strength = Gaussian(following.noise.sensitivity / deviation)
         radius = found.clipping(noise_rows(strength, d, Adjacency.REPLACE_ONE) / found.rows, 2)
-    return min(max(SMALLEST_NORM, radius), LARGEST_NORM)
+    widest = LARGEST_NORM if agreed.bounds is None else 2 * agreed.radius
+    return min(max(SMALLEST_NORM, radius), widest)
 
 
 def combine(agreed: SecureAgreement, totals: Sequence[Total], heard: Heard) -> Release:
@@ -170,8 +172,13 @@ def _squared_error(agreed: SecureAgreement, totals: Sequence[Total]) -> float:
 def _centre_error(agreed: SecureAgreement, totals: Sequence[Total]) -> float:
     """Return the same as a share of the squared distance."""
     search = next(total for total in reversed(totals) if total.step.kind == "distances")
-    inverse = _distances(agreed, search).mean_power(-2)
-    return min(1.0, _squared_error(agreed, totals) * inverse)
+    return min(1.0, _squared_error(agreed, totals) * _inverse(agreed, search))
+
+
+def _inverse(agreed: SecureAgreement, search: Total) -> float:
+    """Return the mean of one over the squared distance."""
+    found = _distances(agreed, search)
+    return found.mean_power(-2) if found.found else agreed.radius**-2
 
 
 def _covariance(
@@ -184,13 +191,9 @@ def _covariance(
 ) -> Release:
     last = totals[-1]
     n, error = _records(agreed, last), _squared_error(agreed, totals)
-    if agreed.bounds is not None:
-        found = _noisy(last, n).cleaned(trace_bound=last.radius**2, spike=error)
-    else:
-        search, size, rows = totals[-4:-1]
-        inverse = _distances(agreed, search).mean_power(-2)
-        parts = _noisy(rows, n), _noisy(last, n), _size(size, n)
-        found = assembled(*parts, error, inverse, last.radius)
+    search, size, rows = totals[-4:-1]
+    parts = _noisy(rows, n), _noisy(last, n), _size(size, n)
+    found = assembled(*parts, error, _inverse(agreed, search), last.radius)
     assert found.law is not None  # there is noise
     assert found.noisy_eigenvalues is not None  # and it was cleaned
     arrays = {
@@ -207,7 +210,7 @@ def _covariance(
             **settings,
             "noise_scale": found.noise_scale,
             "noise_floor": found.law.floor(error),
-            "centring": "located" if agreed.bounds is None else "mean",
+            "centring": "located",
         },
         arrays=arrays,
         owners=owners,
@@ -254,10 +257,9 @@ def _owners(
 
 def _bounds(agreed: SecureAgreement) -> tuple[str, ...]:
     clamped = () if agreed.bounds is None else ("entries clamped to the agreed bounds",)
-    if agreed.kind == "covariance" and agreed.bounds is None:
-        return ("none needed: rows clipped where noisy distances say",)
     if agreed.kind == "covariance":
-        return (*clamped, f"rows clipped at {agreed.radius:g} about the centre, as bounds imply")
+        needed = () if clamped else ("none needed",)
+        return (*clamped, *needed, "rows clipped where noisy distances say")
     pairs = "differences of pairs of rows" if agreed.variance == "within" else "rows"
     return (*clamped, f"none needed for directions: {pairs} scaled to unit length")
 
