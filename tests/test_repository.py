@@ -134,6 +134,7 @@ def test_noise_enters_in_one_place():
         "scalars/noise_variance",
         "scalars/radius",
         "scalars/rank",
+        "scalars/score_histogram",
         "scalars/spread",
         "scalars/trace",
         "scalars/variances",

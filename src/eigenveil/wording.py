@@ -18,6 +18,7 @@ __all__ = [
     "ENCODING",
     "LATIN",
     "REPLACE_ONE",
+    "SHOW_SCORES",
     "SINGLE_ROWS",
     "Face",
     "Part",
@@ -87,6 +88,7 @@ REPLACE_ONE = Phrase(
     shell="--adjacency replace-one",
     file="replace-one neighbours",
 )
+SHOW_SCORES = Phrase(python="show_scores", shell="--show-scores", file="maps of scores")
 SINGLE_ROWS = Phrase(
     python="leave groups and unit out", shell="leave --unit out", file="leave unit out"
 )

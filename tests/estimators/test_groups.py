@@ -159,7 +159,7 @@ def test_the_promise_names_its_unit(estimator, rows, tmp_path):
     folder = fitted.release_.save(tmp_path / "out")
     assert Release.verify(folder).guarantee == fitted.privacy_
     page = (folder / "report.html").read_text("utf-8")
-    assert "groups × columns" in page
+    assert "from 200 groups" in page
     assert "all rows of one group" in page
     # An earlier fit leaves nothing behind.
     assert fitted.fit(rows).privacy_.unit == "one row"

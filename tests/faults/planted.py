@@ -259,8 +259,8 @@ WRAPPERS = [
     fault(
         "staged: variances that are not paid for",
         "mechanisms/pca/staged.py",
-        "stages = (self.rank, self.inner, self.variances)",
-        "stages = (self.rank, self.inner)",
+        "stages = (self.rank, self.inner, self.variances, self.scores)",
+        "stages = (self.rank, self.inner, self.scores)",
         CONFORMANCE,
         "-k",
         "cost and staged",

@@ -9,6 +9,7 @@ from eigenveil.release.uses import (
     conditional_means,
     least_variance_weights,
     partial_correlations,
+    regression,
     sample,
     standard_errors,
     whitening,
@@ -107,3 +108,29 @@ def test_standard_errors_where_nothing_was_released():
     pairs = PrivateCovariance(epsilon=1.0, delta=1e-6, centring="paired", random_state=0).fit(ROWS)
     assert np.isnan(standard_errors(pairs.release_).means).all()
     assert np.isnan(pairs.location_noise_).all()
+
+
+def test_a_covariance_implies_regressions():
+    found = regression(RELEASE, 2)
+    others = np.delete(ROWS, 2, axis=1)
+    expected = np.linalg.lstsq(np.column_stack([others, np.ones(len(ROWS))]), ROWS[:, 2])[0]
+    assert found.coefficients[:2] == pytest.approx(expected[:2], abs=0.05)
+    assert found.coefficients[2] == 0
+    assert found.intercept == pytest.approx(expected[2], abs=0.1)
+    for wrong in (3, -1, True, "age"):
+        with pytest.raises(InvalidParameterError):
+            regression(RELEASE, wrong)
+
+
+def test_noise_does_not_decide_a_regression():
+    noise = np.random.default_rng(1).standard_normal((300, 6))
+    model = PrivateCovariance(rho=0.001, row_norm=5.0, mechanism="gauss", random_state=0).fit(noise)
+    assert not regression(model.release_, 0).coefficients.any()
+
+
+def test_columns_keep_their_units_in_a_regression():
+    units = np.array([1.0, 1000.0, 0.01])
+    scaled = PrivateCovariance(rho=100.0, row_norm=12.0, random_state=0, scale=units)
+    found = regression(scaled.fit(ROWS * units).release_, 2)
+    plain = regression(RELEASE, 2)
+    assert found.coefficients * units / units[2] == pytest.approx(plain.coefficients, abs=1e-6)

@@ -16,7 +16,7 @@ from eigenveil.mechanisms.registry import ComponentEntry, Entry, entries
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
 from eigenveil.mechanisms.stages import Plan, free_centring
-from eigenveil.wording import BOUNDS, REPLACE_ONE, Part, Phrase, option
+from eigenveil.wording import BOUNDS, REPLACE_ONE, SHOW_SCORES, Part, Phrase, option
 
 __all__ = ["plan"]
 
@@ -71,7 +71,7 @@ def _check_scores(found: Plan) -> None:
         raise InvalidParameterError(
             f"{found.entry.name!r} reads rows once, and scores are counted afterwards: choose "
             "another mechanism, or leave ",
-            option("show_scores"),
+            SHOW_SCORES,
             " out",
         )
     if found.centring == "paired":
@@ -80,7 +80,7 @@ def _check_scores(found: Plan) -> None:
             "rows, a larger budget or another ",
             option("centring"),
             ", or leave ",
-            option("show_scores"),
+            SHOW_SCORES,
             " out",
         )
 

@@ -20,6 +20,7 @@ __all__ = [
     "conditional_means",
     "least_variance_weights",
     "partial_correlations",
+    "regression",
     "sample",
     "standard_errors",
     "whitening",
@@ -130,6 +131,57 @@ def conditional_means(release: Release, rows: Matrix) -> Matrix:
         offset = filled[np.ix_(here, np.flatnonzero(~empty))] - location[~empty]
         filled[np.ix_(here, np.flatnonzero(empty))] = location[empty] + offset @ slopes
     return filled
+
+
+class Regression(NamedTuple):
+    """A linear regression of one column on the others.
+
+    Attributes
+    ----------
+    coefficients : array
+        One for each column; that of the target is 0.
+    intercept : float
+        What is added; NaN where no centre was released.
+
+    """
+
+    coefficients: NDArray[np.float64]
+    intercept: float
+
+
+def regression(release: Release, target: int | str) -> Regression:
+    """Return the regression of a column on all others that a released covariance implies.
+
+    Of a federation by secure sums too. Directions of the others whose variance does not exceed the
+    noise floor of the release are left out: noise would decide along them. `PrivateRegression`
+    spends its budget on one target and is the better one where that is all that is asked.
+    """
+    matrix, location = _matrix(release), release.arrays["location"]
+    place = _column(release, target)
+    scale = release.arrays.get("scale", np.ones(len(matrix)))
+    known = np.isfinite(scale) & (np.arange(scale.size) != place)
+    if not np.isfinite(scale[place]):
+        raise InvalidDataError("nothing was released about this column: choose another target")
+    others = matrix[np.ix_(known, known)] / np.outer(scale[known], scale[known])
+    values, vectors = np.linalg.eigh(others)
+    clear = values > max(float(release.settings["noise_floor"]), _RANK * max(values[-1], 0.0))
+    inverse = np.where(clear, 1 / np.where(clear, values, 1.0), 0.0)
+    found = (vectors * inverse) @ vectors.T @ (matrix[known, place] / scale[known])
+    coefficients = np.zeros(scale.size)
+    coefficients[known] = found / scale[known]
+    return Regression(coefficients, float(location[place] - np.nan_to_num(coefficients) @ location))
+
+
+def _column(release: Release, target: int | str) -> int:
+    names = release.settings.get("feature_names")
+    if isinstance(target, str):
+        if names is None or target not in names:
+            raise InvalidParameterError("no column of this name was released: give its number")
+        return int(names.index(target))
+    width = len(_matrix(release))
+    if isinstance(target, bool) or not isinstance(target, int) or not 0 <= target < width:
+        raise InvalidParameterError(f"target must be a column from 0 to {width - 1}, or its name")
+    return target
 
 
 def least_variance_weights(release: Release) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ from eigenveil.numerics.metrics import captured_variance, subspace_distance
 from eigenveil.privacy.budget import stated
 from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.release import Release
+from eigenveil.release.uses import regression
 from tests.federated.secure.parties import Server, agreement, real_owner, simulated, tables
 
 ROWS = tables()
@@ -87,6 +88,7 @@ def test_a_covariance_without_bounds(tmp_path):
     assert np.linalg.norm(release.arrays["covariance"] - truth) < 0.2 * np.linalg.norm(truth)
     np.testing.assert_allclose(release.arrays["location"], 10, atol=0.5)
     assert "none needed" in release.statement()
+    assert np.abs(regression(release, 0).coefficients).max() < 0.3  # columns are independent
     assert agreed.cost.mu <= whole_strength(agreed.budget, pure=False)
     assert Release.verify(release.save(tmp_path / "release")).kind == "covariance"
 

@@ -14,16 +14,18 @@ __all__ = ["connected", "on_cluster"]
 def connected(address: str) -> Iterator[None]:
     """Work on the cluster whose scheduler listens at an address, such as ``tcp://host:8786``."""
     try:
+        import dask
         from distributed import Client
     except ImportError:
         raise MissingExtraError("a cluster needs Dask: pip install 'eigenveil[dask]'") from None
     try:
-        client: Any = Client(address, timeout=10)  # type: ignore[no-untyped-call]
+        # Not the default one: what it sets for a process is left behind where nobody answers.
+        client: Any = Client(address, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError):
         raise InvalidDataError(
             "no scheduler of Dask answers at this address: check it, such as tcp://host:8786"
         ) from None
-    with client:
+    with client, client.as_current(), dask.config.set(scheduler=client):
         yield
 
 
