@@ -108,3 +108,26 @@ def test_mistyped_dates_and_targets_get_a_hint(table, tmp_path):
     words += ["--drop", "admitted,sex,ward", "--on-missing", "centre"]
     message = fails(3, "regress", table, *words, "--target", "sytolic")
     assert "did you mean 'systolic'?" in message
+
+
+def test_scores_take_limits_as_they_are_told(table, tmp_path):
+    words = ["--columns", "age,crp", "--censored", "crp=limit", "--on-missing", "centre"]
+    assert invoke("fit", table, *BUDGET, *words, "-o", tmp_path / "r").exit_code == 0
+    found = {}
+    for rule in ("missing", "limit"):
+        told = ["--censored", f"crp={rule}"]
+        result = invoke("transform", tmp_path / "r", table, *told, "-o", tmp_path / f"{rule}.csv")
+        assert result.exit_code == 0, result.output
+        found[rule] = np.loadtxt(tmp_path / f"{rule}.csv", delimiter=",", skiprows=1)
+    cells = [line.rsplit(",", 1)[1] for line in table.read_text().splitlines()[1:]]
+    limited = np.array([cell.startswith("<") for cell in cells])
+    same = np.isclose(found["missing"], found["limit"]).all(axis=1)
+    np.testing.assert_array_equal(same, ~limited)
+
+
+def test_a_stream_leaves_out_what_it_is_told_to(table, tmp_path):
+    words = ["stream", table, *BUDGET, "--k", 1, "--on-missing", "centre"]
+    words += ["--state", tmp_path / "s.state"]
+    assert "--drop patient_id,admitted,sex,ward" in fails(3, *words)
+    result = invoke(*words, "--drop", "patient_id,admitted,sex,ward")
+    assert result.exit_code == 0, result.output

@@ -67,7 +67,7 @@ def test_the_same_columns_are_text_in_parquet(files, tmp_path):
     ("name", "content", "words"),
     [
         ("none.csv", None, "check the path"),
-        ("table.txt", b"a,b\n1,2\n", "give a .csv, .csv.gz, .parquet, .xlsx"),
+        ("table.txt", b"a,b\n1,2\n", "give a .csv, .tsv, .csv.gz, .parquet, .xlsx"),
         ("wide.csv", "a,b\n1,2\n".encode("utf-16"), "is not in UTF-8: save it so"),
         ("empty.csv", b"", "needs a first line with the names"),
         ("bare.csv", b"1,2\n3,4\n", "needs a first line with the names"),

@@ -141,16 +141,7 @@ ADJACENCY = click.option(
 NAMES = click.option(
     "--columns", type=Names(), metavar="A,B,...", help="Columns to take, of a file with names."
 )
-CELLS = (
-    click.option("--drop", type=Names(), metavar="A,B,...", help="Columns to leave out."),
-    click.option(
-        "--encode",
-        type=Encoded(),
-        multiple=True,
-        metavar="NAME[=LEVEL,LEVEL|=DATE]",
-        help="A column of text as numbers: 0 or 1 for each of the levels (found privately if none "
-        "are given), or days since a date.",
-    ),
+AS_WRITTEN = (
     click.option(
         "--censored",
         type=Limited(),
@@ -161,6 +152,19 @@ CELLS = (
     click.option(
         "--encoding", default=None, metavar="NAME", help="That of a text file, such as latin-1."
     ),
+)
+DROP = click.option("--drop", type=Names(), metavar="A,B,...", help="Columns to leave out.")
+CELLS = (
+    DROP,
+    click.option(
+        "--encode",
+        type=Encoded(),
+        multiple=True,
+        metavar="NAME[=LEVEL,LEVEL|=DATE]",
+        help="A column of text as numbers: 0 or 1 for each of the levels (found privately if none "
+        "are given), or days since a date.",
+    ),
+    *AS_WRITTEN,
 )
 K = click.option(
     "--k",

@@ -9,6 +9,7 @@ import click
 from eigenveil.cli.options import (
     BUDGET,
     CONFIG,
+    DROP,
     INVALID,
     JSON,
     LEDGER,
@@ -38,6 +39,7 @@ __all__ = ["command"]
     ),
     click.option("--k", type=click.IntRange(min=1), required=True, help="Number of components."),
     NAMES,
+    DROP,
     *BUDGET,
     click.option(
         "--mechanism",
@@ -73,6 +75,7 @@ def command(
     data: str | None,
     state: Path,
     columns: list[str] | None,
+    drop: tuple[str, ...] | None,
     batch: str | None,
     finish: bool,
     ledger: Path | None,
@@ -106,7 +109,7 @@ def command(
             if options[name] is None:  # the estimator's own
                 del options[name]
         pca = StreamingPCA(k, **options, state=state, ledger=account)
-        source = None if data is None else open_table(data, columns=columns)
+        source = None if data is None else open_table(data, columns=columns, drop=drop)
         if place is not None:
             width = pca.restore().n_features_in_ if source is None else source.n_columns
             place.make_room(expected_size("pca", width, k))

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from eigenveil.cli.options import PATH
+from eigenveil.cli.options import AS_WRITTEN, PATH, with_options
 from eigenveil.cli.printing import say
 from eigenveil.exceptions import InvalidParameterError, MissingExtraError
 
@@ -40,6 +40,7 @@ class _Scored(NamedTuple):
 @click.option(
     "--keep", metavar="COLUMN", help="A column of DATA, such as an id, to copy beside the scores."
 )
+@with_options(*AS_WRITTEN)
 @click.option(
     "-o",
     "--output",
@@ -47,11 +48,12 @@ class _Scored(NamedTuple):
     metavar="FILE",
     help="A new .csv, .parquet or .npy file; without it, CSV on standard output.",
 )
-def command(folder: Path, data: str, keep: str | None, output: Path | None) -> None:
+def command(folder: Path, data: str, keep: str | None, output: Path | None, **written: Any) -> None:
     """Scores of the rows of DATA under the components of a release FOLDER.
 
     DATA is a CSV, parquet or .npy file, or - for a CSV table on standard input. Columns are found
-    by their names where the release has them. Scores are NOT private with respect to DATA.
+    by their names where the release has them; give --censored and --encoding as for the release.
+    Scores are NOT private with respect to DATA.
     """
     from eigenveil.release import Release
     from eigenveil.release.projection import NO_CENTRE
@@ -60,7 +62,7 @@ def command(folder: Path, data: str, keep: str | None, output: Path | None) -> N
     release = Release.load(folder)
     if release.kind != "pca":
         raise InvalidParameterError("the release holds no components: give one made by fit")
-    scores = _scores(release, data, keep)
+    scores = _scores(release, data, keep, written)
     titles = [f"component_{j + 1}" for j in range(len(release.arrays["components"]))]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", re.escape(NO_CENTRE))  # said below
@@ -71,17 +73,19 @@ def command(folder: Path, data: str, keep: str | None, output: Path | None) -> N
     say(_NOTE, err=True)  # a run that fails says that alone
 
 
-def _scores(release: "Release", data: str, keep: str | None) -> Iterator[_Scored]:
-    """Yield scores of a table, chunk by chunk."""
+def _scores(
+    release: "Release", data: str, keep: str | None, written: dict[str, Any]
+) -> Iterator[_Scored]:
+    """Yield scores of a table, chunk by chunk; ``written`` says how its cells are."""
     from eigenveil.cli.rows import open_table
     from eigenveil.data.sources.columns import noted_reading
     from eigenveil.data.sources.units import LabelledRows
 
     names = release.settings["feature_names"]
     nameless = Path(data).suffix.lower() in (".npy", ".npz")
-    noted: dict[str, Any] = {}
+    noted: dict[str, Any] = {**written}
     if names is not None and not nameless:
-        noted = noted_reading(names, release.settings.get("encoding"))
+        noted |= noted_reading(names, release.settings.get("encoding"))
         noted["encode"] = tuple(noted.get("encode", {}).items())
     if keep is None:
         for chunk in open_table(data, **noted).tables():
