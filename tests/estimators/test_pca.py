@@ -457,7 +457,7 @@ SPIKED = {"mechanism": Spiked(model=MODEL), "centring": "none"}
 MISTAKES = [
     ({"n_components": 0}, InvalidParameterError, "between 1 and the number of columns, 4"),
     ({"n_components": 5}, InvalidParameterError, "between 1 and the number of columns, 4"),
-    ({"n_components": "all"}, InvalidParameterError, "positive integer or 'private'"),
+    ({"n_components": "all"}, InvalidParameterError, "between 0 and 1, or 'private'"),
     ({"n_components": 3, "rows": 2}, InvalidParameterError, "exceeds the number of rows"),
     ({"rows": 1}, InvalidDataError, "two rows at least"),
     ({"rows": 0}, InvalidDataError, "no rows"),

@@ -19,7 +19,7 @@ from eigenveil.federated.flower import measured
 from eigenveil.federated.flower.keys import host_and_port
 from eigenveil.federated.flower.server import superlink
 from tests.federated.hostile import MANY, SLOW
-from tests.federated.test_flower import Web
+from tests.federated.test_flower_server import Web
 
 HEAD = b"POST /v1/fleet/pull-messages HTTP/1.1\r\nhost: server\r\n"
 

@@ -365,8 +365,8 @@ def test_one_record_has_no_pair(ledger, folder):
     assert "give more rows" in said[0]
     assert code_of(owner.answer(SHARES)) is Code.DATA  # who asks all the same
     assert ledger.entries == ()
-    located = Owner(replace(SIMULATED, centring="located"), ROWS[:1])
-    assert decode(located.answer(join), Declaration).n_records == 1
+    located = Owner(replace(SIMULATED, centring="located"), ROWS[:1], log=said.append)
+    assert code_of(located.answer(join)) is Code.DATA  # nor a centre
 
 
 def test_the_local_model_needs_no_settings():
