@@ -70,7 +70,9 @@ def test_while_rows_are_read(files, asked, ledger, tmp_path):
     assert ledger.entries == ()
 
 
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "by", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.audit)]
+)
 def test_other_signals_are_answered_alike(by, files, asked, ledger, tmp_path):
     told = interrupted("CSVSource.chunks", files, asked, tmp_path, "--ledger", ledger.path, by=by)
     assert told == "interrupted: nothing was charged\n"
@@ -136,6 +138,7 @@ def test_after_the_charge(files, asked, ledger, tmp_path):
     assert len(ledger.entries) == 1
 
 
+@pytest.mark.audit  # what is interrupted with one stays
 def test_without_a_ledger(files, asked, tmp_path):
     told = interrupted("Release.save", files, asked, tmp_path)
     assert "no ledger recorded this run" in told

@@ -356,7 +356,7 @@ def test_every_fold_is_charged_once(n_jobs, rows, tmp_path):
     assert not hasattr(pca, "components_")
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.audit)])
 def test_a_search_is_charged_for_every_candidate_fold_and_the_refit(n_jobs, rows, tmp_path):
     ledger = Ledger.create(tmp_path / "l", rho=1e6)
     pca = PrivatePCA(**FOLD, ledger=ledger)
@@ -370,7 +370,7 @@ def three_fits(path):
     return Ledger.create(path, rho=3.5e4)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.audit)])
 def test_a_ledger_that_runs_out_is_seen(n_jobs, rows, tmp_path):
     """NaN for the folds that were refused, and a warning that quotes the refusal."""
     ledger = three_fits(tmp_path / "l")

@@ -293,6 +293,7 @@ def used_twice(draws):
     )
 
 
+@pytest.mark.audit  # `tests.kill` does it at every change of a file; a slice of that stays
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 def test_killed_processes_use_no_record_twice_and_charge_once(tmp_path):
     found = run_killed(tmp_path, "honest")

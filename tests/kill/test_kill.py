@@ -14,7 +14,7 @@ import pytest
 from tests.kill.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
-KILLS = 24
+KILLS = 13
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 

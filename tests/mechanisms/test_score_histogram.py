@@ -140,10 +140,13 @@ def test_the_command_line(tmp_path):
     assert "score_counts" in Release.load(tmp_path / "r").arrays
 
 
+BINS, CELLS = 8, 65  # a cell for each, and one for all outside
+
+
 def plane(rows, adjacency):
     """Rows by their cell on the plane of the first and the last column."""
     d = rows.shape[1]
-    frame = Frame(np.eye(d)[[0, -1]], np.array([0.1, 0.1]), 4)
+    frame = Frame(np.eye(d)[[0, -1]], np.array([0.1, 0.1]), BINS)
     return score_counts(case.open_rows(rows), case.CLIP, frame, adjacency)
 
 
@@ -156,7 +159,7 @@ def _case(name, noise, **options):
     return case.Case(
         name,
         "scalars.score_histogram",
-        lambda strength, d, k: ScoreHistogram(noise=noise(strength), bins=4),
+        lambda strength, d, k: ScoreHistogram(noise=noise(strength), bins=BINS),
         query=plane,
         run=case.one_step(plane),
         read=lambda released: released.values,
@@ -173,7 +176,7 @@ CASES = [
         norm="l2",
         sensitivity=case.constant(math.sqrt(2), 1.0),
         strength_of=case.mu_of,
-        deviation=lambda mu, d, adjacency: np.full(17, _moved(adjacency, 0.5) / mu),
+        deviation=lambda mu, d, adjacency: np.full(CELLS, _moved(adjacency, 0.5) / mu),
     ),
     _case(
         "score-histogram pure",
@@ -182,6 +185,8 @@ CASES = [
         norm="l1",
         sensitivity=case.constant(2.0, 1.0),
         strength_of=case.pure_of,
-        deviation=lambda eps, d, adjacency: np.full(17, math.sqrt(2) * _moved(adjacency, 1) / eps),
+        deviation=lambda eps, d, adjacency: np.full(
+            CELLS, math.sqrt(2) * _moved(adjacency, 1) / eps
+        ),
     ),
 ]

@@ -372,7 +372,7 @@ def test_a_private_number_of_rows_leaves_a_choice():
 @pytest.mark.parametrize(
     "asked",
     [
-        components(n=10_000, d=100_000, k=5000),
+        pytest.param(components(n=10_000, d=100_000, k=5000), marks=pytest.mark.audit),
         matrix(d=100_000),
         pytest.param(components(d=100_000, budget=PURE), marks=pytest.mark.audit),
         pytest.param(matrix(d=100_000, budget=PURE), marks=pytest.mark.audit),

@@ -168,6 +168,7 @@ def _kill(path, order):
     return json.loads(done.stdout)
 
 
+@pytest.mark.audit  # `tests.kill` does it at every change of a file; a slice of that stays
 def test_a_killed_process_never_releases_uncharged(tmp_path):
     """80 kills: every release is charged; the other order is seen to lose charges."""
     safe = _kill(tmp_path / "safe", "charge-first")
