@@ -10,8 +10,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: .venv/installed
 	$(BIN)/eigenveil demo
 
+# Two workers on two cores: further threads of BLAS would only wait beside them.
 test: .venv/installed-dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 # Attacks on every mechanism, wrapped ones too, and other laws in full: `make test` has them in little.
 audit: .venv/installed-dev
