@@ -35,6 +35,7 @@ kill: .venv/installed-dev
 	$(BIN)/python -m tests.kill --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.kill --faults --seed $(SEED)
 
+# Style, types and layers: CI runs it beside the tests.
 check: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
