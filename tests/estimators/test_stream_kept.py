@@ -271,6 +271,20 @@ def test_an_error_in_a_step_loses_that_batch_only(tmp_path, ledger, monkeypatch)
     assert len(charges(ledger)) == 1
 
 
+def test_records_are_noted_as_spent_before_their_step(tmp_path, ledger, monkeypatch):
+    """What a process that is killed in a step leaves behind."""
+    state, inner, noted = tmp_path / "state", OjaPCA.step, []
+
+    def step(self, current, batch, *arguments):
+        noted.append((Stream.load(state).spent, batch.records.stop))
+        return inner(self, current, batch, *arguments)
+
+    monkeypatch.setattr(OjaPCA, "step", step)
+    StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(150))
+    assert noted
+    assert all(spent == used for spent, used in noted)
+
+
 def run_killed(folder, order):
     script = Path(__file__).with_name("kill_stream.py")
     done = subprocess.run(

@@ -351,7 +351,7 @@ BOOKS = [
         "",
         KEPT,
         "-k",
-        "killed or error_in_a_step",
+        "noted_as_spent",
     ),
     fault(
         "stream: the ledger does not note what was spent",
