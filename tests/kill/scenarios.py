@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.kill.artefacts import Commands, Saves
+from tests.kill.continual import Watched
 from tests.kill.federations import Federation, Owned, Served
 from tests.kill.ledgers import Charges, Rivals
 from tests.kill.secure_sums import Summed
@@ -19,6 +20,7 @@ SCENARIOS: list[Any] = [
     Commands("out.zip"),
     Days(),
     DaysByCommand(),
+    Watched(),
     Owned("shares"),
     Owned("variances"),
     Served(),
