@@ -376,10 +376,23 @@ def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
     again = StreamingPCA(1, state=tmp_path / "s", **options).restore()
     assert again.n_lost_ == 100
     stream = Stream.load(tmp_path / "s")
-    plan = again._plan(4)
+    plan = stream_plan.planned(again, stream.settings)
     gate = again._gate(stream, plan)
     with pytest.raises(EigenveilError):
         plan.step(stream, Batch(rows[:100], 0), gate)
+
+
+def test_records_are_noted_as_spent_before_anything_is_drawn_on_them(tmp_path, monkeypatch):
+    inner, noted = stream_plan.StreamPlan.step, []
+
+    def watched(plan, stream, batch, gate):
+        noted.append(Stream.load(tmp_path / "s").spent - batch.records.stop)
+        return inner(plan, stream, batch, gate)
+
+    monkeypatch.setattr(stream_plan.StreamPlan, "step", watched)
+    options = {**BUDGET, "centring": "none", "batch_size": 100, "state": tmp_path / "s"}
+    StreamingPCA(1, **options).partial_fit(table(250, 4))
+    assert noted == [0, 0]
 
 
 def test_what_was_released_is_read_from_the_state(tmp_path):

@@ -6,7 +6,7 @@ from tests.kill.artefacts import Commands, Saves
 from tests.kill.federations import Federation, Owned, Served
 from tests.kill.ledgers import Charges, Rivals
 from tests.kill.secure_sums import Summed
-from tests.kill.streams import Days, DaysByCommand
+from tests.kill.streams import Days, DaysByCommand, DaysOfPersons
 
 __all__ = ["SCENARIOS"]
 
@@ -19,6 +19,7 @@ SCENARIOS: list[Any] = [
     Commands("out.zip"),
     Days(),
     DaysByCommand(),
+    DaysOfPersons(),
     Owned("shares"),
     Owned("variances"),
     Served(),

@@ -112,7 +112,7 @@ class Ledger:
                 raise BudgetExceededError(f"{label!r} was charged before and is charged once only")
             return _appended(file, ends, cost, spent, label, unit, alone)
 
-    def advance(self, stream: str, start: int, stop: int) -> Entry:
+    def advance(self, stream: str, start: int, stop: int, unit: Unit = ROW) -> Entry:
         """Note, at no cost, that records ``start`` up to ``stop`` of a stream are spent.
 
         It is as durable as a charge. Refuse where some of them were noted before.
@@ -120,9 +120,9 @@ class Ledger:
         with ledger_file.opened(self.path, exclusive=True) as file:
             _require_unspent(file, stream, start)
             ends = ledger_file.ends(file)
-            require(file, ends, NOTHING, ends.terms.adjacency, ROW)
+            require(file, ends, NOTHING, ends.terms.adjacency, unit)
             label = f"{_spent_to(stream)}{stop:,} records"
-            return _appended(file, ends, NOTHING, ends.spent, label)
+            return _appended(file, ends, NOTHING, ends.spent, label, unit)
 
     def require_unspent(self, stream: str, start: int) -> None:
         """Refuse where records of a stream from ``start`` on were noted as spent."""
