@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test audit faults fuzz kill bench check clean
+.PHONY: demo test audit faults fuzz kill bench check wheel clean
 
 demo: .venv/installed
 	$(BIN)/eigenveil demo
@@ -35,11 +35,16 @@ kill: .venv/installed-dev
 	$(BIN)/python -m tests.kill --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.kill --faults --seed $(SEED)
 
+# Style, types and layers: CI runs it beside the tests.
 check: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The wheel, installed and used in an environment of its own, far from the repository.
+wheel: .venv/installed-dev
+	$(BIN)/python -m pytest -n 0 -m built tests/built/test_wheel.py
 
 # All measurements, tables and curves; other libraries run in environments of their own.
 bench: .venv/installed-dev .venv-peers/installed

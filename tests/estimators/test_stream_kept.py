@@ -271,6 +271,20 @@ def test_an_error_in_a_step_loses_that_batch_only(tmp_path, ledger, monkeypatch)
     assert len(charges(ledger)) == 1
 
 
+def test_records_are_noted_as_spent_before_their_step(tmp_path, ledger, monkeypatch):
+    """What a process that is killed in a step leaves behind."""
+    state, inner, noted = tmp_path / "state", OjaPCA.step, []
+
+    def step(self, current, batch, *arguments):
+        noted.append((Stream.load(state).spent, batch.records.stop))
+        return inner(self, current, batch, *arguments)
+
+    monkeypatch.setattr(OjaPCA, "step", step)
+    StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(150))
+    assert noted
+    assert all(spent == used for spent, used in noted)
+
+
 def run_killed(folder, order):
     script = Path(__file__).with_name("kill_stream.py")
     done = subprocess.run(
@@ -380,19 +394,6 @@ def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
     gate = again._gate(stream, plan)
     with pytest.raises(EigenveilError):
         plan.step(stream, Batch(rows[:100], 0), gate)
-
-
-def test_records_are_noted_as_spent_before_anything_is_drawn_on_them(tmp_path, monkeypatch):
-    inner, noted = stream_plan.StreamPlan.step, []
-
-    def watched(plan, stream, batch, gate):
-        noted.append(Stream.load(tmp_path / "s").spent - batch.records.stop)
-        return inner(plan, stream, batch, gate)
-
-    monkeypatch.setattr(stream_plan.StreamPlan, "step", watched)
-    options = {**BUDGET, "centring": "none", "batch_size": 100, "state": tmp_path / "s"}
-    StreamingPCA(1, **options).partial_fit(table(250, 4))
-    assert noted == [0, 0]
 
 
 def test_what_was_released_is_read_from_the_state(tmp_path):

@@ -345,7 +345,7 @@ BOOKS = [
         "",
         KEPT,
         "-k",
-        "noted_as_spent_before",
+        "noted_as_spent",
     ),
     fault(
         "stream: the ledger does not note what was spent",

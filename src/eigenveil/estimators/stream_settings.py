@@ -14,16 +14,18 @@ from eigenveil.exceptions import InvalidParameterError, LedgerError, StateError
 from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.privacy.adjacency import Unit
 from eigenveil.privacy.guarantee import MOST_ARRIVALS
-from eigenveil.wording import Phrase, option
+from eigenveil.wording import Phrase
 
 __all__ = ["continued", "require_unit"]
 
-_ARRIVALS = option("max_arrivals")
+_ARRIVALS = Phrase(
+    python="max_arrivals", shell="--max-arrivals", file="the most arrivals of a person"
+)
 _FIVE_ARRIVALS = Phrase(
     python="max_arrivals=5", shell="--max-arrivals 5", file="the most arrivals of a person"
 )
 _WHOSE = Phrase(
-    python="say whose rows they are, partial_fit(rows, groups=ids)",
+    python="say whose rows they are, groups=ids",
     shell="say whose rows they are, --unit COLUMN",
     file="say whose rows they are",
 )
