@@ -60,6 +60,13 @@ LEAVES = [
         "sensitivity and gauss",
     ),
     fault(
+        "compiled rows that leave the ball",
+        "data/rows.c",
+        "sums[3] <= most))",
+        "sums[3] <= 4.0 * most))",
+        "tests/data/test_compiled.py",
+    ),
+    fault(
         "rows clipped at the largest of the table",
         "mechanisms/base.py",
         "return gate.draw(self, second_moment(source, clip, gate.adjacency))",
