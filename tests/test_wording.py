@@ -77,6 +77,7 @@ PARAMETERS = parameters(
     PrivateCovariance,
     StreamingPCA,
     StreamingPCA.partial_fit,
+    ContinualCovariance,
     Situation,
     LazyEntry,
     export,

@@ -12,6 +12,7 @@ BASE = "tests/mechanisms/test_base.py"
 STREAMING = "tests/estimators/test_streaming.py"
 KEPT = "tests/estimators/test_stream_kept.py"
 NEWEST = "tests/estimators/test_stream_newest.py"
+PERSONS = "tests/estimators/test_stream_persons.py"
 
 
 @dataclass(frozen=True)
@@ -356,11 +357,47 @@ BOOKS = [
     fault(
         "stream: the ledger does not note what was spent",
         "estimators/stream_run.py",
-        "            stream.account.advance(stream.name, batch.records.start, stream.spent)",
+        "            stream.account.advance(stream.name, batch.records.start, stream.spent, unit)",
         "            pass",
         NEWEST,
         "-k",
         "older_copy or two_copies",
+    ),
+    fault(
+        "stream: a person comes as often as they like",
+        "estimators/stream_persons.py",
+        "self.counts.get(person, 0) < most for person in persons",
+        "True for person in persons",
+        PERSONS,
+        "-k",
+        "stated_number or moves_so_many",
+    ),
+    Fault(
+        "stream: the noise is for one record of a person",
+        "estimators/stream_plan.py",
+        (
+            ("lambda mu: for_group(build(mu).cost(), max_arrivals)", "lambda mu: build(mu).cost()"),
+            ("return for_group(self.total, self.max_arrivals)", "return self.total"),
+        ),
+        (PERSONS, "-k", "what_is_charged"),
+    ),
+    fault(
+        "stream: persons wait in the order of the table",
+        "estimators/stream_persons.py",
+        "places = gate.order(len(self.persons))",
+        "places = np.arange(len(self.persons))",
+        PERSONS,
+        "-k",
+        "choice_and_order or moves_so_many",
+    ),
+    fault(
+        "stream: a state forgets who came",
+        "estimators/stream_state.py",
+        "            arrays |= self.persons.arrays()\n",
+        "            arrays |= StreamPersons().arrays()\n",
+        PERSONS,
+        "-k",
+        "kept_between",
     ),
     fault(
         "stream: records are handed out again",

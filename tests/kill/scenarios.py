@@ -7,7 +7,7 @@ from tests.kill.continual import Watched
 from tests.kill.federations import Federation, Owned, Served
 from tests.kill.ledgers import Charges, Rivals
 from tests.kill.secure_sums import Summed
-from tests.kill.streams import Days, DaysByCommand
+from tests.kill.streams import Days, DaysByCommand, DaysOfPersons
 
 __all__ = ["SCENARIOS"]
 
@@ -20,6 +20,7 @@ SCENARIOS: list[Any] = [
     Commands("out.zip"),
     Days(),
     DaysByCommand(),
+    DaysOfPersons(),
     Watched(),
     Owned("shares"),
     Owned("variances"),

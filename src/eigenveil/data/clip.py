@@ -152,7 +152,7 @@ class Clip:
         return None if scaling is None else row_sum(rows, scaling)
 
     def _scaling(self, d: int) -> Scaling | None:
-        """Return how rows become integers, where nothing is done to them but to move and scale them."""
+        """Return how rows become integers, where they are but moved and scaled."""
         if self.lift or not self._only_moves:
             return None
         return Scaling(

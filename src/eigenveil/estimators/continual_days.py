@@ -36,10 +36,14 @@ from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.wording import option
+from eigenveil.wording import Part, Phrase, option
 
 __all__ = ["DailyEstimator"]
 
+_HORIZON = Phrase(python="horizon", shell="--horizon", file="the horizon")
+_DAYS_PER_GROUP = Phrase(
+    python="days_per_group", shell="--days-per-group", file="the days of a group"
+)
 _MOST_DAYS = 10_000  # of a horizon
 _FIXED = (
     "horizon",
@@ -183,7 +187,7 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
         if self.days_per_group is None:
             if groups is not None or source.protects.owns_many:
                 raise InvalidParameterError(
-                    "say on how many days a person comes at most: ", option("days_per_group")
+                    "say on how many days a person comes at most: ", _DAYS_PER_GROUP
                 )
         else:
             source, came = capped(source, groups, days.persons, int(self.days_per_group))
@@ -239,7 +243,7 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
         horizon = _horizon(self.horizon)
         most = 1
         if self.days_per_group is not None:
-            most = _whole("days_per_group", self.days_per_group, horizon)
+            most = _whole(_DAYS_PER_GROUP, self.days_per_group, horizon)
         mu = strength(self._budget, lambda mu: ContinualCov(mu=mu, horizon=1).cost(), "continual")
         scale = public_scale(self.scale, d, getattr(self, "feature_names_in_", None))
         scale = np.ones(d) if scale is None else scale
@@ -254,7 +258,9 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
     def _stated(self) -> StatedBounds:
         if isinstance(self.row_norm, str) or isinstance(self.scale, str):
             raise InvalidParameterError(
-                "running releases take a row_norm and scales that are stated: numbers"
+                "running releases take numbers that are stated for ",
+                option("row_norm"),
+                " and scales",
             )
         if self.row_norm is None:
             unit = StatedBounds.unit_rows(self.on_invalid, self.on_missing)
@@ -363,14 +369,14 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
 
 
 def _horizon(horizon: Any) -> int:
-    return _whole("horizon", horizon, _MOST_DAYS)
+    return _whole(_HORIZON, horizon, _MOST_DAYS)
 
 
-def _whole(name: str, value: Any, most: int) -> int:
+def _whole(name: Part, value: Any, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         value = 0
     if not 1 <= value <= most:
-        raise InvalidParameterError(option(name), f" must be a whole number from 1 to {most:,}")
+        raise InvalidParameterError(name, f" must be a whole number from 1 to {most:,}")
     return int(value)
 
 
