@@ -19,6 +19,7 @@ import eigenveil
 from eigenveil.cli import main
 from eigenveil.data.sources import IterableSource, open_rows
 from eigenveil.estimators import (
+    ContinualCovariance,
     PrivateCovariance,
     PrivatePCA,
     PrivateRegression,

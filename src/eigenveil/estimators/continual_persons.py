@@ -1,15 +1,15 @@
 """Persons who come on several days: those who came on as many as stated bring nothing more."""
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from eigenveil.data.sources import ArraySource, GroupedSource, LabelledSource, RowSource, UnitSource
-from eigenveil.data.sources.ids import numbered, person_label
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, grouped
+from eigenveil.data.sources.ids import person_label
+from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.adjacency import Unit
 
 __all__ = ["CappedRows", "capped"]
@@ -30,33 +30,19 @@ def capped(
 
     What becomes of a row depends on its own person alone. ``came`` goes by hashes of ids.
     """
-    if isinstance(source, LabelledSource):
-        if groups is not None:
-            raise InvalidParameterError(
-                "these rows say already whose they are: leave one of groups and unit out"
-            )
-        parts = list(source.labelled_tables())
-        rows = np.concatenate([np.empty((0, source.n_columns)), *(chunk for chunk, _ in parts)])
-        labels: Iterable[Hashable] = [label for _, some in parts for label in some]
-    elif groups is None or isinstance(source, UnitSource):
+    if groups is not None:
+        source = grouped(source, groups)
+    if not source.protects.owns_many:
         raise InvalidParameterError("say whose each row is: pass groups, one id for each row")
-    else:
-        rows = source.whole()
-        numbered(groups)  # refuses ids that tell nobody apart
-        labels = np.asarray(groups, dtype=object).tolist()
-    hashes = [_hashed(label) for label in labels]
-    if len(hashes) != len(rows):
-        raise InvalidDataError("groups must hold one id for each row, in their order")
-    kept = [came.get(each, 0) < most for each in hashes]
+    rows, owners = source.whole_units()
+    hashes = [_hashed(label) for label in source.unit_ids()]
+    left = np.array([came.get(each, 0) < most for each in hashes], dtype=bool)
     now = dict(came)
-    for each in {each for each, keeps in zip(hashes, kept, strict=True) if keeps}:
+    for each in {each for each, stays in zip(hashes, left, strict=True) if stays}:
         now[each] = now.get(each, 0) + 1
-    ids = [each for each, keeps in zip(hashes, kept, strict=True) if keeps]
-    return CappedRows(rows[np.array(kept, dtype=bool)], ids, _unit(source)), now
-
-
-def _unit(source: RowSource) -> Unit:
-    return source.protects if source.protects.owns_many else Unit("group")
+    kept = left[owners]
+    ids = [hashes[owner] for owner in owners[kept].tolist()]
+    return CappedRows(rows[kept], ids, source.protects), now
 
 
 def _hashed(label: Hashable) -> str:

@@ -227,11 +227,6 @@ class LabelledSource(UnitSource):
         self._numbers = PersonNumbers()
         self._owners: NDArray[np.intp] | None = None  # of all rows, once they were read
 
-    def labelled_tables(self) -> Iterator[tuple[NDArray[Any], list[Hashable]]]:
-        """Yield checked chunks, and the label of each row."""
-        for chunk, labels in self._source.labelled_chunks():
-            yield self._checked(chunk), labels
-
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], NDArray[np.intp]]]:
         """Yield the level of each row in a column, and its person."""
         for levels, labels in self._source.labelled_levels(column):
