@@ -46,9 +46,9 @@ check: .venv/installed-dev
 wheel: .venv/installed-dev
 	$(BIN)/python -m pytest -n 0 -m built tests/built/test_wheel.py
 
-# All measurements, tables and curves; other libraries run in environments of their own.
+# All measurements, tables and curves, ten minutes a script at most; other libraries run in environments of their own.
 bench: .venv/installed-dev .venv-peers/installed
-	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/run_all.py
 	$(BIN)/python -m tests.documents --write
 
 .venv-peers/installed: $(wildcard benchmarks/peers/*.txt)

@@ -97,6 +97,50 @@ def measured(name: str) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
 
 
+def beside_peers() -> str:
+    """Return the table of peers of the README, and where it was measured."""
+    kept = {(row["library"], row["table"].partition(",")[0]): row for row in _results("peers")}
+    lines = [
+        "| ε = 1 | must be told | digits, 5 of 64 | breast cancer, 3 of 30 | seconds | releases |",
+        "|---|---|---|---|---|---|",
+    ]
+    for library, name, told, releases in PEERS:
+        rows = [kept[library, table] for table in ("digits", "breast cancer")]
+        shares = [f"{float(row['captured']):.0%}" if row["captured"] else "—" for row in rows]
+        seconds = [_shown(row["seconds"]) for row in rows]
+        version = next((row["version"] for row in rows if row["version"]), "")
+        cells = [name.format(version), told, *(share.replace("%", " %") for share in shares)]
+        lines.append(f"| {' | '.join([*cells, ', '.join(seconds), releases])} |")
+    (place,) = _results("machine")
+    packages = ", ".join(f"{name} {place[name]}" for name in ("python", "numpy", "scikit-learn"))
+    where = f"{place['date']}, {place['processor']}, {place['cores']} cores, one of them used"
+    return "\n".join([*lines, "", f"Measured {where}; {packages}."]) + "\n"
+
+
+PEERS = (
+    (
+        "eigenveil, delta = 1e-6",
+        "**eigenveil**, δ = 1e-6",
+        "nothing",
+        "statement, page, ledger, signature",
+    ),
+    ("eigenveil", "**eigenveil**, pure ε", "nothing", "the same"),
+    ("diffprivlib", "diffprivlib {}, pure ε", "ranges, longest row", "an estimator"),
+    ("opendp", "OpenDP {}, pure ε", "longest row, number of rows, centre", "an estimator"),
+    (
+        "Kim, Jung 2025, as in R dppca, delta = 1e-6",
+        "Kim, Jung 2025, as R dppca has it, δ = 1e-6",
+        "nothing",
+        "an estimator, plots",
+    ),
+)
+
+
+def _results(name: str) -> list[dict[str, str]]:
+    with (ROOT / "benchmarks" / "results" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def _shown(cell: str) -> str:
     return f"{float(cell):.3g}" if re.fullmatch(r"\d+\.\d+(e-?\d+)?", cell) else cell
 
@@ -104,11 +148,12 @@ def _shown(cell: str) -> str:
 INSIDE = SOURCE / "mechanisms" / "README.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
-MEASURED = ("scaling", "one_core", "csv", "dask", "peers", "machine")
+MEASURED = ("scaling", "one_core", "wide", "csv", "dask", "dask_generated", "peers", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
+    (ROOT / "README.md", "peers"): beside_peers,
     (DEVICES, "device_gram"): partial(measured, "device_gram"),
     (DEVICES, "device_fit"): partial(measured, "device_fit"),
     **{(SCALING, name): partial(measured, name) for name in MEASURED},
