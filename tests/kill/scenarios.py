@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.kill.artefacts import Commands, Saves
+from tests.kill.continual import Watched
 from tests.kill.federations import Federation, Owned, Served
 from tests.kill.ledgers import Charges, Rivals
 from tests.kill.secure_sums import Summed
@@ -20,6 +21,7 @@ SCENARIOS: list[Any] = [
     Days(),
     DaysByCommand(),
     DaysOfPersons(),
+    Watched(),
     Owned("shares"),
     Owned("variances"),
     Served(),
