@@ -18,6 +18,12 @@ __all__ = ["ScoreKinds"]
 _MOST_LEVELS = 50
 _BY = Phrase(python="show_scores", shell="--show-scores-by", file="maps of scores")
 
+_NAMED_TABLE = Phrase(
+    python="pass a file, or open_rows(frame)",
+    shell="give a file whose columns have names",
+    file="give a file whose columns have names",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreKinds:
@@ -39,9 +45,7 @@ class ScoreKinds:
         ((column, feature),) = parsed.items()
         columns = source.table_columns
         if not columns or not source.rereadable:
-            raise InvalidDataError(
-                _BY, " names a column of a table: pass a file, or open_rows(frame)"
-            )
+            raise InvalidDataError(_BY, " names a column of a table: ", _NAMED_TABLE)
         if column not in columns:
             raise InvalidDataError(f"no column {column!r}: {did_you_mean(column, columns)}")
         encoded = source.encoding.get(column, {}).get("levels")

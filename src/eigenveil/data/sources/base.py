@@ -168,7 +168,7 @@ class RowSource(ABC):
 
     @property
     def kinds(self) -> NDArray[np.intp] | None:
-        """For each row the number of the kind that it is shown as; None without. Private."""
+        """Number of the kind that each row is shown as; None without. Private."""
         return None
 
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "RowSource":
