@@ -19,11 +19,14 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.places import HOST, Place
 from eigenveil.privacy.adjacency import ROW, Unit
 
-__all__ = ["HeldRows", "RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
+__all__ = ["HeldRows", "Lookup", "RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
 
 _CHUNK_BYTES = 1 << 24
+_LONG_ROW = 1 << 12  # columns of rows that are copied one by one
 
 Statistic = TypeVar("Statistic", bound=Bounded)
+Lookup = Callable[[NDArray[np.intp], NDArray[np.float64]], None]
+"""Copies rows at these places to an array."""
 
 
 def chunk_rows(n_columns: int) -> int:
@@ -207,6 +210,22 @@ class RowSource(ABC):
         # Whoever makes chunks may fill the same memory again.
         chunks = [np.array(chunk) for chunk in self.tables()]
         return np.concatenate([np.empty((0, self.n_columns)), *chunks])
+
+    def lookup(self) -> tuple[int, "Lookup"]:
+        """Return the number of rows, and what copies those at any places, again and again.
+
+        All are held for it, unless a source can find them where they lie.
+        """
+        table = self.whole()
+
+        def copied(places: NDArray[np.intp], out: NDArray[np.float64]) -> None:
+            if table.shape[1] < _LONG_ROW:
+                out[...] = table[places]
+                return
+            for row, place in zip(out, places, strict=True):  # without a copy in between
+                row[...] = table[place]
+
+        return len(table), copied
 
     def whole_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """Return all rows as one array, and for each the number of its unit."""
