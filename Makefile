@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test audit faults fuzz kill bench check wheel clean
+.PHONY: demo test audit faults fuzz kill bench check wheel docs sheet clean
 
 demo: .venv/installed
 	$(BIN)/eigenveil demo
@@ -45,6 +45,16 @@ check: .venv/installed-dev
 wheel: .venv/installed-dev
 	$(BIN)/python -m pytest -n 0 -m built tests/built/test_wheel.py
 
+# The site, with its notebooks and examples run; a warning is an error. Then what can be said about it.
+docs: .venv/installed-docs
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m pytest -n 0 -m built tests/built --ignore tests/built/test_wheel.py
+	@echo open docs/_build/html/index.html
+
+# Two pages for privacy officers, to print.
+sheet: .venv/installed-docs
+	$(BIN)/python docs/_ext/sheet.py for-officers.pdf
+
 # All measurements, tables and curves; other libraries run in environments of their own.
 bench: .venv/installed-dev .venv-peers/installed
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
@@ -68,3 +78,7 @@ clean:
 .venv/installed-dev: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ .venv/installed
+
+.venv/installed-docs: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
+	touch $@
