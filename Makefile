@@ -35,6 +35,7 @@ kill: .venv/installed-dev
 	$(BIN)/python -m tests.kill --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.kill --faults --seed $(SEED)
 
+# Style, types and layers: CI runs it beside the tests.
 check: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -47,6 +48,7 @@ wheel: .venv/installed-dev
 
 # The site, with its notebooks and examples run; a warning is an error. Then what can be said about it.
 docs: .venv/installed-docs
+	rm -rf docs/_build docs/gallery/examples
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python -m pytest -n 0 -m built tests/built --ignore tests/built/test_wheel.py
 	@echo open docs/_build/html/index.html
@@ -71,11 +73,13 @@ clean:
 	$(PYTHON) -c 'import sys; sys.exit("eigenveil needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 
-.venv/installed: .venv/bin/python pyproject.toml
+COMPILED := hatch_build.py src/eigenveil/data/build_rows.py src/eigenveil/data/rows.c
+
+.venv/installed: .venv/bin/python pyproject.toml $(COMPILED)
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-.venv/installed-dev: .venv/bin/python pyproject.toml
+.venv/installed-dev: .venv/bin/python pyproject.toml $(COMPILED)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ .venv/installed
 

@@ -36,6 +36,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "eigenveil"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/veil.svg"
 html_sourcelink_suffix = ""
 html_context = {"default_mode": "auto"}
 html_math_renderer = "mathml"

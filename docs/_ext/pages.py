@@ -96,7 +96,9 @@ def tests_of(module: str, name: str) -> list[Path]:
     named = folder / f"test_{module.rpartition('.')[2]}.py"
     found = [path for path in sorted(folder.glob("test_*.py")) if known.search(path.read_text())]
     if not (named.exists() or found):
-        found = [path for path in sorted(folder.glob("test_*.py")) if f'"{name}"' in path.read_text()]
+        found = [
+            path for path in sorted(folder.glob("test_*.py")) if f'"{name}"' in path.read_text()
+        ]
     return [named] if named.exists() else found
 
 
@@ -106,7 +108,7 @@ def mechanisms() -> dict[str, str]:
     for one in entries():
         name, module = f"{one.name}-{one.releases}", one.module
         promise = ", ".join(one.notions)
-        promise += "; idealised numerics" if one.numerics is Numerics.IDEALISED else "; exact numerics"
+        promise += f"; {'idealised' if one.numerics is Numerics.IDEALISED else 'exact'} numerics"
         promise += "; model-based" if one.kind is Kind.MODEL_BASED else "; worst-case"
         proof, tests = module.rpartition(".")[2], tests_of(module, one.name)
         for path in tests:
@@ -120,7 +122,7 @@ def mechanisms() -> dict[str, str]:
             ("guarantee", promise),
             ("chosen by ``auto``", one.auto or "never"),
             ("proof", f":doc:`why it is private </proofs/{proof}>`"),
-            ("tests", ", ".join(f":doc:`{path.name} <{path.stem}>`" for path in tests) ),
+            ("tests", ", ".join(f":doc:`{path.name} <{path.stem}>`" for path in tests)),
         ]
         pages[name] = (
             heading(f"``{one.name}``: {one.releases}")
@@ -167,7 +169,8 @@ def _commands(group: click.Group, context: click.Context) -> list[str]:
         found.append(
             heading(inner.command_path, "-")
             + f"::\n\n   {usage}\n\n"
-            + plain(cleandoc(command.help or "").replace("\b", "")) + "\n\n"
+            + plain(cleandoc(command.help or "").replace("\b", ""))
+            + "\n\n"
             + table(("option", "meaning"), rows, "30 70")
         )
     return found
@@ -187,10 +190,12 @@ def errors() -> dict[str, str]:
         if issubclass(kind, exceptions.EigenveilError)
     )
     words = heading("Exit codes") + (
-        "Every error of eigenveil is one line that says what to do next. The command line ends with "
-        "the code of its kind: 0 is success, 1 a fault of eigenveil, 130 an interruption.\n\n"
+        "Every error of eigenveil is one line that says what to do next. The command line ends "
+        "with the code of its kind: 0 is success, 1 a fault of eigenveil, 130 an interruption.\n\n"
     )
-    return {"exit_codes": words + table(("code", "error in Python", "what happened"), rows, "10 35 55")}
+    return {
+        "exit_codes": words + table(("code", "error in Python", "what happened"), rows, "10 35 55")
+    }
 
 
 def write(app=None) -> None:
@@ -205,7 +210,8 @@ def lead_here(app, page: str, source: list[str]) -> None:
     """Let links to sources of mechanisms, and to what is outside of the site, lead to its pages."""
     up = "../" * page.count("/")
     words = source[0].replace("(../README.md)", "(index.md)")
-    words = words.replace("(../src/eigenveil/mechanisms/README.md)", "(reference/generated/mechanisms.rst)")
+    listed = "(reference/generated/mechanisms.rst)"
+    words = words.replace("(../src/eigenveil/mechanisms/README.md)", listed)
     for one in entries():
         path = one.module.replace(".", "/") + ".py"
         here = f"({up}reference/generated/{one.name}-{one.releases}.rst)"
@@ -213,6 +219,13 @@ def lead_here(app, page: str, source: list[str]) -> None:
     if page in ("proofs/README", "papers/README"):  # which name their pages in tables
         names = sorted(path.stem for path in (DOCS / page).parent.glob("[a-z]*.md"))
         words += "\n```{toctree}\n:hidden:\n" + "\n".join(names) + "\n```\n"
+    if page == "how_to/index":  # guides that no other page lists
+        listed = " ".join(
+            path.read_text("utf-8") for path in (*DOCS.glob("*.md"), *DOCS.glob("*/index.md"))
+        )
+        names = (path.stem for path in DOCS.glob("*.md") if path.stem != "index")
+        guides = [f"/{n}" for n in sorted(names) if not re.search(rf"^.*\b{n}>?$", listed, re.M)]
+        words += "\n```{toctree}\n:maxdepth: 1\n" + "\n".join(guides) + "\n```\n"
     source[0] = words
 
 

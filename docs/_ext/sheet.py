@@ -47,8 +47,9 @@ def sheet(text: str) -> FPDF:
             _table(pdf, block)
         else:
             pdf.set_font("sans", size=11)
-            for line in block.split("\n") if re.match(r"\d\. ", block) else [" ".join(block.split("\n"))]:
-                pdf.multi_cell(0, 5.6, words(line), markdown=True, align="L", new_x="LMARGIN", new_y="NEXT")
+            lines = block.split("\n")
+            for line in lines if re.match(r"\d\. ", block) else [" ".join(lines)]:
+                pdf.multi_cell(0, 5.6, words(line), markdown=True, align="L", new_x="LMARGIN")
                 pdf.ln(0.6)
             pdf.ln(1.2)
     return pdf
@@ -65,9 +66,11 @@ def _heading(pdf: FPDF, block: str) -> None:
 
 
 def _table(pdf: FPDF, block: str) -> None:
-    head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in block.split("\n"))
+    lines = (line.strip("| ").split(" | ") for line in block.split("\n"))
+    head, _, *rows = ([cell.strip() for cell in line] for line in lines)
     pdf.set_font("sans", size=10)
-    with pdf.table(line_height=5.6, markdown=True, borders_layout="HORIZONTAL_LINES", text_align="LEFT") as table:
+    lines = {"borders_layout": "HORIZONTAL_LINES", "text_align": "LEFT"}
+    with pdf.table(line_height=5.6, markdown=True, **lines) as table:
         for cells in (head, *rows):
             row = table.row()
             for cell in cells:

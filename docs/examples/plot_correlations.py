@@ -11,7 +11,7 @@ from eigenveil.report import CovarianceDisplay
 
 table = Patients()
 rows = open_rows(table.measurements[:, :-1])  # without crp, which has a long tail
-covariance = PrivateCovariance(
-    epsilon=1.0, delta=1e-6, scale="private", on_missing="centre"
-).fit(rows, groups=table.persons)
+covariance = PrivateCovariance(epsilon=1.0, delta=1e-6, scale="private", on_missing="centre").fit(
+    rows, groups=table.persons
+)
 CovarianceDisplay.from_estimator(covariance)

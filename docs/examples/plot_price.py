@@ -16,17 +16,18 @@ from eigenveil import PrivatePCA
 rows = load_digits().data
 best = PCA(5).fit(rows).explained_variance_.sum()
 epsilons = [0.2, 0.5, 1.0, 2.0, 4.0]
-captured = [
-    [
-        np.var(rows @ PrivatePCA(5, epsilon=e, delta=1e-6, random_state=s).fit(rows).components_.T, axis=0).sum()
-        / best
-        for s in range(5)
-    ]
-    for e in epsilons
-]
+
+
+def captured(epsilon, seed):
+    """Return the share of the variance within reach that one release captures."""
+    pca = PrivatePCA(5, epsilon=epsilon, delta=1e-6, random_state=seed).fit(rows)
+    return np.var(rows @ pca.components_.T, axis=0).sum() / best
+
+
+shares = np.array([[captured(epsilon, seed) for seed in range(5)] for epsilon in epsilons])
 plt.figure(figsize=(6, 3.6), layout="constrained")
-plt.plot(epsilons, np.mean(captured, axis=1), "o-")
-plt.fill_between(epsilons, np.min(captured, axis=1), np.max(captured, axis=1), alpha=0.2)
+plt.plot(epsilons, shares.mean(axis=1), "o-")
+plt.fill_between(epsilons, shares.min(axis=1), shares.max(axis=1), alpha=0.2)
 plt.xscale("log")
 plt.xlabel("epsilon, at delta = 1e-6")
 plt.ylabel("variance captured, of that within reach")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eigenveil.data.sources import open_rows
     from eigenveil.estimators import (
+        ContinualCovariance,
+        ContinualPCA,
         PrivateCovariance,
         PrivatePCA,
         PrivatePreprocessor,
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from eigenveil.release import Release
 
 __all__ = [
+    "ContinualCovariance",
+    "ContinualPCA",
     "Ledger",
     "PrivateCovariance",
     "PrivatePCA",
@@ -30,6 +34,8 @@ __all__ = [
 
 # Imported at first use: the command line starts before scikit-learn is needed.
 _HOMES = {
+    "ContinualCovariance": "eigenveil.estimators",
+    "ContinualPCA": "eigenveil.estimators",
     "Ledger": "eigenveil.privacy.ledger",
     "PrivateCovariance": "eigenveil.estimators",
     "PrivatePCA": "eigenveil.estimators",

@@ -1,4 +1,4 @@
-"""Words that Python, the command line and configuration files say each in their own way.
+"""Words that Python, the command line, configuration files and a page say each in their own way.
 
 The rule: an error names what to type as the reader's face takes it. So a message is given in parts,
 plain text and phrases, and whoever shows it says which face it is for. What everybody types alike,
@@ -27,11 +27,20 @@ __all__ = [
     "said",
 ]
 
-Face = Literal["python", "shell", "file"]
+Face = Literal["python", "shell", "file", "page"]
 
 # Options that a face calls otherwise than Python does.
 _SHELL = {"n_components": "k"}
 _FILE = {"n_components": "components"}
+_PAGE = {
+    "n_components": "the number of components",
+    "row_norm": "a length of rows",
+    "bounds": "ranges of columns",
+    "centring": "the way to a centre",
+    "columns": "the list of columns",
+    "unit": "who is protected",
+    "mechanism": "the method",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +52,15 @@ class Phrase:
     python, shell, file : str
         For callers, the command line and the configuration files of a federation. A face that has
         no such option says in plain words what is meant.
+    page : str, optional
+        For the studio, where nothing is typed; by default as in a file.
 
     """
 
     python: str
     shell: str
     file: str
+    page: str | None = None
 
 
 Part = str | Phrase
@@ -56,7 +68,9 @@ Part = str | Phrase
 
 def said(parts: Iterable[Part], face: Face) -> str:
     """Return the parts of a message as one text, for a face."""
-    return "".join(part if isinstance(part, str) else getattr(part, face) for part in parts)
+    return "".join(
+        part if isinstance(part, str) else getattr(part, face) or part.file for part in parts
+    )
 
 
 def option(name: str, value: str | None = None) -> Phrase:
@@ -65,11 +79,19 @@ def option(name: str, value: str | None = None) -> Phrase:
     A value is text, which Python and files quote; one in capitals stands for a number.
     """
     shell, file = f"--{_SHELL.get(name, name).replace('_', '-')}", _FILE.get(name, name)
+    page = _PAGE.get(name, name.replace("_", " "))
     if value is None:
-        return Phrase(python=name, shell=shell, file=file)
+        return Phrase(python=name, shell=shell, file=file, page=page)
     if value.isupper():
-        return Phrase(python=f"{name}={value}", shell=f"{shell} {value}", file=f"{file} = {value}")
-    return Phrase(python=f"{name}={value!r}", shell=f"{shell} {value}", file=f'{file} = "{value}"')
+        return Phrase(
+            python=f"{name}={value}", shell=f"{shell} {value}", file=f"{file} = {value}", page=page
+        )
+    return Phrase(
+        python=f"{name}={value!r}",
+        shell=f"{shell} {value}",
+        file=f'{file} = "{value}"',
+        page=f"{page} {value!r}",
+    )
 
 
 CENSORED = Phrase(python="censored", shell="--censored", file="what censored cells count as")
@@ -79,9 +101,17 @@ ENCODING = Phrase(python="encoding", shell="--encoding", file="the encoding of t
 LATIN = Phrase(
     python="encoding='latin-1'", shell="--encoding latin-1", file="another file, saved in UTF-8"
 )
-BOUNDS = Phrase(python="bounds=(low, high)", shell="--bounds LOW,HIGH", file="bounds = [low, high]")
+BOUNDS = Phrase(
+    python="bounds=(low, high)",
+    shell="--bounds LOW,HIGH",
+    file="bounds = [low, high]",
+    page="ranges of columns",
+)
 COLUMNS = Phrase(
-    python="open_rows(path, columns=[...])", shell="--columns a,b", file='columns = ["a", "b"]'
+    python="open_rows(path, columns=[...])",
+    shell="--columns a,b",
+    file='columns = ["a", "b"]',
+    page="the list of columns",
 )
 REPLACE_ONE = Phrase(
     python="adjacency='replace-one'",
@@ -90,5 +120,8 @@ REPLACE_ONE = Phrase(
 )
 SHOW_SCORES = Phrase(python="show_scores", shell="--show-scores", file="maps of scores")
 SINGLE_ROWS = Phrase(
-    python="leave groups and unit out", shell="leave --unit out", file="leave unit out"
+    python="leave groups and unit out",
+    shell="leave --unit out",
+    file="leave unit out",
+    page="protect single rows",
 )

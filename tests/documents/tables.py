@@ -105,7 +105,10 @@ def alternatives() -> str:
     """Return the table of peers of ``docs/comparison.md``, from what a benchmark kept."""
     with (ROOT / "benchmarks" / "results" / "alternatives.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    lines = ["| table | library | variance kept | standard error | seconds |", "|---|---|---|---|---|"]
+    lines = [
+        "| table | library | variance kept | standard error | seconds |",
+        "|---|---|---|---|---|",
+    ]
     for row in rows:
         kept, error = float(row["captured"]), float(row["standard error"])
         name = f"{row['table']}, {row['k']} components"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.data import Clip, device
+from eigenveil.data import Clip, brought, device
 from eigenveil.data.device import DeviceSource
 from eigenveil.data.gram import MomentSum, SquareSum, VectorSum
 from eigenveil.data.norms import DistanceCounts
@@ -31,6 +31,18 @@ def test_the_host_has_the_same_bits(kind, dtype):
     assert all(map(np.array_equal, there.summed(kind(CLIP)), host))
     brought = DeviceSource(table, device="cuda").summed(kind(CLIP))
     assert all(map(np.array_equal, brought, host))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.0])
+@pytest.mark.parametrize("n", [0, 1, 5000])
+def test_rows_arrive_whole_and_are_kept_while_they_fit(monkeypatch, share, n):
+    monkeypatch.setattr(brought, "_KEPT_SHARE", share)
+    monkeypatch.setattr(brought, "_BUFFER_BYTES", 1 << 14)  # many buffers, and a part of one
+    table = rows(n)[:, ::-3]
+    bringing = brought.Brought(table, "cuda")
+    first = bringing.between(0, n)
+    assert np.array_equal(first.cpu().numpy(), table)
+    assert (bringing.between(0, n) is first) == (share > 0 or n == 0)
 
 
 @pytest.mark.parametrize("n", [1, 31, 65_537, 200_000])

@@ -14,15 +14,19 @@ from eigenveil.exceptions import EigenveilError
 
 __all__ = ["main"]
 
-# A new command is a line here and a file of its name beside this one.
+# A new command is a line here and a file of its name beside this one. One stands above the others,
+# as it runs them.
+_HOMES = {"studio": "eigenveil.studio.command"}
 _COMMANDS = {
     "demo": "Release components and covariances of two public data sets.",
+    "studio": "Open a page on this computer to read releases.",
     "sample": "Write a made-up hospital table to try things on.",
     "plan": "Predict errors and recommend a mechanism, from public numbers.",
     "fit": "Release principal components of a table.",
     "covariance": "Release the covariance matrix of a table.",
     "regress": "Release a linear regression of a column on the others.",
     "stream": "Release components of rows that arrive over days, under one budget.",
+    "watch": "Release everything so far anew, every day of a horizon, under one budget.",
     "federate": "Release components of tables that several owners keep to themselves.",
     "transform": "Scores of rows under a release of components.",
     "report": "A page for people, and figures, from a release folder.",
@@ -47,7 +51,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f"eigenveil.cli.{name}").command
+        command: click.Command = import_module(_HOMES.get(name, f"eigenveil.cli.{name}")).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

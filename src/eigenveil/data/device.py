@@ -16,7 +16,6 @@ device that adds up otherwise (a self-test at first use tells) is not asked; not
 in float32. Rows are read on the host instead wherever a sum is asked for that has no form here.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.brought import Brought
 from eigenveil.data.clip import (
     FRACTION_BITS,
     NO_EXPONENT,
@@ -59,8 +59,8 @@ class DeviceSource(RowSource):
     rows : array
         Of PyTorch, CuPy or the array API standard; or of numpy, a memory map too, with ``device``.
     device : str, optional
-        A device of PyTorch, such as "cuda", to which parts of a numpy array are brought each time
-        they are read.
+        A device of PyTorch, such as "cuda", to which parts of a numpy array are brought. A GPU
+        keeps those that fill half of its free memory; others are brought whenever they are read.
 
     """
 
@@ -74,6 +74,7 @@ class DeviceSource(RowSource):
         if device is None and not self._xp.isdtype(rows.dtype, ("real floating", "integral")):
             raise InvalidDataError("rows on a device must be real numbers: convert other types")
         self.n_columns = int(rows.shape[1])
+        self._brought = None if device is None else Brought(rows, device)
 
     @property
     def n_rows(self) -> int:
@@ -137,17 +138,14 @@ class DeviceSource(RowSource):
     def _parts(self) -> Iterator[Any]:
         size = max(1, min(_EXACT_ROWS, _ENTRIES // self.n_columns))
         for start in range(0, max(1, self.n_rows), size):  # one of no rows, if there are none
-            yield self._brought(self._between(start, start + size))
+            stop = min(start + size, self.n_rows)
+            if self._brought is None:
+                yield self._between(start, stop)
+            else:
+                yield self._brought.between(start, stop)
 
     def _between(self, start: int, stop: int) -> Any:
         return self._rows[start : min(stop, self.n_rows), :]
-
-    def _brought(self, rows: Any) -> Any:
-        if self._to is None:
-            return rows
-        with warnings.catch_warnings():  # of memory that it may not write to, and does not
-            warnings.simplefilter("ignore")
-            return self._xp.asarray(rows, device=self._to)
 
     @property
     def _exact(self) -> bool:

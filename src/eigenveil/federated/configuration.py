@@ -29,6 +29,7 @@ from eigenveil.federated.toml import (
     tables,
 )
 from eigenveil.federated.toml import text as any_text
+from eigenveil.storage.places import JOURNAL
 
 if TYPE_CHECKING:
     from eigenveil.federated.secure.agreement import SecureAgreement
@@ -44,7 +45,6 @@ __all__ = [
     "require_connection",
 ]
 
-JOURNAL = "journal.sqlite"  # in the server's folder
 _PATIENCE = 600.0  # s
 
 

@@ -14,6 +14,7 @@ from eigenveil.storage.paths import real_path
 from eigenveil.wording import Part
 
 __all__ = [
+    "JOURNAL",
     "RELEASE_MARKS",
     "draft_of",
     "is_empty",
@@ -23,6 +24,7 @@ __all__ = [
     "write_new",
 ]
 
+JOURNAL = "journal.sqlite"  # by which the folder of a federation's server is known
 RELEASE_MARKS = ("release.json", "SHA256SUMS")  # files by which a folder is known as a release
 
 

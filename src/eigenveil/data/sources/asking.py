@@ -76,6 +76,7 @@ def _drop(names: Sequence[str], others: Sequence[str]) -> Phrase:
         python=f"open_rows(X, drop={list(names)!r})",
         shell=f"--drop {shlex.quote(joined(names))}",
         file=f"columns = {json.dumps(list(others), ensure_ascii=False)}",
+        page="their boxes in the list of columns",
     )
 
 
@@ -84,6 +85,7 @@ def _keep(names: Sequence[str]) -> Phrase:
         python=f"columns={list(names)!r}",
         shell=f"--columns {shlex.quote(joined(names))}",
         file=f"columns = {json.dumps(list(names), ensure_ascii=False)}",
+        page="their boxes in the list of columns",
     )
 
 
@@ -92,6 +94,7 @@ def _unit(name: str) -> Phrase:
         python=f"open_rows(X, unit={name!r})",
         shell=f"--unit {shlex.quote(name)}",
         file=f"unit = {json.dumps(name, ensure_ascii=False)}",
+        page=f"{name!r} as who is protected",
     )
 
 
@@ -103,4 +106,5 @@ def _encode(name: str) -> Phrase:
         shell=f"--encode {word}=LEVEL,LEVEL, --encode {word} to have levels found privately, or "
         f"--encode {word}=2024-01-31 to count days",
         file="another table, in which they are numbers",
+        page="what is chosen beside their names",
     )

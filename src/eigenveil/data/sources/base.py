@@ -6,7 +6,7 @@ that is made of another one passes the question on, so that nobody has to look i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.sources.tables import as_table
-from eigenveil.exceptions import InvalidDataError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.places import HOST, Place
 from eigenveil.privacy.adjacency import ROW, Unit
 
@@ -174,6 +174,13 @@ class RowSource(ABC):
     def unit_sizes(self) -> NDArray[np.int64] | None:
         """Number of rows of each unit; None where each row is one. Private."""
         return None
+
+    def unit_ids(self) -> list[Hashable]:
+        """Return the id of each unit, by their numbers. Private."""
+        raise InvalidParameterError(
+            "ids of these rows cannot be compared with those of other arrivals: pass a file, a "
+            "data frame or an array"
+        )
 
     def count_rows(self) -> int:
         """Return the number of rows, which are read only where it is not known."""

@@ -26,7 +26,7 @@ from eigenveil.data.sources.workbooks import WorkbookSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import printable
 
-__all__ = ["is_streamed", "open_rows"]
+__all__ = ["is_streamed", "open_file", "open_rows"]
 
 _DEVICE_LIBRARIES = ("torch", "cupy", "array_api_strict")
 
@@ -78,7 +78,7 @@ def open_rows(
         encoding=encoding,
     )
     if isinstance(data, (str, Path)):
-        return _open_file(Path(data), reading)
+        return open_file(Path(data), reading)
     if not reading.is_plain:
         if not is_frame(data):
             raise InvalidParameterError(
@@ -138,7 +138,8 @@ def _is_stream(data: Any) -> bool:
     return isinstance(data, Iterable) and not hasattr(data, "__len__")
 
 
-def _open_file(path: Path, reading: Reading) -> RowSource:
+def open_file(path: Path, reading: Reading) -> RowSource:
+    """Return the rows of a file, or of the parquet files of a folder."""
     if (address := address_of(path)) is not None:
         return _by_person(ParquetSource(remote_files(address), reading), reading)
     if files := _parquet_inside(path):

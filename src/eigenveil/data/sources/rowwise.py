@@ -14,7 +14,7 @@ not, so that whoever chooses U learns nothing from a run that stops.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from copy import copy
 from typing import Any
 
@@ -81,6 +81,10 @@ class RowwiseSource(RowSource):
     def unit_sizes(self) -> NDArray[np.int64] | None:
         """Number of rows of each unit of ``base``. Private."""
         return self.base.unit_sizes
+
+    def unit_ids(self) -> list[Hashable]:
+        """Return the id of each unit of ``base``. Private."""
+        return self.base.unit_ids()
 
     def count_rows(self) -> int:
         """Return the number of rows of ``base``, none of which is changed for it."""

@@ -1,0 +1,105 @@
+"""The folder that the studio was started in: all that it reads and writes lies inside.
+
+Names come from a page. A name that leads elsewhere, by ``..``, from the root or through a link, is
+refused, whatever it leads to.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.storage.places import JOURNAL, RELEASE_MARKS
+
+__all__ = ["Folder"]
+
+_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".xlsx")
+_LEDGER = ".ledger"
+_DEEPEST = 8  # folders in a name
+_MOST = 500  # files that are listed
+
+
+class Folder:
+    """A folder, and what lies in it that the studio knows.
+
+    Parameters
+    ----------
+    root : Path
+        The folder.
+
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+
+    def place(self, name: object) -> Path:
+        """Return the path of something inside, which need not exist; refuse all others."""
+        if not isinstance(name, str) or not name or "\0" in name or "\\" in name:
+            raise InvalidParameterError("give the name of a file in this folder")
+        parts = name.split("/")
+        if len(parts) > _DEEPEST or any(part in ("", ".", "..") for part in parts):
+            raise InvalidParameterError("give the name of a file in this folder, without .. or /")
+        if parts[0].startswith("-"):
+            raise InvalidParameterError("a name that starts with - would be taken for an option")
+        path = self.root
+        for part in parts:
+            path = path / part
+            try:
+                linked = stat.S_ISLNK(os.lstat(path).st_mode)
+            except OSError:  # not there, or the name is too long, which whoever opens it finds
+                linked = False
+            if linked:
+                raise InvalidParameterError("a link may lead out of this folder: give a file")
+        return path
+
+    def existing(self, name: object) -> Path:
+        """Return the path of something that is there."""
+        path = self.place(name)
+        if not os.path.lexists(path):
+            raise InvalidParameterError("no such file in this folder: look whether it was moved")
+        return path
+
+    def tables(self) -> list[str]:
+        """Return the names of tables."""
+        return [entry.name for entry in self._files() if entry.name.lower().endswith(_TABLES)]
+
+    def ledgers(self) -> list[str]:
+        """Return the names of ledgers."""
+        return [entry.name for entry in self._files() if entry.name.endswith(_LEDGER)]
+
+    def keys(self) -> list[str]:
+        """Return the names of private keys, and of public ones."""
+        return [entry.name for entry in self._files() if entry.name.endswith((".pem", ".pub"))]
+
+    def releases(self) -> list[str]:
+        """Return the names of release folders, and of zips, which may hold one."""
+        folders = [
+            entry.name
+            for entry in self._folders()
+            if all(Path(entry.path, mark).is_file() for mark in RELEASE_MARKS)
+        ]
+        zips = [entry.name for entry in self._files() if entry.name.lower().endswith(".zip")]
+        return sorted([*folders, *zips])
+
+    def federations(self) -> list[str]:
+        """Return the names of folders of federation servers."""
+        return [entry.name for entry in self._folders() if Path(entry.path, JOURNAL).is_file()]
+
+    def new_name(self, stem: str) -> str:
+        """Return a name that nothing has yet."""
+        names = (stem if i == 1 else f"{stem}-{i}" for i in range(1, 10_000))
+        return next(name for name in names if not os.path.lexists(self.root / name))
+
+    def _files(self) -> Iterator["os.DirEntry[str]"]:
+        return (entry for entry in self._entries() if entry.is_file(follow_symlinks=False))
+
+    def _folders(self) -> Iterator["os.DirEntry[str]"]:
+        return (entry for entry in self._entries() if entry.is_dir(follow_symlinks=False))
+
+    def _entries(self) -> Iterator["os.DirEntry[str]"]:
+        """Yield what may be shown, in the order of names."""
+        with os.scandir(self.root) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        shown = (entry for entry in found if not entry.name.startswith((".", "-")))
+        return iter(list(shown)[:_MOST])

@@ -1,0 +1,65 @@
+"""Nothing outside the folder is reached, by whatever name."""
+
+import os
+
+import pytest
+
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.studio.folder import Folder
+
+OUTSIDE = [
+    "..",
+    "../secret.txt",
+    "first/../../secret.txt",
+    "/etc/passwd",
+    "./people.csv",
+    "a//b",
+    "",
+    "x\0",
+    "..\\secret.txt",
+    "-o",
+    None,
+    7,
+    "/".join("a" * 9),
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_names_that_lead_elsewhere_are_refused(folder, name):
+    (folder.parent / "secret.txt").write_text("secret")
+    with pytest.raises(InvalidParameterError):
+        Folder(folder).place(name)
+
+
+def test_links_are_refused_at_every_step(folder):
+    (folder.parent / "outside").mkdir()
+    (folder.parent / "outside" / "secret.csv").write_text("a,b\n1,2\n")
+    os.symlink(folder.parent / "outside", folder / "linked")
+    os.symlink(folder.parent / "outside" / "secret.csv", folder / "linked.csv")
+    os.symlink(folder.parent / "nowhere", folder / "new")
+    found = Folder(folder)
+    for name in ("linked", "linked/secret.csv", "linked.csv", "new"):
+        with pytest.raises(InvalidParameterError, match="link"):
+            found.place(name)
+    assert found.tables() == ["people.csv"]
+
+
+def test_it_knows_tables_releases_ledgers_and_keys(folder):
+    for name in (".hidden.csv", "-o.csv", "a.ledger", "k.pem", "k.pem.pub", "b.zip", "n.txt"):
+        (folder / name).touch()
+    found = Folder(folder)
+    assert found.tables() == ["people.csv"]
+    assert found.releases() == ["b.zip", "first", "second"]
+    assert found.ledgers() == ["a.ledger"]
+    assert found.keys() == ["k.pem", "k.pem.pub"]
+    assert found.federations() == []
+    assert found.new_name("first") == "first-2"
+    assert found.new_name("third") == "third"
+
+
+@pytest.mark.parametrize("name", ["../first", "/etc", "linked", "received:../first"])
+def test_the_page_reaches_nothing_else(browser, folder, name):
+    os.symlink(folder.parent, folder / "linked")
+    answer = browser.ask("release", name=name)
+    assert answer.status_code == 400
+    assert "error" in answer.json()
