@@ -28,7 +28,14 @@ extensions = [
     "sheet",
     "walks",
 ]
-exclude_patterns = ["_build", "_ext", "examples", "gallery/**/*.ipynb", "**/sg_execution_times.rst"]
+exclude_patterns = [
+    "_build",
+    "_ext",
+    "examples",
+    "gallery/**/*.ipynb",
+    "**/sg_execution_times.rst",
+    "sg_execution_times.rst",
+]
 default_role = "literal"
 nitpicky = False
 

@@ -206,6 +206,19 @@ def write(app=None) -> None:
         (FOLDER / f"{name}.rst").write_text(text, "utf-8")
 
 
+def listed() -> set[str]:
+    """Return the pages that tables of contents in Markdown name."""
+    found = set()
+    for path in (*DOCS.glob("*.md"), *DOCS.glob("*/index.md")):
+        for block in re.findall(
+            r"^```\{toctree\}\n(.*?)^```", path.read_text("utf-8"), re.M | re.S
+        ):
+            for line in block.splitlines():
+                named = (path.parent / re.sub(r".*<(.*)>", r"\1", line)).resolve()
+                found.add(named.relative_to(DOCS).as_posix())
+    return found
+
+
 def lead_here(app, page: str, source: list[str]) -> None:
     """Let links to sources of mechanisms, and to what is outside of the site, lead to its pages."""
     up = "../" * page.count("/")
@@ -220,12 +233,8 @@ def lead_here(app, page: str, source: list[str]) -> None:
         names = sorted(path.stem for path in (DOCS / page).parent.glob("[a-z]*.md"))
         words += "\n```{toctree}\n:hidden:\n" + "\n".join(names) + "\n```\n"
     if page == "how_to/index":  # guides that no other page lists
-        listed = " ".join(
-            path.read_text("utf-8") for path in (*DOCS.glob("*.md"), *DOCS.glob("*/index.md"))
-        )
-        names = (path.stem for path in DOCS.glob("*.md") if path.stem != "index")
-        guides = [f"/{n}" for n in sorted(names) if not re.search(rf"^.*\b{n}>?$", listed, re.M)]
-        words += "\n```{toctree}\n:maxdepth: 1\n" + "\n".join(guides) + "\n```\n"
+        guides = sorted({path.stem for path in DOCS.glob("*.md")} - listed() - {"index"})
+        words += "\n```{toctree}\n:maxdepth: 1\n" + "\n".join(f"/{n}" for n in guides) + "\n```\n"
     source[0] = words
 
 

@@ -40,7 +40,9 @@ class Page(HTMLParser):
 
 @functools.cache
 def pages():
-    return {path: Page(path) for path in sorted(SITE.rglob("*.html"))}
+    return {
+        path: Page(path) for path in sorted(SITE.rglob("*.html")) if "_static" not in path.parts
+    }
 
 
 def led(path, link):
@@ -137,6 +139,7 @@ def address():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture(scope="module")
