@@ -48,10 +48,10 @@ wheel: .venv/installed-dev
 
 # The site, with its notebooks and examples run; a warning is an error. Then what can be said about it.
 docs: .venv/installed-docs
-	rm -rf docs/_build docs/gallery/examples
-	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
+	rm -rf build/site docs/gallery/examples
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs build/site
 	$(BIN)/python -m pytest -n 0 -m built tests/built --ignore tests/built/test_wheel.py
-	@echo open docs/_build/html/index.html
+	@echo open build/site/index.html
 
 # Two pages for privacy officers, to print.
 sheet: .venv/installed-docs

@@ -29,7 +29,6 @@ extensions = [
     "walks",
 ]
 exclude_patterns = [
-    "_build",
     "_ext",
     "examples",
     "gallery/**/*.ipynb",

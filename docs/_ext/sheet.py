@@ -86,7 +86,7 @@ def write(path: Path) -> None:
 
 def setup(app):
     """Write the sheet before the page that leads to it is read."""
-    app.connect("builder-inited", lambda app: write(DOCS / "_build" / "for-officers.pdf"))
+    app.connect("builder-inited", lambda app: write(DOCS.parent / "build" / "for-officers.pdf"))
     return {"parallel_read_safe": True}
 
 
