@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         PrivateRegression,
         StreamingPCA,
     )
+    from eigenveil.estimators.intervals import intervals
     from eigenveil.numerics.spiked_model import SpikedModel
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
@@ -29,6 +30,7 @@ __all__ = [
     "Release",
     "SpikedModel",
     "StreamingPCA",
+    "intervals",
     "open_rows",
 ]
 
@@ -42,6 +44,7 @@ _HOMES = {
     "PrivatePreprocessor": "eigenveil.estimators",
     "PrivateRegression": "eigenveil.estimators",
     "StreamingPCA": "eigenveil.estimators",
+    "intervals": "eigenveil.estimators.intervals",
     "SpikedModel": "eigenveil.numerics.spiked_model",
     "Release": "eigenveil.release",
     "open_rows": "eigenveil.data.sources",

@@ -13,6 +13,7 @@ from pathlib import Path
 import eigenveil
 from eigenveil.mechanisms.registry import Entry, entries
 from eigenveil.privacy.guarantee import Kind, Numerics
+from tests.documents import papers
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(eigenveil.__file__).parent
@@ -104,7 +105,7 @@ def beside_peers() -> str:
         "| ε = 1 | must be told | digits, 5 of 64 | breast cancer, 3 of 30 | seconds | releases |",
         "|---|---|---|---|---|---|",
     ]
-    for library, name, told, releases in PEERS:
+    for library, name, told, releases in BESIDE:
         rows = [kept[library, table] for table in ("digits", "breast cancer")]
         shares = [f"{float(row['captured']):.0%}" if row["captured"] else "—" for row in rows]
         seconds = [_shown(row["seconds"]) for row in rows]
@@ -117,7 +118,7 @@ def beside_peers() -> str:
     return "\n".join([*lines, "", f"Measured {where}; {packages}."]) + "\n"
 
 
-PEERS = (
+BESIDE = (
     (
         "eigenveil, delta = 1e-6",
         "**eigenveil**, δ = 1e-6",
@@ -148,9 +149,11 @@ def _shown(cell: str) -> str:
 INSIDE = SOURCE / "mechanisms" / "README.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
-MEASURED = ("scaling", "one_core", "wide", "csv", "dask", "dask_generated", "peers", "machine")
+PAPERS = ROOT / "docs" / "papers"
+MEASURED = ("scaling", "one_core", "wide", "csv", "dask", "dask_generated", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
+    (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
     (ROOT / "README.md", "peers"): beside_peers,
@@ -158,6 +161,9 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (DEVICES, "device_fit"): partial(measured, "device_fit"),
     **{(SCALING, name): partial(measured, name) for name in MEASURED},
     (DEVICES, "device_lazy"): partial(measured, "device_lazy"),
+    (PAPERS / "README.md", "results"): papers.results,
+    **{(PAPERS / f"{name}.md", "figures"): partial(papers.figures, name) for name in papers.PAPERS},
+    (PAPERS / "spiked.md", "kimjung"): partial(papers.figures, "kimjung"),
 }
 
 

@@ -132,6 +132,15 @@ LEAVES = [
         "sensitivity and score",
     ),
     fault(
+        "rows shown under the levels of others",
+        "data/scores.py",
+        "kinds[start : start + len(chunk)]",
+        "np.sort(kinds)[start : start + len(chunk)]",
+        REPLAY,
+        "-k",
+        "draws and level",
+    ),
+    fault(
         "a person counted in each of their cells",
         "data/scores.py",
         "(1 << self.BITS) // sizes[units]",

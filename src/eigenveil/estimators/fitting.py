@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
+from eigenveil.estimators.score_kinds import ScoreKinds
 from eigenveil.estimators.tables import name_columns, open_table
 from eigenveil.exceptions import InvalidParameterError, WeakPromiseWarning
 from eigenveil.mechanisms.execute import FitResult, execute
@@ -26,7 +27,12 @@ __all__ = ["fit_release", "noise_and_ledger", "renewed", "warn_of_weakness"]
 
 
 def fit_release(
-    estimator: BaseEstimator, X: Any, groups: Any, releases: Releases, **asked: Any
+    estimator: BaseEstimator,
+    X: Any,
+    groups: Any,
+    releases: Releases,
+    show_scores: Any = False,
+    **asked: Any,
 ) -> FitResult[Any]:
     """Choose, plan, charge, read the rows, add noise; attributes of an earlier fit are dropped."""
     with renewed(estimator):
@@ -38,8 +44,13 @@ def fit_release(
         source = open_table(estimator, X, adjacency, groups)
         del X, groups
         asked |= {"budget": budget, "adjacency": adjacency, "entry": wanted}
-        if source.undecided:
-            return _with_levels(estimator, source, releases, asked, ledger, noise)
+        kinds = None
+        if show_scores:
+            asked["show_scores"] = True
+            kinds = ScoreKinds.asked(show_scores, source)
+        if source.undecided or (kinds is not None and kinds.levels is None):
+            return _with_levels(estimator, source, kinds, releases, asked, ledger, noise)
+        source = _of_kinds(estimator, source, kinds, asked)
         request = _request(estimator, source, releases, **asked)
         warn_of_weakness(budget, request.n_rows)
         return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
@@ -54,6 +65,7 @@ def warn_of_weakness(budget: Budget, rows: int | None) -> None:
 def _with_levels(
     estimator: BaseEstimator,
     source: RowSource,
+    kinds: ScoreKinds | None,
     releases: Releases,
     asked: dict[str, Any],
     ledger: Ledger | None,
@@ -62,7 +74,10 @@ def _with_levels(
     """Find the levels of categories first; all is charged before, as for one level each."""
     from eigenveil.mechanisms.found_levels import LevelSearch
 
-    search = LevelSearch(budget=asked["budget"], columns=source.undecided)
+    columns = source.undecided
+    if kinds is not None and kinds.levels is None and kinds.column not in columns:
+        columns = (*columns, kinds.column)
+    search = LevelSearch(budget=asked["budget"], columns=columns)
     asked |= {"spent": search.cost()}
     like = source.decided(dict.fromkeys(source.undecided, ("",)))
     name_columns(estimator, like)
@@ -72,9 +87,23 @@ def _with_levels(
     source = source.decided(found.levels)
     name_columns(estimator, source)
     estimator.levels_ = found.levels
+    if kinds is not None and kinds.levels is None:
+        kinds = ScoreKinds(kinds.column, found.levels[kinds.column])
+    source = _of_kinds(estimator, source, kinds, asked)
     planned = plan(chosen(_request(estimator, source, releases, **asked)))
     search.check(planned)
     return found.before(execute(planned, source, ledger=None, noise=noise))
+
+
+def _of_kinds(
+    estimator: BaseEstimator, source: RowSource, kinds: ScoreKinds | None, asked: dict[str, Any]
+) -> RowSource:
+    """Return the rows with the kinds that a map shows them as."""
+    if kinds is None:
+        return source
+    asked["score_kinds"] = kinds.number
+    estimator.score_kinds_ = kinds
+    return kinds.shown(source)
 
 
 def _request(

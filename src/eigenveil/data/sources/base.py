@@ -160,9 +160,19 @@ class RowSource(ABC):
         """What was done to cells on reading, in words; public."""
         return ()
 
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """All columns of the table by name, taken or not; none where they have no names."""
+        return ()
+
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], Any]]:
-        """Yield the level of each row in an undecided column, and whose the rows are. Private."""
+        """Yield the level of each row in a column, and whose the rows are. Private."""
         raise NotImplementedError
+
+    @property
+    def kinds(self) -> NDArray[np.intp] | None:
+        """Number of the kind that each row is shown as; None without. Private."""
+        return None
 
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "RowSource":
         """Return the same rows with these levels for undecided columns."""

@@ -71,6 +71,11 @@ class UnitSource(RowSource):
         return self.rows.undecided
 
     @property
+    def table_columns(self) -> tuple[str, ...]:
+        """All columns of the table by name."""
+        return self.rows.table_columns
+
+    @property
     def encoding(self) -> dict[str, Any]:
         """How columns of the rows become features."""
         return self.rows.encoding
