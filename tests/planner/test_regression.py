@@ -94,5 +94,5 @@ def test_what_an_error_needs():
     for wrong in (0.0, 1.0, 0.6):
         with pytest.raises(InvalidParameterError, match="error must"):
             needed_regression_epsilon(ASKED, wrong)
-    with pytest.raises(InvalidParameterError, match="r2 must"):
+    with pytest.raises(InvalidParameterError, match="r2, the assumed"):
         replace(ASKED, r2=1.0)

@@ -153,7 +153,7 @@ def test_principal_component_regression_with_all_components_is_regression():
         MODEL.location_[2] - first.coefficients @ MODEL.location_
     )
     for wrong in (0, 3, True):
-        with pytest.raises(InvalidParameterError, match="n_components"):
+        with pytest.raises(InvalidParameterError, match="number of components"):
             principal_component_regression(RELEASE, 2, wrong)
 
 

@@ -29,7 +29,6 @@ from eigenveil.planner.situation import MOST_ROWS
 from eigenveil.privacy.adjacency import ROW, Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.wording import Phrase
 
 __all__ = [
     "RegressionSituation",
@@ -44,8 +43,6 @@ MEASURE = (
 )
 _RUNS, _ROWS, _CELLS = 16, 4000, 400_000  # releases, rows and cells of a table at most
 _REACH = 4.0  # half a stated range of the target, in its standard deviations
-_ERROR = Phrase(python="error", shell="--error", file="the error")
-_R2 = Phrase(python="r2", shell="--r2", file="the share of variance that is explained")
 _SMALLEST, _LARGEST = 1e-3, 1e4  # budgets that are looked at
 
 
@@ -80,7 +77,9 @@ class RegressionSituation:
 
     def __post_init__(self) -> None:
         if not 0 <= self.r2 < 1:
-            raise InvalidParameterError(_R2, " must lie between 0 and 1")
+            raise InvalidParameterError(
+                "r2, the assumed share of variance explained, must lie between 0 and 1"
+            )
         if not (self.p >= 1 and 1 <= self.n <= MOST_ROWS):
             raise InvalidParameterError(
                 "a regression needs at least one feature and one row, and 2**27 rows at most"
@@ -195,8 +194,9 @@ def needed_regression_rows(situation: RegressionSituation, error: float) -> Need
 
 def _require_reachable(situation: RegressionSituation, error: float) -> None:
     if not 0 < error < 1:
-        raise InvalidParameterError(_ERROR, " must lie between 0 and 1")
+        raise InvalidParameterError("the wanted error must lie between 0 and 1")
     if error >= situation.r2:
         raise InvalidParameterError(
-            _ERROR, f" must be below {situation.r2:g}: so much the mean of the target loses alone"
+            f"the wanted error must be below {situation.r2:g}: so much the mean of the target "
+            "loses alone"
         )

@@ -256,7 +256,7 @@ def principal_component_regression(
     width = len(_matrix(release)) - 1
     whole = isinstance(n_components, (int, np.integer)) and not isinstance(n_components, bool)
     if not (whole and 1 <= n_components <= width):
-        raise InvalidParameterError(f"n_components must lie between 1 and {width}")
+        raise InvalidParameterError(f"the number of components must lie between 1 and {width}")
     return _regression(release, target, int(n_components))
 
 
