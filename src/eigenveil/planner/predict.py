@@ -29,6 +29,8 @@ __all__ = [
     "Needed",
     "Prediction",
     "Recommendation",
+    "banded",
+    "least",
     "needed_epsilon",
     "needed_rows",
     "predict",
@@ -227,14 +229,21 @@ def needed_epsilon(situation: Situation, error: float) -> Needed:
         changed = Budget(rho=size) if name == "rho" else Budget(epsilon=size, delta=budget.delta)
         return replace(situation, budget=changed)
 
-    return _least(at, error, _SMALLEST_BUDGET, _LARGEST_BUDGET, name, whole=False)
+    return least(
+        lambda size: _chosen(at(size))[1],
+        error,
+        _SMALLEST_BUDGET,
+        _LARGEST_BUDGET,
+        name,
+        whole=False,
+    )
 
 
 def needed_rows(situation: Situation, error: float) -> Needed:
     """Return the smallest number of rows for an ``error`` with the recommended mechanism."""
     fewest = float(situation.k or 1)
-    return _least(
-        lambda size: replace(situation, n=round(size)),
+    return least(
+        lambda size: _chosen(replace(situation, n=round(size)))[1],
         error,
         max(2.0, fewest),
         float(MOST_ROWS),
@@ -243,8 +252,8 @@ def needed_rows(situation: Situation, error: float) -> Needed:
     )
 
 
-def _least(
-    at: Callable[[float], Situation],
+def least(
+    expected: Callable[[float], Prediction],
     wanted: float,
     low: float,
     high: float,
@@ -252,17 +261,17 @@ def _least(
     *,
     whole: bool,
 ) -> Needed:
-    """Bisection on a logarithmic scale: more budget, or rows, mean less error."""
+    """Find the least size for an error, by bisection: more budget, or rows, mean less error."""
     if not 0 < wanted < math.inf:
         raise InvalidParameterError("the wanted error must be a positive number")
 
-    floor = _chosen(at(high))[1]
+    floor = expected(high)
     if floor.error is None:
         raise InvalidParameterError(floor.why)
 
     def reached(size: float) -> Prediction | None:
         try:
-            one = _chosen(at(size))[1]
+            one = expected(size)
         except InvalidParameterError:  # nothing serves with so little
             return None
         return one if one.error is not None and one.error <= wanted else None
@@ -337,12 +346,12 @@ def _simulated(simulator: Simulator, empty: Prediction) -> Prediction:
     if simulator.plan.entry.name == _TRIVIAL:
         return replace(empty, error=1.0, low=1.0, high=1.0, how="closed form")
     found = [simulator.simulate(SimulationSource(seed)) for seed in _seeds(simulator)]
-    banded = _banded(empty, [error for error, _ in found])
+    mean = banded(empty, [error for error, _ in found])
     if situation.task == "covariance":
-        return banded
-    assert banded.high is not None  # simulated
+        return mean
+    assert mean.high is not None  # simulated
     distance = float(np.mean([distance for _, distance in found]))
-    return replace(banded, high=min(1.0, banded.high), distance=distance)  # all is the most to lose
+    return replace(mean, high=min(1.0, mean.high), distance=distance)  # all is the most to lose
 
 
 def _seeds(simulator: Simulator) -> range:
@@ -354,7 +363,8 @@ def _seeds(simulator: Simulator) -> range:
     return range(min(most, max(fewest, work // simulator.table.d)))
 
 
-def _banded(empty: Prediction, errors: list[float]) -> Prediction:
+def banded(empty: Prediction, errors: list[float]) -> Prediction:
+    """Return a prediction with the mean of simulated errors, and where eight of ten lie."""
     low, high = np.quantile(errors, [0.1, 0.9])
     return replace(
         empty,
