@@ -74,5 +74,5 @@ def test_unknown_commands_are_usage_errors():
 
 
 def test_a_mistyped_command_gets_a_guess():
-    assert "No such command 'fitt', did you mean 'fit'?" in invoke("fitt").stderr
-    assert "did you mean" not in invoke("zzz").stderr
+    assert "No such command 'fitt', did you mean 'fit'?" in call("fitt").stderr
+    assert "did you mean" not in call("zzz").stderr
