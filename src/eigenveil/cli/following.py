@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from eigenveil.text import joined
 
 if TYPE_CHECKING:
-    from eigenveil.planner import Recommendation, Situation
+    from eigenveil.planner import Choice, Recommendation, Situation
 
 __all__ = ["release_command", "start_of_ledger"]
 
@@ -23,7 +23,7 @@ _RELEASES = 2  # that a new ledger is granted for
 
 
 def release_command(
-    ctx: click.Context, data: str | None, situation: "Situation", advice: "Recommendation"
+    ctx: click.Context, data: str | None, situation: "Situation", advice: "Recommendation | Choice"
 ) -> str:
     """Return the command that releases as planned: every option that was given, and what is new."""
     name = "fit" if ctx.params["of"] == "components" else "covariance"
@@ -63,7 +63,7 @@ def _was_given(ctx: click.Context, name: str) -> bool:
 
 
 def _found(
-    given: Mapping[str, Any], situation: "Situation", advice: "Recommendation"
+    given: Mapping[str, Any], situation: "Situation", advice: "Recommendation | Choice"
 ) -> dict[str, Any]:
     """Return what the plan decided: a budget, a number of components, a mechanism that auto would
     not choose by itself.

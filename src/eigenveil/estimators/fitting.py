@@ -6,23 +6,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators.tables import name_columns, open_table
 from eigenveil.exceptions import InvalidParameterError, WeakPromiseWarning
-from eigenveil.mechanisms.execute import FitResult, execute
+from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
 from eigenveil.mechanisms.request import Request, public_scale
+from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["fit_release", "noise_and_ledger", "renewed", "warn_of_weakness"]
+__all__ = ["fit_release", "foresee_release", "noise_and_ledger", "renewed", "warn_of_weakness"]
 
 
 def fit_release(
@@ -31,18 +33,49 @@ def fit_release(
     """Choose, plan, charge, read the rows, add noise; attributes of an earlier fit are dropped."""
     with renewed(estimator):
         noise, ledger = noise_and_ledger(estimator)
-        budget = Budget(epsilon=estimator.epsilon, delta=estimator.delta, rho=estimator.rho)
-        automatic = isinstance(estimator.mechanism, str) and estimator.mechanism == "auto"
-        wanted = None if automatic else entry(releases, estimator.mechanism)
-        adjacency = Adjacency.parse(estimator.adjacency)
-        source = open_table(estimator, X, adjacency, groups)
+        asked |= _stated(estimator, releases)
+        source = open_table(estimator, X, asked["adjacency"], groups)
         del X, groups
-        asked |= {"budget": budget, "adjacency": adjacency, "entry": wanted}
         if source.undecided:
             return _with_levels(estimator, source, releases, asked, ledger, noise)
         request = _request(estimator, source, releases, **asked)
-        warn_of_weakness(budget, request.n_rows)
+        warn_of_weakness(request.budget, request.n_rows)
         return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
+
+
+def foresee_release(
+    estimator: BaseEstimator, X: Any, releases: Releases, **asked: Any
+) -> tuple[Plan, Guarantee]:
+    """Return what a fit would carry out and promise; nothing is charged, rows are counted only."""
+    estimator = clone(estimator)
+    ledger = noise_and_ledger(estimator)[1]
+    asked |= _stated(estimator, releases)
+    source = open_table(estimator, X, asked["adjacency"], None)
+    search = None
+    if source.undecided:
+        from eigenveil.mechanisms.found_levels import LevelSearch
+
+        search = LevelSearch(budget=asked["budget"], columns=source.undecided)
+        asked |= {"spent": search.cost()}
+        source = source.decided(dict.fromkeys(source.undecided, ("",)))
+        name_columns(estimator, source)
+    planned = plan(chosen(_request(estimator, source, releases, **asked)))
+    cost = planned.cost if search is None else search.whole(planned)
+    if ledger is not None:
+        request = planned.request
+        ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
+    receipt = None if ledger is None else f"{ledger}, before the release is made"
+    return planned, foreseen(planned, cost, receipt, source.remarks)
+
+
+def _stated(estimator: BaseEstimator, releases: Releases) -> dict[str, Any]:
+    """Return budget, neighbours and mechanism as the arguments of an estimator state them."""
+    automatic = isinstance(estimator.mechanism, str) and estimator.mechanism == "auto"
+    return {
+        "budget": Budget(epsilon=estimator.epsilon, delta=estimator.delta, rho=estimator.rho),
+        "adjacency": Adjacency.parse(estimator.adjacency),
+        "entry": None if automatic else entry(releases, estimator.mechanism),
+    }
 
 
 def warn_of_weakness(budget: Budget, rows: int | None) -> None:

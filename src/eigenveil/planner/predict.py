@@ -29,6 +29,7 @@ __all__ = [
     "Needed",
     "Prediction",
     "Recommendation",
+    "foresee",
     "needed_epsilon",
     "needed_rows",
     "predict",
@@ -72,6 +73,9 @@ class Prediction:
         Of components: mean Frobenius distance of the projectors, released and best.
     shares : tuple of (str, float)
         How the budget is split among stages; searches for a distance come on top.
+    reliability : tuple of (float, float, float)
+        Of components, one by one: what a release is expected to state, and between which numbers
+        eight of ten would lie; 0 where it is not clear of noise. Empty where it is not known.
 
     """
 
@@ -85,6 +89,7 @@ class Prediction:
     refusal: EigenveilError | None = field(default=None, repr=False, compare=False)
     distance: float | None = None
     shares: tuple[tuple[str, float], ...] = ()
+    reliability: tuple[tuple[float, float, float], ...] = ()
 
     @property
     def serves(self) -> bool:
@@ -165,14 +170,14 @@ def recommend(situation: Situation) -> Recommendation:
         Where no mechanism serves; it says what stands in the way.
 
     """
-    choice, chosen = _chosen(situation)
+    choice, chosen = foresee(situation)
     others = [one for one in predictions(situation) if one.mechanism != choice.mechanism]
     return Recommendation(
         mechanism=choice.mechanism,
         reason=choice.reason,
         prediction=chosen,
         predictions=_ordered([chosen, *others]),
-        unit_rows=_as_chosen(situation, choice)
+        unit_rows=_asforesee(situation, choice)
         .request(entry(situation.releases, choice.mechanism))
         .normalises,
         private_radius=choice.private_radius,
@@ -190,10 +195,13 @@ def _expected_scales(situation: Situation) -> int:
     return situation.d if enough_for_each_scale(whole, situation.n, situation.d) else 0
 
 
-def _chosen(situation: Situation) -> tuple[Choice, Prediction]:
-    """Return what ``mechanism="auto"`` uses, or the best that serves where that does not."""
+def foresee(situation: Situation) -> tuple[Choice, Prediction]:
+    """Return what ``mechanism="auto"`` uses, or the best that serves where that does not.
+
+    It is a part of what `recommend` returns, and takes a part of the time.
+    """
     choice = choose(situation)
-    wanted = _predict(_as_chosen(situation, choice), choice.mechanism)
+    wanted = _predict(_asforesee(situation, choice), choice.mechanism)
     if wanted.refusal is None:
         return choice, wanted
     for one in predictions(situation):
@@ -205,7 +213,7 @@ def _chosen(situation: Situation) -> tuple[Choice, Prediction]:
     )
 
 
-def _as_chosen(situation: Situation, choice: Choice) -> Situation:
+def _asforesee(situation: Situation, choice: Choice) -> Situation:
     """Return the situation with rows clipped at a private radius, where the choice says so.
 
     Clipped rows have variances in the units of the data by themselves.
@@ -256,13 +264,13 @@ def _least(
     if not 0 < wanted < math.inf:
         raise InvalidParameterError("the wanted error must be a positive number")
 
-    floor = _chosen(at(high))[1]
+    floor = foresee(at(high))[1]
     if floor.error is None:
         raise InvalidParameterError(floor.why)
 
     def reached(size: float) -> Prediction | None:
         try:
-            one = _chosen(at(size))[1]
+            one = foresee(at(size))[1]
         except InvalidParameterError:  # nothing serves with so little
             return None
         return one if one.error is not None and one.error <= wanted else None
@@ -337,12 +345,22 @@ def _simulated(simulator: Simulator, empty: Prediction) -> Prediction:
     if simulator.plan.entry.name == _TRIVIAL:
         return replace(empty, error=1.0, low=1.0, high=1.0, how="closed form")
     found = [simulator.simulate(SimulationSource(seed)) for seed in _seeds(simulator)]
-    banded = _banded(empty, [error for error, _ in found])
+    banded = _banded(empty, [one.error for one in found])
     if situation.task == "covariance":
         return banded
     assert banded.high is not None  # simulated
-    distance = float(np.mean([distance for _, distance in found]))
-    return replace(banded, high=min(1.0, banded.high), distance=distance)  # all is the most to lose
+    distance = float(np.mean([one.distance for one in found]))
+    # All is the most to lose.
+    banded = replace(banded, high=min(1.0, banded.high), distance=distance)
+    return replace(banded, reliability=_reliability([one.reliability for one in found]))
+
+
+def _reliability(found: list[tuple[float, ...]]) -> tuple[tuple[float, float, float], ...]:
+    """Return the mean and eight of ten for each component; nothing where one run says nothing."""
+    if not all(found):
+        return ()
+    low, high = np.quantile(found, [0.1, 0.9], axis=0)
+    return tuple(zip(np.mean(found, axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
 
 
 def _seeds(simulator: Simulator) -> range:
