@@ -70,14 +70,16 @@ clean:
 	$(PYTHON) -c 'import sys; sys.exit("eigenveil needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 
-.venv/installed: .venv/bin/python pyproject.toml
+COMPILED := hatch_build.py src/eigenveil/data/build_rows.py src/eigenveil/data/rows.c
+
+.venv/installed: .venv/bin/python pyproject.toml $(COMPILED)
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-.venv/installed-browser: .venv/bin/python pyproject.toml
+.venv/installed-browser: .venv/bin/python pyproject.toml $(COMPILED)
 	$(BIN)/python -m pip install --quiet --editable '.[browser]'
 	touch $@ .venv/installed-dev .venv/installed
 
-.venv/installed-dev: .venv/bin/python pyproject.toml
+.venv/installed-dev: .venv/bin/python pyproject.toml $(COMPILED)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ .venv/installed

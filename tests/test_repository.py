@@ -103,6 +103,7 @@ def test_noise_enters_in_one_place():
         "pca/laplace",
         "pca/wishart",
         "pca/gap_projector",
+        "continual",
         "mean",
         "scalars/column_scale",
         "scalars/distances",

@@ -19,6 +19,7 @@ import eigenveil
 from eigenveil.cli import main
 from eigenveil.data.sources import IterableSource, open_rows
 from eigenveil.estimators import (
+    ContinualCovariance,
     PrivateCovariance,
     PrivatePCA,
     PrivateRegression,
@@ -77,6 +78,7 @@ PARAMETERS = parameters(
     PrivateCovariance,
     StreamingPCA,
     StreamingPCA.partial_fit,
+    ContinualCovariance,
     Situation,
     LazyEntry,
     export,

@@ -6,17 +6,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eigenveil.data.sources import open_rows
     from eigenveil.estimators import (
+        ContinualCovariance,
+        ContinualPCA,
         PrivateCovariance,
         PrivatePCA,
         PrivatePreprocessor,
         PrivateRegression,
         StreamingPCA,
     )
+    from eigenveil.estimators.intervals import intervals
     from eigenveil.numerics.spiked_model import SpikedModel
     from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
 
 __all__ = [
+    "ContinualCovariance",
+    "ContinualPCA",
     "Ledger",
     "PrivateCovariance",
     "PrivatePCA",
@@ -25,17 +30,21 @@ __all__ = [
     "Release",
     "SpikedModel",
     "StreamingPCA",
+    "intervals",
     "open_rows",
 ]
 
 # Imported at first use: the command line starts before scikit-learn is needed.
 _HOMES = {
+    "ContinualCovariance": "eigenveil.estimators",
+    "ContinualPCA": "eigenveil.estimators",
     "Ledger": "eigenveil.privacy.ledger",
     "PrivateCovariance": "eigenveil.estimators",
     "PrivatePCA": "eigenveil.estimators",
     "PrivatePreprocessor": "eigenveil.estimators",
     "PrivateRegression": "eigenveil.estimators",
     "StreamingPCA": "eigenveil.estimators",
+    "intervals": "eigenveil.estimators.intervals",
     "SpikedModel": "eigenveil.numerics.spiked_model",
     "Release": "eigenveil.release",
     "open_rows": "eigenveil.data.sources",

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from click.testing import CliRunner
@@ -76,7 +77,12 @@ def is_floor(file: str) -> bool:
 
 
 def trace(job: Callable[[], Any]) -> Walk:
-    """Run a job twice, and follow the second run."""
+    """Run a job twice, and follow the second run: with numpy, as where nothing is compiled."""
+    with patch("eigenveil.data.compiled.library", lambda: None):
+        return _followed(job)
+
+
+def _followed(job: Callable[[], Any]) -> Walk:
     job()
     walk = Walk()
 

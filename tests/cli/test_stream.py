@@ -121,3 +121,31 @@ def test_scales_and_empty_cells_of_a_stream(days, tmp_path):
     other = invoke(*days, "gaps.csv", "--scale", "2", "--on-missing", "centre")
     assert "the stream began with another scale" in other.stderr
     assert "write it as numbers" in invoke(*days, "gaps.csv", "--scale", "private").stderr
+
+
+def test_persons_who_come_on_several_days(days):
+    """Ids as text; who comes too often is left out; a ledger of persons pays once."""
+    Ledger.create("persons.ledger", rho=200, unit="person")
+    rng = np.random.default_rng(1)
+    for day in range(4):
+        rows = rng.standard_normal((200, 2)).round(3) * [5, 1]
+        lines = [f"{a},{b},p{i % 150}" for i, (a, b) in enumerate(rows)]
+        Path(f"visits{day}.csv").write_text("a,b,patient_id\n" + "\n".join(lines) + "\n")
+    words = ["stream", "--k", "1", "--rho", "200", "--state", "persons.state"]
+    words += ["--ledger", "persons.ledger", "--centring", "none", "--batch-size", "60"]
+    refused = invoke(*words, "visits0.csv", "--unit", "patient_id")
+    assert refused.exit_code == 2
+    assert "give the most arrivals of which rows of one person are used, --max-arrivals 5" in (
+        refused.stderr
+    )
+    nobody = invoke(*words, "visits0.csv", "--drop", "patient_id", "--max-arrivals", "2")
+    assert "say whose rows they are, --unit COLUMN" in nobody.stderr
+    words += ["--unit", "patient_id", "--max-arrivals", "2"]
+    for day in range(4):
+        done = invoke(*words, f"visits{day}.csv")
+        assert done.exit_code == 0, done.output
+    assert "300 rows used, 0 wait" in done.stdout
+    assert invoke(*words, "--finish", "-o", "release").exit_code == 0
+    assert invoke("verify", "release").exit_code == 0
+    assert Release.load("release").guarantee.arrivals == 2
+    assert len(Ledger("persons.ledger").entries) == 1 + 5

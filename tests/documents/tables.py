@@ -13,6 +13,7 @@ from pathlib import Path
 import eigenveil
 from eigenveil.mechanisms.registry import Entry, entries
 from eigenveil.privacy.guarantee import Kind, Numerics
+from tests.documents import papers
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(eigenveil.__file__).parent
@@ -104,6 +105,7 @@ def _shown(cell: str) -> str:
 INSIDE = SOURCE / "mechanisms" / "README.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
+PAPERS = ROOT / "docs" / "papers"
 MEASURED = ("scaling", "one_core", "csv", "dask", "peers", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
@@ -113,6 +115,9 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (DEVICES, "device_fit"): partial(measured, "device_fit"),
     **{(SCALING, name): partial(measured, name) for name in MEASURED},
     (DEVICES, "device_lazy"): partial(measured, "device_lazy"),
+    (PAPERS / "README.md", "results"): papers.results,
+    **{(PAPERS / f"{name}.md", "figures"): partial(papers.figures, name) for name in papers.PAPERS},
+    (PAPERS / "spiked.md", "kimjung"): partial(papers.figures, "kimjung"),
 }
 
 

@@ -390,7 +390,7 @@ def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
     again = StreamingPCA(1, state=tmp_path / "s", **options).restore()
     assert again.n_lost_ == 100
     stream = Stream.load(tmp_path / "s")
-    plan = again._plan(4)
+    plan = stream_plan.planned(again, stream.settings)
     gate = again._gate(stream, plan)
     with pytest.raises(EigenveilError):
         plan.step(stream, Batch(rows[:100], 0), gate)

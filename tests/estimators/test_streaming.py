@@ -15,6 +15,7 @@ from eigenveil import Ledger, PrivatePCA, StreamingPCA
 from eigenveil.audit import audit
 from eigenveil.data import Clip, open_rows, second_moment, total
 from eigenveil.data.sources import Batch, IterableSource
+from eigenveil.estimators.stream_plan import planned
 from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import (
     BudgetExceededError,
@@ -198,7 +199,8 @@ def test_every_batch_fits_into_what_is_charged(mechanism):
     """Right and tight: the method has all of the budget, the centre no more than the method."""
     for budget in (BUDGET, {"rho": 0.03}, {"epsilon": 8.0, "delta": 1e-9}, {"rho": 1e6}):
         for d in (2, 3000):
-            plan = StreamingPCA(1, **budget, mechanism=mechanism)._plan(d)
+            begun = {"n_features": d, "unit": {"name": "row", "column": None}}
+            plan = planned(StreamingPCA(1, **budget, mechanism=mechanism), begun)
             assert fits(plan.total, Budget(**budget))
             assert covers(plan.total, plan.centre.cost())
             assert plan.centre.cost().mu > 0.999999 * plan.method.mu
@@ -462,10 +464,10 @@ def test_wrong_parameters(options, message, ledger):
     assert ledger.entries == ()
 
 
-def test_persons_with_several_rows_are_refused(tmp_path):
+def test_persons_are_refused_where_nobody_says_how_often_they_come(tmp_path):
     frame = pd.DataFrame(table(300), columns=list("abcde")).assign(id=np.arange(300) // 3)
     frame.to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(UnsupportedNotionError, match="rows of one person"):
+    with pytest.raises(InvalidParameterError, match="rows of one person are used, max_arrivals=5"):
         StreamingPCA(1, **STRONG).partial_fit(open_rows(tmp_path / "t.csv", unit="id"))
 
 

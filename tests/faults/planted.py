@@ -12,6 +12,7 @@ BASE = "tests/mechanisms/test_base.py"
 STREAMING = "tests/estimators/test_streaming.py"
 KEPT = "tests/estimators/test_stream_kept.py"
 NEWEST = "tests/estimators/test_stream_newest.py"
+PERSONS = "tests/estimators/test_stream_persons.py"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,13 @@ LEAVES = [
         CONFORMANCE,
         "-k",
         "sensitivity and gauss",
+    ),
+    fault(
+        "compiled rows that leave the ball",
+        "data/rows.c",
+        "sums[3] <= most))",
+        "sums[3] <= 4.0 * most))",
+        "tests/data/test_compiled.py",
     ),
     fault(
         "rows clipped at the largest of the table",
@@ -122,6 +130,15 @@ LEAVES = [
         CONFORMANCE,
         "-k",
         "sensitivity and score",
+    ),
+    fault(
+        "rows shown under the levels of others",
+        "data/scores.py",
+        "kinds[start : start + len(chunk)]",
+        "np.sort(kinds)[start : start + len(chunk)]",
+        REPLAY,
+        "-k",
+        "draws and level",
     ),
     fault(
         "a person counted in each of their cells",
@@ -349,11 +366,47 @@ BOOKS = [
     fault(
         "stream: the ledger does not note what was spent",
         "estimators/stream_run.py",
-        "            stream.account.advance(stream.name, batch.records.start, stream.spent)",
+        "            stream.account.advance(stream.name, batch.records.start, stream.spent, unit)",
         "            pass",
         NEWEST,
         "-k",
         "older_copy or two_copies",
+    ),
+    fault(
+        "stream: a person comes as often as they like",
+        "estimators/stream_persons.py",
+        "self.counts.get(person, 0) < most for person in persons",
+        "True for person in persons",
+        PERSONS,
+        "-k",
+        "stated_number or moves_so_many",
+    ),
+    Fault(
+        "stream: the noise is for one record of a person",
+        "estimators/stream_plan.py",
+        (
+            ("lambda mu: for_group(build(mu).cost(), max_arrivals)", "lambda mu: build(mu).cost()"),
+            ("return for_group(self.total, self.max_arrivals)", "return self.total"),
+        ),
+        (PERSONS, "-k", "what_is_charged"),
+    ),
+    fault(
+        "stream: persons wait in the order of the table",
+        "estimators/stream_persons.py",
+        "places = gate.order(len(self.persons))",
+        "places = np.arange(len(self.persons))",
+        PERSONS,
+        "-k",
+        "choice_and_order or moves_so_many",
+    ),
+    fault(
+        "stream: a state forgets who came",
+        "estimators/stream_state.py",
+        "            arrays |= self.persons.arrays()\n",
+        "            arrays |= StreamPersons().arrays()\n",
+        PERSONS,
+        "-k",
+        "kept_between",
     ),
     fault(
         "stream: records are handed out again",
@@ -363,6 +416,33 @@ BOOKS = [
         KEPT,
         "-k",
         "goes_on_where_it_stopped",
+    ),
+    fault(
+        "running sums: noise for one column of the factors only",
+        "numerics/prefix_sums.py",
+        "    moved = np.convolve(coefficients(horizon), np.ones(days, dtype=np.int64))[:horizon]",
+        "    moved = coefficients(horizon)",
+        "tests/mechanisms/test_continual.py",
+        "-k",
+        "no_choice_of_days",
+    ),
+    fault(
+        "running sums: every day has the noise of a single release",
+        "mechanisms/continual.py",
+        "return GaussCov(mu=self.plan.mu * int(moved.max()) / root).perturb(query, noise)",
+        "return GaussCov(mu=self.plan.mu).perturb(query, noise)",
+        NOISE_LAW,
+        "-k",
+        "continual",
+    ),
+    fault(
+        "running sums: a day is drawn on without being noted",
+        "estimators/continual_days.py",
+        '            ledger.advance(days.name, begun - 1, begun, plan.protects, "draws")',
+        "            pass",
+        "tests/estimators/test_continual.py",
+        "-k",
+        "older_copy",
     ),
     fault(
         "ledger: a charge that the total does not hear of",

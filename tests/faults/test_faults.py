@@ -10,7 +10,8 @@ def test_every_fault_can_be_planted():
         text = (SOURCE / fault.file).read_text("utf-8")
         planted = fault.planted(text)
         assert planted != text
-        ast.parse(planted)
+        if fault.file.endswith(".py"):
+            ast.parse(planted)
 
 
 def test_every_fault_names_its_tests():

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eigenveil import Ledger, StreamingPCA
+from eigenveil import ContinualCovariance, Ledger, StreamingPCA
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.cost import Approx, Gaussian, Pure
 from eigenveil.storage import archive
@@ -18,10 +18,20 @@ from eigenveil.storage import release_files as stored
 from tests.fuzz.artefacts import _odd_zip, loaded_arrays
 from tests.fuzz.case import Call, Case, Command, Outcome
 from tests.fuzz.secrets import NUMBER
-from tests.fuzz.stock import BUDGET, STREAM, ledger_lines, npz, releases, rows, stream_files
+from tests.fuzz.stock import (
+    BUDGET,
+    DAYS,
+    STREAM,
+    days_state,
+    ledger_lines,
+    npz,
+    releases,
+    rows,
+    stream_files,
+)
 from tests.fuzz.values import any_json, dumped, mutated_bytes, mutated_json, odd_text
 
-__all__ = ["ledger_case", "stream_case"]
+__all__ = ["days_case", "ledger_case", "stream_case"]
 
 Random = random.Random
 
@@ -202,6 +212,40 @@ def stream_case(rng: Random, place: Path) -> Case:
                 "partial_fit",
                 lambda: StreamingPCA(1, **options).partial_fit(rows(9) + 2.0, batch="day").finish(),
             )
+    return Case([step], ("state",))
+
+
+def days_case(rng: Random, place: Path) -> Case:
+    """The state of a running covariance, with right sums: its statement, its arrays."""
+    state = days_state()
+    with zipfile.ZipFile(io.BytesIO(state)) as archive:
+        content = {name: archive.read(name) for name in ("state.json", "arrays.npz")}
+    match rng.randrange(5):
+        case 0:
+            state = mutated_bytes(rng, state)
+        case 1:
+            arrays = loaded_arrays(content["arrays.npz"])
+            name = rng.choice(list(arrays))
+            arrays[name] = rng.choice(
+                (arrays[name][..., None], arrays[name][:1], np.array("x"), np.nan, -1.0)
+            )
+            if rng.random() < 0.3:
+                del arrays[name]
+            state = _packed({**content, "arrays.npz": npz(arrays)})
+        case _:
+            stated = mutated_json(rng, json.loads(content["state.json"]), rng.choice((1, 1, 2)))
+            state = _packed({**content, "state.json": dumped(stated)})
+    (place / "state").write_bytes(state)
+    np.save(place / "more.npy", rows(60)[50:] + 1.0)
+    words = ("--state", "state", "--horizon", "9", "--row-norm", "10", "--rho", "50")
+    match rng.randrange(3):
+        case 0:
+            step: Command | Call = Command(("watch", "more.npy", *words, "-o", "out"))
+        case 1:
+            step = Command(("watch", *words))
+        case _:
+            given = {**DAYS, "state": place / "state"}
+            step = Call("restore", lambda: repr(ContinualCovariance(**given).restore()))
     return Case([step], ("state",))
 
 

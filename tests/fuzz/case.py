@@ -30,9 +30,9 @@ __all__ = ["Call", "Case", "Command", "Make", "Outcome", "examine"]
 SECONDS = 120.0  # of one call, on a busy machine; ordinary ones take milliseconds
 CODES = (0, 2, 3, 4, 5, 6, 130)
 _TALK = re.compile(  # on standard error, beside an error
-    "error: |beware: |hint: |note: |insecure: |interrupted: |stream  |listening on |going on after|"
-    r"released already|next: |asked |refused \(|\* may be|\d\d:\d\d:\d\d  |.*: waiting for|"
-    r".*: \d+ entr|no connection|connected|not signed: |agreement  "
+    "error: |beware: |hint: |note: |insecure: |interrupted: |stream  |day  |listening on |"
+    r"going on after|released already|next: |asked |refused \(|\* may be|\d\d:\d\d:\d\d  |"
+    r".*: waiting for|.*: \d+ entr|no connection|connected|not signed: |agreement  "
 )
 _QUIET = (DeprecationWarning, PendingDeprecationWarning, ResourceWarning)  # not shown to users
 _LARGEST = 1 << 22  # bytes of a file that is searched

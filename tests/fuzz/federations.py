@@ -173,6 +173,14 @@ OPTIONS: dict[str, dict[str, Any]] = {  # of a command, as a file states them
     "plan": {**_BUDGET, "k": 1, "bounds": [-10, 10], "centring": "none", "spread": 0.3},
     "covariance": {**_BUDGET, "row-norm": 2.5, "on-missing": "centre", "output": "out"},
     "stream": {**_BUDGET, "k": 1, "state": "state", "centring": "none", "batch-size": 10},
+    "watch": {
+        **_BUDGET,
+        "k": 1,
+        "state": "state",
+        "horizon": 9,
+        "centre": [0, 0, 0],
+        "output": "o",
+    },
 }
 
 

@@ -6,7 +6,7 @@ from tests.fuzz.case import Make
 __all__ = ["KINDS", "kind_of"]
 
 KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hundred
-    "csv": (tables.csv_case, 11),
+    "csv": (tables.csv_case, 9),
     "archive": (tables.archive_case, 2),
     "npy": (tables.npy_case, 6),
     "parquet": (tables.parquet_case, 8),
@@ -18,6 +18,7 @@ KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hun
     "key": (artefacts.key_case, 2),
     "ledger": (books.ledger_case, 9),
     "stream": (books.stream_case, 4),
+    "days": (books.days_case, 2),
     "message": (messages.message_case, 7),
     "agreement": (federations.agreement_case, 2),
     "configuration": (federations.configuration_case, 4),

@@ -13,7 +13,7 @@ from unittest import mock
 
 import numpy as np
 
-from eigenveil import PrivateCovariance, PrivatePCA, Release, StreamingPCA
+from eigenveil import ContinualCovariance, PrivateCovariance, PrivatePCA, Release, StreamingPCA
 from eigenveil.data.sources import ArraySource
 from eigenveil.federated.simulation import simulate
 from eigenveil.privacy.adjacency import Adjacency
@@ -27,9 +27,11 @@ from tests.fuzz.secrets import NUMBER
 
 __all__ = [
     "BUDGET",
+    "DAYS",
     "NAMES",
     "STREAM",
     "conversation",
+    "days_state",
     "ledger_lines",
     "loaded",
     "npz",
@@ -43,6 +45,7 @@ __all__ = [
 
 NAMES = ("age", "hours", "gain")
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
+DAYS: Mapping[str, Any] = {"horizon": 9, "row_norm": 10.0, "rho": 50.0}
 STREAM: Mapping[str, Any] = {
     "rho": 50.0,
     "centring": "none",
@@ -134,6 +137,15 @@ def stream_files() -> dict[str, bytes]:
             for path in Path(folder).iterdir()
             if not path.name.endswith(".lock")
         }
+
+
+@cache
+def days_state() -> bytes:
+    """Return the state of two days of a running covariance."""
+    with tempfile.TemporaryDirectory() as folder, _tokens():
+        days = ContinualCovariance(**DAYS, state=f"{folder}/state")
+        days.partial_fit(rows(50), batch="one").partial_fit(rows(40), batch="two")
+        return Path(f"{folder}/state").read_bytes()
 
 
 @cache

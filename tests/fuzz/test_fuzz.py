@@ -53,7 +53,7 @@ def test_every_command_is_called():
     assert {words[0] for words, _ in _commands()} >= {
         *("plan", "fit", "covariance", "stream", "transform", "report", "inspect", "verify"),
         *("sign", "keygen", "export", "audit", "mechanisms", "ledger", "federate"),
-        "sample",
+        *("sample", "regress", "watch"),
     }
     assert _LEFT_OUT  # servers and demonstrations
 

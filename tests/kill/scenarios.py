@@ -3,10 +3,11 @@
 from typing import Any
 
 from tests.kill.artefacts import Commands, Saves
+from tests.kill.continual import Watched
 from tests.kill.federations import Federation, Owned, Served
 from tests.kill.ledgers import Charges, Rivals
 from tests.kill.secure_sums import Summed
-from tests.kill.streams import Days, DaysByCommand
+from tests.kill.streams import Days, DaysByCommand, DaysOfPersons
 
 __all__ = ["SCENARIOS"]
 
@@ -19,6 +20,8 @@ SCENARIOS: list[Any] = [
     Commands("out.zip"),
     Days(),
     DaysByCommand(),
+    DaysOfPersons(),
+    Watched(),
     Owned("shares"),
     Owned("variances"),
     Served(),

@@ -15,7 +15,7 @@ from eigenveil.exceptions import DuplicateBatchError, StateError
 from tests.kill.artefacts import clear, drafts, run_command, unexplained
 from tests.kill.witness import draws
 
-__all__ = ["Days", "DaysByCommand"]
+__all__ = ["Days", "DaysByCommand", "DaysOfPersons"]
 
 DAYS = np.random.default_rng(0).standard_normal((6, 25, 3)) * [3, 1, 1] + 5
 
@@ -63,17 +63,21 @@ class Days:
         except StateError as error:
             yield f"the state is lost: {error}"
 
+    def _arrived(self, stream: Stream) -> int:
+        """Return how many records the labels of a stream stand for."""
+        return len(stream.labels) * int(self.days.shape[1])
+
     def _accounts(self, folder: Path, *, ended: bool) -> Iterator[str]:
         """Every record that came waits or is spent; the next call leaves nothing else behind."""
         left = {"ledger", "state.lock"}
         if (folder / "state").exists():
             stream = Stream.load(folder / "state")
             left |= {"state"} if stream.rows is None else {"state", stream.rows["file"]}
-            arrived = len(stream.labels) * self.days.shape[1]
+            arrived = self._arrived(stream)
             held = stream.spent + stream.buffered
             if held != arrived or stream.used > stream.spent:
                 yield f"{arrived} records came, {stream.spent} are spent, {stream.buffered} wait"
-            if ended and not (stream.finished and stream.spent == self.days.size // 3):
+            if ended and not (stream.finished and stream.spent == arrived):
                 yield "not all records are accounted for at the end"
         elif ended:
             yield "there is no state at the end"
@@ -83,12 +87,36 @@ class Days:
             yield f"left behind: {sorted(more)}"
 
 
+class DaysOfPersons(Days):
+    """Days on which persons come again, of whom two records are taken at most."""
+
+    name = "stream persons"
+    faults: ClassVar[dict[str, Callable[[], None]]] = {}
+    visits: ClassVar[list[Any]] = [np.roll(np.arange(25) % 20, day) for day in range(6)]
+
+    def prepare(self, folder: Path) -> None:
+        Ledger.create(folder / "ledger", rho=50.0, unit="person")
+
+    def attempt(self, folder: Path) -> None:
+        pca = _stream(folder, max_arrivals=2, centring="none")
+        if self._finished(folder):
+            pca.restore()
+            return
+        for i, (day, ids) in enumerate(zip(self.days, self.visits, strict=True)):
+            with suppress(DuplicateBatchError):
+                pca.partial_fit(day, batch=f"day {i}", groups=ids)
+        pca.finish()
+
+    def _arrived(self, stream: Stream) -> int:
+        return 20 * min(2, len(stream.labels))
+
+
 HARNESS = (".witness", ".harness")
 
 
-def _stream(folder: Path) -> StreamingPCA:
+def _stream(folder: Path, **options: Any) -> StreamingPCA:
     files = {"ledger": folder / "ledger", "state": folder / "state"}
-    return StreamingPCA(1, rho=50.0, batch_size=20, **files)
+    return StreamingPCA(1, rho=50.0, batch_size=20, **files, **options)
 
 
 def used_twice(drawn: list[Any]) -> Iterator[str]:

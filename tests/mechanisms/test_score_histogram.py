@@ -2,12 +2,16 @@
 
 import json
 import math
+import re
+from datetime import date
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from eigenveil import PrivatePCA, Release
+from eigenveil import PrivatePCA, Release, open_rows
 from eigenveil.data.scores import Frame, score_counts
+from eigenveil.data.sources.rowwise import ShownSource
 from eigenveil.exceptions import EigenveilError, VerificationError
 from eigenveil.mechanisms import ScoreHistogram
 from eigenveil.mechanisms.additive import GaussianNoise, LaplaceNoise
@@ -140,6 +144,96 @@ def test_the_command_line(tmp_path):
     assert "score_counts" in Release.load(tmp_path / "r").arrays
 
 
+# By the levels of a column.
+
+
+def wards(n=3000):
+    """Return a frame in which rows of ward b lie apart, and a few have no known ward."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.standard_normal((n, 3)) * [4.0, 2.0, 1.0], columns=list("xyz"))
+    frame["ward"] = np.where(np.arange(n) % 3 == 0, "b", "a")
+    frame.loc[frame.ward == "b", "x"] += 12
+    frame.loc[:40, "ward"] = None
+    return frame
+
+
+@pytest.mark.parametrize("persons", [False, True])
+def test_every_level_has_its_map(persons):
+    frame = wards()
+    kind = frame.ward.map({"a": 0, "b": 1}).fillna(2).to_numpy(dtype=int)
+    ids = np.repeat(np.arange(1500), 2) if persons else None
+    asked = {"show_scores": {"ward": ["a", "b"]}, "row_norm": "private"}
+    pca = PrivatePCA(2, **BUDGET, **asked).fit(open_rows(frame, drop=["ward"]), groups=ids)
+    counts, stated = pca.kind_score_counts_, pca.release_.settings["scores"]
+    bins = counts.shape[1]
+    frame_of = Frame(pca.components_[:2], pca.score_reach_, bins, 3)
+    scores = (frame[list("xyz")].to_numpy() - pca.mean_) @ pca.components_[:2].T
+    exact = np.bincount(frame_of.places(scores, kind), minlength=frame_of.cells)
+    noise = stated["noise"] / math.sqrt(3)
+    far = (counts.ravel() - exact[:-1] / (2 if persons else 1)) / noise
+    assert abs(np.mean(far**2) - 1) < 5 * math.sqrt(2 / far.size)  # as above
+    np.testing.assert_allclose(counts.sum(axis=0), pca.score_counts_, atol=1e-6)
+    assert (stated["column"], stated["levels"]) == ("ward", ["a", "b"])
+    assert pca.shares_["scores"] == SCORE_SHARE
+
+
+def test_levels_are_found_privately_or_those_of_the_encoding():
+    frame = wards()
+    found = PrivatePCA(2, **BUDGET, show_scores="ward").fit(open_rows(frame, drop=["ward"]))
+    assert found.score_kinds_.levels == found.levels_["ward"] == ("a", "b")
+    assert found.shares_["scores"] < SCORE_SHARE  # the search has its part
+    assert "delta" in str(found.privacy_.cost)
+    source = open_rows(frame, encode={"ward": ["b"]})
+    told = PrivatePCA(2, **BUDGET, on_missing="centre", show_scores="ward").fit(source)
+    assert told.score_kinds_.levels == ("b",)
+    assert not hasattr(told, "levels_")
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        ("wards", "no column 'wards': did you mean 'ward'"),
+        ({"ward": ["a"], "x": ["1"]}, "names one column"),
+        ({"ward": date(2024, 1, 1)}, "names one column"),
+        ({"ward": [str(i) for i in range(51)]}, "50 levels at most"),
+    ],
+    ids=str,
+)
+def test_mistakes_about_levels(by, words):
+    with pytest.raises(EigenveilError, match=words):
+        PrivatePCA(2, **BUDGET, show_scores=by).fit(open_rows(wards(), drop=["ward"]))
+    with pytest.raises(EigenveilError, match="names"):
+        PrivatePCA(2, **BUDGET, show_scores=by).fit(ROWS)
+
+
+def test_maps_of_levels_travel_and_are_drawn(tmp_path):
+    wards().to_csv(tmp_path / "t.csv", index=False)
+    words = [tmp_path / "t.csv", "--k", 2, "--epsilon", 4, "--delta", 1e-6]
+    words += ["--show-scores-by", "ward=a,b"]
+    done = invoke("fit", *words, "-o", tmp_path / "r")
+    assert done.exit_code == 0, done.output
+    release = Release.verify(tmp_path / "r")
+    assert release.settings["feature_names"] == ["x", "y", "z"]
+    told = page(release)
+    assert "The same by ward" in told
+    assert re.search(r"<h3>a: about [\d,]+ rows</h3>", told)
+    assert drawing(told, "Map of scores of b")
+    settings, arrays = dict(release.settings), dict(release.arrays)
+    check_arrays("pca", settings, arrays)
+    for change in (
+        {"kind_score_counts": arrays["kind_score_counts"] + 1},
+        {"kind_score_counts": arrays["kind_score_counts"][:1]},
+    ):
+        with pytest.raises(VerificationError):
+            check_arrays("pca", settings, arrays | change)
+    del settings["scores"]["levels"]
+    with pytest.raises(VerificationError):
+        check_arrays("pca", settings, arrays)
+    with few_simulations():
+        plan = json.loads(invoke("plan", *words, "--json").stdout)
+    assert "--show-scores-by ward=a,b" in plan["next"]
+
+
 BINS, CELLS = 8, 65  # a cell for each, and one for all outside
 
 
@@ -155,13 +249,22 @@ def _moved(adjacency, power):
     return 2.0**power if adjacency is case.REPLACE else 1.0
 
 
-def _case(name, noise, **options):
+def plane_by_sign(rows, adjacency):
+    """The same in two grids: of rows whose first entry is positive, and of the others."""
+    d = rows.shape[1]
+    frame = Frame(np.eye(d)[[0, -1]], np.array([0.1, 0.1]), BINS, 2)
+    source = case.open_rows(rows)  # sorted anew
+    kinds = np.where(source.plain.whole()[:, 0] > 0, 0, 1)
+    return score_counts(ShownSource(source, kinds), case.CLIP, frame, adjacency)
+
+
+def _case(name, noise, query=plane, **options):
     return case.Case(
         name,
         "scalars.score_histogram",
         lambda strength, d, k: ScoreHistogram(noise=noise(strength), bins=BINS),
-        query=plane,
-        run=case.one_step(plane),
+        query=query,
+        run=case.one_step(query),
         read=lambda released: released.values,
         worst_pair=case.long_and_short,
         **options,
@@ -177,6 +280,16 @@ CASES = [
         sensitivity=case.constant(math.sqrt(2), 1.0),
         strength_of=case.mu_of,
         deviation=lambda mu, d, adjacency: np.full(CELLS, _moved(adjacency, 0.5) / mu),
+    ),
+    _case(
+        "score-histogram by level",
+        lambda mu: GaussianNoise(mu=mu),
+        query=plane_by_sign,
+        ledger={"rho": 8.0},
+        norm="l2",
+        sensitivity=case.constant(math.sqrt(2), 1.0),
+        strength_of=case.mu_of,
+        deviation=lambda mu, d, adjacency: np.full(2 * CELLS - 1, _moved(adjacency, 0.5) / mu),
     ),
     _case(
         "score-histogram pure",

@@ -26,6 +26,7 @@ _COMMANDS = {
     "covariance": "Release the covariance matrix of a table.",
     "regress": "Release a linear regression of a column on the others.",
     "stream": "Release components of rows that arrive over days, under one budget.",
+    "watch": "Release everything so far anew, every day of a horizon, under one budget.",
     "federate": "Release components of tables that several owners keep to themselves.",
     "transform": "Scores of rows under a release of components.",
     "report": "A page for people, and figures, from a release folder.",

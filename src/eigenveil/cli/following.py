@@ -110,6 +110,8 @@ def _typed(option: click.Parameter, value: Any) -> Iterator[str]:
     elif option.multiple:
         for column, setting in value:
             yield from (name, _assigned(column, setting))
+    elif option.name == "show_scores_by":
+        yield from (name, _assigned(*value))
     elif option.name in ("columns", "drop"):
         yield from (name, joined(value))
     else:

@@ -38,6 +38,7 @@ __all__ = [
     "ROW_NORM",
     "SCALE",
     "SHOW_SCORES",
+    "SHOW_SCORES_BY",
     "SIGN",
     "UNIT",
     "VARIANCES",
@@ -244,6 +245,13 @@ SHOW_SCORES = click.option(
     "--show-scores",
     is_flag=True,
     help="Buy a map of where rows lie on the first two components, with a tenth of the budget.",
+)
+SHOW_SCORES_BY = click.option(
+    "--show-scores-by",
+    type=Encoded(),
+    metavar="NAME[=LEVEL,LEVEL]",
+    help="Buy such a map for each level of a column (found privately if none are given), which is "
+    "left out of the analysis unless it is encoded.",
 )
 CLUSTER = click.option(
     "--cluster",

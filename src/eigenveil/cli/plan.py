@@ -14,6 +14,7 @@ from eigenveil.cli.options import (
     JSON,
     PATH,
     SHOW_SCORES,
+    SHOW_SCORES_BY,
     VARIANCES,
     K,
     beware,
@@ -63,6 +64,7 @@ _OWN = (
     K,
     VARIANCES,
     SHOW_SCORES,
+    SHOW_SCORES_BY,
     *ASKED,
     click.option("-o", "--output", type=PATH, metavar="FOLDER", help="Where it would go."),
     click.option(
@@ -92,9 +94,11 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     neighbours the number of rows is private: give --rows, a guess that is public.
     """
     from eigenveil.cli.following import release_command, start_of_ledger
+    from eigenveil.cli.rows import by_levels
     from eigenveil.cli.situation import situation_of
     from eigenveil.planner import needed_epsilon, needed_rows, reference
 
+    options = by_levels(options)
     figure = options["figure"]
     if figure is not None:
         _require_picture(figure)

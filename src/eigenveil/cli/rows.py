@@ -18,7 +18,7 @@ from eigenveil.data.sources.columns import Reading, parsed_encode
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.wording import CENSORED, option
 
-__all__ = ["ROW_OPTIONS", "open_table", "read_by_workers"]
+__all__ = ["ROW_OPTIONS", "by_levels", "open_table", "read_by_workers"]
 
 ROW_OPTIONS = ("columns", "unit", "drop", "encode", "censored", "encoding")
 _STDIN = "standard input"
@@ -64,6 +64,23 @@ def open_table(
     if text == "refused":
         source.refuse_text()
     return source
+
+
+def by_levels(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the column of ``--show-scores-by`` as what scores are shown by.
+
+    It is left out of the analysis, unless it is encoded or one of the columns that are named.
+    """
+    given = dict(options)
+    by = given.pop("show_scores_by")
+    if by is None:
+        return given
+    column, levels = by
+    given["show_scores"] = {column: levels}
+    encoded = [name for name, _ in given["encode"]]
+    if given["columns"] is None and column not in (*encoded, given["unit"]):
+        given["drop"] = tuple(dict.fromkeys((*(given["drop"] or ()), column)))
+    return given
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situa
         centring=None if centring == "none" else centring,
         private_scale=options["scale"] == "private",
         variances=options["variances"],
-        show_scores=options["show_scores"],
+        show_scores=bool(options["show_scores"]),
         missing=options["on_missing"] == "centre",
         unit="row" if options["unit"] is None else "person",
         **{name: value for name, value in optional.items() if value is not None},

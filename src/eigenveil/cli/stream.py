@@ -15,6 +15,7 @@ from eigenveil.cli.options import (
     LEDGER,
     NAMES,
     PATH,
+    UNIT,
     beware,
     stated_budget,
     with_options,
@@ -60,6 +61,13 @@ __all__ = ["command"]
         help="What columns are divided by.",
     ),
     *INVALID,
+    UNIT,
+    click.option(
+        "--max-arrivals",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="With --unit: the most calls of which rows of one person are used.",
+    ),
     click.option("--batch-size", type=click.IntRange(min=1), help="Rows in every batch."),
     click.option("--batch", metavar="NAME", help="A name for what arrives, refused the next time."),
     click.option("--finish", is_flag=True, help="Use the rows that wait, and take in no more."),
@@ -76,6 +84,7 @@ def command(
     state: Path,
     columns: list[str] | None,
     drop: tuple[str, ...] | None,
+    unit: str | None,
     batch: str | None,
     finish: bool,
     ledger: Path | None,
@@ -109,14 +118,14 @@ def command(
             if options[name] is None:  # the estimator's own
                 del options[name]
         pca = StreamingPCA(k, **options, state=state, ledger=account)
-        source = None if data is None else open_table(data, columns=columns, drop=drop)
+        source = None if data is None else open_table(data, columns=columns, drop=drop, unit=unit)
         if place is not None:
             width = pca.restore().n_features_in_ if source is None else source.n_columns
             place.make_room(expected_size("pca", width, k))
         beware(budget)
         with accounted(account):
             if source is not None:
-                with watched(source, count_is_public=True) as rows:
+                with watched(source, count_is_public=unit is None) as rows:
                     pca.partial_fit(rows, batch=batch)
             if finish:
                 pca.finish()

@@ -62,6 +62,11 @@ def target(release: Release) -> list[str]:
         ]
     if release.settings["row_norm"] is None:
         return []
+    if "horizon" in release.settings:
+        return [
+            "target       directions of the covariance of clipped rows; without --row-norm those "
+            "of unit rows are released, with less noise"
+        ]
     return [
         "target       directions of the covariance of clipped rows; --mechanism spherical asks for "
         "those of unit rows, with less noise"

@@ -24,6 +24,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.compiled import Scaling, row_integers, row_squares, row_sum
+from eigenveil.data.squares import squared_norms
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.wording import option
 
@@ -45,7 +47,6 @@ FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
 SHARE_BITS = 16  # more, of the shares of rows in a sum: exact for as many
 NO_EXPONENT = 2044  # norms below R 2^-1022, the smallest normal float, count as zero
 BLOCK_BYTES = 1 << 21  # rows prepared at a time, so that they stay in cache
-_COLUMNS = 4096  # summed at a time
 _STRETCH_BITS = 26  # products of two unit vectors then stay below 2**53
 NO_LENGTH = 1e-290  # squared norms below it have lost their digits
 SMALLEST_NORM, LARGEST_NORM = 1e-50, 1e50  # others would overflow or vanish when squared
@@ -142,12 +143,35 @@ class Clip:
                 return self._to_integers(rows, out)
             return self._to_shares(rows, out, sizes, linear)
 
+    def sum_of_integers(self, rows: NDArray[Any]) -> NDArray[np.float64] | None:
+        """Return the sum of integer rows, all of them valid; None where `to_integers` has to look.
+
+        Exact for up to 2^35 rows.
+        """
+        scaling = self._scaling(rows.shape[1])
+        return None if scaling is None else row_sum(rows, scaling)
+
+    def _scaling(self, d: int) -> Scaling | None:
+        """Return how rows become integers, where they are but moved and scaled."""
+        if self.lift or not self._only_moves:
+            return None
+        return Scaling(
+            self.centre,
+            ball=ball_radius(d) * self.row_norm,
+            scale=float(1 << FRACTION_BITS) / self.row_norm,
+            normalise=self.normalise,
+            most=float(1 << 2 * FRACTION_BITS),
+        )
+
     def _to_integers(self, rows: NDArray[Any], out: NDArray[np.float64]) -> NDArray[np.intp]:
         """`_to_shares` of rows that are units of their own, to the bit and with less to do."""
         d = rows.shape[1]
         one = float(1 << FRACTION_BITS) / math.hypot(1.0, self.lift)
         radius = ball_radius(out.shape[1])
         moved = out[:, :d]
+        scaling = self._scaling(d)
+        if scaling is not None and row_integers(rows, scaling, out):
+            return np.empty(0, dtype=np.intp)
         invalid, squares = self._about_centre(rows, moved)
         if not np.isfinite(squares).all():
             return self._to_shares(rows, out, np.ones(len(rows), dtype=np.int64), False)
@@ -306,32 +330,36 @@ class Clip:
     def _relative_norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Norms about the centre as shares of R, zero for invalid rows."""
         size = max(1, BLOCK_BYTES // (8 * rows.shape[1]))
-        buffer = np.empty((min(size, rows.shape[0]), rows.shape[1]))
         relative = np.empty(rows.shape[0])
-        stays = self._stays(rows)
         for start in range(0, rows.shape[0], size):
             block = rows[start : start + size]
-            moved = buffer[: len(block)]
-            squares = squared_norms(block) if stays else None
-            if squares is None or not np.isfinite(squares).all():
-                _, squares = self._about_centre(block, moved)
-            else:
-                moved = block
+            squares = self._squares(block)
             norms = np.sqrt(squares) / self.row_norm
             # Squares that lost their digits or overflowed are taken again, of a scaled row.
             far = np.flatnonzero(~((squares > NO_LENGTH) & np.isfinite(squares)))
-            largest = np.abs(moved[far]).max(axis=1, initial=0.0)
-            scaled = moved[far] / np.where(largest > 0, largest, 1.0)[:, None]
-            norms[far] = largest / self.row_norm * np.sqrt(squared_norms(scaled))
+            if len(far):
+                moved = self.about_centre(block[far])
+                largest = np.abs(moved).max(axis=1, initial=0.0)
+                scaled = moved / np.where(largest > 0, largest, 1.0)[:, None]
+                norms[far] = largest / self.row_norm * np.sqrt(squared_norms(scaled))
             relative[start : start + size] = norms
         return relative
 
-    def _stays(self, rows: NDArray[Any]) -> bool:
-        """Return whether rows about the centre are the rows themselves, which need no copy then."""
-        moves = self.box, self.transform, self.stretch
+    def _squares(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Squared norms about the centre, zero for invalid rows."""
+        squares = row_squares(rows, self.centre) if self._only_moves else None
         unmoved = self.centre is None or not self.centre.any()
         in_order = rows.dtype == np.float64 and rows.flags.c_contiguous  # of additions
-        return unmoved and in_order and all(change is None for change in moves)
+        if squares is None and self._only_moves and unmoved and in_order:
+            squares = squared_norms(rows)  # which need no copy
+        if squares is None or not np.isfinite(squares).all():
+            _, squares = self._about_centre(rows, np.empty(rows.shape))
+        return squares
+
+    @property
+    def _only_moves(self) -> bool:
+        """Whether rows are taken about the centre, and nothing else is done to them."""
+        return all(change is None for change in (self.box, self.transform, self.stretch))
 
     def _invalid(self, rows: NDArray[Any], sums: NDArray[np.float64]) -> NDArray[np.intp]:
         """Return rows with a non-finite entry, which are among those with a non-finite sum."""
@@ -387,18 +415,6 @@ def ball_radius(d: int) -> float:
 def _rounding(d: int) -> float:
     """Return what rounding adds to a norm at most: sqrt(d)/2 units."""
     return math.sqrt(d) * 2.0 ** -(FRACTION_BITS + 1)
-
-
-def squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Row by row, in an order of additions that does not depend on the other rows.
-
-    On more columns than numpy buffers, its order depends on the number of rows.
-    """
-    total = np.zeros(rows.shape[0])
-    for start in range(0, rows.shape[1], _COLUMNS):
-        part = rows[:, start : start + _COLUMNS]
-        total += np.einsum("ij,ij->i", part, part)
-    return total
 
 
 def _stretch(

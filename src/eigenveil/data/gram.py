@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,12 +81,16 @@ class Tally:
     def add(self, block: Block) -> None:
         """Count a block."""
         if self._valid_rows is None:
-            self._rows = limit_rows(self._rows + len(block.integers))
-            self._valid += len(block.integers) - len(block.invalid)
+            self.add_rows(len(block.integers), len(block.invalid))
             return
         assert block.units is not None  # of a source of units
         np.add.at(self._valid_rows, block.units, 1)
         np.subtract.at(self._valid_rows, block.units[block.invalid], 1)
+
+    def add_rows(self, rows: int, invalid: int) -> None:
+        """Count rows that are units of their own."""
+        self._rows = limit_rows(self._rows + rows)
+        self._valid += rows - invalid
 
     @property
     def units(self) -> int:
@@ -114,17 +118,29 @@ def integer_blocks(
     Or ``at_least`` so many if their source has them. The squared norms of all rows of a unit add up
     to at most 2^2b, as a second moment needs it; for ``linear`` sums see `Clip.to_shares`.
     """
+    prepare = _prepared(source, clip, at_least, linear)
+    for chunk, owners in source.unit_tables():
+        yield from prepare(chunk, owners)
+
+
+def _prepared(
+    source: RowSource, clip: Clip, at_least: int = 256, linear: bool = False
+) -> Callable[[NDArray[Any], NDArray[np.intp] | None], Iterator[Block]]:
+    """Return what yields the blocks of one chunk, all in the same buffer."""
     width = clip.width(source.n_columns)
     size = min(_EXACT_ROWS, max(at_least, BLOCK_BYTES // (8 * width)))
     buffer = np.empty((size, width))
     sizes = source.unit_sizes
-    for chunk, owners in source.unit_tables():
+
+    def blocks(chunk: NDArray[Any], owners: NDArray[np.intp] | None) -> Iterator[Block]:
         for start in range(0, chunk.shape[0], size):
             rows = chunk[start : start + size]
             units = None if owners is None else owners[start : start + size]
             integers = buffer[: len(rows)]
             each = None if sizes is None or units is None else sizes[units]
             yield Block(integers, clip.to_shares(rows, integers, each, linear=linear), units)
+
+    return blocks
 
 
 def moment_sensitivities(d: int, adjacency: Adjacency) -> dict[Norm, float]:
@@ -278,10 +294,17 @@ class VectorSum:
         """Return both over all rows of ``source``. Private."""
         sums = np.zeros(source.n_columns, dtype=np.int64)
         tally = Tally(source)
-        for block in integer_blocks(source, self.clip, linear=True):
-            tally.add(block)
-            shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # below 2**53: exact
-            sums += shares.astype(np.int64)
+        prepare = _prepared(source, self.clip, linear=True)
+        for chunk, owners in source.unit_tables():
+            known = None if owners is not None else self.clip.sum_of_integers(chunk)
+            if known is not None:
+                tally.add_rows(len(chunk), 0)
+                sums += known.astype(np.int64) << SHARE_BITS
+                continue
+            for block in prepare(chunk, owners):
+                tally.add(block)
+                shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # below 2**53: exact
+                sums += shares.astype(np.int64)
         return sums, tally.counts
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import FRACTION_BITS, Clip
+from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
 from eigenveil.data.gram import (
     Tally,
     integer_blocks,
@@ -44,6 +44,7 @@ __all__ = [
 
 _KEPT_BYTES = 1 << 32  # of rows as float32, which holds integers of up to 24 bits exactly
 _ROWS = 32  # at a time at least: fewer make products slow, more leave the cache
+_TOGETHER = 64  # kept rows, of which some columns are multiplied at a time
 
 
 def can_keep(n: int, d: int) -> bool:
@@ -83,7 +84,10 @@ class MomentProducts(Bounded):
         across = np.ascontiguousarray(block.T) if self.place is HOST else block.T
         total = 0.0 * across
         for rows in self.blocks():
-            total += (across @ rows.T) @ rows
+            if self.place is HOST:
+                _add_product(rows, across, total)
+            else:
+                total += (across @ rows.T) @ rows
         total *= math.ldexp(1.0, self.value.exponent)
         return total.T
 
@@ -107,7 +111,7 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
     weights = fingerprint_weights(d)
     squares = np.zeros(d, dtype=np.int64)
     fingerprint = np.zeros(d, dtype=np.int64)
-    kept: list[NDArray[np.float32]] | None = []
+    kept: _KeptRows | None = _KeptRows(d)
     tally = Tally(source)
     rows = 0
     for block in integer_blocks(source, clip, at_least=_ROWS):
@@ -126,8 +130,8 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
                     option("mechanism", "oja"),
                 )
         if kept is not None:
-            kept.append(integers.astype(np.float32))
-    blocks = _reading(source, clip) if kept is None else _keeping(kept)
+            kept.add(integers)
+    blocks = _reading(source, clip) if kept is None else kept.blocks
     return _statistic(source, clip, adjacency, HeldRows(squares, fingerprint, tally.units, blocks))
 
 
@@ -165,15 +169,51 @@ def row_hashes(products: NDArray[np.float64]) -> NDArray[np.float64]:
     return (mixed >> np.uint64(48)).astype(np.float64) + 1.0
 
 
-def _keeping(kept: list[NDArray[np.float32]]) -> Callable[[], Iterator[NDArray[np.float64]]]:
-    def blocks() -> Iterator[NDArray[np.float64]]:
-        buffer = np.empty(max((rows.shape for rows in kept), default=(0, 0)))
-        for rows in kept:
-            wider = buffer[: len(rows)]
-            wider[...] = rows
-            yield wider
+class _KeptRows:
+    """Integer rows as float32, some in one piece: sources of long rows have few at a time."""
 
-    return blocks
+    def __init__(self, d: int) -> None:
+        self._d = d
+        self._pieces: list[NDArray[np.float32]] = []
+        self._rows = 0
+
+    def add(self, integers: NDArray[np.float64]) -> None:
+        """Keep rows."""
+        while len(integers):
+            used = self._rows % _TOGETHER
+            if used == 0:  # the operating system gives memory as it is filled
+                self._pieces.append(np.empty((_TOGETHER, self._d), dtype=np.float32))
+            taken = integers[: _TOGETHER - used]
+            self._pieces[-1][used : used + len(taken)] = taken
+            self._rows += len(taken)
+            integers = integers[len(taken) :]
+
+    def blocks(self) -> Iterator[NDArray[np.float32]]:
+        """Yield the rows."""
+        for first, piece in zip(range(0, self._rows, _TOGETHER), self._pieces, strict=True):
+            yield piece[: self._rows - first]
+
+
+def _add_product(
+    rows: NDArray[Any], across: NDArray[np.float64], total: NDArray[np.float64]
+) -> None:
+    """Add ``across @ rows.T @ rows`` to ``total``, for columns that stay in cache at a time.
+
+    In float64, which rows that are kept in float32 become there.
+    """
+    n, d = rows.shape
+    size = max(1, BLOCK_BYTES // (8 * max(1, n)))
+    parts = [slice(start, start + size) for start in range(0, d, size)]
+    wide = np.empty((n, min(size, d)))
+    inside = np.zeros((len(across), n))
+    for part in parts:
+        wider = wide[:, : rows[:, part].shape[1]]
+        wider[...] = rows[:, part]
+        inside += across[:, part] @ wider.T
+    for part in parts:
+        wider = wide[:, : rows[:, part].shape[1]]
+        wider[...] = rows[:, part]
+        total[:, part] += inside @ wider
 
 
 def _reading(source: RowSource, clip: Clip) -> Callable[[], Iterator[NDArray[np.float64]]]:

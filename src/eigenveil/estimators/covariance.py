@@ -169,7 +169,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
 
     def promise(self, X: Any) -> Guarantee:
         """Return what a fit of ``X`` would promise; nothing is charged, rows are counted only."""
-        return foresee_release(self, X, "covariance")[1]
+        return foresee_release(self, X, "covariance")
 
     def _hold(self, fitted: FitResult[NoisyMatrix]) -> Self:
         """Set what follows from a release."""

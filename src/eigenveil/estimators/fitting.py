@@ -10,13 +10,13 @@ from sklearn.base import BaseEstimator, clone
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
+from eigenveil.estimators.score_kinds import ScoreKinds
 from eigenveil.estimators.tables import name_columns, open_table
 from eigenveil.exceptions import InvalidParameterError, WeakPromiseWarning
 from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
 from eigenveil.mechanisms.request import Request, public_scale
-from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
 from eigenveil.privacy.adjacency import Adjacency
@@ -28,7 +28,12 @@ __all__ = ["fit_release", "foresee_release", "noise_and_ledger", "renewed", "war
 
 
 def fit_release(
-    estimator: BaseEstimator, X: Any, groups: Any, releases: Releases, **asked: Any
+    estimator: BaseEstimator,
+    X: Any,
+    groups: Any,
+    releases: Releases,
+    show_scores: Any = False,
+    **asked: Any,
 ) -> FitResult[Any]:
     """Choose, plan, charge, read the rows, add noise; attributes of an earlier fit are dropped."""
     with renewed(estimator):
@@ -36,36 +41,57 @@ def fit_release(
         asked |= _stated(estimator, releases)
         source = open_table(estimator, X, asked["adjacency"], groups)
         del X, groups
-        if source.undecided:
-            return _with_levels(estimator, source, releases, asked, ledger, noise)
+        kinds = _kinds(show_scores, source, asked)
+        if _undecided(source, kinds):
+            return _with_levels(estimator, source, kinds, releases, asked, ledger, noise)
+        source = _of_kinds(estimator, source, kinds, asked)
         request = _request(estimator, source, releases, **asked)
         warn_of_weakness(request.budget, request.n_rows)
         return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
 
 
 def foresee_release(
-    estimator: BaseEstimator, X: Any, releases: Releases, **asked: Any
-) -> tuple[Plan, Guarantee]:
-    """Return what a fit would carry out and promise; nothing is charged, rows are counted only."""
+    estimator: BaseEstimator, X: Any, releases: Releases, show_scores: Any = False, **asked: Any
+) -> Guarantee:
+    """Return what a fit would promise; nothing is charged, and rows are counted at most."""
     estimator = clone(estimator)
     ledger = noise_and_ledger(estimator)[1]
     asked |= _stated(estimator, releases)
     source = open_table(estimator, X, asked["adjacency"], None)
+    kinds = _kinds(show_scores, source, asked)
     search = None
-    if source.undecided:
+    if columns := _undecided(source, kinds):
         from eigenveil.mechanisms.found_levels import LevelSearch
 
-        search = LevelSearch(budget=asked["budget"], columns=source.undecided)
+        search = LevelSearch(budget=asked["budget"], columns=columns)
         asked |= {"spent": search.cost()}
         source = source.decided(dict.fromkeys(source.undecided, ("",)))
         name_columns(estimator, source)
+    else:
+        source = _of_kinds(estimator, source, kinds, asked)
     planned = plan(chosen(_request(estimator, source, releases, **asked)))
     cost = planned.cost if search is None else search.whole(planned)
     if ledger is not None:
         request = planned.request
         ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
     receipt = None if ledger is None else f"{ledger}, before the release is made"
-    return planned, foreseen(planned, cost, receipt, source.remarks)
+    return foreseen(planned, cost, receipt, source.remarks)
+
+
+def _kinds(show_scores: Any, source: RowSource, asked: dict[str, Any]) -> ScoreKinds | None:
+    """Return the kinds that a map of scores tells apart; None where it tells none."""
+    if not show_scores:
+        return None
+    asked["show_scores"] = True
+    return ScoreKinds.asked(show_scores, source)
+
+
+def _undecided(source: RowSource, kinds: ScoreKinds | None) -> tuple[str, ...]:
+    """Return the columns whose levels are to be found first."""
+    columns = source.undecided
+    if kinds is not None and kinds.levels is None and kinds.column not in columns:
+        return (*columns, kinds.column)
+    return columns
 
 
 def _stated(estimator: BaseEstimator, releases: Releases) -> dict[str, Any]:
@@ -87,6 +113,7 @@ def warn_of_weakness(budget: Budget, rows: int | None) -> None:
 def _with_levels(
     estimator: BaseEstimator,
     source: RowSource,
+    kinds: ScoreKinds | None,
     releases: Releases,
     asked: dict[str, Any],
     ledger: Ledger | None,
@@ -95,7 +122,7 @@ def _with_levels(
     """Find the levels of categories first; all is charged before, as for one level each."""
     from eigenveil.mechanisms.found_levels import LevelSearch
 
-    search = LevelSearch(budget=asked["budget"], columns=source.undecided)
+    search = LevelSearch(budget=asked["budget"], columns=_undecided(source, kinds))
     asked |= {"spent": search.cost()}
     like = source.decided(dict.fromkeys(source.undecided, ("",)))
     name_columns(estimator, like)
@@ -105,9 +132,23 @@ def _with_levels(
     source = source.decided(found.levels)
     name_columns(estimator, source)
     estimator.levels_ = found.levels
+    if kinds is not None and kinds.levels is None:
+        kinds = ScoreKinds(kinds.column, found.levels[kinds.column])
+    source = _of_kinds(estimator, source, kinds, asked)
     planned = plan(chosen(_request(estimator, source, releases, **asked)))
     search.check(planned)
     return found.before(execute(planned, source, ledger=None, noise=noise))
+
+
+def _of_kinds(
+    estimator: BaseEstimator, source: RowSource, kinds: ScoreKinds | None, asked: dict[str, Any]
+) -> RowSource:
+    """Return the rows with the kinds that a map shows them as."""
+    if kinds is None:
+        return source
+    asked["score_kinds"] = kinds.number
+    estimator.score_kinds_ = kinds
+    return kinds.shown(source)
 
 
 def _request(

@@ -1,5 +1,6 @@
 """Principal components under differential privacy."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -64,9 +65,11 @@ class PrivatePCA(GaussianDensity):
         Where rows are normalised: buy the variance inside the components in the units of the data
         with 0.05 of the budget and a search for distances. One total, of rows clipped where noise
         and loss are least, divided by the shares of normalised rows.
-    show_scores : bool
+    show_scores : bool, str or {str: list of str}
         Buy a map of where rows lie on the first two components, with a tenth of the budget. It may
-        be shown; scores themselves may not.
+        be shown; scores themselves may not. The name of a column buys a map for each of its levels,
+        stated in a list or found privately; the column need not be one of those analysed:
+        ``open_rows(frame, drop=["sex"])``.
     adjacency : {"replace-one", "add-remove"}
         Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private.
     on_invalid : {"raise", "zero"}
@@ -125,6 +128,8 @@ class PrivatePCA(GaussianDensity):
         With ``show_scores``: noisy counts of rows by cell, along the first component and then the
         second, of a frame that reaches so far from the centre; in units of the data, or of unit
         rows where components are theirs.
+    kind_score_counts_ : array of shape (levels + 1, bins, bins)
+        The same for each level of a column, ``score_kinds_.levels``, and for all other rows.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee
@@ -160,7 +165,7 @@ class PrivatePCA(GaussianDensity):
         centring: Centring | None = None,
         scale: Any = None,
         variances: bool = False,
-        show_scores: bool = False,
+        show_scores: bool | str | Mapping[str, Sequence[str]] = False,
         adjacency: str = "replace-one",
         on_invalid: OnInvalid = "raise",
         on_missing: OnMissing = "invalid",
@@ -195,14 +200,14 @@ class PrivatePCA(GaussianDensity):
 
     def promise(self, X: Any) -> Guarantee:
         """Return what a fit of ``X`` would promise; nothing is charged, rows are counted only."""
-        return foresee_release(self, X, "components", **self._asked())[1]
+        return foresee_release(self, X, "components", **self._asked())
 
     def _asked(self) -> dict[str, Any]:
         """Return what is asked for beside what all releases have."""
         return {
             "n_components": self.n_components,
             "variances": bool(self.variances),
-            "show_scores": bool(self.show_scores),
+            "show_scores": self.show_scores,
         }
 
     def _hold(self, fitted: FitResult[StagedComponents]) -> Self:
@@ -253,5 +258,9 @@ class PrivatePCA(GaussianDensity):
             self.score_counts_, self.score_reach_ = shown.counts, shown.reach
             settings["scores"] = {"outside": shown.outside, "noise": shown.deviation}
             arrays = {"score_counts": shown.counts, "score_reach": shown.reach}
+            if shown.by_kind is not None:
+                kinds = self.score_kinds_
+                self.kind_score_counts_ = arrays["kind_score_counts"] = shown.by_kind
+                settings["scores"] |= {"column": kinds.column, "levels": list(kinds.levels or ())}
         self.release_ = found.release(plan.entry.name, fitted.guarantee, settings, arrays=arrays)
         return self

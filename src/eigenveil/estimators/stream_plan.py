@@ -1,6 +1,7 @@
 """How a stream of records goes: the centre first, then batches of a one-pass method."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -16,16 +17,22 @@ from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, StatedBounds
 from eigenveil.mechanisms.located import LocatedCentre
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
 from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry
+from eigenveil.mechanisms.request import public_scale
+from eigenveil.privacy.accounting import for_group
+from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.cost import NOTHING, Cost
-from eigenveil.wording import option
+from eigenveil.wording import Part, Phrase, option
 
-__all__ = ["StreamPlan", "streaming_entry"]
+__all__ = ["StreamPlan", "planned", "streaming_entry"]
 
 # Records of the batch that buys the centre, in units of 1/mu: enough for distances to stand out
 # (`distances`), and for an error of about a twentieth of the spread.
 _CENTRE_SEARCH, _CENTRE_NOISE, _CENTRE_FEWEST = 360.0, 80.0, 32
+
+
+_BATCH_SIZE = Phrase(python="batch_size", shell="--batch-size", file="the size of a batch")
 
 
 def streaming_entry(mechanism: Any, batch_size: int | None) -> OnePassEntry:
@@ -65,6 +72,8 @@ class StreamPlan:
     centre: LocatedCentre[None] | None
     stated: StatedBounds
     scale: NDArray[np.float64] | None = None
+    unit: Unit = ROW
+    max_arrivals: int = 1  # records of one person at most
 
     @classmethod
     def of(
@@ -79,6 +88,8 @@ class StreamPlan:
         on_invalid: OnInvalid,
         on_missing: OnMissing,
         scale: NDArray[np.float64] | None = None,
+        unit: Unit = ROW,
+        max_arrivals: int = 1,
     ) -> "StreamPlan":
         """Calibrate the method, and the search for a centre that its first batch pays for."""
         terms = Terms(budget=budget, n_columns=n_columns, n_components=n_components)
@@ -88,7 +99,9 @@ class StreamPlan:
             assert isinstance(method, OnePass)  # of such an entry
             return method
 
-        method = build(strength(budget, lambda mu: build(mu).cost(), entry.name))
+        method = build(
+            strength(budget, lambda mu: for_group(build(mu).cost(), max_arrivals), entry.name)
+        )
         centre = None
         if not centred:
             centre = replace(
@@ -96,8 +109,8 @@ class StreamPlan:
             )
         if row_norm is None:
             stated = StatedBounds.unit_rows(on_invalid, on_missing)
-            unit = replace(stated.clip, normalise=True)
-            stated = replace(stated, start=unit, clip=unit)
+            normalised = replace(stated.clip, normalise=True)
+            stated = replace(stated, start=normalised, clip=normalised)
         else:
             stated = StatedBounds.resolve(
                 row_norm,
@@ -108,12 +121,25 @@ class StreamPlan:
                 on_missing=on_missing,
                 subject="clipping",
             )
-        return cls(d=n_columns, method=method, centre=centre, stated=stated, scale=scale)
+        return cls(
+            d=n_columns,
+            method=method,
+            centre=centre,
+            stated=stated,
+            scale=scale,
+            unit=unit,
+            max_arrivals=max_arrivals,
+        )
 
     @property
     def total(self) -> Cost:
         """The cost of any batch: that of the centre fits into it (docs/proofs/streaming.md)."""
         return self.method.cost()
+
+    @property
+    def charge(self) -> Cost:
+        """What the whole stream costs a person, of whom it has so many records at most."""
+        return for_group(self.total, self.max_arrivals)
 
     @property
     def centre_records(self) -> int:
@@ -159,3 +185,41 @@ class StreamPlan:
         clip = replace(self.stated.clip, centre=stream.centre)
         iterate = stream.iterate or self.method.start(self.d, clip, gate)
         stream.iterate = self.method.advance(iterate, batch, clip, gate)
+
+
+def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
+    """Return the plan of a begun stream, as an estimator's parameters ask for it."""
+    d = settings["n_features"]
+    k = _positive(option("n_components"), asked.n_components)
+    if k > d:
+        raise InvalidParameterError(
+            option("n_components"), f" must be between 1 and the number of columns, {d}"
+        )
+    if asked.centring not in (None, "none", "located"):
+        raise InvalidParameterError("centring must be 'none' or 'located'")
+    if isinstance(asked.row_norm, str):
+        raise InvalidParameterError(option("row_norm"), " must be a positive number, or left out")
+    if isinstance(asked.scale, str):
+        raise InvalidParameterError(
+            "a stream takes scales that are stated: one number per column, or by name"
+        )
+    size = None if asked.batch_size is None else _positive(_BATCH_SIZE, asked.batch_size)
+    return StreamPlan.of(
+        streaming_entry(asked.mechanism, size),
+        Budget(epsilon=asked.epsilon, delta=asked.delta, rho=asked.rho),
+        n_columns=d,
+        n_components=k,
+        row_norm=asked.row_norm,
+        centred=asked.centring == "none",
+        scale=public_scale(asked.scale, d, getattr(asked, "feature_names_in_", None)),
+        on_invalid=asked.on_invalid,
+        on_missing=asked.on_missing,
+        unit=Unit(**settings["unit"]),
+        max_arrivals=asked.max_arrivals or 1,
+    )
+
+
+def _positive(name: Part, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InvalidParameterError(name, " must be a positive integer")
+    return int(value)

@@ -14,6 +14,7 @@ from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.release import Release
+from eigenveil.text import plural
 
 __all__ = ["published"]
 
@@ -74,18 +75,32 @@ def _promise(
     start = plan.stated.start
     return Guarantee(
         budget=budget,
-        cost=plan.total,
+        cost=plan.charge,
         adjacency=ADJACENCY,
+        protects=plan.unit,
         bounds=(
             *plan.stated.words,
             centre,
             *(() if plan.scale is None else ("columns divided by scales stated by the caller",)),
             *invalid_words(start.on_invalid, start.on_missing, corrects=False),
-            "every record is used in one batch only, so all releases of this stream together "
-            "cost the budget once",
+            *_used_once(plan),
         ),
         numerics=Numerics.EXACT if stream.exact else Numerics.IDEALISED,
         simulated=simulated,
         ledger=gate.receipt,
         arrival=stream.arrival,
+        arrivals=plan.max_arrivals if stream.arrival and plan.unit.owns_many else None,
+    )
+
+
+def _used_once(plan: StreamPlan) -> tuple[str, ...]:
+    """Say why a stream costs the budget once."""
+    together = "so all releases of this stream together cost the budget once"
+    if not plan.unit.owns_many:
+        return (f"every record is used in one batch only, {together}",)
+    name, most = plan.unit.name, plan.max_arrivals
+    return (
+        f"of each arrival one row of a {name} is used at most, chosen at random and in secret, and "
+        f"of the whole stream {most} {plural('row', most)}; every row is used in one batch only, "
+        f"{together}",
     )

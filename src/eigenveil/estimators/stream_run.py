@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from eigenveil.data.sources import RowSource
+from eigenveil.estimators.stream_persons import Arrival, kind_of_ids
 from eigenveil.estimators.stream_plan import StreamPlan
 from eigenveil.estimators.stream_state import FEWEST_COMPARED, Stream, digest
 from eigenveil.exceptions import InvalidDataError
@@ -55,8 +56,36 @@ class StreamRun:
             if not source.rereadable:
                 self.plan.stated.start.check(chunk)
                 self.stream.require_new(None, [] if label else _digests(chunk))
-            self.stream.arrive(chunk, label)
+            self.stream.arrive(chunk, label, _digests(chunk))
             self.advance()
+
+    def look_at_persons(self, source: RowSource, label: str | None, *, whole: bool) -> Arrival:
+        """Read an arrival of persons before anything of it is taken."""
+        stream = self.stream
+        assert stream.persons is not None  # of a stream of persons
+        rows, owners = source.whole_units()
+        self.plan.stated.start.check(rows)
+        ids = source.unit_ids()
+        if ids:
+            stream.settings.setdefault("ids", kind_of_ids(ids))
+        persons = stream.persons.hashed(ids, stream.settings.get("ids", ""))
+        if whole:
+            self._require_enough(len(persons))
+        stream.require_new(label, _digests(rows))
+        return Arrival(rows, owners, persons)
+
+    def take_persons(self, arrival: Arrival, label: str | None) -> None:
+        """Take in a row of each person who may have one more, and use every batch they fill."""
+        stream, most = self.stream, self.plan.max_arrivals
+        assert stream.persons is not None  # of a stream of persons
+        if not arrival.persons:
+            return
+        self.keep(True)  # its name, before an order is drawn and charged
+        rows, persons = arrival.one_row_each(self.gate)
+        admitted = stream.persons.admitted(persons, most)
+        stream.arrive(rows[admitted], label, _digests(arrival.rows))
+        stream.persons.arrive([persons[place] for place in admitted])
+        self.advance()
 
     def advance(self) -> None:
         """Take as many steps as there are full batches."""
@@ -72,7 +101,8 @@ class StreamRun:
         batch = stream.take(size)
         self.keep(False)  # spent, whatever happens next
         if stream.path is not None and stream.account is not None:
-            stream.account.advance(stream.name, batch.records.start, stream.spent)
+            unit = self.plan.unit
+            stream.account.advance(stream.name, batch.records.start, stream.spent, unit)
         self.plan.step(stream, batch, gate)
         stream.used += size
         stream.entry = None if gate.entry is None else gate.entry.hash

@@ -12,7 +12,6 @@ Proof: docs/proofs/streaming.md.
 """
 
 import hashlib
-import math
 import os
 import secrets
 from collections.abc import Iterator
@@ -25,11 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources import Batch
+from eigenveil.estimators.stream_persons import StreamPersons
+from eigenveil.estimators.stream_possible import require_possible
 from eigenveil.exceptions import DuplicateBatchError, StateError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.pca.one_pass import OnePassState
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.storage.durable import locked, replace_file, unchanged
@@ -60,7 +61,7 @@ _NAMED = Phrase(
 )
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
 FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
-_FORMAT = "eigenveil-stream/4"  # another one where OnePassState or the settings have other fields
+_FORMAT = "eigenveil-stream/5"  # another one where OnePassState or the settings have other fields
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
@@ -80,18 +81,6 @@ _NOTED = (
     "labels",
     "digests",
 )
-_KINDS: dict[str, tuple[type, ...]] = {
-    "name": (str,),
-    "settings": (dict,),
-    "ledger": (str, type(None)),
-    "entry": (str, type(None)),
-    "spent": (int,),
-    "used": (int,),
-    "exact": (bool,),
-    "finished": (bool,),
-    "arrival": (bool,),
-    "centre_error": (float, int),
-}
 
 
 class _OtherVersionError(StateError):
@@ -124,6 +113,8 @@ class Stream:
         The file of records beside the state: its name, its sum, and the number of its first record.
     labels, digests : lists of str
         Of what arrived.
+    persons : StreamPersons or None
+        Whose records came, where persons are protected.
     waiting : list of arrays
         Rows that no batch has had yet.
     gate : Gate or None
@@ -152,6 +143,7 @@ class Stream:
     rows: dict[str, Any] | None = None
     labels: list[str] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
+    persons: StreamPersons | None = None
     waiting: list[NDArray[np.float64]] = field(default_factory=list)
     gate: Gate | None = None
     path: Path | None = None
@@ -177,10 +169,9 @@ class Stream:
                 " if they are other records with the same values",
             )
 
-    def arrive(self, chunk: NDArray[Any], label: str | None) -> None:
-        """Take rows in."""
-        if len(chunk) >= FEWEST_COMPARED:
-            self.digests.append(digest(chunk))
+    def arrive(self, chunk: NDArray[Any], label: str | None, digests: list[str]) -> None:
+        """Take rows in; ``digests`` are those of the table that they come from."""
+        self.digests += digests
         if label is not None and label not in self.labels:
             self.labels.append(label)
         with np.errstate(all="ignore"):  # a warning would depend on the records
@@ -197,7 +188,15 @@ class Stream:
         self.spent += size
         return batch
 
-    def reopened(self, total: Cost, label: str, noise: NoiseSource, ledger: Ledger | None) -> Gate:
+    def reopened(
+        self,
+        total: Cost,
+        label: str,
+        noise: NoiseSource,
+        ledger: Ledger | None,
+        charge: Cost,
+        unit: Unit,
+    ) -> Gate:
         """Return a gate that goes on with the allotment, charged once for all processes."""
         entry = self.entry
         if ledger is not None and entry is None:
@@ -211,10 +210,12 @@ class Stream:
             noise=noise,
             entry=entry,
             position=self.spent,
+            charge=charge,
+            charged_unit=unit,
         )
         gate.exact = self.exact
         if ledger is not None and entry is None:
-            ledger.check(total, adjacency=ADJACENCY)
+            ledger.check(charge, adjacency=ADJACENCY, unit=unit)
         return gate
 
     def save(self, *, records: bool) -> None:
@@ -241,6 +242,8 @@ class Stream:
         if self.iterate is not None:
             for each in fields(self.iterate):
                 arrays[f"iterate_{each.name}"] = np.asarray(getattr(self.iterate, each.name))
+        if self.persons is not None:
+            arrays |= self.persons.arrays()
         noted = {name: getattr(self, name) for name in _NOTED}
         return pack_state({"format": _FORMAT, "notice": _NOTICE, **noted}, arrays)
 
@@ -267,11 +270,12 @@ class Stream:
                 **{name: document[name] for name in _NOTED},
                 centre=arrays.get("centre"),
                 iterate=_iterate(arrays),
+                persons=StreamPersons.from_arrays(arrays),
                 waiting=_waiting(path, document["rows"], document["spent"]),
                 path=path,
                 found=hashlib.sha256(data).hexdigest(),
             )
-            _require_possible(stream)
+            require_possible(stream)
         except (MemoryError, _OtherVersionError):
             raise
         except Exception:  # of odd files there is no end of ways to fail
@@ -318,57 +322,6 @@ def sweep(stream: Stream) -> None:
         with unchanged(stream.path, stream.found):  # they are not of a save that is going on
             for path in left:
                 remove_rows(path)
-
-
-def _require_possible(stream: Stream) -> None:
-    """Raise `ValueError` for what no stream can have noted; all that follows relies on it."""
-    for name, kinds in _KINDS.items():
-        if type(getattr(stream, name)) not in kinds:
-            raise ValueError
-    settings, iterate = stream.settings, stream.iterate
-    d, names = settings.get("n_features"), settings.get("feature_names")
-    possible = (
-        0 <= stream.used <= stream.spent
-        and 0 <= stream.centre_error < math.inf
-        and _are_words(stream.labels)
-        and _are_words(stream.digests)
-        and ("feature_names" in settings) == (d is not None)
-        and (d is None or (type(d) is int and d >= 1))
-        and (names is None or (_are_words(names) and len(names) == d))
-        and (stream.centre is None or _is_table(stream.centre, (d,)))
-        and (iterate is None or _is_possible(iterate, settings))
-        and all(_is_table(rows, (len(rows), d), finite=False) for rows in stream.waiting)
-    )
-    if not possible:
-        raise ValueError
-
-
-def _are_words(words: Any) -> bool:
-    return isinstance(words, list) and all(isinstance(word, str) for word in words)
-
-
-def _is_table(array: Any, shape: tuple[Any, ...], *, finite: bool = True) -> bool:
-    typed = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == shape
-    return typed and not (finite and not np.isfinite(array).all())
-
-
-def _is_possible(iterate: OnePassState, settings: dict[str, Any]) -> bool:
-    """Return whether a method can stand there, after at least as many directions as it is asked
-    for.
-    """
-    d, k = settings["n_features"], settings["n_components"]
-    numbers = (iterate.noise_variance, iterate.doubt, iterate.trace_weight)
-    counts = (iterate.records, iterate.steps)
-    return (
-        iterate.basis.ndim == 2
-        and k <= iterate.basis.shape[1] <= d
-        and all(
-            _is_table(each, (d, iterate.basis.shape[1])) for each in (iterate.basis, iterate.image)
-        )
-        and all(type(number) is float and number >= 0 for number in numbers)
-        and type(iterate.trace) is float
-        and all(type(count) is int and count >= 0 for count in counts)
-    )
 
 
 def _iterate(arrays: dict[str, NDArray[Any]]) -> OnePassState | None:

@@ -1,7 +1,7 @@
 """Principal components of records that arrive over days, each of which is used once."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -10,54 +10,35 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from eigenveil.data.batches import check_batches
 from eigenveil.data.sources import (
     ArraySource,
     RowSource,
     ScaledSource,
+    grouped,
     is_streamed,
     open_rows,
     shuffled,
 )
 from eigenveil.estimators.fitting import noise_and_ledger, renewed
 from eigenveil.estimators.scores import ComponentEstimator
-from eigenveil.estimators.stream_plan import StreamPlan, streaming_entry
+from eigenveil.estimators.stream_plan import StreamPlan, planned
 from eigenveil.estimators.stream_results import published
 from eigenveil.estimators.stream_run import StreamRun
+from eigenveil.estimators.stream_settings import continued, require_unit
 from eigenveil.estimators.stream_state import ADJACENCY, Stream, kept_stream, sweep
 from eigenveil.estimators.tables import check_columns, check_table, open_table
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
-    LedgerError,
     StateError,
 )
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.registry import ComponentEntry
-from eigenveil.mechanisms.request import public_scale
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import cost_to_dict
 from eigenveil.privacy.ledger import Ledger
-from eigenveil.wording import Part, Phrase, option
 
 __all__ = ["StreamingPCA"]
-
-_BATCH_SIZE = Phrase(python="batch_size", shell="--batch-size", file="the size of a batch")
-
-_FIXED = (
-    "n_components",
-    "epsilon",
-    "delta",
-    "rho",
-    "mechanism",
-    "row_norm",
-    "centring",
-    "batch_size",
-    "scale",
-    "on_invalid",
-    "on_missing",
-    "random_state",
-)
 
 
 class StreamingPCA(ComponentEstimator):
@@ -87,6 +68,10 @@ class StreamingPCA(ComponentEstimator):
     batch_size : int, optional
         Records in every batch. By default batches double, so that the last one has half of the
         records; as many wait in memory, and in the state.
+    max_arrivals : int, optional
+        Protect persons: the most arrivals, days for instance, of which rows of one person are used.
+        Say whose rows they are: ``partial_fit(rows, groups=ids)``, or rows of a table with a
+        ``unit``. Noise, and the records that a batch needs, grow in proportion.
     scale : array of shape (n_features,) or {name: number}, optional
         Public scales that columns are divided by, for columns in different units.
     on_invalid : {"raise", "zero"}
@@ -139,11 +124,12 @@ class StreamingPCA(ComponentEstimator):
     Notes
     -----
     Privacy: protects one row, under replace-one, against another that arrives in its place; the
-    number of records and when they arrive are public. A record that is handed over twice is
-    protected half as well: label what arrives, ``partial_fit(rows, batch="2026-11-15")``, and a
-    label is refused the second time. Without a label, rows that are byte for byte those of an
-    earlier chunk are refused, from 32 rows on: a safeguard, not part of the promise. `transform`
-    output is not private with respect to its input.
+    number of records and when they arrive are public. With ``max_arrivals`` it protects all rows of
+    one person, against those of another who comes in the same arrivals. A record that is handed
+    over twice is protected half as well: label what arrives,
+    ``partial_fit(rows, batch="2026-11-15")``, and a label is refused the second time. Without a
+    label, rows that are byte for byte those of an earlier chunk are refused, from 32 rows on: a
+    safeguard, not part of the promise. `transform` output is not private with respect to its input.
 
     """
 
@@ -158,6 +144,7 @@ class StreamingPCA(ComponentEstimator):
         row_norm: float | None = None,
         centring: Literal["none", "located"] | None = None,
         batch_size: int | None = None,
+        max_arrivals: int | None = None,
         scale: Any = None,
         on_invalid: Literal["raise", "zero"] = "raise",
         on_missing: Literal["invalid", "centre"] = "invalid",
@@ -173,6 +160,7 @@ class StreamingPCA(ComponentEstimator):
         self.row_norm = row_norm
         self.centring = centring
         self.batch_size = batch_size
+        self.max_arrivals = max_arrivals
         self.scale = scale
         self.on_invalid = on_invalid
         self.on_missing = on_missing
@@ -182,25 +170,31 @@ class StreamingPCA(ComponentEstimator):
 
     # What a caller does.
 
-    def partial_fit(self, X: Any, y: Any = None, *, batch: str | None = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any = None, *, batch: str | None = None, groups: Any = None
+    ) -> Self:
         """Take in records: an array, a data frame, a path, or chunks; use those that fill a batch.
 
         ``batch`` names the arrival, a day for instance, and is refused the second time. Where a row
         is refused, nothing of its table is taken; of chunks that can be read once only, those
         before it are.
+
+        ``groups`` holds the id of the person of each row, with ``max_arrivals``. Of each person one
+        row of the arrival is taken, chosen at random, and none once ``max_arrivals`` were: hand
+        over a whole day at a time.
         """
         with self._opened() as stream:
-            self._feed(stream, X, batch)
+            self._feed(stream, X, batch, groups)
         return self
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Start afresh, take in all of ``X`` and finish; the budget is spent anew.
 
         A table is taken in a secret random order, so that it does not matter how it is sorted;
         chunks that can be read once only as they come, which ``privacy_`` says.
         """
         with self._opened(afresh=True) as stream:
-            self._feed(stream, X, None, whole=True)
+            self._feed(stream, X, None, groups, whole=True)
             self._finish(stream)
         return self
 
@@ -216,7 +210,7 @@ class StreamingPCA(ComponentEstimator):
             if "n_features" not in stream.settings:
                 raise InvalidDataError("no records came yet: call partial_fit first")
             self._recall(stream)
-            self._publish(self._run(stream, self._plan(stream.settings["n_features"])))
+            self._publish(self._run(stream, planned(self, stream.settings)))
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -250,42 +244,15 @@ class StreamingPCA(ComponentEstimator):
                 raise StateError("this stream is in use by another thread: call again when it ends")
             try:
                 with renewed(self) if afresh else nullcontext():
-                    yield self._checked(None if afresh else vars(self).get("_stream"))
+                    yield continued(self, None if afresh else vars(self).get("_stream"))
             finally:
                 busy.release()
             return
         kept = kept_stream(self.state, afresh=afresh)
         with kept as (path, found), renewed(self) if afresh else nullcontext():
-            stream = self._checked(found, path)
+            stream = continued(self, found, path)
             sweep(stream)  # not before: an older copy names older rows
             yield stream
-
-    def _checked(self, stream: Stream | None, path: Path | None = None) -> Stream:
-        """Return the stream of these parameters, new if there is none."""
-        _, ledger = noise_and_ledger(self)
-        payer = None if ledger is None else ledger.id
-        given = {name: _plain(getattr(self, name)) for name in _FIXED}
-        if stream is None:
-            if hasattr(self, "n_samples_"):  # another stream would spend the budget again
-                raise StateError(
-                    "the stream is not here: go on with the original of this copy, or with the "
-                    "state; a new one takes a new estimator, or fit"
-                )
-            return Stream(settings=given, ledger=payer, path=path, account=ledger)
-        for each, value in given.items():
-            if stream.settings.get(each) != value:
-                raise StateError(
-                    f"the stream began with another {each}: go on with that one, or start another "
-                    "stream"
-                )
-        if stream.ledger != payer:
-            raise LedgerError(
-                "the stream is paid from another ledger, or from none: pass the one it began with"
-            )
-        stream.account = ledger
-        if path is not None and ledger is not None:
-            ledger.require_unspent(stream.name, stream.spent)
-        return stream
 
     def _keep(self, stream: Stream, *, records: bool) -> None:
         if stream.path is None:
@@ -299,7 +266,9 @@ class StreamingPCA(ComponentEstimator):
 
     # From rows to batches.
 
-    def _feed(self, stream: Stream, X: Any, label: str | None, *, whole: bool = False) -> None:
+    def _feed(
+        self, stream: Stream, X: Any, label: str | None, groups: Any, *, whole: bool = False
+    ) -> None:
         """Check everything that can be checked, then take the rows in and use what is full."""
         if label is not None and not (isinstance(label, str) and label):
             raise InvalidParameterError("batch must be a name for what arrives, such as a day")
@@ -314,44 +283,55 @@ class StreamingPCA(ComponentEstimator):
             )
         earlier = dict(vars(self))
         try:
-            source = self._arriving(stream, X)
-            del X
-            check_batches(source.protects, ADJACENCY)
-            plan = self._plan(source.n_columns)
+            source = self._arriving(stream, X, groups)
+            del X, groups
+            plan = planned(self, stream.settings)
             if plan.scale is not None:
                 source = ScaledSource(source, plan.scale)
             run = self._run(stream, plan)
             stream.require_new(label, [])
-            if source.rereadable:
+            arrival = None
+            if stream.persons is not None:
+                arrival = run.look_at_persons(source, label, whole=whole)
+            elif source.rereadable:
                 run.look(source, label, whole=whole)
         except BaseException:
             self.__dict__ = earlier
             raise
         if whole:
-            stream.arrival = not source.rereadable
+            stream.arrival = not source.rereadable and arrival is None
             self._keep(stream, records=True)  # its name, before an order is drawn and charged
-            source = shuffled(source, run.gate.order, plan.stated.start.check)
+            if arrival is None:
+                source = shuffled(source, run.gate.order, plan.stated.start.check)
         try:
-            run.take(source, label)
+            if arrival is not None:
+                run.take_persons(arrival, label)
+            else:
+                run.take(source, label)
         finally:
             if stream.spent or stream.waiting:
                 self._keep(stream, records=True)
             self._publish(run)
 
-    def _arriving(self, stream: Stream, X: Any) -> RowSource:
-        """Return rows with the columns that the stream began with."""
+    def _arriving(self, stream: Stream, X: Any, groups: Any) -> RowSource:
+        """Return rows with the columns, and of the unit, that the stream began with."""
         settings = stream.settings
         if "n_features" not in settings:
-            source = open_table(self, X, ADJACENCY)
+            source = open_table(self, X, ADJACENCY, groups)
             names = getattr(self, "feature_names_in_", None)
+            require_unit(source.protects, settings)
             settings["n_features"] = int(self.n_features_in_)
             settings["feature_names"] = None if names is None else [str(name) for name in names]
             return source
         self._recall(stream)
         if not is_streamed(X):
-            return ArraySource(check_table(self, X, reset=False))
-        source = open_rows(X)
-        check_columns(self, source)
+            source = ArraySource(check_table(self, X, reset=False))
+        else:
+            source = open_rows(X)
+            check_columns(self, source)
+        if groups is not None:
+            source = grouped(source, groups)
+        require_unit(source.protects, settings)
         return source
 
     def _recall(self, stream: Stream) -> None:
@@ -365,7 +345,7 @@ class StreamingPCA(ComponentEstimator):
         if "n_features" not in stream.settings:
             raise InvalidDataError("no records came yet: call partial_fit first")
         self._recall(stream)
-        run = self._run(stream, self._plan(stream.settings["n_features"]))
+        run = self._run(stream, planned(self, stream.settings))
         if not stream.finished:
             run.finish()
         self._publish(run)
@@ -376,35 +356,6 @@ class StreamingPCA(ComponentEstimator):
     def _budget(self) -> Budget:
         return Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
 
-    def _plan(self, d: int) -> StreamPlan:
-        k = _positive(option("n_components"), self.n_components)
-        if k > d:
-            raise InvalidParameterError(
-                option("n_components"), f" must be between 1 and the number of columns, {d}"
-            )
-        if self.centring not in (None, "none", "located"):
-            raise InvalidParameterError("centring must be 'none' or 'located'")
-        if isinstance(self.row_norm, str):
-            raise InvalidParameterError(
-                option("row_norm"), " must be a positive number, or left out"
-            )
-        if isinstance(self.scale, str):
-            raise InvalidParameterError(
-                "a stream takes scales that are stated: one number per column, or by name"
-            )
-        size = None if self.batch_size is None else _positive(_BATCH_SIZE, self.batch_size)
-        return StreamPlan.of(
-            streaming_entry(self.mechanism, size),
-            self._budget,
-            n_columns=d,
-            n_components=k,
-            row_norm=self.row_norm,
-            centred=self.centring == "none",
-            scale=public_scale(self.scale, d, getattr(self, "feature_names_in_", None)),
-            on_invalid=self.on_invalid,
-            on_missing=self.on_missing,
-        )
-
     def _run(self, stream: Stream, plan: StreamPlan) -> StreamRun:
         """Return the stream with its plan and its allotment, for this call."""
         gate = self._gate(stream, plan)
@@ -413,7 +364,7 @@ class StreamingPCA(ComponentEstimator):
     def _gate(self, stream: Stream, plan: StreamPlan) -> Gate:
         """Return the allotment of the stream, charged once for all processes."""
         noise, ledger = noise_and_ledger(self)
-        total = cost_to_dict(plan.total)
+        total = cost_to_dict(plan.charge)
         if stream.settings.setdefault("total", total) != total:
             raise StateError(
                 "the stream began with another version of eigenveil, which spent the budget "
@@ -422,7 +373,7 @@ class StreamingPCA(ComponentEstimator):
         if stream.gate is not None:
             return stream.gate
         label = f"{plan.method.name} stream {stream.name}"
-        stream.gate = stream.reopened(plan.total, label, noise, ledger)
+        stream.gate = stream.reopened(plan.total, label, noise, ledger, plan.charge, plan.unit)
         return stream.gate
 
     # After the noise.
@@ -448,20 +399,3 @@ class StreamingPCA(ComponentEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON gives it back."""
-    if isinstance(value, ComponentEntry):
-        return repr(value)
-    if isinstance(value, Mapping):
-        return {str(name): _plain(number) for name, number in value.items()}
-    if isinstance(value, (np.ndarray, list, tuple)):
-        return [_plain(number) for number in value]
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _positive(name: Part, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InvalidParameterError(name, " must be a positive integer")
-    return int(value)

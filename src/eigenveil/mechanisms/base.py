@@ -94,6 +94,9 @@ class Gate:
         nothing, where an earlier charge covers this gate. Whoever says so has composed them.
     alone : Cost, optional
         What the charge is if no other owner of a secure sum is honest; noted beside it.
+    charged_unit : Unit, optional
+        The unit that ``charge`` is for, where it is not ``protects``: a person with several of the
+        single rows, whose cost the caller knows.
 
     """
 
@@ -109,8 +112,10 @@ class Gate:
         once: bool = False,
         charge: Cost | None = None,
         alone: Cost | None = None,
+        charged_unit: Unit | None = None,
     ) -> None:
         self.total = total
+        self._charged_unit = protects if charged_unit is None else charged_unit
         self._charge = total if charge is None else charge
         self._alone = alone
         self.adjacency = adjacency
@@ -141,6 +146,8 @@ class Gate:
         noise: NoiseSource,
         entry: str | None,
         position: int,
+        charge: Cost | None = None,
+        charged_unit: Unit = ROW,
     ) -> Self:
         """Re-open an allotment whose earlier process is gone; nothing is charged twice.
 
@@ -151,18 +158,28 @@ class Gate:
         label, adjacency, ledger, noise
             Those of the allotment.
         entry : str or None
-            Hash of the entry that paid for it, which the ledger must hold with this label and this
-            total; None where nothing was charged yet.
+            Hash of the entry that paid for it, which the ledger must hold with this label, charge
+            and unit; None where nothing was charged yet.
         position : int
             Records before it were spent and are refused, as is the whole table. Whoever re-opens
             has noted it where a crash does not reach it, before anything was drawn on them.
+        charge, charged_unit
+            Those of the allotment, where they are not ``total`` and single rows.
 
         """
-        gate = cls(total, label=label, adjacency=adjacency, ledger=ledger, noise=noise)
+        gate = cls(
+            total,
+            label=label,
+            adjacency=adjacency,
+            ledger=ledger,
+            noise=noise,
+            charge=charge,
+            charged_unit=charged_unit,
+        )
         if entry is not None:
             entries = () if ledger is None else ledger.entries
             paid = next((e for e in entries if e.hash == entry), None)
-            if paid is None or (paid.label, paid.cost, paid.unit) != (label, total, ROW):
+            if paid is None or (paid.label, paid.cost, paid.unit) != gate._terms:
                 raise LedgerError(
                     "the ledger does not hold the charge of this allotment: open the one that was "
                     "charged"
@@ -205,12 +222,12 @@ class Gate:
         """Return ``size`` of n places, increasing; secret, uniform, and free of cost."""
         source = self._free(n, size)
         fair = np.uint64((1 << 64) // n * n - 1)  # the last word that favours no place
-        chosen = np.empty(0, dtype=np.uint64)
-        while chosen.size < size:  # never more words than places that are missing
-            words = source.words(size - chosen.size)
-            chosen = np.sort(np.append(chosen, words[words <= fair] % np.uint64(n)))
-            chosen = chosen[np.append(True, chosen[1:] != chosen[:-1])[: chosen.size]]
-        return chosen.astype(np.intp)
+        chosen, missing = np.zeros(n, dtype=bool), size
+        while missing:  # never more words than places that are missing
+            words = source.words(missing)
+            chosen[words[words <= fair] % np.uint64(n)] = True
+            missing = size - int(np.count_nonzero(chosen))
+        return np.flatnonzero(chosen)
 
     def normals(self, *shape: int) -> NDArray[np.float64]:
         """Return standard normal numbers that no row has to do with; they cost nothing."""
@@ -272,11 +289,16 @@ class Gate:
                     self._charge,
                     label=self._label,
                     adjacency=self.adjacency,
-                    unit=self.protects,
+                    unit=self._charged_unit,
                     once=self._once,
                     alone=self._alone,
                 )
             )
+
+    @property
+    def _terms(self) -> tuple[str, Cost, Unit]:
+        """What an entry that pays for this allotment says."""
+        return self._label, self._charge, self._charged_unit
 
     def _paid_by(self, entry: Entry) -> None:
         assert self._ledger is not None  # who else would have an entry

@@ -28,7 +28,7 @@ from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.privacy.cost import Cost
 
-__all__ = ["LIFT", "HomogeneousRows"]
+__all__ = ["LIFT", "HomogeneousRows", "schur_complement", "unlifted"]
 
 LIFT = 0.5  # gamma
 
@@ -53,31 +53,39 @@ class HomogeneousRows:
         """Read the rows about the public start of ``start``."""
         clip = replace(start, row_norm=self.row_norm, lift=LIFT)
         noisy = self.inner.run(source, clip, gate)
-        public = gate.adjacency.count_is_public
-        trace_bound = clip.radius**2 if public else math.inf
-        lifted = noisy.cleaned(trace_bound=trace_bound, spike=0.0).matrix
-        constant = (LIFT * self.row_norm) ** 2
-        # The corner is known, but the cleaned one suits the cleaned side: where the mean is all
-        # that stands out, the matrix has rank one and its complement is zero.
-        corner = float(lifted[-1, -1])
-        count = None if public else max(1.0, corner / constant)
-        side = lifted[:-1, -1]
-        centre = np.zeros(side.size) if start.centre is None else start.centre
-        mean = side * (LIFT * self.row_norm / max(corner, constant))
-        values, law = _before_cleaning(noisy, constant * (count or 1.0))
-        complement = _complement(lifted, corner)
-        # With a corner that came out small the complement has more than rows of this length do; a
-        # count that is private is divided by later, and the trace held then.
-        if public and np.trace(complement) > self.row_norm**2:
-            most = self.row_norm**2
-            complement, _ = map_eigenvalues(complement, lambda v: project_to_simplex(v, most))
-        # Rounding must not leave a negative variance.
-        np.fill_diagonal(complement, np.maximum(complement.diagonal(), 0.0))
-        released = NoisyMatrix(complement, noisy.noise_scale, law, values)
-        return CentredResult(project_to_bounds(centre + mean, start), 0.0, count, released)
+        found = unlifted(noisy, clip, public=gate.adjacency.count_is_public)
+        return replace(found, centre=project_to_bounds(found.centre, start))
 
 
-def _complement(lifted: NDArray[np.float64], corner: float) -> NDArray[np.float64]:
+def unlifted(noisy: NoisyMatrix, clip: Clip, *, public: bool) -> CentredResult[NoisyMatrix]:
+    """Return mean, covariance and count from the noisy second moment of lifted rows.
+
+    ``clip`` is that of the rows; ``public``: whether the matrix was divided by their number.
+    """
+    trace_bound = clip.radius**2 if public else math.inf
+    lifted = noisy.cleaned(trace_bound=trace_bound, spike=0.0).matrix
+    constant = (clip.lift * clip.row_norm) ** 2
+    # The corner is known, but the cleaned one suits the cleaned side: where the mean is all
+    # that stands out, the matrix has rank one and its complement is zero.
+    corner = float(lifted[-1, -1])
+    count = None if public else max(1.0, corner / constant)
+    side = lifted[:-1, -1]
+    centre = np.zeros(side.size) if clip.centre is None else clip.centre
+    mean = side * (clip.lift * clip.row_norm / max(corner, constant))
+    values, law = _before_cleaning(noisy, constant * (count or 1.0))
+    complement = schur_complement(lifted, corner)
+    # With a corner that came out small the complement has more than rows of this length do; a
+    # count that is private is divided by later, and the trace held then.
+    if public and np.trace(complement) > clip.row_norm**2:
+        most = clip.row_norm**2
+        complement, _ = map_eigenvalues(complement, lambda v: project_to_simplex(v, most))
+    # Rounding must not leave a negative variance.
+    np.fill_diagonal(complement, np.maximum(complement.diagonal(), 0.0))
+    released = NoisyMatrix(complement, noisy.noise_scale, law, values)
+    return CentredResult(centre + mean, 0.0, count, released)
+
+
+def schur_complement(lifted: NDArray[np.float64], corner: float) -> NDArray[np.float64]:
     """Return the Schur complement of a corner; a corner of zero comes with a side of zeros."""
     side = lifted[:-1, -1]
     rest = lifted[:-1, :-1]
@@ -92,6 +100,6 @@ def _before_cleaning(
     The complement stretches the noise along the mean; the error of the mean subtracts.
     """
     side = noisy.matrix[:-1, -1]
-    values = np.linalg.eigvalsh(_complement(noisy.matrix, corner))
+    values = np.linalg.eigvalsh(schur_complement(noisy.matrix, corner))
     stretch = 1 + float(side @ side) / corner**2
     return np.asarray(values, dtype=np.float64), noisy.law and noisy.law.scaled(stretch)

@@ -73,6 +73,8 @@ class Request:
         Whether variances in the units of the data are bought.
     show_scores : bool
         Whether counts of rows on the plane of two components are bought.
+    score_kinds : int
+        Number of kinds of rows that they are counted by.
     on_invalid, on_missing
         What happens to rows and cells that hold no numbers.
     spent : Cost, optional
@@ -101,6 +103,7 @@ class Request:
     centring: Centring | None = None
     variances: bool = False
     show_scores: bool = False
+    score_kinds: int = 1
     on_invalid: OnInvalid = "raise"
     on_missing: OnMissing = "invalid"
     spent: Cost | None = None

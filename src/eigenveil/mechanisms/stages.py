@@ -280,7 +280,9 @@ class Plan:
         scores = None
         if self.request.show_scores:
             shown = _noise(whole, SCORE_SHARE)
-            scores = ScoreHistogram(noise=shown, bins=score_bins(shown, self.n_rows))
+            kinds = self.request.score_kinds
+            each = None if self.n_rows is None else self.n_rows // kinds
+            scores = ScoreHistogram(noise=shown, bins=score_bins(shown, each), kinds=kinds)
         return ComponentStages(
             inner=inner,
             normalise=self.normalise,

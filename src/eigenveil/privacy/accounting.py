@@ -42,6 +42,7 @@ __all__ = [
     "delta_of",
     "epsilon_of",
     "fits",
+    "for_group",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",
@@ -194,6 +195,23 @@ def compose(*costs: Cost) -> Cost:
     elif gaussian:
         rest.insert(0, Gaussian(parts_of(Composed(tuple(gaussian))).mu))
     return rest[0] if len(rest) == 1 else Composed(tuple(rest))
+
+
+def for_group(cost: Cost, records: int) -> Cost:
+    """Return what a cost is where neighbours differ in so many records (docs/proofs/accounting.md).
+
+    A mu and a pure epsilon grow in proportion, a rho with the square.
+    """
+    match cost:
+        case Gaussian(mu):
+            return Gaussian(round_up(records * Fraction(mu)))
+        case Pure(epsilon):
+            return Pure(round_up(records * Fraction(epsilon)))
+        case ZCDP(rho):
+            return ZCDP(round_up(records**2 * Fraction(rho)))
+        case Composed(parts):
+            return Composed(tuple(for_group(part, records) for part in parts))
+    raise UnsupportedNotionError("an approximate cost is not known for several records at once")
 
 
 def _leaves(cost: Cost) -> list[Cost]:

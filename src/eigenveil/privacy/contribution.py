@@ -11,6 +11,7 @@ from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict, guarante
 
 __all__ = ["Contribution", "check_owners", "promise_from_dict", "promise_to_dict"]
 
+_NOT_IN_ALL = ("unit_column", "arrival", "arrivals", "honest")  # promises
 _LONGEST_NAME = 64
 _LONGEST_TEXT = 500
 _MOST_BOUNDS = 20
@@ -21,7 +22,7 @@ _ROUNDING = 1e-9  # of weights that sum to 1
 def promise_to_dict(guarantee: Guarantee) -> dict[str, Any]:
     """Return a guarantee with its sentence; what not every promise has comes last."""
     fields = guarantee_to_dict(guarantee)
-    more = {k: fields.pop(k) for k in list(fields) if k in ("unit_column", "arrival", "honest")}
+    more = {k: fields.pop(k) for k in list(fields) if k in _NOT_IN_ALL}
     return {**fields, "sentence": guarantee.sentence(), **more}
 
 

@@ -11,9 +11,11 @@ from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
 from eigenveil.privacy.budget import Budget, stated
 from eigenveil.privacy.cost import Cost, cost_from_dict, cost_to_dict
 from eigenveil.privacy.honest import Honest
+from eigenveil.text import plural
 
 __all__ = [
     "EXAMPLE_DELTA",
+    "MOST_ARRIVALS",
     "SIMULATION",
     "Guarantee",
     "Kind",
@@ -42,6 +44,9 @@ _NEIGHBOURS = {
     Adjacency.ADD_REMOVE: "adding or removing it",
 }
 _WHERE_IT_ARRIVED = "replacing it by any other row that arrives in its place"
+_IN_THE_SAME_ARRIVALS = (
+    "replacing them by any other rows of one {unit} that comes in the same arrivals"
+)
 _OF_THE_MODEL = "replacing it by another row of the model"
 _SHARED_NEIGHBOURS = {
     Adjacency.REPLACE_ONE: "replacing them by any other rows of one {unit}, at least one row,",
@@ -84,6 +89,7 @@ SIMULATION = (
 )
 _UNITS = {"one row": ROW, "all rows of one group": GROUP}
 _PLAIN = 1e-6  # an epsilon below which e^epsilon has too many zeros to be read
+MOST_ARRIVALS = 1000  # of one person, that can be stated
 EXAMPLE_DELTA = 1e-6  # at which a rho is also stated as an epsilon
 
 
@@ -102,6 +108,7 @@ class Guarantee:
     assumption: str | None = None  # of a model-based promise
     protects: Unit = ROW
     arrival: bool = False  # rows were used in the order in which they came
+    arrivals: int | None = None  # the most of which rows of one person are used, if persons arrive
     honest: Honest | None = None  # of a promise that counts on other owners
 
     def __post_init__(self) -> None:
@@ -109,8 +116,14 @@ class Guarantee:
             raise InvalidParameterError("a guarantee cannot promise less than what was spent")
         if (self.kind is Kind.MODEL_BASED) != (self.assumption is not None):
             raise InvalidParameterError("a model-based guarantee states its model, no other does")
-        if self.arrival and (self.protects != ROW or not self.adjacency.count_is_public):
-            raise InvalidParameterError("places of arrival are those of single rows that stay")
+        if self.arrival and not self.adjacency.count_is_public:
+            raise InvalidParameterError("places of arrival are those of rows that stay")
+        if (self.arrivals is not None) != (self.arrival and self.protects.owns_many):
+            raise InvalidParameterError("persons who arrive do so a stated number of times")
+        if self.arrivals is not None and (
+            type(self.arrivals) is not int or not 1 <= self.arrivals <= MOST_ARRIVALS
+        ):
+            raise InvalidParameterError("a person arrives once or more")
         if self.honest is not None and self.budget.delta is None:
             raise InvalidParameterError("secure sums promise epsilon and delta")
 
@@ -203,8 +216,13 @@ class Guarantee:
         if not self.protects.owns_many:
             neighbours = _WHERE_IT_ARRIVED if self.arrival else _NEIGHBOURS[self.adjacency]
             return f"{self.unit}, whichever it is; {neighbours}"
-        neighbours = _SHARED_NEIGHBOURS[self.adjacency].format(unit=self.protects.name)
-        return f"{self.unit} (rows that share {self._id()}), whichever it is; {neighbours}"
+        neighbours = _SHARED_NEIGHBOURS[self.adjacency]
+        used = ""
+        if self.arrivals is not None:
+            neighbours = _IN_THE_SAME_ARRIVALS
+            used = f", used in at most {self._arrivals()}"
+        neighbours = neighbours.format(unit=self.protects.name)
+        return f"{self.unit} (rows that share {self._id()}){used}, whichever it is; {neighbours}"
 
     def _spent(self) -> str:
         return f"{self.budget} at most, made of {native(self.cost)}"
@@ -217,7 +235,11 @@ class Guarantee:
         count = _COUNT[self.adjacency].format(unit=self.protects.name)
         if not self.protects.owns_many:
             return count
-        return f"{count}, {_ROWS_OF_EACH[self.adjacency]}"
+        where = "" if self.arrivals is None else " in each arrival"
+        return f"{count.replace(' is ', f'{where} is ')}, {_ROWS_OF_EACH[self.adjacency]}"
+
+    def _arrivals(self) -> str:
+        return f"{self.arrivals} {plural('arrival', self.arrivals or 0)}"
 
     def _split(self) -> str:
         """Whom the unit does not cover."""
@@ -228,6 +250,8 @@ class Guarantee:
         return f"a person whose rows have {several}, of which each is protected alone"
 
     def _places(self) -> str:
+        if self.arrivals is not None:
+            return f"in which arrivals a {self.protects.name} came, and how many in all; "
         return "when a record arrived, and so its place among the others; " if self.arrival else ""
 
     def _strength(self) -> str:
@@ -284,6 +308,7 @@ def guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:
         "assumption": guarantee.assumption,
         **({"unit_column": column} if column is not None else {}),
         **({"arrival": True} if guarantee.arrival else {}),
+        **({} if guarantee.arrivals is None else {"arrivals": guarantee.arrivals}),
         **({} if guarantee.honest is None else {"honest": guarantee.honest.as_dict()}),
     }
 
@@ -306,6 +331,7 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             assumption=document["assumption"],
             protects=_UNITS[document["unit"]] if column is None else Unit("person", column),
             arrival=document.get("arrival", False),
+            arrivals=document.get("arrivals"),
             honest=Honest.from_dict(document["honest"]) if "honest" in document else None,
         )
         optional = (found.ledger, found.assumption, column)

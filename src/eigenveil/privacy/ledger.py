@@ -112,17 +112,24 @@ class Ledger:
                 raise BudgetExceededError(f"{label!r} was charged before and is charged once only")
             return _appended(file, ends, cost, spent, label, unit, alone)
 
-    def advance(self, stream: str, start: int, stop: int) -> Entry:
-        """Note, at no cost, that records ``start`` up to ``stop`` of a stream are spent.
+    def advance(
+        self,
+        stream: str,
+        start: int,
+        stop: int,
+        unit: Unit = ROW,
+        what: Literal["records", "draws"] = "records",
+    ) -> Entry:
+        """Note, at no cost, that records ``start`` up to ``stop`` of a stream are spent; or draws.
 
         It is as durable as a charge. Refuse where some of them were noted before.
         """
         with ledger_file.opened(self.path, exclusive=True) as file:
             _require_unspent(file, stream, start)
             ends = ledger_file.ends(file)
-            require(file, ends, NOTHING, ends.terms.adjacency, ROW)
-            label = f"{_spent_to(stream)}{stop:,} records"
-            return _appended(file, ends, NOTHING, ends.spent, label)
+            require(file, ends, NOTHING, ends.terms.adjacency, unit)
+            label = f"{_spent_to(stream)}{stop:,} {what}"
+            return _appended(file, ends, NOTHING, ends.spent, label, unit)
 
     def require_unspent(self, stream: str, start: int) -> None:
         """Refuse where records of a stream from ``start`` on were noted as spent."""
@@ -292,7 +299,7 @@ def _require_unspent(file: FileIO, stream: str, start: int) -> None:
     words = _spent_to(stream)
     notes = (entry.label for entry in ledger_file.backwards(file) if entry.is_note)
     newest = next((label for label in notes if label.startswith(words)), f"{words}0 records")
-    noted = re.fullmatch(r"([0-9][0-9,]{0,29}) records", newest.removeprefix(words))
+    noted = re.fullmatch(r"([0-9][0-9,]{0,29}) (?:records|draws)", newest.removeprefix(words))
     if noted is None:
         raise ledger_file.altered()
     if int(noted[1].replace(",", "")) > start:

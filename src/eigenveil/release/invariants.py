@@ -60,6 +60,7 @@ _SHAPES = {
     "interval": "qe2",
     "noise_share": "qd",
     "score_counts": "bb",
+    "kind_score_counts": "gbb",
     "score_reach": "2",
 }
 _ROUNDING = 1e-6  # far above that of any computation, far below what a reader would see
@@ -90,6 +91,7 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
     _require("covariance", arrays, _is_symmetric)
     _require("score_reach", arrays, lambda array: array.min() > 0)
     _require("score_counts", arrays, lambda array: array.size > 0)
+    _require("kind_score_counts", arrays, lambda array: _adds_up(array, arrays["score_counts"]))
     _require("interval", arrays, lambda array: (array[..., 0] <= array[..., 1]).all())
     if kind == "regression":
         _require("coef", arrays, lambda array: not array[:, np.isinf(arrays["scale"])].any())
@@ -109,9 +111,16 @@ def _check_shapes(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Non
     b = len(arrays["score_counts"]) if np.ndim(arrays.get("score_counts", 0)) == 2 else 0
     if ("score_counts" in arrays) != ("scores" in settings and "score_reach" in arrays):
         raise VerificationError("release.json says two things about scores")
+    scores = settings.get("scores", {})
+    by_kind = "score_counts" in arrays and "kind_score_counts" in arrays
+    if not (
+        ("column" in scores) == ("levels" in scores) == by_kind == ("kind_score_counts" in arrays)
+    ):
+        raise VerificationError("release.json says two things about scores")
     if "score_counts" in arrays and not (kind == "pca" and k > 1):
         raise VerificationError("arrays.npz holds a map of scores without two components")
     sizes = {"d": d, "k": k, "m": m, "q": q, "e": d + 1, "2": 2, "b": b}
+    sizes["g"] = len(scores.get("levels", ())) + 1
     if not (1 <= k <= d and 1 <= m <= d and q >= 1):
         raise VerificationError("arrays.npz has another number of columns than release.json")
     for name, shape in _SHAPES.items():
@@ -129,6 +138,11 @@ def _is_unit(rows: NDArray[np.float64], scale: NDArray[np.float64]) -> bool:
     if (np.abs(rows) > 1 + _ROUNDING).any() or rows[:, np.isinf(scale)].any():
         return False
     return bool((np.abs(np.linalg.norm(rows, axis=1) - 1) <= _ROUNDING).all())
+
+
+def _adds_up(parts: NDArray[np.float64], whole: NDArray[np.float64]) -> bool:
+    most = _ROUNDING * max(1.0, float(np.abs(parts).sum()))
+    return bool((np.abs(parts.sum(axis=0) - whole) <= most).all())
 
 
 def _is_symmetric(matrix: NDArray[np.float64]) -> bool:

@@ -15,6 +15,7 @@ __all__ = ["draw"]
 _DPI = 110
 _WIDTH, _HEIGHT = 4.3, 3.6  # inches of one panel
 _LEGEND = 2.6
+_MOST_BESIDE = 3
 _TICKS = 7
 # Told apart by shape as well: ours are solid, what has been published is dashed.
 _COLOURS = (
@@ -29,10 +30,14 @@ def draw(results: Results, path: Path) -> None:
     """Write the picture of a figure."""
     figure = results.figure
     shown = [one for one in figure.methods if _answered(results, one)]
-    width = _WIDTH * len(figure.panels) + _LEGEND
-    picture = matplotlib("figure").Figure(figsize=(width, _HEIGHT), layout="constrained")
-    axes = picture.subplots(1, len(figure.panels), squeeze=False)[0]
-    for ax, panel in zip(axes, figure.panels, strict=True):
+    high = -(-len(figure.panels) // _MOST_BESIDE)
+    wide = -(-len(figure.panels) // high)
+    size = (_WIDTH * wide + _LEGEND, _HEIGHT * high)
+    picture = matplotlib("figure").Figure(figsize=size, layout="constrained")
+    axes = picture.subplots(high, wide, squeeze=False)
+    for ax in axes.flat[len(figure.panels) :]:
+        ax.set_visible(False)
+    for ax, panel in zip(axes.flat, figure.panels, strict=False):
         if len(panel.cells(results.scale)) > 1:
             _lines(ax, panel, results, shown)
         else:
@@ -40,10 +45,15 @@ def draw(results: Results, path: Path) -> None:
         ax.set_title(panel.name, color=INK, fontsize="medium")
         ax.spines[["top", "right"]].set_visible(False)
         ax.set_axisbelow(True)
-    first = axes[0]
     if len(figure.panels[0].cells(results.scale)) > 1:
-        first.set_ylabel(figure.measure)
-        handles, labels = first.get_legend_handles_labels()
+        for ax in axes[:, 0]:
+            ax.set_ylabel(figure.measure)
+        drawn: dict[str, Any] = {}  # a method that refuses some panels is in others
+        for ax in axes.flat:
+            handles, labels = ax.get_legend_handles_labels()
+            drawn |= dict(zip(labels, handles, strict=True))
+        labels = [one.label for one in shown if one.label in drawn]
+        handles = [drawn[label] for label in labels]
         picture.legend(handles, labels, loc="outside right upper", frameon=False, fontsize="small")
     else:
         picture.supxlabel(figure.measure, fontsize="small")

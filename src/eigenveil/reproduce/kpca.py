@@ -282,7 +282,7 @@ _LARGE = _BASE | {"n": 400_000, "d": 20, "k": 2}
 _FEW = {"n": 20_000, "d": 50, "ojas": False, "rates": 2}
 _LESS = {"n": 150_000, "d": 10, "ojas": False, "rates": 2}
 _UNKNOWN = "n, d and the values on the axes are ours: the text does not give them"
-_REPEATS: dict[Scale, int] = {"small": 3, "paper": 10}
+_REPEATS: dict[Scale, int] = {"small": 5, "paper": 10}
 
 FIGURES = (
     Figure(

@@ -17,6 +17,7 @@ from eigenveil.cli.fit import command as fit_command
 from eigenveil.cli.following import release_command
 from eigenveil.cli.plan import command as plan_command
 from eigenveil.cli.releasing import prepared
+from eigenveil.cli.rows import by_levels
 from eigenveil.cli.sample import write_sample
 from eigenveil.cli.situation import situation_of
 from eigenveil.data.sources.schema import columns_of
@@ -146,7 +147,7 @@ def _promised(studio: Studio, asked: Asked) -> tuple[list[str], click.Context, G
     for unused in ("output", "sign", "as_json", "cluster", "progress"):
         options.pop(unused)
     if words[0] == "fit":
-        options["n_components"] = options.pop("k")
+        options = by_levels({**options, "n_components": options.pop("k")})
     private, source, _ = prepared(_ESTIMATORS[words[0]], ctx, data, account, **options)
     return words, ctx, private.promise(source), account
 

@@ -28,7 +28,7 @@ def refused(action):
 
 
 def rows_of(source):
-    return np.concatenate(list(source.tables()))
+    return np.concatenate([chunk.copy() for chunk in source.tables()])
 
 
 def stored(folder, kind, rows):

@@ -45,7 +45,7 @@ def test_chunks_of_a_large_npy_are_its_rows(dtype, order, tmp_path, out_of_core)
     source = open_rows(tmp_path / "t.npy")
     assert isinstance(source, NpySource)
     for _ in range(2):
-        chunks = list(source.chunks())
+        chunks = [chunk.copy() for chunk in source.chunks()]
         assert [len(chunk) for chunk in chunks] == [7] * 7 + [1]
         assert all(chunk.dtype == rows.dtype for chunk in chunks)
         assert np.array_equal(np.concatenate(chunks), rows)

@@ -18,6 +18,7 @@ from eigenveil.data.sources import (
     paired,
     shuffled,
 )
+from eigenveil.data.sources.npy import NpySource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
 from tests.data.persons import CLIP, distance, listed, people
@@ -111,6 +112,28 @@ def test_pairs_need_two_rows_of_a_public_number():
             PairedSource(open_rows(rows), Adjacency.REPLACE_ONE, permuted)
     with pytest.raises(UnsupportedNotionError, match="replace-one"):
         PairedSource(open_rows(np.ones((4, 2))), Adjacency.ADD_REMOVE, permuted)
+
+
+@pytest.mark.parametrize("dtype", ["<f8", "<f4", "<i8"])
+def test_long_rows_are_read_where_they_lie(dtype, tmp_path, monkeypatch):
+    rows = (np.random.default_rng(0).standard_normal((41, 7)) * 9).astype(dtype)
+    order = np.random.default_rng(1).permutation(41)
+
+    def differences(source):
+        pairs = PairedSource(source, Adjacency.REPLACE_ONE, lambda n: order[:n])
+        return np.concatenate([chunk.copy() for chunk in pairs.chunks()])
+
+    expected = differences(open_rows(rows))
+    monkeypatch.setattr("eigenveil.data.sources.base._LONG_ROW", 1)
+    monkeypatch.setattr("eigenveil.data.sources.npy._LONG_ROW_BYTES", 1)
+    assert np.array_equal(differences(open_rows(rows)), expected)
+    np.save(tmp_path / "rows.npy", rows)
+    source = NpySource(tmp_path / "rows.npy")
+    assert np.array_equal(differences(source), expected)
+    pairs = PairedSource(source, Adjacency.REPLACE_ONE, lambda n: order[:n])
+    np.save(tmp_path / "rows.npy", rows[:40])
+    with pytest.raises(InvalidDataError, match="changed while it was read"):
+        list(pairs.chunks())
 
 
 def test_pairs_come_in_a_random_order():

@@ -18,7 +18,7 @@ from eigenveil.data.distributed.parts import PartedSource, PartedUnits, PartSum,
 from eigenveil.data.distributed.persons import gathered, labelled_part, scattered
 from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.frames import names
-from eigenveil.data.sources.ids import numbered
+from eigenveil.data.sources.ids import id_array, numbered
 from eigenveil.exceptions import EigenveilError, InvalidDataError
 from eigenveil.privacy.adjacency import Unit
 
@@ -89,7 +89,7 @@ class DaskSource(PartedSource):
             if len(owners) != self.n_parts:
                 raise InvalidDataError("groups must be partitioned as the rows are: rechunk them")
             return owners
-        units = numbered(ids)
+        units = numbered(id_array(ids))
         if len(units) != self.count_rows():
             raise InvalidDataError("groups must hold one id for each row, in their order")
         return list(np.split(units, np.cumsum(self.lengths)[:-1]))

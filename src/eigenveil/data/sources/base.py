@@ -6,7 +6,7 @@ that is made of another one passes the question on, so that nobody has to look i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.sources.tables import as_table
-from eigenveil.exceptions import InvalidDataError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.places import HOST, Place
 from eigenveil.privacy.adjacency import ROW, Unit
 
-__all__ = ["HeldRows", "RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
+__all__ = ["HeldRows", "Lookup", "RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
 
 _CHUNK_BYTES = 1 << 24
+_LONG_ROW = 1 << 12  # columns of rows that are copied one by one
 
 Statistic = TypeVar("Statistic", bound=Bounded)
+Lookup = Callable[[NDArray[np.intp], NDArray[np.float64]], None]
+"""Copies rows at these places to an array."""
 
 
 def chunk_rows(n_columns: int) -> int:
@@ -157,9 +160,19 @@ class RowSource(ABC):
         """What was done to cells on reading, in words; public."""
         return ()
 
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """All columns of the table by name, taken or not; none where they have no names."""
+        return ()
+
     def levels_of(self, column: str) -> Iterator[tuple[list[str | None], Any]]:
-        """Yield the level of each row in an undecided column, and whose the rows are. Private."""
+        """Yield the level of each row in a column, and whose the rows are. Private."""
         raise NotImplementedError
+
+    @property
+    def kinds(self) -> NDArray[np.intp] | None:
+        """Number of the kind that each row is shown as; None without. Private."""
+        return None
 
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "RowSource":
         """Return the same rows with these levels for undecided columns."""
@@ -174,6 +187,13 @@ class RowSource(ABC):
     def unit_sizes(self) -> NDArray[np.int64] | None:
         """Number of rows of each unit; None where each row is one. Private."""
         return None
+
+    def unit_ids(self) -> list[Hashable]:
+        """Return the id of each unit, by their numbers. Private."""
+        raise InvalidParameterError(
+            "ids of these rows cannot be compared with those of other arrivals: pass a file, a "
+            "data frame or an array"
+        )
 
     def count_rows(self) -> int:
         """Return the number of rows, which are read only where it is not known."""
@@ -200,6 +220,22 @@ class RowSource(ABC):
         # Whoever makes chunks may fill the same memory again.
         chunks = [np.array(chunk) for chunk in self.tables()]
         return np.concatenate([np.empty((0, self.n_columns)), *chunks])
+
+    def lookup(self) -> tuple[int, "Lookup"]:
+        """Return the number of rows, and what copies those at any places, again and again.
+
+        All are held for it, unless a source can find them where they lie.
+        """
+        table = self.whole()
+
+        def copied(places: NDArray[np.intp], out: NDArray[np.float64]) -> None:
+            if table.shape[1] < _LONG_ROW:
+                out[...] = table[places]
+                return
+            for row, place in zip(out, places, strict=True):  # without a copy in between
+                row[...] = table[place]
+
+        return len(table), copied
 
     def whole_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """Return all rows as one array, and for each the number of its unit."""

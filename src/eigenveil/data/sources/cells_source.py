@@ -45,6 +45,7 @@ class CellsSource(ColumnRows):
         text: Callable[[], Sequence[str]],
     ) -> None:
         self._n_rows = n_rows
+        self._table_columns = tuple(names)
         self._cells = cells
         self._take(reading.select(names, wordy=text), reading)
 
@@ -57,6 +58,11 @@ class CellsSource(ColumnRows):
     @cached_property
     def _table(self) -> ArraySource:
         return ArraySource(self._columns.rows(self._cells), self.feature_names)
+
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """All columns of the table."""
+        return self._table_columns
 
     @property
     def n_rows(self) -> int:

@@ -87,6 +87,11 @@ class CSVSource(ColumnRows):
         ]
 
     @property
+    def table_columns(self) -> tuple[str, ...]:
+        """All columns of the header."""
+        return tuple(self._header)
+
+    @property
     def n_rows(self) -> int | None:
         """Number of records; None before the first full pass."""
         return self._rows_read
@@ -162,7 +167,7 @@ class CSVSource(ColumnRows):
     def labelled_levels(self, column: str) -> Iterator[tuple[list[str | None], list[Hashable]]]:
         """Yield the level of each record in a column, and its label; no labels without a unit."""
         for batch in self._batches():
-            levels = [level_of(cell) for cell in self._cells(batch, self._positions[column])]
+            levels = [level_of(cell) for cell in self._cells(batch, self._header.index(column))]
             yield levels, [] if self._label is None else self._labels(batch)
 
     def labels(self) -> Iterator[list[Hashable]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
-__all__ = ["PersonNumbers", "kind_of", "numbered", "person_label"]
+__all__ = ["PersonNumbers", "id_array", "kind_of", "numbered", "person_label"]
 
 # Spellings of a missing id, as programs write it.
 _MISSING = frozenset(
@@ -52,13 +52,18 @@ class PersonNumbers(dict[Hashable, int]):
         self[label] = number
         return number
 
+    @property
+    def ids(self) -> list[Hashable]:
+        """The id of each person, by their numbers."""
+        return list(self._persons)
+
     def of(self, labels: Iterable[Hashable]) -> NDArray[np.intp]:
         """Return the number of the person of each label."""
         return np.array([self[label] for label in labels], dtype=np.intp)
 
 
-def numbered(ids: Any) -> NDArray[np.intp]:
-    """Return for each row the number of its id, in the order in which ids first appear."""
+def id_array(ids: Any) -> NDArray[Any]:
+    """Return ids as an array with one for each row."""
     if np.ma.isMaskedArray(ids) and np.ma.getmaskarray(ids).any():
         raise _missing()
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
@@ -67,6 +72,11 @@ def numbered(ids: Any) -> NDArray[np.intp]:
     array = np.asarray(ids) if hasattr(ids, "__array__") else np.array([*ids, None], object)[:-1]
     if array.ndim != 1:
         raise InvalidParameterError("groups must hold one id for each row: pass a single column")
+    return array
+
+
+def numbered(array: NDArray[Any]) -> NDArray[np.intp]:
+    """Return for each row the number of its id, in the order in which ids first appear."""
     if array.dtype.kind in "iufmM":
         if array.dtype.kind in "fmM" and (array != array).any():
             raise _missing()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.base import RowSource, chunk_rows
+from eigenveil.data.sources.base import Lookup, RowSource, chunk_rows
 from eigenveil.data.sources.stored import StoredFile, changed
 from eigenveil.data.sources.tables import check_table
 from eigenveil.exceptions import InvalidDataError
@@ -25,6 +25,8 @@ _MAX_HELD_BYTES = 1 << 30  # of an array that is held in memory, and of one row
 _HEADERS = {(1, 0): npy.read_array_header_1_0} | dict.fromkeys(
     [(2, 0), (3, 0)], npy.read_array_header_2_0
 )
+_LONG_ROW_BYTES = 1 << 18  # read one by one where pairs of rows are wanted
+_ENDS = "cannot be read to its end"
 _UNREADABLE = "is not a readable .npy array: write it again with np.save"
 
 
@@ -64,24 +66,42 @@ class NpySource(RowSource):
         return parts[0] if parts else np.empty((0, self.n_columns), self._dtype)
 
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """Yield consecutive rows, each chunk in memory of its own."""
+        """Yield consecutive rows, in memory that is used again."""
         return self._read(chunk_rows(self.n_columns))
 
-    def _read(self, size: int) -> Iterator[NDArray[Any]]:
-        ends = "cannot be read to its end"
-        with self._file.one_pass(ends), self._file.path.open("rb") as stream:
-            for first in range(0, self.n_rows, size):
-                yield self._rows(stream, first, min(size, self.n_rows - first))
+    def whole(self) -> NDArray[Any]:
+        """Return the array as it is stored."""
+        return self.load()
 
-    def _rows(self, stream: io.BufferedReader, first: int, count: int) -> NDArray[Any]:
-        order: Literal["C", "F"] = "F" if self._by_columns else "C"
-        rows = np.empty((count, self.n_columns), self._dtype, order)
+    def lookup(self) -> tuple[int, Lookup]:
+        """Return the number of rows, and what reads those at any places, where they are long."""
+        if self._by_columns or self.n_columns * self._dtype.itemsize < _LONG_ROW_BYTES:
+            return super().lookup()
+        one = np.empty(self.n_columns, self._dtype)
+
+        def copied(places: NDArray[np.intp], out: NDArray[np.float64]) -> None:
+            with self._file.one_pass(_ENDS), self._file.path.open("rb") as stream:
+                for row, place in zip(out, places, strict=True):
+                    self._fill(one, stream, int(place) * self.n_columns)
+                    row[...] = one
+
+        return self.n_rows, copied
+
+    def _read(self, size: int) -> Iterator[NDArray[Any]]:
+        with self._file.one_pass(_ENDS), self._file.path.open("rb") as stream:
+            order: Literal["C", "F"] = "F" if self._by_columns else "C"
+            rows = np.empty((min(size, self.n_rows), self.n_columns), self._dtype, order)
+            for first in range(0, self.n_rows, size):
+                part = rows[: self.n_rows - first]
+                self._read_rows(stream, first, part)
+                yield part
+
+    def _read_rows(self, stream: io.BufferedReader, first: int, rows: NDArray[Any]) -> None:
         if self._by_columns:
             for j in range(self.n_columns):
                 self._fill(rows[:, j], stream, j * self.n_rows + first)
         else:
             self._fill(rows.reshape(-1), stream, first * self.n_columns)
-        return rows
 
     def _fill(self, entries: NDArray[Any], stream: io.BufferedReader, first: int) -> None:
         """Read the entries that lie in the file from number ``first`` on."""

@@ -6,7 +6,6 @@ replaces one pair, however the table is sorted. Proof: docs/proofs/paired.md, do
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +58,7 @@ class PairedSource(RowSource):
             )
         self.n_columns = source.n_columns
         self.feature_names = source.feature_names
-        self._rows = source.whole()
-        n = len(self._rows)
+        n, self._lookup = source.lookup()
         check_pairs(n, persons=False)
         half = n // 2
         self._drawn = order(n)[: 2 * half].reshape(2, half).T
@@ -78,11 +76,16 @@ class PairedSource(RowSource):
         return other
 
     def chunks(self) -> Iterator[NDArray[np.float64]]:
-        """Yield differences in chunks; halved, so that none overflows."""
+        """Yield differences in chunks, in memory that is used again; halved: none overflows."""
         size = chunk_rows(self.n_columns)
+        held = np.empty((2, min(size, len(self._pairs)), self.n_columns))
         for start in range(0, len(self._pairs), size):
-            first, second = self._pairs[start : start + size].T
-            yield half_differences(self._rows[first], self._rows[second])
+            pairs = self._pairs[start : start + size]
+            first, second = held[:, : len(pairs)]
+            with np.errstate(all="ignore"):  # a wider float may become infinite
+                self._lookup(pairs[:, 0], first)
+                self._lookup(pairs[:, 1], second)
+            yield half_differences(first, second)
 
 
 class PairedUnits(UnitSource):
@@ -132,18 +135,23 @@ class PairedUnits(UnitSource):
             pairs = np.searchsorted(ends, places, side="right")
             within = places - (ends - self._lengths)[pairs]
             first, second = self._owned[self._starts[:, pairs] + within % self._sizes[:, pairs]]
-            yield half_differences(self._table[first], self._table[second]), pairs
+            rows = self._table[first].astype(np.float64), self._table[second].astype(np.float64)
+            yield half_differences(*rows), pairs
 
 
-def half_differences(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
-    """Return (x - y)/2 of rows, each halved before, so that none overflows.
+def half_differences(
+    first: NDArray[np.float64], second: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return (x - y)/2 of rows in place of x, each halved before, so that none overflows.
 
     A cell is missing where it is in either row, but not where one is infinite.
     """
     with np.errstate(all="ignore"):  # a warning would depend on the records
-        difference = np.multiply(first, 0.5, dtype=np.float64)
-        difference -= np.multiply(second, 0.5, dtype=np.float64)
-    lost = np.isnan(difference)
-    if lost.any():
-        difference[lost & (np.isinf(first) | np.isinf(second))] = np.inf
-    return np.asarray(difference)
+        infinite = not np.isfinite(first.sum() + second.sum())  # or missing; or so is the sum alone
+        lost = np.isinf(first) | np.isinf(second) if infinite else None
+        first *= 0.5
+        second *= 0.5
+        first -= second
+    if lost is not None:
+        first[np.isnan(first) & lost] = np.inf
+    return first

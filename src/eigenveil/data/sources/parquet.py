@@ -55,6 +55,7 @@ class ParquetSource(ColumnRows):
         fields = [n for n in schema.fields.names if n not in schema.index_names or n in named]
         kinds = dict(zip(schema.fields.names, schema.fields.types, strict=True))
         self._numeric = {name for name in fields if holds_numbers(kinds[name])}
+        self._fields = tuple(schema.fields.names)
         text = [name for name in fields if name not in self._numeric]
         if not fields:
             raise InvalidDataError(f"{self._name} has no columns")
@@ -64,6 +65,11 @@ class ParquetSource(ColumnRows):
             raise InvalidDataError(
                 f"column {unit!r} cannot tell persons apart: store it as text or whole numbers"
             )
+
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """All columns of the files."""
+        return self._fields
 
     @property
     def n_rows(self) -> int:

@@ -14,7 +14,7 @@ not, so that whoever chooses U learns nothing from a run that stops.
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from copy import copy
 from typing import Any
 
@@ -26,7 +26,14 @@ from eigenveil.data.sources.arrays import ArraySource
 from eigenveil.data.sources.base import RowSource, RowSum
 from eigenveil.privacy.adjacency import Unit
 
-__all__ = ["OutsideSource", "PresentSource", "ProjectedSource", "RowwiseSource", "ScaledSource"]
+__all__ = [
+    "OutsideSource",
+    "PresentSource",
+    "ProjectedSource",
+    "RowwiseSource",
+    "ScaledSource",
+    "ShownSource",
+]
 
 _MAX_SCALED_ENTRY = 1e300
 _NO_ROWS = ArraySource(np.empty((0, 1)))
@@ -78,9 +85,18 @@ class RowwiseSource(RowSource):
         return self.base.remarks
 
     @property
+    def kinds(self) -> NDArray[np.intp] | None:
+        """The kind of each row of ``base``. Private."""
+        return self.base.kinds
+
+    @property
     def unit_sizes(self) -> NDArray[np.int64] | None:
         """Number of rows of each unit of ``base``. Private."""
         return self.base.unit_sizes
+
+    def unit_ids(self) -> list[Hashable]:
+        """Return the id of each unit of ``base``. Private."""
+        return self.base.unit_ids()
 
     def count_rows(self) -> int:
         """Return the number of rows of ``base``, none of which is changed for it."""
@@ -117,6 +133,32 @@ class _OfChanged:
     def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
         """Return the sum over rows of ``source``, changed. Private."""
         return self._what.of(self._changed.of_other(source))
+
+
+class ShownSource(RowwiseSource):
+    """Rows as they are, each with the number of the kind that a map shows it as.
+
+    Parameters
+    ----------
+    source : RowSource
+        The rows.
+    kinds : array of shape (n_rows,)
+        A number for each, in their order. Private.
+
+    """
+
+    def __init__(self, source: RowSource, kinds: NDArray[np.intp]) -> None:
+        super().__init__(source, source.n_columns, source.feature_names)
+        self._kinds = kinds
+
+    @property
+    def kinds(self) -> NDArray[np.intp]:
+        """The kind of each row. Private."""
+        return self._kinds
+
+    def of_rows(self, chunk: NDArray[Any]) -> NDArray[Any]:
+        """Return rows of ``base``."""
+        return chunk
 
 
 class ScaledSource(RowwiseSource):

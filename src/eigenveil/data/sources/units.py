@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.ids import PersonNumbers, numbered
+from eigenveil.data.sources.ids import PersonNumbers, id_array, numbered
 from eigenveil.data.sources.stored import changed
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import GROUP, Unit
@@ -69,6 +69,11 @@ class UnitSource(RowSource):
     def undecided(self) -> tuple[str, ...]:
         """Columns of the rows whose levels are to be found."""
         return self.rows.undecided
+
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """All columns of the table by name."""
+        return self.rows.table_columns
 
     @property
     def encoding(self) -> dict[str, Any]:
@@ -125,7 +130,8 @@ class GroupedSource(UnitSource):
                 "these rows say already whose they are: leave one of groups and unit out"
             )
         super().__init__(source, GROUP)
-        self._units = numbered(ids)
+        self._ids = id_array(ids)
+        self._units = numbered(self._ids)
         if source.n_rows not in (None, len(self._units)):
             raise _wrong_length()
 
@@ -133,6 +139,11 @@ class GroupedSource(UnitSource):
     def unit_sizes(self) -> NDArray[np.int64]:
         """Number of rows of each group. Private."""
         return np.bincount(self._units).astype(np.int64)
+
+    def unit_ids(self) -> list[Hashable]:
+        """Return the id of each group. Private."""
+        _, first = np.unique(self._units, return_index=True)
+        return list(self._ids[first])
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its group."""
@@ -240,6 +251,10 @@ class LabelledSource(UnitSource):
             more[: len(sizes)] += sizes
             sizes = more.astype(np.int64)
         return sizes
+
+    def unit_ids(self) -> list[Hashable]:
+        """Return the id of each person. Private."""
+        return self._numbers.ids[: len(self.unit_sizes)]
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its person.

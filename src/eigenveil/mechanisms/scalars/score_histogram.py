@@ -7,7 +7,8 @@ for components v and a frame that follows from released eigenvalues, :math:`r_i 
 \sqrt{\tilde\lambda_i}`, and no farther than rows are clipped. All cells get noise, empty ones too,
 and one more counts what lies outside. Of rows scaled to unit length, coordinates are those of unit
 rows. Wasserman, Zhou 2010 study such histograms; frame and cells are public here before the rows
-are read. Proof: docs/proofs/score_histogram.md.
+are read. Rows may be shown by the levels of a category: each level then has a grid of its own, and
+all others share one more. Proof: docs/proofs/score_histogram.md.
 """
 
 import math
@@ -49,13 +50,15 @@ class ScoreMap:
     Attributes
     ----------
     counts : array of shape (bins, bins)
-        By cell, along the first component and then the second.
+        By cell, along the first component and then the second; of all kinds of rows together.
     outside : float
         Noisy count of what lies outside the frame.
     reach : array of shape (2,)
         Half the width and half the height of the frame.
     deviation : float
         Standard deviation of the noise on a count.
+    by_kind : array of shape (kinds, bins, bins) or None
+        The same for each kind of rows; noise has the root of their number less.
 
     """
 
@@ -63,6 +66,7 @@ class ScoreMap:
     outside: float
     reach: NDArray[np.float64]
     deviation: float
+    by_kind: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,7 @@ class ScoreHistogram:
     exact: ClassVar[bool] = True
     noise: VectorNoise
     bins: int
+    kinds: int = 1
 
     def cost(self) -> Cost:
         """Cost of one `perturb`."""
@@ -84,10 +89,16 @@ class ScoreHistogram:
 
     def run(self, source: RowSource, clip: Clip, gate: Gate, released: NoisyComponents) -> ScoreMap:
         """Count rows about the centre of ``clip`` on the plane of the first two components."""
-        frame = Frame(released.components[:2], self._reach(clip, released), self.bins)
+        frame = Frame(released.components[:2], self._reach(clip, released), self.bins, self.kinds)
         noisy = gate.draw(self, score_counts(source, clip, frame, gate.adjacency))
-        counts = noisy.values[:-1].reshape(self.bins, self.bins)
-        return ScoreMap(counts, float(noisy.values[-1]), frame.reach, noisy.deviation)
+        counts = noisy.values[:-1].reshape(self.kinds, self.bins, self.bins)
+        return ScoreMap(
+            counts.sum(axis=0),
+            float(noisy.values[-1]),
+            frame.reach,
+            noisy.deviation * math.sqrt(self.kinds),
+            counts if self.kinds > 1 else None,
+        )
 
     @staticmethod
     def _reach(clip: Clip, released: NoisyComponents) -> NDArray[np.float64]:

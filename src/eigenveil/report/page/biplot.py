@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = ["biplot_section"]
 
 _SHADES = 5
 _MOST_ARROWS, _LETTERS = 6, 18
+_MOST_PANELS, _PANEL_LETTERS = 12, 24
 _SIDE, _LEFT, _TOP, _BOTTOM = 300, 56, 12, 44
 
 
@@ -35,6 +37,49 @@ def biplot_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
         f"noise alone rarely exceeds, are blank. About {outside:,.0f} lie outside. Arrows are the "
         "columns that weigh most: rows that lie along one have much of it.</p>"
         f'<figure class="biplot">{_draw(settings, arrays, level)}</figure>'
+        f"{_panels(settings['scores'], arrays)}"
+    )
+
+
+def _panels(scores: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return a small map for each level of a column; nothing where all rows have one."""
+    if "kind_score_counts" not in arrays:
+        return ""
+    counts = arrays["kind_score_counts"]
+    noise = float(scores["noise"]) / math.sqrt(len(counts))
+    level, bins = noise * math.sqrt(2 * math.log(counts.size)), counts.shape[1]
+    names = [*scores["levels"], "all other rows"]
+    totals = counts.sum(axis=(1, 2))
+    shown = np.sort(np.argsort(-totals[:-1], kind="stable")[:_MOST_PANELS]).tolist()
+    if totals[-1] > 3 * noise * bins:  # of the noise on so many cells together
+        shown.append(len(names) - 1)
+    left = len(names) - 1 - min(len(names) - 1, _MOST_PANELS)
+    more = f" {left:,} smaller ones are not drawn." if left else ""
+    figures = "".join(
+        f"<figure><h3>{escape(shortened(names[i], _PANEL_LETTERS))}: about "
+        f"{max(0.0, totals[i]):,.0f} rows</h3>{_panel(names[i], counts[i], level)}</figure>"
+        for i in shown
+    )
+    return (
+        f'<p class="small soft">The same by {escape(scores["column"])}: a map for each level, on '
+        f"the same axes, each shaded by its own largest count. A count has noise of about "
+        f"{noise:.3g}, a number of rows {noise * bins:.3g}; cells below {level:.3g} are blank."
+        f'{more}</p><div class="panels">{figures}</div>'
+    )
+
+
+def _panel(name: str, counts: NDArray[np.float64], level: float) -> str:
+    bins = len(counts)
+    middle, thin = bins / 2, 'vector-effect="non-scaling-stroke"'
+    return svg(
+        bins,
+        bins,
+        f"Map of scores of {name}",
+        f"{int((counts > level).sum())} of {counts.size} cells are clear of noise.",
+        f'<g shape-rendering="crispEdges"><rect width="{bins}" height="{bins}" class="paper"/>'
+        f"{_shaded(counts.T[::-1], level)}</g>"
+        f'<path d="M0 {middle:g}H{bins}M{middle:g} 0V{bins}" class="grid" {thin}/>'
+        f'<rect width="{bins}" height="{bins}" class="outline" {thin}/>',
     )
 
 

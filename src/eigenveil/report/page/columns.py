@@ -53,7 +53,10 @@ def _pixels(image: Sequence[int], mean: NDArray[np.float64] | None) -> str:
 
 def _mean(settings: Mapping[str, Any], arrays: Arrays) -> NDArray[np.float64] | None:
     """Return the released means; None where there are none, or none of whole columns."""
-    if settings.get("centring") in ("none", "paired", "inside") or settings["assume_centered"]:
+    if (
+        settings.get("centring") in ("none", "stated", "paired", "inside")
+        or settings["assume_centered"]
+    ):
         return None
     found = arrays.get("mean", arrays.get("location"))
     return None if found is None or np.isnan(found).all() else found
@@ -73,6 +76,7 @@ def _told(
     centre = "Means are private: each has noise."
     if mean is None:
         centre = {
+            "stated": "The centre was stated; no mean was released.",
             "paired": "Means were not released: differences of rows were used.",
             "inside": "Means are known inside the common directions only.",
         }.get(settings.get("centring", "none"), "The origin is the centre, as stated.")

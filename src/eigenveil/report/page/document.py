@@ -25,6 +25,7 @@ PAGE_FORMAT = 5  # a page of another format is not checked, and `verify` says so
 
 _CENTRES = {
     "none": "the origin, as stated",
+    "stated": "stated by the caller",
     "mean": "a private mean of clipped rows",
     "located": "private, found in two steps",
     "paired": "none: differences of pairs of rows",
@@ -185,6 +186,7 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
         *why,
         *([(on, noise)] if of_all else []),
         *_stages(settings),
+        *_day(settings),
         ("numbers released", ", ".join(sizes)),
     ]
 
@@ -201,6 +203,13 @@ def _stages(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
         centre,
         ("budget", f"{spent} (shares; searches for a distance come on top)"),
     ]
+
+
+def _day(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return which day of its horizon a running release is of."""
+    if not {"day", "horizon"} <= settings.keys():
+        return []
+    return [("day", f"{settings['day']:,} of {settings['horizon']:,}")]
 
 
 def _noise_on(mechanism: str) -> str:

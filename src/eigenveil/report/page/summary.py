@@ -66,7 +66,8 @@ def _what(
             what = f"A regression of {_counted(len(arrays['coef']), 'target')} on {width}"
         case _:
             what = f"The covariance matrix of {width}"
-    units = counted_as(owners) if owners else UNITS[guarantee.unit]
+    of_rows = UNITS["one row" if guarantee.arrivals else guarantee.unit]
+    units = counted_as(owners) if owners else of_rows
     rows = settings["n_rows"]
     size = f"a private number of {units}" if rows is None else f"{rows:,} {units}"
     where = f" of {_counted(len(owners), 'owner')}" if owners else ""
@@ -79,6 +80,9 @@ def _who(guarantee: Guarantee) -> str:
     if guarantee.simulated:
         return "<b>Nobody</b>: the noise came from a seed and can be removed."
     who = _WHO[guarantee.unit]
+    if guarantee.arrivals is not None:
+        used = f"{guarantee.arrivals} {plural('arrival', guarantee.arrivals)}"
+        who = f"Every {guarantee.protects.name}, in at most {used}"
     if guarantee.honest is not None:
         who += f", if {guarantee.honest.condition()}"
     odds, budget = unbroken(guarantee.odds()), str(guarantee.budget)

@@ -1,0 +1,143 @@
+"""``eigenveil watch [DATA] --state FILE --horizon DAYS``."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eigenveil.cli.options import (
+    BUDGET,
+    CONFIG,
+    DROP,
+    INVALID,
+    JSON,
+    LEDGER,
+    NAMES,
+    PATH,
+    UNIT,
+    beware,
+    stated_budget,
+    with_options,
+)
+from eigenveil.cli.printing import say
+from eigenveil.cli.values import PerColumn, single_numbers
+
+__all__ = ["command"]
+
+
+@click.command("watch")
+@click.argument("data", required=False)
+@with_options(
+    click.option(
+        "--state",
+        type=PATH,
+        metavar="FILE",
+        required=True,
+        help="Where days are kept between calls; PRIVATE.",
+    ),
+    click.option(
+        "--horizon",
+        type=click.IntRange(1, 10_000),
+        required=True,
+        help="Most days that will come.",
+    ),
+    click.option(
+        "--k",
+        type=click.IntRange(min=1),
+        help="Number of components; without, the covariance is released.",
+    ),
+    NAMES,
+    DROP,
+    *BUDGET,
+    click.option(
+        "--row-norm",
+        type=float,
+        help="Distance from the centre rows are clipped to; a covariance needs it.",
+    ),
+    click.option(
+        "--centre",
+        type=PerColumn(1, "numbers or name=number,name=number"),
+        metavar="NUMBERS|name=number,...",
+        help="A public point that rows are taken about; the origin by default.",
+    ),
+    click.option(
+        "--scale",
+        type=PerColumn(1, "numbers or name=number,name=number"),
+        metavar="NUMBERS|name=number,...",
+        help="What columns are divided by.",
+    ),
+    UNIT,
+    click.option(
+        "--days-per-group",
+        type=click.IntRange(min=1),
+        help="With --unit: on how many days one of them counts.",
+    ),
+    *INVALID,
+    click.option("--batch", metavar="NAME", help="A name for the day, refused the next time."),
+    LEDGER,
+    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="A new folder to release to."),
+    CONFIG,
+    JSON,
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    data: str | None,
+    columns: list[str] | None,
+    drop: tuple[str, ...] | None,
+    unit: str | None,
+    batch: str | None,
+    ledger: Path | None,
+    output: Path | None,
+    as_json: bool,
+    k: int | None,
+    **options: Any,
+) -> None:
+    """Take in the rows of DATA, those of a day, and release everything so far anew.
+
+    One budget covers all days of the horizon: it is charged on the first. Without DATA the newest
+    release is made again from the state. Give the same options every time, or keep them in a file:
+    --config FILE.
+    """
+    from eigenveil.cli.progress import watched
+    from eigenveil.cli.releasing import accounted, tell
+    from eigenveil.cli.rows import open_table
+    from eigenveil.cli.saving import expected_size, keep, place_for
+    from eigenveil.estimators import ContinualCovariance, ContinualPCA
+    from eigenveil.privacy.budget import Budget
+    from eigenveil.privacy.ledger import Ledger
+
+    with nullcontext() if output is None else place_for(output) as place:
+        account = None if ledger is None else Ledger(ledger)
+        budget = Budget(**stated_budget(ctx)).as_dict()
+        options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+        for name in ("scale", "centre"):
+            if options[name] is not None:
+                options[name] = single_numbers(options[name])
+        given = {name: value for name, value in options.items() if value is not None}
+        days: Any
+        if k is None:
+            days = ContinualCovariance(**given, ledger=account)
+        else:
+            days = ContinualPCA(k, **given, ledger=account)
+        source = None
+        if data is not None:
+            source = open_table(data, columns=columns, drop=drop, unit=unit)
+        if place is not None:
+            width = days.restore().n_features_in_ if source is None else source.n_columns
+            kind = "covariance" if k is None else "pca"
+            place.make_room(expected_size(kind, width, k or width))
+        beware(budget)
+        with accounted(account):
+            if source is None:
+                days.restore()
+            else:
+                with watched(source, count_is_public=unit is None) as rows:
+                    days.partial_fit(rows, batch=batch)
+            if place is not None:
+                keep(days.release_, place)
+            say(f"day          {days.day_} of {days.horizon}", err=as_json)
+            if place is not None:
+                tell(days.release_, place.path, account, None, as_json=as_json)

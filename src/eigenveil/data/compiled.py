@@ -1,0 +1,133 @@
+"""Passes over rows in C (`rows.c`), where a compiler was at hand when the package was installed.
+
+They are faster and no different: what they return is what numpy would, to the last bit. A self-test
+at first use compares the order of additions, so that another numpy, or another processor, is never
+mixed with them; then, and for rows that they do not know, callers go on with numpy. With
+``EIGENVEIL_COMPILED=0`` in the environment they are left alone.
+"""
+
+import ctypes
+import os
+from ctypes import c_double, c_int, c_ssize_t, c_void_p
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.build_rows import library_path
+from eigenveil.data.squares import squared_norms
+
+__all__ = ["Scaling", "library", "row_integers", "row_squares", "row_sum"]
+
+_TYPES = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
+_ROWS = [c_void_p, c_ssize_t, c_ssize_t, c_ssize_t, c_void_p]
+_INTEGERS = [c_double, c_double, c_int, c_double, c_void_p, c_ssize_t, c_void_p]
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL | None:
+    """Return the compiled passes; None where there are none, or they add in another order."""
+    if os.environ.get("EIGENVEIL_COMPILED") == "0":
+        return None
+    try:
+        found = ctypes.CDLL(str(library_path()))
+    except OSError:
+        return None
+    for name in _TYPES.values():
+        squares = getattr(found, f"row_squares_{name}")
+        integers = getattr(found, f"row_integers_{name}")
+        squares.argtypes, squares.restype = [*_ROWS, c_void_p], None
+        integers.argtypes, integers.restype = [*_ROWS, *_INTEGERS], c_int
+    return found if _adds_as_numpy(found) else None
+
+
+def row_squares(
+    rows: NDArray[Any], centre: NDArray[np.float64] | None
+) -> NDArray[np.float64] | None:
+    """Return squared norms about ``centre``, or None where numpy has to take them."""
+    known = library()
+    return None if known is None or not _readable(rows) else _squares(known, rows, centre)
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """How rows about ``centre`` become integers.
+
+    A row is multiplied by ``scale`` and by the factor that takes its length to ``ball``: where it
+    is longer, or always to ``normalise`` it. Squares of its integers add up to at most ``most``.
+    """
+
+    centre: NDArray[np.float64] | None
+    ball: float
+    scale: float
+    normalise: bool
+    most: float
+
+
+def row_integers(rows: NDArray[Any], scaling: Scaling, out: NDArray[np.float64]) -> bool:
+    """Write integer rows to ``out`` and return True, or return False where numpy has to."""
+    known = library()
+    if known is None or not _readable(rows) or out.strides[1] != out.itemsize:
+        return False
+    return _integers(known, rows, scaling, out, out.strides[0] // out.itemsize, None)
+
+
+def row_sum(rows: NDArray[Any], scaling: Scaling) -> NDArray[np.float64] | None:
+    """Return the sum of integer rows, or None where numpy has to take it."""
+    known = library()
+    if known is None or not _readable(rows):
+        return None
+    row, total = np.empty((2, rows.shape[1]))
+    total[:] = 0.0
+    return total if _integers(known, rows, scaling, row, 0, total.ctypes.data) else None
+
+
+def _integers(
+    known: ctypes.CDLL,
+    rows: NDArray[Any],
+    scaling: Scaling,
+    out: NDArray[np.float64],
+    step: int,
+    total: int | None,
+) -> bool:
+    run = getattr(known, f"row_integers_{_TYPES[rows.dtype]}")
+    about = _point(scaling.centre, rows.shape[1])
+    numbers = scaling.ball, scaling.scale, scaling.normalise, scaling.most
+    return bool(run(*_where(rows), about.ctypes.data, *numbers, out.ctypes.data, step, total))
+
+
+def _readable(rows: NDArray[Any]) -> bool:
+    """Return whether rows are floats that lie one beside the other."""
+    one = rows.itemsize
+    in_order = rows.strides[1] == one and rows.strides[0] % one == 0 and rows.flags.aligned
+    return rows.dtype in _TYPES and in_order
+
+
+def _point(centre: NDArray[np.float64] | None, d: int) -> NDArray[np.float64]:
+    return np.zeros(d) if centre is None else np.ascontiguousarray(centre, dtype=np.float64)
+
+
+def _where(rows: NDArray[Any]) -> tuple[int, int, int, int]:
+    return rows.ctypes.data, *rows.shape, rows.strides[0] // rows.itemsize
+
+
+def _squares(
+    known: ctypes.CDLL, rows: NDArray[Any], centre: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    about, out = _point(centre, rows.shape[1]), np.empty(len(rows))
+    run = getattr(known, f"row_squares_{_TYPES[rows.dtype]}")
+    run(*_where(rows), about.ctypes.data, out.ctypes.data)
+    return out
+
+
+def _adds_as_numpy(known: ctypes.CDLL) -> bool:
+    """Return whether squares add up to those of numpy for rows of many lengths."""
+    numbers = np.cos(np.arange(5 * 4099) ** 2.0).reshape(5, 4099)
+    for d in (*range(1, 20), 97, 4099):
+        centre = numbers[0, -d:]
+        for rows in (numbers[:, :d], numbers[:, :d].astype(np.float32)):
+            if not np.array_equal(_squares(known, rows, centre), squared_norms(rows - centre)):
+                return False
+    return True

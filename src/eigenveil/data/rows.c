@@ -1,0 +1,132 @@
+/* Passes over rows: squared norms about a centre, and clipped integer rows.
+ *
+ * What `clip.py` does with numpy in several passes, in one: to the last bit, for which squares are
+ * added up in the order of numpy's einsum (two lanes, eight entries at a time, the last pair of
+ * those first, 4096 entries to a part). Compile without contraction of a * b + c: it rounds once
+ * where numpy rounds twice.
+ */
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef double pair __attribute__((vector_size(16)));
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
+#else
+#define FOR_EACH_PROCESSOR
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+/* Entries of a sum; rows at a time, as additions must wait; entries that are fetched ahead. */
+enum { PART = 4096, TOGETHER = 4, NEAR = 4096 };
+
+static const double ROUND = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to an integer */
+static const double NO_LENGTH = 1e-290;
+
+INLINE pair pair_f64(const double *x) {
+    pair v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
+
+#define FOR_TYPE(T, NAME)                                                                          \
+    /* Squared norms of m rows about the centre c. */                                              \
+    INLINE void squares_##NAME(int m, const T *x, ptrdiff_t step, const double *c, ptrdiff_t d,    \
+                               double *out) {                                                      \
+        const ptrdiff_t ahead = TOGETHER * step < NEAR ? TOGETHER * step : NEAR / 8;               \
+        for (int r = 0; r < m; r++) out[r] = 0.0;                                                  \
+        for (ptrdiff_t first = 0; first < d; first += PART) {                                      \
+            const ptrdiff_t last = d - first < PART ? d : first + PART;                            \
+            pair sums[TOGETHER];                                                                   \
+            for (int r = 0; r < m; r++) sums[r] = (pair){0.0, 0.0};                                \
+            ptrdiff_t j = first;                                                                   \
+            for (; j + 8 <= last; j += 8) {                                                        \
+                for (int r = 0; r < m; r++) __builtin_prefetch(x + r * step + j + ahead);          \
+                for (int v = 6; v >= 0; v -= 2) {                                                  \
+                    const pair centre = pair_f64(c + j + v);                                       \
+                    for (int r = 0; r < m; r++) {                                                  \
+                        const pair moved = pair_##NAME(x + r * step + j + v) - centre;             \
+                        sums[r] += moved * moved;                                                  \
+                    }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+            for (; j + 2 <= last; j += 2)                                                          \
+                for (int r = 0; r < m; r++) {                                                      \
+                    const pair moved = pair_##NAME(x + r * step + j) - pair_f64(c + j);            \
+                    sums[r] += moved * moved;                                                      \
+                }                                                                                  \
+            if (j < last)                                                                          \
+                for (int r = 0; r < m; r++) {                                                      \
+                    const double moved = (double)x[r * step + j] - c[j];                           \
+                    sums[r] += (pair){moved * moved, 0.0};                                         \
+                }                                                                                  \
+            for (int r = 0; r < m; r++) out[r] += sums[r][0] + sums[r][1];                         \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    FOR_EACH_PROCESSOR void row_squares_##NAME(const T *x, ptrdiff_t n, ptrdiff_t d,               \
+                                               ptrdiff_t step, const double *c, double *out) {     \
+        ptrdiff_t i = 0;                                                                           \
+        for (; i + TOGETHER <= n; i += TOGETHER)                                                   \
+            squares_##NAME(TOGETHER, x + i * step, step, c, d, out + i);                           \
+        for (; i < n; i++) squares_##NAME(1, x + i * step, step, c, d, out + i);                   \
+    }                                                                                              \
+                                                                                                   \
+    /* Integers of one row; all zero should they lie outside the ball. */                          \
+    INLINE void integers_##NAME(const T *x, ptrdiff_t d, const double *c, double factor,           \
+                                double most, double *k) {                                          \
+        double sums[4] = {0.0, 0.0, 0.0, 0.0}; /* exact: of integers, below 2^53 */                \
+        ptrdiff_t j = 0;                                                                           \
+        for (; j + 4 <= d; j += 4)                                                                 \
+            for (int v = 0; v < 4; v++) {                                                          \
+                const double moved = ((double)x[j + v] - c[j + v]) * factor;                       \
+                const double whole = (moved + ROUND) - ROUND;                                      \
+                k[j + v] = whole;                                                                  \
+                sums[v] += whole * whole;                                                          \
+            }                                                                                      \
+        for (; j < d; j++) {                                                                       \
+            const double moved = ((double)x[j] - c[j]) * factor;                                   \
+            const double whole = (moved + ROUND) - ROUND;                                          \
+            k[j] = whole;                                                                          \
+            sums[0] += whole * whole;                                                              \
+        }                                                                                          \
+        if (!(sums[0] + sums[1] + sums[2] + sums[3] <= most))                                      \
+            for (j = 0; j < d; j++) k[j] = 0.0;                                                    \
+    }                                                                                              \
+                                                                                                   \
+    /* Integers of n rows, or their sum; 0 where a squared norm is not finite: numpy has to look. */ \
+    FOR_EACH_PROCESSOR int row_integers_##NAME(                                                    \
+        const T *restrict x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step, const double *restrict c,   \
+        double ball, double scale, int normalise, double most, double *restrict k,                 \
+        ptrdiff_t k_step, double *restrict sum) {                                                  \
+        double squares[TOGETHER];                                                                  \
+        for (ptrdiff_t i = 0; i < n; i += TOGETHER) {                                              \
+            const int m = n - i < TOGETHER ? (int)(n - i) : TOGETHER;                              \
+            const T *rows = x + i * step;                                                          \
+            if (m == TOGETHER)                                                                     \
+                squares_##NAME(TOGETHER, rows, step, c, d, squares);                               \
+            else                                                                                   \
+                for (int r = 0; r < m; r++)                                                        \
+                    squares_##NAME(1, rows + r * step, step, c, d, squares + r);                   \
+            for (int r = 0; r < m; r++) {                                                          \
+                if (!isfinite(squares[r])) return 0;                                               \
+                double factor = ball / sqrt(squares[r]);                                           \
+                if (normalise)                                                                     \
+                    factor = squares[r] < NO_LENGTH ? 0.0 : factor;                                \
+                else                                                                               \
+                    factor = factor < 1.0 ? factor : 1.0;                                          \
+                double *row = k + (i + r) * k_step;                                                \
+                integers_##NAME(rows + r * step, d, c, factor * scale, most, row);                 \
+                if (sum)                                                                           \
+                    for (ptrdiff_t j = 0; j < d; j++) sum[j] += row[j];                            \
+            }                                                                                      \
+        }                                                                                          \
+        return 1;                                                                                  \
+    }
+
+FOR_TYPE(double, f64)
+FOR_TYPE(float, f32)

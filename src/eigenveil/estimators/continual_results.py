@@ -1,0 +1,211 @@
+"""What a running second moment says today: a covariance or components. Post-processing."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import Clip
+from eigenveil.data.daily import day_sensitivity, unpacked
+from eigenveil.estimators.continual_state import DailyState
+from eigenveil.estimators.results import ComponentResult, component_result, public_settings
+from eigenveil.mechanisms.bounds import StatedBounds
+from eigenveil.mechanisms.continual import ContinualCov
+from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.mechanisms.execute import invalid_words
+from eigenveil.mechanisms.lifted import schur_complement, unlifted
+from eigenveil.mechanisms.pca.components import leading
+from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
+from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.privacy.adjacency import Adjacency, Unit
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.guarantee import Guarantee, Numerics
+from eigenveil.privacy.ledger import Balance
+
+__all__ = ["DailyPlan", "RunningCovariance"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunningCovariance:
+    """Mean and covariance so far, in the units of the data.
+
+    Attributes
+    ----------
+    covariance, location : arrays
+        As released.
+    noise_scale, noise_floor, centre_noise : float
+        Public facts about the noise, in scaled units.
+
+    """
+
+    covariance: NDArray[np.float64]
+    location: NDArray[np.float64]
+    noise_scale: float
+    noise_floor: float
+    centre_noise: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DailyPlan:
+    """How days are released; public numbers.
+
+    Attributes
+    ----------
+    mechanism : ContinualCov
+        The mechanism, calibrated.
+    d : int
+        Number of columns.
+    clip : Clip
+        How rows are bounded.
+    scale : array of shape (d,)
+        What columns are divided by.
+    stated : StatedBounds
+        The bounds in words.
+    protects : Unit
+        What neighbours differ in.
+
+    """
+
+    mechanism: ContinualCov
+    d: int
+    clip: Clip
+    scale: NDArray[np.float64]
+    stated: StatedBounds
+    protects: Unit
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Replace-one where a row arrived; persons come and go with all their rows."""
+        return Adjacency.ADD_REMOVE if self.protects.owns_many else Adjacency.REPLACE_ONE
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the matrices."""
+        return self.clip.width(self.d)
+
+    def covariance(self, state: DailyState) -> RunningCovariance:
+        """Return mean and covariance of everything so far, cleaned of the known noise."""
+        noisy, public = self._running(state), self.adjacency.count_is_public
+        found = unlifted(noisy, self.clip, public=public)
+        assert found.inner.law is not None  # there is noise
+        per_row = 1.0 if found.noisy_count is None else 1 / found.noisy_count
+        matrix = found.inner.matrix * per_row
+        most = self.clip.row_norm**2
+        if np.trace(matrix) > most:  # a noisy count may be too small
+            matrix, _ = map_eigenvalues(matrix, lambda values: project_to_simplex(values, most))
+        off_diagonal = noisy.noise_scale * per_row / math.sqrt(2)
+        return RunningCovariance(
+            covariance=matrix * np.outer(self.scale, self.scale),
+            location=self._within(found.centre) * self.scale,
+            noise_scale=noisy.noise_scale * per_row,
+            noise_floor=found.inner.law.scaled(per_row).floor(),
+            centre_noise=off_diagonal / (self.clip.lift * self.clip.row_norm),
+        )
+
+    def components(self, state: DailyState, k: int) -> ComponentResult:
+        """Return the leading components of everything so far."""
+        noisy = self._running(state)
+        centre = np.zeros(self.d) if self.clip.centre is None else self.clip.centre
+        if self.clip.lift:
+            constant = (self.clip.lift * self.clip.row_norm) ** 2
+            corner = max(constant, float(noisy.matrix[-1, -1]))
+            if self.adjacency.count_is_public:
+                corner = constant
+            per_row, side = constant / corner, noisy.matrix[:-1, -1]
+            stretch = 1 + float(side @ side) / corner**2
+            scale = noisy.noise_scale * per_row * stretch
+            matrix = schur_complement(noisy.matrix, corner) * per_row
+            noisy = NoisyMatrix(matrix, noisy.noise_scale * per_row, GaussianLaw(self.d, scale))
+            offset = side * (self.clip.lift * self.clip.row_norm / corner)
+            centre = self._within(centre + offset)
+        return component_result(
+            leading(noisy, k),
+            centre=centre,
+            centre_error=0.0,
+            scale=self.scale,
+            shares=self.clip.normalise,
+        )
+
+    def promise(
+        self, state: DailyState, budget: Budget, *, simulated: bool, receipt: str | None
+    ) -> Guarantee:
+        """Return the promise for all days together."""
+        many, unit = self.protects.owns_many, self.protects.name
+        horizon, most = self.mechanism.horizon, self.mechanism.days
+        enters = (
+            f"the rows of one {unit} count on its first {most} days, those of one day together as "
+            "one row, and not at all later"
+            if many
+            else "every row enters on one day"
+        )
+        scaled = bool((self.scale != 1).any())
+        clip = self.clip
+        words = (
+            *self.stated.words,
+            "the centre is stated by the caller"
+            if clip.centre is not None
+            else "the origin is taken as the centre",
+            *(("columns divided by scales stated by the caller",) if scaled else ()),
+            *invalid_words(clip.on_invalid, clip.on_missing, corrects=False),
+            f"{enters}; all releases up to day {horizon} together cost the budget once",
+        )
+        return Guarantee(
+            budget=budget,
+            cost=self.mechanism.cost(),
+            adjacency=self.adjacency,
+            bounds=words,
+            numerics=Numerics.EXACT if state.exact else Numerics.IDEALISED,
+            simulated=simulated,
+            ledger=receipt,
+            protects=self.protects,
+            arrival=not many,
+        )
+
+    def settings(
+        self,
+        state: DailyState,
+        names: NDArray[np.object_] | None,
+        balance: Balance | None,
+        *,
+        noise_scale: float,
+        noise_floor: float,
+    ) -> dict[str, Any]:
+        """Return the public settings of today's release."""
+        settings = public_settings(
+            n_features=self.d,
+            n_rows=state.count if self.adjacency.count_is_public else None,
+            stated=self.stated,
+            centred=self.clip.centre is None and not self.clip.lift,
+            on_invalid=self.clip.on_invalid,
+            on_missing=self.clip.on_missing,
+            noise_scale=noise_scale,
+            noise_floor=noise_floor,
+            reason="",
+            feature_names=names,
+            balance=balance,
+        )
+        centring = "none" if self.clip.centre is None else "stated"
+        return settings | {
+            "centring": "mean" if self.clip.lift else centring,
+            "day": state.released,
+            "horizon": self.mechanism.horizon,
+        }
+
+    def _running(self, state: DailyState) -> NoisyMatrix:
+        """Return the second moment so far, of rows or, where their number is private, as a sum."""
+        assert state.drawn is not None  # a day was released
+        matrices = np.tensordot(self.mechanism.weights(state.released), state.drawn, axes=1)
+        public = self.adjacency.count_is_public
+        unit = self.clip.radius**2 / (state.count if public else 1)
+        scale = self.mechanism.noise(state.released) * day_sensitivity(self.width, self.adjacency)
+        law = GaussianLaw(self.width, scale * unit)
+        return NoisyMatrix(unpacked(matrices) * unit, law.scale, law)
+
+    def _within(self, centre: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the point of the ball that holds the rows which is nearest to ``centre``."""
+        stated = np.zeros(self.d) if self.clip.centre is None else self.clip.centre
+        offset = centre - stated
+        length = float(np.linalg.norm(offset))
+        return stated + offset * min(1.0, self.clip.row_norm / length if length else 1.0)

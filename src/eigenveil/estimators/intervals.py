@@ -1,0 +1,290 @@
+r"""What sampling and noise together leave of a release: intervals by parametric bootstrap.
+
+The release itself describes a table of normal rows. Such tables are drawn again and again, each is
+released like the first, and how far those releases are from what they were drawn from is taken for
+how far the first one is from the truth: with :math:`\theta` a number of the release,
+:math:`\theta_0` that of the table it describes and :math:`\theta^*` those of new releases, the
+interval is :math:`\theta - q(\theta^* - \theta_0)`, q two quantiles. Correlations are compared by
+Fisher's z. Everything is computed from released and public numbers: post-processing, free of cost.
+
+Where noise is added to the second moment of rows clipped at a stated length (`gauss`, `cleaned`,
+`continual`) its law is drawn from directly; any other mechanism is run on rows. Intervals cover as
+stated where rows are about normal, hardly any are clipped and eigenvalues stand apart:
+docs/intervals.md has what was measured.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv
+
+from eigenveil.estimators.covariance import PrivateCovariance
+from eigenveil.estimators.pca import PrivatePCA
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
+from eigenveil.numerics.cleaning import clean_eigenvalues
+from eigenveil.numerics.correlation import clear_variances
+from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
+from eigenveil.numerics.spectral import map_eigenvalues
+from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.numerics.unit_rows import variance_shares
+from eigenveil.numerics.variates import normals, uniforms
+from eigenveil.release.artefact import Release
+
+__all__ = ["Intervals", "intervals"]
+
+_ADDITIVE = ("gauss", "cleaned", "continual")
+_FEWEST = 20  # draws
+_LARGEST = 0.999999  # correlation that has a z
+
+Matrix = NDArray[np.float64]
+
+
+class Intervals(NamedTuple):
+    """Ends of intervals, in the last axis of every array.
+
+    Attributes
+    ----------
+    means, variances : arrays of shape (d, 2) or None
+        Those of every column; None for a release of components.
+    correlations : array of shape (d, d, 2) or None
+        NaN beside a variance that cannot be told from noise.
+    eigenvalues : array of shape (k, 2)
+        Those of the covariance, largest first; of components their explained variances.
+    loadings : array of shape (k, d, 2)
+        Those of the eigenvectors, with the signs of the release.
+
+    """
+
+    means: Matrix | None
+    variances: Matrix | None
+    correlations: Matrix | None
+    eigenvalues: Matrix
+    loadings: Matrix
+
+
+def intervals(
+    release: Release, *, level: float = 0.9, draws: int = 200, seed: int | None = None
+) -> Intervals:
+    """Return intervals that hold each true number with probability ``level``, one by one.
+
+    For rows that are about normal. ``draws`` is how many releases are simulated.
+    """
+    if not 0 < level < 1:
+        raise InvalidParameterError("level must lie between 0 and 1, such as 0.9")
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < _FEWEST:
+        raise InvalidParameterError(f"draws must be a whole number, at least {_FEWEST}")
+    rows = _rows(release)
+    bits: NoiseSource = SystemSource() if seed is None else SimulationSource(seed)
+    source = bits.bound_to(np.array([rows, draws]))
+    if release.kind == "pca":
+        found, described, again = _of_components(release, rows, draws, source)
+    else:
+        found, described, again = _of_covariance(release, rows, draws, source)
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    ends = {}
+    for name, value in found.items():
+        errors = np.array([each[name] - described[name] for each in again])
+        low, high = np.quantile(errors, tails, axis=0, method="weibull")
+        ends[name] = np.stack([value - high, value - low], axis=-1)
+    if "z" in ends:
+        ends["correlations"] = np.tanh(ends.pop("z"))
+    nothing: dict[str, Any] = dict.fromkeys(("means", "variances", "correlations"))
+    return Intervals(**nothing | ends)
+
+
+def _rows(release: Release) -> int:
+    """Return the number of rows, or refuse where the bootstrap would not know the release."""
+    if release.kind not in ("pca", "covariance") or release.owners:
+        raise InvalidParameterError(
+            "intervals are those of one owner's covariance or components; a regression has its own"
+        )
+    rows = release.settings["n_rows"]
+    if rows is None or release.guarantee.protects.owns_many:
+        raise InvalidDataError(
+            "intervals need a public number of rows that are units of their own: release under "
+            "replace-one, without groups"
+        )
+    return int(rows)
+
+
+Numbers = dict[str, Matrix]
+
+
+def _of_covariance(
+    release: Release, rows: int, draws: int, source: NoiseSource
+) -> tuple[Numbers, Numbers, list[Numbers]]:
+    """Return the numbers of a release, of the table it describes, and of releases of such."""
+    settings, arrays = release.settings, release.arrays
+    scale = arrays.get("scale", np.ones(settings["n_features"]))
+    if not np.isfinite(scale).all() or np.isnan(arrays["location"]).any():
+        raise InvalidDataError("intervals need a release with a centre and all of its columns")
+    matrix, location = arrays["covariance"] / np.outer(scale, scale), arrays["location"] / scale
+    law = GaussianLaw(len(matrix), settings["noise_scale"])
+    described, _ = map_eigenvalues(matrix, lambda values: np.maximum(values, 0.0))
+    if release.mechanism == "gauss":
+        described, _ = map_eigenvalues(matrix, lambda values: clean_eigenvalues(values, law))
+    if release.mechanism in _ADDITIVE and "chosen_row_norm" not in settings:
+        centre = float(settings.get("centre_noise", 0.0))
+        clean = release.mechanism != "gauss"
+        tables = _noisy(described, rows, law, centre, source, draws, clean=clean)
+    else:
+        tables = _released(release, location, described, rows, scale, source, draws)
+    kept = clear_variances(matrix.diagonal(), np.full(len(matrix), settings["noise_scale"]))
+    vectors = np.linalg.eigh(described)[1][:, ::-1].T
+
+    def numbers(covariance: Matrix, mean: Matrix) -> Numbers:
+        return _numbers(covariance * np.outer(scale, scale), mean * scale, vectors, scale, kept)
+
+    again = [numbers(covariance, location + off) for covariance, off in tables]
+    return numbers(matrix, location), numbers(described, location), again
+
+
+def _numbers(
+    covariance: Matrix, mean: Matrix, like: Matrix, scale: Matrix, kept: NDArray[np.bool_]
+) -> Numbers:
+    """Return means, variances, correlations by their z, eigenvalues and loadings."""
+    variances = covariance.diagonal()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        deviations = np.sqrt(np.where(kept & (variances > 0), variances, np.nan))
+        among = np.clip(covariance / np.outer(deviations, deviations), -_LARGEST, _LARGEST)
+    np.fill_diagonal(among, np.where(np.isnan(deviations), np.nan, _LARGEST))
+    values, vectors = np.linalg.eigh(covariance)
+    loadings = vectors[:, ::-1].T
+    reference = like * scale
+    signs = np.where(np.einsum("ij,ij->i", loadings, reference) < 0, -1.0, 1.0)
+    return {
+        "means": mean,
+        "variances": np.array(variances),
+        "z": np.arctanh(among),
+        "eigenvalues": values[::-1],
+        "loadings": loadings * signs[:, None],
+    }
+
+
+def _noisy(
+    covariance: Matrix,
+    rows: int,
+    law: GaussianLaw,
+    centre_noise: float,
+    source: NoiseSource,
+    draws: int,
+    *,
+    clean: bool,
+) -> Iterator[tuple[Matrix, Matrix]]:
+    """Yield released covariances of normal rows, and how far their centres are off."""
+    d = len(covariance)
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    upper = np.triu_indices(d, 1)
+    for _ in range(draws):
+        triangle = np.zeros((d, d))  # Bartlett's
+        freedom = np.maximum(1, rows - 1 - np.arange(d))
+        np.fill_diagonal(triangle, np.sqrt(2 * gammaincinv(freedom / 2, uniforms(source, d))))
+        triangle.T[upper] = normals(source, (len(upper[0]),))
+        factor = root @ triangle / math.sqrt(rows)
+        noise = normals(source, (d, d)) * law.scale
+        off = centre_noise * normals(source, (d,))
+        noisy = factor @ factor.T + (noise + noise.T) / 2 + np.outer(off, off)
+        if clean:
+            noisy, _ = map_eigenvalues(noisy, lambda each: clean_eigenvalues(each, law))
+        yield noisy, off + root @ normals(source, (d,)) / math.sqrt(rows)
+
+
+def _table(mean: Matrix, covariance: Matrix, rows: int, source: NoiseSource) -> Matrix:
+    """Return normal rows."""
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(mean + normals(source, (rows, len(mean))) @ root.T)
+
+
+def _asked(release: Release) -> dict[str, Any]:
+    """Return the arguments of an estimator that would release alike."""
+    settings = release.settings
+    budget = dict.fromkeys(("epsilon", "delta", "rho")) | release.guarantee.budget.as_dict()
+    bounds, row_norm = settings["bounds"], settings["row_norm"]
+    if row_norm is not None and row_norm == settings.get("chosen_row_norm"):
+        row_norm = "private"
+    scale: Any = release.arrays.get("scale", np.ones(1))
+    if "scale" in settings.get("shares", {}):
+        scale = "private"
+    elif (scale == 1).all():
+        scale = None
+    return budget | {
+        "mechanism": release.mechanism,
+        "row_norm": row_norm,
+        "scale": scale,
+        "bounds": None if bounds is None else (bounds["low"], bounds["high"]),
+        "centring": settings.get("centring"),
+        "adjacency": release.guarantee.adjacency.value,
+    }
+
+
+def _seed(source: NoiseSource) -> int:
+    return int(source.words(1)[0] >> np.uint64(33))
+
+
+def _released(
+    release: Release,
+    location: Matrix,
+    covariance: Matrix,
+    rows: int,
+    scale: Matrix,
+    source: NoiseSource,
+    draws: int,
+) -> Iterator[tuple[Matrix, Matrix]]:
+    """Yield covariances that the mechanism itself releases of normal rows, and their centres."""
+    asked = _asked(release)
+    for _ in range(draws):
+        table = _table(location, covariance, rows, source) * scale
+        try:
+            fitted = PrivateCovariance(**asked, random_state=_seed(source)).fit(table)
+        except NothingFoundError:
+            continue
+        yield (
+            fitted.covariance_ / np.outer(scale, scale),
+            np.nan_to_num(fitted.location_ / scale - location),
+        )
+
+
+def _of_components(
+    release: Release, rows: int, draws: int, source: NoiseSource
+) -> tuple[Numbers, Numbers, list[Numbers]]:
+    """Return the numbers of a release of components, twice, and of releases of such tables."""
+    arrays, asked = release.arrays, _asked(release)
+    scale, components = arrays["scale"], arrays["components"]
+    if not np.isfinite(scale).all() or np.isnan(arrays["mean"]).any():
+        raise InvalidDataError("intervals need a release with a centre and all of its columns")
+    k, d = components.shape
+    shares = np.append(
+        arrays["explained_variance_ratio"],
+        np.full(d - k, max(0.0, 1 - arrays["explained_variance_ratio"].sum()) / max(1, d - k)),
+    )
+    unit_rows = asked["row_norm"] is None
+    variance = variance_shares(np.sort(shares)) if unit_rows else np.sort(shares)
+    total = 1.0
+    if not unit_rows and shares[0] > 0:
+        total = float(arrays["explained_variance"][0]) / float(shares[0])
+    others = np.linalg.qr(components.T, mode="complete")[0][:, k:].T
+    basis = np.vstack([components, others])
+    described = (basis.T * (variance[::-1] * total)) @ basis
+    asked |= {"n_components": k}
+    again = []
+    for _ in range(draws):
+        table = _table(arrays["mean"] / scale, described, rows, source) * scale
+        try:
+            fitted = PrivatePCA(**asked, random_state=_seed(source)).fit(table)
+        except NothingFoundError:
+            continue
+        overlap = np.einsum("ij,ij->i", fitted.components_, components)
+        signs = np.where(overlap < 0, -1.0, 1.0)
+        again.append(
+            {
+                "eigenvalues": fitted.explained_variance_,
+                "loadings": fitted.components_ * signs[:, None],
+            }
+        )
+    numbers = {"eigenvalues": arrays["explained_variance"], "loadings": components}
+    return numbers, numbers, again

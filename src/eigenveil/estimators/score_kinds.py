@@ -1,0 +1,67 @@
+"""By which levels of a category a map shows scores: stated, encoded, or to be found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eigenveil.data.scores import row_kinds
+from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.columns import parsed_encode
+from eigenveil.data.sources.features import DaysSince, Levels
+from eigenveil.data.sources.rowwise import ShownSource
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.text import did_you_mean
+from eigenveil.wording import Phrase
+
+__all__ = ["ScoreKinds"]
+
+_MOST_LEVELS = 50
+_BY = Phrase(python="show_scores", shell="--show-scores-by", file="maps of scores")
+
+_NAMED_TABLE = Phrase(
+    python="pass a file, or open_rows(frame)",
+    shell="give a file whose columns have names",
+    file="give a file whose columns have names",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreKinds:
+    """The column whose levels have maps of their own, and the levels; None where unknown."""
+
+    column: str
+    levels: tuple[str, ...] | None
+
+    @classmethod
+    def asked(cls, show_scores: Any, source: RowSource) -> "ScoreKinds | None":
+        """Return what ``show_scores`` asks for; None where it is a map of all rows, or none."""
+        if isinstance(show_scores, str):
+            show_scores = {show_scores: "private"}
+        if not isinstance(show_scores, Mapping):
+            return None
+        parsed = parsed_encode(show_scores)
+        if len(parsed) != 1 or any(isinstance(how, DaysSince) for how in parsed.values()):
+            raise InvalidParameterError(_BY, " names one column, or one with a list of its levels")
+        ((column, feature),) = parsed.items()
+        columns = source.table_columns
+        if not columns or not source.rereadable:
+            raise InvalidDataError(_BY, " names a column of a table: ", _NAMED_TABLE)
+        if column not in columns:
+            raise InvalidDataError(f"no column {column!r}: {did_you_mean(column, columns)}")
+        encoded = source.encoding.get(column, {}).get("levels")
+        if isinstance(feature, Levels):
+            found = cls(column, feature.levels)
+        else:
+            found = cls(column, None if encoded is None else tuple(encoded))
+        if len(found.levels or ()) > _MOST_LEVELS:
+            raise InvalidParameterError(_BY, f" shows {_MOST_LEVELS} levels at most: state fewer")
+        return found
+
+    def shown(self, source: RowSource) -> ShownSource:
+        """Return the rows with their kinds."""
+        return ShownSource(source, row_kinds(source, self.column, self.levels or ()))
+
+    @property
+    def number(self) -> int:
+        """Number of kinds: one for each level, and one for all others."""
+        return len(self.levels or ()) + 1

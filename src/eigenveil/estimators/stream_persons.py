@@ -1,0 +1,145 @@
+"""Persons of a stream: one record of each in an arrival, and a stated number of them in all.
+
+A person is known by a keyed hash of the id. The key and the hashes are part of the private state,
+so that a person who comes back in another process is known again, and no id is stored.
+Proof: docs/proofs/streaming.md, *Persons*.
+"""
+
+import hashlib
+import math
+import secrets
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.sources.ids import person_label
+from eigenveil.exceptions import InvalidDataError
+from eigenveil.mechanisms.base import Gate
+
+__all__ = ["Arrival", "StreamPersons", "kind_of_ids"]
+
+_HASH_BYTES, _KEY_BYTES = 16, 32
+_ARRAYS = ("persons_key", "persons_known", "persons_counts")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """Rows that arrive together, and whose they are. Private.
+
+    Attributes
+    ----------
+    rows : array of shape (n, d)
+        All rows.
+    owners : array of shape (n,)
+        For each the number of its person, from 0 on.
+    persons : list of bytes
+        The hash of each person's id, by these numbers.
+
+    """
+
+    rows: NDArray[Any]
+    owners: NDArray[np.intp]
+    persons: list[bytes]
+
+    def one_row_each(self, gate: Gate) -> tuple[NDArray[Any], list[bytes]]:
+        """Return one row of each person and whose it is, by secret and uniform choice and order.
+
+        Neither choice nor order depends on how the rows are sorted or how many others have.
+        """
+        order = gate.order(len(self.rows))
+        _, first = np.unique(self.owners[order], return_index=True)
+        places = gate.order(len(self.persons))
+        return self.rows[order[first[places]]], [self.persons[place] for place in places]
+
+
+@dataclass(slots=True, eq=False)
+class StreamPersons:
+    """How many records of each person a stream has taken. Private.
+
+    Attributes
+    ----------
+    key : bytes
+        Of the hashes; random.
+    counts : dict
+        For every hash the number of records that were taken.
+
+    """
+
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(_KEY_BYTES))
+    counts: dict[bytes, int] = field(default_factory=dict)
+
+    def hashed(self, ids: Sequence[Hashable], kind: str) -> list[bytes]:
+        """Return the hash of each id; ``kind`` is that of the ids of this stream."""
+        return [
+            hashlib.blake2b(_text(label, kind), key=self.key, digest_size=_HASH_BYTES).digest()
+            for label in ids
+        ]
+
+    def admitted(self, persons: Sequence[bytes], most: int) -> NDArray[np.intp]:
+        """Return the places of persons of whom fewer than ``most`` records were taken."""
+        return np.flatnonzero([self.counts.get(person, 0) < most for person in persons])
+
+    def arrive(self, persons: Sequence[bytes]) -> None:
+        """Note one more record of each."""
+        for person in persons:
+            self.counts[person] = self.counts.get(person, 0) + 1
+
+    def arrays(self) -> dict[str, NDArray[np.int64]]:
+        """Return the arrays that a state keeps."""
+        parts = (
+            np.frombuffer(self.key, dtype=np.int64),
+            np.frombuffer(b"".join(self.counts), dtype=np.int64),
+            np.array(list(self.counts.values()), dtype=np.int64),
+        )
+        return dict(zip(_ARRAYS, parts, strict=True))
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self | None:
+        """Return what `arrays` made; None without, `ValueError` for anything else."""
+        if not any(name in arrays for name in _ARRAYS):
+            return None
+        found = [arrays.get(name) for name in _ARRAYS]
+        if any(a is None or a.dtype != np.int64 or a.ndim != 1 for a in found):
+            raise ValueError
+        key, known, counts = (np.asarray(a) for a in found)
+        data = known.tobytes()
+        hashes = [data[i : i + _HASH_BYTES] for i in range(0, len(data), _HASH_BYTES)]
+        times = dict(zip(hashes, counts.tolist(), strict=True))
+        if (
+            len(key.tobytes()) != _KEY_BYTES
+            or len(data) % _HASH_BYTES
+            or len(times) != len(hashes)
+            or (counts < 1).any()
+        ):
+            raise ValueError
+        return cls(key.tobytes(), times)
+
+
+def kind_of_ids(ids: Sequence[Hashable]) -> str:
+    """Return whether ids are text or numbers; refuse a mixture. There is one at least."""
+    kinds = {"text" if isinstance(label, (str, bytes)) else "numbers" for label in ids}
+    if len(kinds) > 1:
+        raise _other_kind()
+    return kinds.pop()
+
+
+def _text(label: Hashable, kind: str) -> bytes:
+    """Return one spelling of an id, the same in every arrival: 7 and 7.0 are one number."""
+    label = person_label(label)
+    if kind == "text" and isinstance(label, str):
+        return label.encode("utf-8", "surrogatepass")
+    if kind == "numbers" and isinstance(label, Real):
+        whole = isinstance(label, int) or (math.isfinite(label) and label == int(label))
+        return (str(int(label)) if whole else repr(float(label))).encode()
+    raise _other_kind()
+
+
+def _other_kind() -> InvalidDataError:
+    return InvalidDataError(
+        "ids of a stream are all text or all numbers, or a person could have two: store those of "
+        "every arrival as one type"
+    )

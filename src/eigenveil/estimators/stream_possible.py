@@ -1,0 +1,102 @@
+"""What the state of a stream may hold; anything else is not the state of a stream."""
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eigenveil.mechanisms.pca.one_pass import OnePassState
+from eigenveil.privacy.adjacency import Unit
+
+if TYPE_CHECKING:
+    from eigenveil.estimators.stream_persons import StreamPersons
+    from eigenveil.estimators.stream_state import Stream
+
+__all__ = ["require_possible"]
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "settings": (dict,),
+    "ledger": (str, type(None)),
+    "entry": (str, type(None)),
+    "spent": (int,),
+    "used": (int,),
+    "exact": (bool,),
+    "finished": (bool,),
+    "arrival": (bool,),
+    "centre_error": (float, int),
+}
+
+
+def require_possible(stream: "Stream") -> None:
+    """Raise `ValueError` for what no stream can have noted; all that follows relies on it."""
+    for name, kinds in _KINDS.items():
+        if type(getattr(stream, name)) not in kinds:
+            raise ValueError
+    settings, iterate = stream.settings, stream.iterate
+    d, names = settings.get("n_features"), settings.get("feature_names")
+    possible = (
+        0 <= stream.used <= stream.spent
+        and 0 <= stream.centre_error < math.inf
+        and _are_words(stream.labels)
+        and _are_words(stream.digests)
+        and ("feature_names" in settings) == (d is not None)
+        and ("unit" in settings) == (d is not None)
+        and (d is None or _is_unit(settings["unit"]))
+        and (d is None or (type(d) is int and d >= 1))
+        and (names is None or (_are_words(names) and len(names) == d))
+        and (stream.centre is None or _is_table(stream.centre, (d,)))
+        and (iterate is None or _is_possible(iterate, settings))
+        and all(_is_table(rows, (len(rows), d), finite=False) for rows in stream.waiting)
+        and _are_possible(stream.persons, stream)
+    )
+    if not possible:
+        raise ValueError
+
+
+def _are_possible(persons: "StreamPersons | None", stream: "Stream") -> bool:
+    """Return whether the persons have as many records as came, and nobody too many."""
+    most = stream.settings.get("max_arrivals")
+    if persons is None or most is None:
+        return persons is None and most is None
+    kind = stream.settings.get("ids")
+    return (
+        type(most) is int
+        and kind in (None, "text", "numbers")
+        and (kind is not None or not persons.counts)
+        and sum(persons.counts.values()) == stream.spent + stream.buffered
+        and max(persons.counts.values(), default=0) <= most
+    )
+
+
+def _is_unit(unit: Any) -> bool:
+    return set(unit) == {"name", "column"} and asdict(Unit(**unit)) == unit
+
+
+def _are_words(words: Any) -> bool:
+    return isinstance(words, list) and all(isinstance(word, str) for word in words)
+
+
+def _is_table(array: Any, shape: tuple[Any, ...], *, finite: bool = True) -> bool:
+    typed = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == shape
+    return typed and not (finite and not np.isfinite(array).all())
+
+
+def _is_possible(iterate: OnePassState, settings: dict[str, Any]) -> bool:
+    """Return whether a method can stand there, after at least as many directions as it is asked
+    for.
+    """
+    d, k = settings["n_features"], settings["n_components"]
+    numbers = (iterate.noise_variance, iterate.doubt, iterate.trace_weight)
+    counts = (iterate.records, iterate.steps)
+    return (
+        iterate.basis.ndim == 2
+        and k <= iterate.basis.shape[1] <= d
+        and all(
+            _is_table(each, (d, iterate.basis.shape[1])) for each in (iterate.basis, iterate.image)
+        )
+        and all(type(number) is float and number >= 0 for number in numbers)
+        and type(iterate.trace) is float
+        and all(type(count) is int and count >= 0 for count in counts)
+    )

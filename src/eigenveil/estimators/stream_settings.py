@@ -1,0 +1,112 @@
+"""What a stream was begun with, and whether an estimator goes on with the same."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigenveil.estimators.fitting import noise_and_ledger
+from eigenveil.estimators.stream_persons import StreamPersons
+from eigenveil.estimators.stream_state import Stream
+from eigenveil.exceptions import InvalidParameterError, LedgerError, StateError
+from eigenveil.mechanisms.registry import ComponentEntry
+from eigenveil.privacy.adjacency import Unit
+from eigenveil.privacy.guarantee import MOST_ARRIVALS
+from eigenveil.wording import Phrase
+
+__all__ = ["continued", "require_unit"]
+
+_ARRIVALS = Phrase(
+    python="max_arrivals", shell="--max-arrivals", file="the most arrivals of a person"
+)
+_FIVE_ARRIVALS = Phrase(
+    python="max_arrivals=5", shell="--max-arrivals 5", file="the most arrivals of a person"
+)
+_WHOSE = Phrase(
+    python="say whose rows they are, groups=ids",
+    shell="say whose rows they are, --unit COLUMN",
+    file="say whose rows they are",
+)
+
+_FIXED = (
+    "n_components",
+    "epsilon",
+    "delta",
+    "rho",
+    "mechanism",
+    "row_norm",
+    "centring",
+    "batch_size",
+    "max_arrivals",
+    "scale",
+    "on_invalid",
+    "on_missing",
+    "random_state",
+)
+
+
+def continued(estimator: Any, stream: Stream | None, path: Path | None = None) -> Stream:
+    """Return the stream of an estimator's parameters, new if there is none."""
+    _, ledger = noise_and_ledger(estimator)
+    payer = None if ledger is None else ledger.id
+    given = {name: _plain(getattr(estimator, name)) for name in _FIXED}
+    if stream is None:
+        if hasattr(estimator, "n_samples_"):  # another stream would spend the budget again
+            raise StateError(
+                "the stream is not here: go on with the original of this copy, or with the "
+                "state; a new one takes a new estimator, or fit"
+            )
+        persons = None if estimator.max_arrivals is None else StreamPersons()
+        return Stream(settings=given, ledger=payer, persons=persons, path=path, account=ledger)
+    for each, value in given.items():
+        if stream.settings.get(each) != value:
+            raise StateError(
+                f"the stream began with another {each}: go on with that one, or start another "
+                "stream"
+            )
+    if stream.ledger != payer:
+        raise LedgerError(
+            "the stream is paid from another ledger, or from none: pass the one it began with"
+        )
+    stream.account = ledger
+    if path is not None and ledger is not None:
+        ledger.require_unspent(stream.name, stream.spent)
+    return stream
+
+
+def require_unit(unit: Unit, settings: dict[str, Any]) -> None:
+    """Note the unit of a stream that begins; refuse another one later.
+
+    Persons come a stated number of times, and nobody else does.
+    """
+    max_arrivals = settings["max_arrivals"]
+    if unit.owns_many and max_arrivals is None:
+        raise InvalidParameterError(
+            "a stream protects persons who come a stated number of times: give the most arrivals "
+            "of which rows of one person are used, ",
+            _FIVE_ARRIVALS,
+        )
+    if max_arrivals is not None:
+        if type(max_arrivals) is not int or not 1 <= max_arrivals <= MOST_ARRIVALS:
+            raise InvalidParameterError(
+                _ARRIVALS, f" must be a positive integer, {MOST_ARRIVALS} at most"
+            )
+        if not unit.owns_many:
+            raise InvalidParameterError(_ARRIVALS, " is a number for persons: ", _WHOSE)
+    if settings.setdefault("unit", asdict(unit)) != asdict(unit):
+        raise StateError(
+            "the stream began with ids of another column, or given otherwise: give those"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON gives it back."""
+    if isinstance(value, ComponentEntry):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(number) for name, number in value.items()}
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return [_plain(number) for number in value]
+    return value.item() if isinstance(value, np.generic) else value

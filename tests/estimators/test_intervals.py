@@ -1,0 +1,109 @@
+"""Intervals of a release: what they cover, and what they are made of."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from eigenveil import ContinualCovariance, PrivateCovariance, PrivatePCA, PrivateRegression
+from eigenveil.estimators.intervals import intervals
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+
+SPREAD = np.array([3.0, 2.0, 1.0])
+
+
+def rows(seed, n=400):
+    return np.random.default_rng(seed).standard_normal((n, 3)) * SPREAD + 1.0
+
+
+def released(seed, mechanism="gauss", epsilon=4.0, n=400, **given):
+    given = {"row_norm": 12.0} | given
+    estimator = PrivateCovariance(
+        epsilon=epsilon, delta=1e-6, mechanism=mechanism, random_state=seed, **given
+    )
+    return estimator.fit(rows(seed, n)).release_
+
+
+def test_intervals_cover_as_often_as_they_say():
+    """Two-sided binomial tests at 1e-6 each; intervals of half or twice the width are rejected.
+
+    Columns are independent, so that their intervals hit or miss on their own.
+    """
+    tables, hits, halves, doubles = 50, np.zeros(2), np.zeros(2), np.zeros(2)
+    for seed in range(tables):
+        found = intervals(released(seed), draws=60, seed=seed)
+        for i, (ends, truth) in enumerate(((found.means, 1.0), (found.variances, SPREAD**2))):
+            middle, half = ends.mean(axis=-1), (ends[:, 1] - ends[:, 0]) / 2
+            off = np.abs(truth - middle)
+            for counted, factor in ((hits, 1.0), (halves, 0.5), (doubles, 2.0)):
+                counted[i] += (off <= factor * half).sum()
+    trials = 3 * tables
+    low, high = binom.ppf([5e-7, 1 - 5e-7], trials, 0.9)
+    assert (hits >= low).all()
+    assert (hits <= high).all()
+    assert (halves < low).all()
+    assert (doubles > high).all()
+
+
+def test_less_budget_and_fewer_rows_leave_wider_intervals():
+    def width(**given):
+        ends = intervals(released(0, **given), draws=100, seed=0).variances
+        return (ends[:, 1] - ends[:, 0]).mean()
+
+    assert width(epsilon=1.0) > 1.5 * width()
+    assert width(n=100, epsilon=16.0) > 1.5 * width(n=1600, epsilon=16.0)
+
+
+@pytest.mark.parametrize("mechanism", ["cleaned", "elliptical"])
+def test_other_mechanisms_are_run_on_tables_like_the_one_described(mechanism):
+    given = {} if mechanism == "cleaned" else {"row_norm": None}
+    release = released(1, mechanism, epsilon=8.0, n=1000, **given)
+    found = intervals(release, draws=20, seed=0)
+    truth = SPREAD**2
+    wide = found.variances[:, 1] - found.variances[:, 0]
+    assert (found.variances.mean(axis=1) - wide < truth).all()
+    assert (truth < found.variances.mean(axis=1) + wide).all()
+    assert (wide < truth).all()
+    assert found.correlations.shape == (3, 3, 2)
+    assert (np.abs(found.correlations) <= 1).all()
+
+
+def test_a_running_covariance_and_components_have_intervals_too():
+    days = ContinualCovariance(
+        horizon=5, epsilon=8.0, delta=1e-6, row_norm=12.0, random_state=1, scale=[2.0, 1.0, 1.0]
+    )
+    days.partial_fit(rows(0, 2000))
+    found = intervals(days.release_, draws=100, seed=0)
+    assert (found.means[:, 0] < 1.2).all()
+    assert (found.means[:, 1] > 0.8).all()
+    assert found.eigenvalues[0, 0] < 9 < found.eigenvalues[0, 1] + 1
+    pca = PrivatePCA(1, epsilon=8.0, delta=1e-6, random_state=1).fit(rows(0, 2000))
+    found = intervals(pca.release_, draws=20, seed=0)
+    assert found.means is None
+    assert found.loadings.shape == (1, 3, 2)
+    low, high = found.loadings[0].T
+    assert (low <= pca.components_[0] + 0.1).all()
+    assert (pca.components_[0] <= high + 0.1).all()
+    assert (high - low)[0] < 0.2
+
+
+def test_columns_drowned_in_noise_have_no_correlations():
+    release = released(0, epsilon=0.5, n=200, centring="none")
+    found = intervals(release, draws=20, seed=0)
+    assert np.isnan(found.correlations[0, 2]).all()
+    assert np.isfinite(found.variances).all()
+
+
+def test_what_cannot_be_simulated_is_refused():
+    release = released(0)
+    for wrong in ({"level": 1.0}, {"draws": 3}, {"draws": True}):
+        with pytest.raises(InvalidParameterError):
+            intervals(release, **wrong)
+    hidden = released(0, adjacency="add-remove")
+    with pytest.raises(InvalidDataError, match="public number of rows"):
+        intervals(hidden)
+    paired = released(0, "cleaned", centring="paired")
+    with pytest.raises(InvalidDataError, match="with a centre"):
+        intervals(paired)
+    model = PrivateRegression(epsilon=4.0, delta=1e-6, random_state=0).fit(rows(0), rows(0)[:, 0])
+    with pytest.raises(InvalidParameterError, match="a regression has its own"):
+        intervals(model.release_)

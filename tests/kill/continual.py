@@ -1,0 +1,74 @@
+"""Running covariances: days handed over one by one, with a state and a ledger."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from eigenveil import ContinualCovariance, Ledger
+from eigenveil.data.daily import packed
+from eigenveil.estimators.continual_days import DailyEstimator
+from eigenveil.estimators.continual_state import DailyState
+from eigenveil.exceptions import DuplicateBatchError, StateError
+from tests.kill.streams import HARNESS
+from tests.kill.witness import draws
+
+__all__ = ["Watched"]
+
+DAYS = np.random.default_rng(1).standard_normal((3, 10, 2))
+
+
+class Watched:
+    """`ContinualCovariance.partial_fit` for every day."""
+
+    name, area = "running covariance", "continual"
+    faults: ClassVar[dict[str, Callable[[], None]]] = {
+        "noted after the draw": lambda: setattr(DailyEstimator, "_release", _release_carelessly)
+    }
+
+    def prepare(self, folder: Path) -> None:
+        Ledger.create(folder / "ledger", rho=5.0)
+
+    def attempt(self, folder: Path) -> None:
+        files = {"ledger": folder / "ledger", "state": folder / "state"}
+        days = ContinualCovariance(horizon=3, rho=5.0, row_norm=3.0, **files)
+        for i, day in enumerate(DAYS):
+            with suppress(DuplicateBatchError):
+                days.partial_fit(day, batch=f"day {i}")
+        days.restore()
+
+    def check(self, folder: Path, *, ended: bool) -> Iterator[str]:
+        entries = Ledger(folder / "ledger").entries
+        charges = [entry for entry in entries if not entry.is_note]
+        drawn = len(draws(folder))
+        if len(charges) > 1:
+            yield f"{len(charges)} charges for one horizon"
+        if drawn and not charges:
+            yield "drawn and not charged"
+        if drawn > len(entries) - len(charges):
+            yield f"{drawn} draws, of which only {len(entries) - len(charges)} are noted"
+        try:
+            state = DailyState.load(folder / "state") if (folder / "state").exists() else None
+        except StateError as error:
+            yield f"the state is lost: {error}"
+            return
+        if ended and (state is None or (state.days, state.released) != (3, 3)):
+            yield "not all days are released at the end"
+        found = {path.name for path in folder.iterdir() if not path.name.endswith(HARNESS)}
+        if ended and (more := found - {"ledger", "state", "state.lock"}):
+            yield f"left behind: {sorted(more)}"
+
+
+def _release_carelessly(self: DailyEstimator, days: DailyState) -> None:
+    """A planted fault: the attempt is noted after the draw, with what it brought."""
+    plan = self._recalled_plan(days)
+    gate = self._gate(days, plan)
+    drawn = packed(plan.mechanism.draw(days.moments, gate).matrix)
+    before = np.empty((0, drawn.size)) if days.drawn is None else days.drawn
+    days.drawn, days.attempts = np.vstack([before, drawn]), days.attempts + 1
+    days.save()
+    assert gate._ledger is not None  # a ledger pays
+    gate._ledger.advance(days.name, days.attempts - 1, days.attempts, plan.protects, "draws")
+    self._publish(days)
