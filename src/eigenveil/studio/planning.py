@@ -147,7 +147,8 @@ def _promised(studio: Studio, asked: Asked) -> tuple[list[str], click.Context, G
     for unused in ("output", "sign", "as_json", "cluster", "progress"):
         options.pop(unused)
     if words[0] == "fit":
-        options = by_levels({**options, "n_components": options.pop("k")})
+        options["n_components"] = options.pop("k")
+        options = by_levels(options)
     private, source, _ = prepared(_ESTIMATORS[words[0]], ctx, data, account, **options)
     return words, ctx, private.promise(source), account
 
