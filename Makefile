@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test browser pictures audit faults fuzz kill bench check wheel clean
+.PHONY: demo test browser pictures audit faults fuzz kill bench check wheel docs sheet clean
 
 demo: .venv/installed
 	$(BIN)/eigenveil demo
@@ -54,6 +54,17 @@ check: .venv/installed-dev
 wheel: .venv/installed-dev
 	$(BIN)/python -m pytest -n 0 -m built tests/built/test_wheel.py
 
+# The site, with its notebooks and examples run; a warning is an error. Then what can be said about it.
+docs: .venv/installed-docs
+	rm -rf build/site docs/gallery/examples
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs build/site
+	$(BIN)/python -m pytest -n 0 -m built tests/built --ignore tests/built/test_wheel.py
+	@echo open build/site/index.html
+
+# Two pages for privacy officers, to print.
+sheet: .venv/installed-docs
+	$(BIN)/python docs/_ext/sheet.py for-officers.pdf
+
 # All measurements, tables and curves; other libraries run in environments of their own.
 bench: .venv/installed-dev .venv-peers/installed
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
@@ -83,3 +94,7 @@ COMPILED := hatch_build.py src/eigenveil/data/build_rows.py src/eigenveil/data/r
 .venv/installed-dev: .venv/bin/python pyproject.toml $(COMPILED)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ .venv/installed
+
+.venv/installed-docs: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
+	touch $@

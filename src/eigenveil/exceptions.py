@@ -8,6 +8,7 @@ from eigenveil.text import printable
 from eigenveil.wording import Face, Part, said
 
 __all__ = [
+    "AlteredReleaseError",
     "BoundsRequiredError",
     "BudgetExceededError",
     "BusyError",
@@ -135,6 +136,14 @@ class VerificationError(EigenveilError):
     """A stored release is damaged or was altered."""
 
     exit_code = 5
+
+
+class AlteredReleaseError(VerificationError):
+    """What a stored release holds cannot be what eigenveil has written."""
+
+    def said(self, face: Face) -> str:
+        """Return the message, and what to do about it."""
+        return f"{super().said(face)}: damaged or altered, so ask its sender for it again"
 
 
 class MissingExtraError(EigenveilError, ImportError):

@@ -20,6 +20,7 @@ __all__ = [
     "REPLACE_ONE",
     "SHOW_SCORES",
     "SINGLE_ROWS",
+    "UTF_16",
     "Face",
     "Part",
     "Phrase",
@@ -100,6 +101,9 @@ ENCODE = Phrase(python="encode", shell="--encode", file="how text becomes number
 ENCODING = Phrase(python="encoding", shell="--encoding", file="the encoding of the file")
 LATIN = Phrase(
     python="encoding='latin-1'", shell="--encoding latin-1", file="another file, saved in UTF-8"
+)
+UTF_16 = Phrase(
+    python="encoding='utf-16'", shell="--encoding utf-16", file="another file, saved in UTF-8"
 )
 BOUNDS = Phrase(
     python="bounds=(low, high)",

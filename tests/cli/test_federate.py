@@ -158,6 +158,15 @@ def test_a_server_that_was_stopped_before_it_could_say_so_goes_on(
     assert before in result.stdout
 
 
+def test_a_release_of_owners_says_what_it_is_for(federation, tmp_path):
+    refused = invoke("federate", "server", federation[0], "--insecure", "--title", "x" * 201)
+    assert "title must be one line" in refused.stderr
+    words = ("--title", "Three clinics", "--approver", "A")
+    assert invoke("federate", "server", federation[0], "--insecure", *words).exit_code == 0
+    about = Release.verify(tmp_path / "release").settings["about"]
+    assert about == {"title": "Three clinics", "approver": "A"}
+
+
 def test_json_on_standard_output_alone(federation):
     result = invoke("federate", "server", federation[0], "--insecure", "--json")
     document = json.loads(result.stdout)

@@ -99,3 +99,11 @@ def test_labels_in_csv_are_spelled_out(tmp_path):
     assert text.replace("\n", "").isprintable()
     (row,) = csv.DictReader(text.splitlines())
     assert row["label"] == "x\\x1b[2K\\r\\ny\\u202e"
+
+
+def test_the_column_of_persons_is_not_the_ledgers(tmp_path):
+    result = invoke("ledger", "init", tmp_path / "l", "--epsilon", 1, "--unit", "patient_id")
+    assert result.exit_code == 2
+    assert "write row or person" in result.stderr
+    assert "--unit COLUMN" in result.stderr
+    assert not (tmp_path / "l").exists()

@@ -68,7 +68,8 @@ def test_the_same_columns_are_text_in_parquet(files, tmp_path):
     [
         ("none.csv", None, "check the path"),
         ("table.txt", b"a,b\n1,2\n", "give a .csv, .tsv, .csv.gz, .parquet, .xlsx"),
-        ("wide.csv", "a,b\n1,2\n".encode("utf-16"), "is not in UTF-8: save it so"),
+        ("wide.csv", "a,b\n1,2\n".encode("utf-16"), "UTF-16: pass --encoding utf-16"),
+        ("plain.csv", "a,b\n1,2\n".encode("utf-16-le"), "UTF-16: pass --encoding utf-16"),
         ("empty.csv", b"", "needs a first line with the names"),
         ("bare.csv", b"1,2\n3,4\n", "needs a first line with the names"),
         ("binary.npy", b"nonsense", "not a readable .npy"),

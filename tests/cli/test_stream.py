@@ -149,3 +149,15 @@ def test_persons_who_come_on_several_days(days):
     assert invoke("verify", "release").exit_code == 0
     assert Release.load("release").guarantee.arrivals == 2
     assert len(Ledger("persons.ledger").entries) == 1 + 5
+
+
+def test_a_stream_says_what_it_is_for(days):
+    refused = invoke(*days, "day0.csv", "-o", "release", "--title", "two\nlines")
+    assert "title must be one line" in refused.stderr
+    assert Ledger("visits.ledger").entries == ()
+    words = ["--title", "Visits", "--purpose", "planning", "--owner", "clinic", "--approver", "A"]
+    assert invoke(*days, "day0.csv", "-o", "release", *words).exit_code == 0
+    about = Release.load("release").settings["about"]
+    assert about == {"title": "Visits", "purpose": "planning", "owner": "clinic", "approver": "A"}
+    wrong = invoke(*days, "day1.csv", "--state", "other", "--mechanism", "adaptive-ojja")
+    assert "did you mean 'adaptive-oja'?" in wrong.stderr

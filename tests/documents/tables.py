@@ -102,6 +102,22 @@ def _shown(cell: str) -> str:
     return f"{float(cell):.3g}" if re.fullmatch(r"\d+\.\d+(e-?\d+)?", cell) else cell
 
 
+def alternatives() -> str:
+    """Return the table of peers of ``docs/comparison.md``, from what a benchmark kept."""
+    with (ROOT / "benchmarks" / "results" / "alternatives.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [
+        "| table | library | variance kept | standard error | seconds |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        kept, error = float(row["captured"]), float(row["standard error"])
+        name = f"{row['table']}, {row['k']} components"
+        seconds = f"{float(row['median seconds']):.2g}"
+        lines.append(f"| {name} | {row['side']} | {kept:.0%} | {error:.1%} | {seconds} |")
+    return "\n".join(lines) + "\n"
+
+
 INSIDE = SOURCE / "mechanisms" / "README.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
@@ -109,6 +125,8 @@ PAPERS = ROOT / "docs" / "papers"
 MEASURED = ("scaling", "one_core", "csv", "dask", "peers", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
+    (ROOT / "docs" / "comparison.md", "alternatives"): alternatives,
+    (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
     (DEVICES, "device_gram"): partial(measured, "device_gram"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from eigenveil.cli.options import COUNT, JSON, NAMES, PATH
+from eigenveil.cli.options import ABOUT, COUNT, JSON, NAMES, PATH, with_options
 from eigenveil.cli.printing import say
 from eigenveil.exceptions import EigenveilError
 
@@ -71,8 +71,9 @@ def _init(folder: Path, owners: tuple[str, ...], **options: Any) -> None:
 @command.command("server")
 @click.argument("config", type=PATH, metavar="CONFIG.toml")
 @_INSECURE
+@with_options(*ABOUT)
 @JSON
-def _server(config: Path, insecure: bool, as_json: bool) -> None:
+def _server(config: Path, insecure: bool, as_json: bool, **about: str | None) -> None:
     """Ask the owners that CONFIG.toml names, and save what their answers make.
 
     Whatever stops it, started again it goes on: owners send what they have answered.
@@ -81,7 +82,8 @@ def _server(config: Path, insecure: bool, as_json: bool) -> None:
         from eigenveil.cli.federate_server import run
         from eigenveil.federated.configuration import read_server
 
-        run(read_server(config, insecure=insecure), insecure=insecure, as_json=as_json)
+        chosen = read_server(config, insecure=insecure)
+        run(chosen, insecure=insecure, as_json=as_json, about=about)
 
 
 @command.command("client")

@@ -22,6 +22,7 @@ from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Code, largest_size
 from eigenveil.federated.private import private_folder
 from eigenveil.release import Release
+from eigenveil.release.about import about_settings
 from eigenveil.storage.reservation import abandon
 
 if TYPE_CHECKING:
@@ -32,10 +33,17 @@ __all__ = ["run"]
 _RETURNING = 5.0  # s
 
 
-def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
-    """Ask everybody, save the release and say what happened."""
+def run(
+    chosen: ServerConfiguration,
+    *,
+    insecure: bool,
+    as_json: bool,
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Ask everybody, save the release and say what happened; ``about`` are words for its page."""
     from eigenveil.federated.flower.server import superlink
 
+    about_settings({}, **(about or {}))  # refused before anybody is asked
     agreed = chosen.agreement
     kept = f"what was answered is in {shlex.quote(str(chosen.folder))}"
     again = f"{kept}; start the server again to go on"
@@ -87,7 +95,7 @@ def run(chosen: ServerConfiguration, *, insecure: bool, as_json: bool) -> None:
             say(f"listening on {transport.address}", err=True)
             coordinator = Coordinator(agreed, journal, tell=partial(_told, agreed))
             if released is None:
-                release = coordinator.run(transport)
+                release = coordinator.run(transport).described(**(about or {}))
                 stack.close()  # the name is free for it
                 try:
                     coordinator.save(release, chosen.output)

@@ -26,6 +26,23 @@ _COUNTED = {
 }
 
 
+class _Protected(click.ParamType):  # type: ignore[type-arg]
+    """What a ledger protects."""
+
+    name = "unit"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Read one value; the column that tells persons apart is said by each release."""
+        if value not in _PROTECTED:
+            self.fail(
+                "write row or person; a ledger of persons pays for releases that name the column, "
+                "such as fit --unit COLUMN",
+                param,
+                ctx,
+            )
+        return str(value)
+
+
 @click.group("ledger")
 def command() -> None:
     """Create and read budget ledgers."""
@@ -38,7 +55,8 @@ def command() -> None:
     ADJACENCY,
     click.option(
         "--unit",
-        type=click.Choice(list(_PROTECTED)),
+        type=_Protected(),
+        metavar="row|person",
         help="What the budget protects: single rows, the default, or all rows of one id.",
     ),
     click.option(

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from eigenveil.cli.options import (
+    ABOUT,
     BUDGET,
     CONFIG,
     DROP,
@@ -72,6 +73,7 @@ __all__ = ["command"]
     click.option("--batch", metavar="NAME", help="A name for what arrives, refused the next time."),
     click.option("--finish", is_flag=True, help="Use the rows that wait, and take in no more."),
     LEDGER,
+    *ABOUT,
     click.option("-o", "--output", type=PATH, metavar="FOLDER", help="A new folder to release to."),
     CONFIG,
     JSON,
@@ -105,7 +107,11 @@ def command(
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.estimators import StreamingPCA
     from eigenveil.privacy.budget import Budget
+    from eigenveil.release.about import ABOUT as WORDS
+    from eigenveil.release.about import about_settings
 
+    about = {name: options.pop(name) for name in WORDS}
+    about_settings({}, **about)  # refused before anything is charged
     if data is None and not finish:
         raise InvalidParameterError("nothing to do: give a file of rows, --finish, or both")
     with nullcontext() if output is None else place_for(output) as place:
@@ -139,7 +145,7 @@ def command(
                     raise InvalidParameterError(
                         f"no batch is full yet, so there is nothing to release: {standing}"
                     )
-                keep(pca.release_, place)
+                keep(pca.release_.described(**about), place)
             say(f"stream       {standing}", err=as_json)
             if place is not None:
                 tell(pca.release_, place.path, account, None, as_json=as_json)

@@ -16,7 +16,7 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, StatedBounds
 from eigenveil.mechanisms.located import LocatedCentre
 from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassEntry
-from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry
+from eigenveil.mechanisms.registry import ComponentEntry, Terms, entries, entry, unknown_mechanism
 from eigenveil.mechanisms.request import public_scale
 from eigenveil.privacy.accounting import for_group
 from eigenveil.privacy.adjacency import ROW, Unit
@@ -42,7 +42,7 @@ def streaming_entry(mechanism: Any, batch_size: int | None) -> OnePassEntry:
     if not isinstance(mechanism, str) or mechanism in known:
         found = entry("components", mechanism)
     if not (isinstance(found, OnePassEntry) and _streams(found)):
-        raise InvalidParameterError(f"mechanism must be one of: {', '.join(map(repr, known))}")
+        raise unknown_mechanism(mechanism, known)
     return found if batch_size is None else replace(found, batch_size=batch_size)
 
 

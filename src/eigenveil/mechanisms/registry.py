@@ -8,8 +8,9 @@ module with its entry.
 """
 
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -34,6 +35,7 @@ __all__ = [
     "Terms",
     "entries",
     "entry",
+    "unknown_mechanism",
     "wide",
 ]
 
@@ -291,8 +293,15 @@ def entry(releases: Releases, mechanism: Any) -> Entry:
     try:
         return found[mechanism]
     except (KeyError, TypeError):
-        known = ", ".join(map(repr, ("auto", *found)))
-        raise InvalidParameterError(f"mechanism must be one of: {known}") from None
+        raise unknown_mechanism(mechanism, ("auto", *found)) from None
+
+
+def unknown_mechanism(mechanism: Any, known: Sequence[str]) -> InvalidParameterError:
+    """Return the error for a name that is none of a mechanism, with the nearest that is."""
+    near = get_close_matches(mechanism, known, n=1) if isinstance(mechanism, str) else []
+    guess = f"; did you mean {near[0]!r}?" if near else ""
+    names = ", ".join(map(repr, known))
+    return InvalidParameterError(f"mechanism must be one of: {names}{guess}")
 
 
 @lru_cache(maxsize=2)

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
-from eigenveil.mechanisms.registry import Entry, entries, entry
+from eigenveil.mechanisms.registry import Entry, entries, entry, unknown_mechanism
 from eigenveil.mechanisms.scalars.column_scale import enough_for_each_scale
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner.choice import Choice, choose
@@ -143,7 +143,7 @@ def predict(situation: Situation, mechanism: str) -> Prediction:
     """Return the error of one mechanism."""
     known = [one.name for one in _entries(situation)]
     if mechanism not in known:
-        raise InvalidParameterError(f"mechanism must be one of: {', '.join(map(repr, known))}")
+        raise unknown_mechanism(mechanism, known)
     return _predict(situation, mechanism)
 
 

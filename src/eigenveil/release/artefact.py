@@ -23,7 +23,12 @@ from numpy.typing import NDArray
 from eigenveil.data.sources import open_rows
 from eigenveil.data.sources.columns import noted_reading
 from eigenveil.data.sources.frames import is_frame
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError, VerificationError
+from eigenveil.exceptions import (
+    AlteredReleaseError,
+    InvalidDataError,
+    InvalidParameterError,
+    VerificationError,
+)
 from eigenveil.privacy.contribution import Contribution, check_owners, promise_to_dict
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
@@ -240,7 +245,9 @@ class Release:
                     f"give at least {_SHORTEST_FINGERPRINT} digits of the fingerprint"
                 )
             if not found.startswith(fingerprint.lower()):
-                raise VerificationError("the folder is intact but is not the one you noted")
+                raise VerificationError(
+                    "the folder is intact but is not the one you noted: ask its sender for that one"
+                )
         release, page_format = cls._parse(content)
         return Verdict(
             release=release,
@@ -269,10 +276,12 @@ class Release:
                 owners=owners,
             )
         except InvalidParameterError as error:
-            raise VerificationError("release.json contradicts its owners: ", *error.args) from None
+            raise AlteredReleaseError(
+                "release.json contradicts its owners (", *error.args, ")"
+            ) from None
         page_format = document.pop("page_format", 1)  # before it was written down, it was this
         if loaded.as_dict() != document:
-            raise VerificationError("release.json contradicts itself or the arrays beside it")
+            raise AlteredReleaseError("release.json contradicts itself or the arrays beside it")
         loaded._check_settings()
         loaded._check_page(content["report.html"], page_format)
         return loaded, page_format
@@ -297,16 +306,18 @@ class Release:
             words = (promise(self.guarantee), promises(self.owners))
             agrees = all(part.encode() in report for part in words)
         if not agrees:
-            raise VerificationError("report.html does not say what release.json and the arrays say")
+            raise AlteredReleaseError(
+                "report.html does not say what release.json and the arrays say"
+            )
 
     def _check_settings(self) -> None:
         """Raise `VerificationError` where the settings say other things than the promise."""
         told = any("empty cells" in words for words in self.guarantee.bounds)
         # Owners treat their empty cells as each of them says.
         if not self.owners and told != (self.settings.get("on_missing") == "centre"):
-            raise VerificationError("release.json says two things about empty cells")
+            raise AlteredReleaseError("release.json says two things about empty cells")
         if self.settings["assume_centered"] and self.settings.get("centring", "none") != "none":
-            raise VerificationError("release.json says two things about the centre")
+            raise AlteredReleaseError("release.json says two things about the centre")
 
     @staticmethod
     def fingerprint(folder: str | Path) -> str:

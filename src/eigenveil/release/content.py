@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exceptions import InvalidParameterError, VerificationError
+from eigenveil.exceptions import AlteredReleaseError, InvalidParameterError
 from eigenveil.privacy.contribution import Contribution, promise_from_dict
 from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
@@ -41,9 +41,9 @@ def read_statement(data: bytes) -> Statement:
         owners = tuple(map(Contribution.from_dict, document["owners"]))
         return document, FederatedGuarantee.of(owner.guarantee for owner in owners), owners
     except InvalidParameterError:
-        raise VerificationError("release.json states an impossible guarantee") from None
+        raise AlteredReleaseError("release.json states an impossible guarantee") from None
     except RecursionError:
-        raise VerificationError("release.json is nested too deeply") from None
+        raise AlteredReleaseError("release.json is nested too deeply") from None
 
 
 def largest_arrays(data: bytes) -> int:
@@ -51,7 +51,7 @@ def largest_arrays(data: bytes) -> int:
     try:
         stated = _document(data)["arrays"].values()
     except RecursionError:
-        raise VerificationError("release.json is nested too deeply") from None
+        raise AlteredReleaseError("release.json is nested too deeply") from None
     sizes: list[int] = [8 * math.prod(array["shape"]) for array in stated]
     return sum(sizes) + _HEADER_BYTES * (1 + len(sizes))
 
@@ -71,14 +71,14 @@ def _document(data: bytes) -> Any:
 
     def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(members)) < len(members):
-            raise VerificationError("release.json has two members of one name")
+            raise AlteredReleaseError("release.json has two members of one name")
         return dict(members)
 
     try:
         document = json.loads(data, object_pairs_hook=once, parse_int=_integer)
         json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
     except ValueError:
-        raise VerificationError("release.json is not JSON") from None
+        raise AlteredReleaseError("release.json is not JSON") from None
     schema.check_version(document)
     schema.check(document)
     return document
@@ -95,7 +95,7 @@ def decode_arrays(data: bytes) -> dict[str, NDArray[np.float64]]:
     """Return the arrays of ``arrays.npz``: 64-bit floats and nothing else."""
     stored = unzip(data, "arrays.npz")
     if not all(name.endswith(".npy") for name in stored):
-        raise VerificationError("arrays.npz holds other things than arrays")
+        raise AlteredReleaseError("arrays.npz holds other things than arrays")
     return {name.removesuffix(".npy"): _array(member) for name, member in stored.items()}
 
 
@@ -103,10 +103,10 @@ def _array(member: bytes) -> NDArray[np.float64]:
     """Return the numbers of one file, whose header is as numpy writes it, word for word."""
     header = _HEADER.match(member)
     if header is None or header.end() != 10 + int.from_bytes(header["length"], "little"):
-        raise VerificationError(_UNREADABLE)
+        raise AlteredReleaseError(_UNREADABLE)
     shape = [int(size) for size in header["shape"].split(b",") if size]
     # What a header claims is compared before anything is made of it.
     if 8 * math.prod(shape) != len(member) - header.end():
-        raise VerificationError(f"{_UNREADABLE}, or more than its numbers")
+        raise AlteredReleaseError(f"{_UNREADABLE}, or more than its numbers")
     numbers = np.frombuffer(member, np.float64, count=math.prod(shape), offset=header.end())
     return numbers.reshape(shape, order="F" if header["columns"] == b"True" else "C")

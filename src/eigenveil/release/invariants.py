@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.exceptions import VerificationError
+from eigenveil.exceptions import AlteredReleaseError
 
 __all__ = ["check_arrays"]
 
@@ -73,15 +73,15 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
     if kind == "pca" and settings.get("matrix_floor", settings["noise_floor"]) > 0:
         needed.add("eigenvalues")  # which are compared with it
     if not needed <= arrays.keys():
-        raise VerificationError(f"arrays.npz does not hold a {kind} release")
+        raise AlteredReleaseError(f"arrays.npz does not hold a {kind} release")
     if any(array.dtype != np.float64 for array in arrays.values()):
-        raise VerificationError("arrays.npz holds other things than numbers")
+        raise AlteredReleaseError("arrays.npz holds other things than numbers")
     _check_shapes(kind, settings, arrays)
     for name, array in arrays.items():
         if name in ("mean", "location") and np.isnan(array).all():
             continue  # pairs of rows have no centre
         if not (array > 0 if name == "scale" else np.isfinite(array)).all():
-            raise VerificationError(f"arrays.npz holds no usable numbers in {name!r}")
+            raise AlteredReleaseError(f"arrays.npz holds no usable numbers in {name!r}")
     _require("explained_variance", arrays, lambda array: array.min() >= 0)
     for name in ("explained_variance_ratio", "reliability", "agreement", "noise_share"):
         _require(name, arrays, lambda a: a.min() >= 0 and a.max() <= 1 + _ROUNDING)
@@ -100,7 +100,7 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
 def _require(name: str, arrays: Arrays, holds: Callable[[NDArray[np.float64]], Any]) -> None:
     """Refuse an array that is there and that no release can have."""
     if name in arrays and not holds(arrays[name]):
-        raise VerificationError(f"arrays.npz holds impossible numbers in {name!r}")
+        raise AlteredReleaseError(f"arrays.npz holds impossible numbers in {name!r}")
 
 
 def _check_shapes(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None:
@@ -110,28 +110,28 @@ def _check_shapes(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Non
     q = np.size(arrays["intercept"]) if kind == "regression" else 1
     b = len(arrays["score_counts"]) if np.ndim(arrays.get("score_counts", 0)) == 2 else 0
     if ("score_counts" in arrays) != ("scores" in settings and "score_reach" in arrays):
-        raise VerificationError("release.json says two things about scores")
+        raise AlteredReleaseError("release.json says two things about scores")
     scores = settings.get("scores", {})
     by_kind = "score_counts" in arrays and "kind_score_counts" in arrays
     if not (
         ("column" in scores) == ("levels" in scores) == by_kind == ("kind_score_counts" in arrays)
     ):
-        raise VerificationError("release.json says two things about scores")
+        raise AlteredReleaseError("release.json says two things about scores")
     if "score_counts" in arrays and not (kind == "pca" and k > 1):
-        raise VerificationError("arrays.npz holds a map of scores without two components")
+        raise AlteredReleaseError("arrays.npz holds a map of scores without two components")
     sizes = {"d": d, "k": k, "m": m, "q": q, "e": d + 1, "2": 2, "b": b}
     sizes["g"] = len(scores.get("levels", ())) + 1
     if not (1 <= k <= d and 1 <= m <= d and q >= 1):
-        raise VerificationError("arrays.npz has another number of columns than release.json")
+        raise AlteredReleaseError("arrays.npz has another number of columns than release.json")
     for name, shape in _SHAPES.items():
         if name in arrays and arrays[name].shape != tuple(sizes[size] for size in shape):
-            raise VerificationError("arrays.npz has another number of columns than release.json")
+            raise AlteredReleaseError("arrays.npz has another number of columns than release.json")
     image = settings.get("image")
     if image is not None and not (len(image) == 2 and image[0] * image[1] == d):
-        raise VerificationError("release.json states an image of another number of columns")
+        raise AlteredReleaseError("release.json states an image of another number of columns")
     for names, size in ((settings["feature_names"], d), (settings.get("target_names"), q)):
         if names is not None and len(names) != size:
-            raise VerificationError("release.json has not one name for each column")
+            raise AlteredReleaseError("release.json has not one name for each column")
 
 
 def _is_unit(rows: NDArray[np.float64], scale: NDArray[np.float64]) -> bool:

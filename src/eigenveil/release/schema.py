@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from eigenveil.exceptions import VerificationError
+from eigenveil.exceptions import AlteredReleaseError, VerificationError
 
 __all__ = ["NAME", "check", "check_version"]
 
@@ -70,18 +70,20 @@ def check(document: Any, schema: dict[str, Any] | None = None, at: str = "releas
     if "$ref" in schema:
         check(document, _schema()["$defs"][schema["$ref"].removeprefix("#/$defs/")], at)
     if "type" in schema and not _has_type(document, schema["type"]):
-        raise VerificationError(f"{at} has the wrong type")
+        raise AlteredReleaseError(f"{at} has the wrong type")
     if "const" in schema and document != schema["const"]:
-        raise VerificationError(f"{at} is not {schema['const']!r}: is it from another version?")
+        raise VerificationError(
+            f"{at} is not {schema['const']!r}: read it with the version of eigenveil that wrote it"
+        )
     if "enum" in schema and document not in schema["enum"]:
-        raise VerificationError(f"{at} is none of {schema['enum']}")
+        raise AlteredReleaseError(f"{at} is none of {schema['enum']}")
     if isinstance(document, (int, float)) and not (
         schema.get("minimum", document) <= document <= schema.get("maximum", document)
         and ("exclusiveMinimum" not in schema or document > schema["exclusiveMinimum"])
     ):
-        raise VerificationError(f"{at} is out of range")
+        raise AlteredReleaseError(f"{at} is out of range")
     if isinstance(document, str) and not re.search(schema.get("pattern", ""), document):
-        raise VerificationError(f"{at} is not written as it should be")
+        raise AlteredReleaseError(f"{at} is not written as it should be")
     if isinstance(document, list):
         for i, item in enumerate(document):
             check(item, schema.get("items", {}), f"{at}[{i}]")
@@ -92,13 +94,13 @@ def check(document: Any, schema: dict[str, Any] | None = None, at: str = "releas
 def _check_members(document: dict[str, Any], schema: dict[str, Any], at: str) -> None:
     for name in schema.get("required", []):
         if name not in document:
-            raise VerificationError(f"{at} lacks {name!r}")
+            raise AlteredReleaseError(f"{at} lacks {name!r}")
     others = schema.get("additionalProperties", {})
     for name, value in document.items():
         check(name, schema.get("propertyNames", {}), f"a name in {at}")
         inner = schema.get("properties", {}).get(name, others)
         if inner is False:
-            raise VerificationError(f"{at} has an unknown member {name!r}")
+            raise AlteredReleaseError(f"{at} has an unknown member {name!r}")
         check(value, inner, f"{at}.{name}")
 
 

@@ -90,7 +90,9 @@ class Signature:
         Without a key to trust and without the extra there is nothing to check it by.
         """
         if key is not None and public_key(key).public_bytes_raw() != self.key:
-            raise VerificationError(f"signed by {self.signer}, which is not the key you gave")
+            raise VerificationError(
+                f"signed by {self.signer}, which is not the key you gave: ask its sender about it"
+            )
         if not self.checkable:
             return
         from cryptography.exceptions import InvalidSignature

@@ -10,6 +10,8 @@ from eigenveil.data.sources.asking import is_named_like_an_id
 from eigenveil.exceptions import InvalidDataError
 
 IDS = ("id", "ID", "patient_id", "PatientID", "patientId", "visit id", "MRN", "mrn", "user", "uuid")
+IDS += ("patientnumber", "patient_nr", "PatientNo", "case_no", "caseNumber", "subjid", "subject")
+IDS += ("USUBJID", "Fallnummer", "pseudonym", "account number", "employee_code")
 NO_IDS = (
     "age",
     "grid",
@@ -20,6 +22,12 @@ NO_IDS = (
     "humid",
     "lipid",
     "users_online",
+    "case",
+    "number",
+    "visit_number",
+    "phone_number_count",
+    "casenoise",
+    "record",
     "",
     "1",
 )

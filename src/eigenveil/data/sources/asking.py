@@ -20,8 +20,14 @@ _LAST_WORDS = frozenset(["id", "ids", "uuid", "guid", "mrn", "ssn", "nhs", "pid"
 _WHOLE_NAMES = frozenset(
     [
         *("patient", "person", "subject", "participant", "customer", "client", "user", "member"),
-        *("student", "employee", "iban", "email", "phone", "telephone", "passport"),
+        *("student", "employee", "iban", "email", "phone", "telephone", "passport", "pseudonym"),
     ]
+)
+# patientnumber, case_no, SubjNr: whose or what it is, and a word for a mark that tells it apart.
+_NUMBERED = re.compile(
+    r"(patient(en)?|pat|pt|person(en)?|subject|u?subj|participant|proband(en)?|donor|respondent"
+    r"|case|fall|record|chart|customer|client|user|member|student|employee|account|insurance"
+    r"|policy|encounter|admission|hospital|versicherten)(id|no|nr|num|number|nummer|key|code|ref)"
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 
@@ -31,7 +37,9 @@ def is_named_like_an_id(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name)]
     if not words:
         return False
-    return words[-1] in _LAST_WORDS or (len(words) == 1 and words[0] in _WHOLE_NAMES)
+    if words[-1] in _LAST_WORDS or (len(words) == 1 and words[0] in _WHOLE_NAMES):
+        return True
+    return _NUMBERED.fullmatch("".join(words)) is not None
 
 
 def ask_about(

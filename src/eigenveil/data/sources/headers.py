@@ -9,7 +9,7 @@ from typing import Any
 from eigenveil.data.sources.asking import ask_about, is_named_like_an_id
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import did_you_mean
-from eigenveil.wording import COLUMNS, DROP, LATIN, option
+from eigenveil.wording import COLUMNS, DROP, LATIN, UTF_16, option
 
 __all__ = ["are_positions", "check_encoding", "check_header", "check_names", "select_columns"]
 
@@ -33,7 +33,9 @@ def check_header(header: Sequence[str], file: str) -> None:
 
 
 def check_encoding(start: str, file: str) -> None:
-    """Refuse a file in whose first characters a byte was replaced."""
+    """Refuse a file in whose first characters a byte was replaced, or is one of two of each."""
+    if start.startswith("\ufffd\ufffd") or "\0" in start:
+        raise InvalidDataError(f"{file} is not in UTF-8 but perhaps in UTF-16: pass ", UTF_16)
     if "\ufffd" in start:
         raise InvalidDataError(f"{file} is not in UTF-8: save it so, or pass ", LATIN)
 
