@@ -83,7 +83,7 @@ def test_the_figures_of_the_readme_are_measured():
     """Every share in its table of peers stands in what a benchmark kept, as do those drawn."""
     with (ROOT / "benchmarks" / "results" / "alternatives.csv").open(newline="") as file:
         kept = {f"{float(row['captured']):.0%}".replace("%", " %") for row in csv.DictReader(file)}
-    table = README[README.index("| | must be told") : README.index("By default noise")]
+    table = README[README.index("must be told") : README.index("By default noise")]
     shown = set(re.findall(r"\d+ %", table))
     assert shown
     assert shown <= kept

@@ -118,6 +118,38 @@ def alternatives() -> str:
     return "\n".join(lines) + "\n"
 
 
+TOLD = {
+    "eigenveil, told nothing": ("**eigenveil**, δ = 1e-6", "nothing"),
+    "eigenveil, pure epsilon, told nothing": ("**eigenveil**, pure ε", "nothing"),
+    "diffprivlib, pure epsilon, told ranges and length": (
+        "diffprivlib, pure ε",
+        "ranges, longest row",
+    ),
+    "OpenDP, pure epsilon, told length and middle": ("OpenDP, pure ε", "longest row, centre"),
+    "Kim, Jung 2025, as in R dppca, told nothing": (
+        "Kim, Jung 2025, as R dppca has it, δ = 1e-6",
+        "nothing",
+    ),
+}
+
+
+def peers() -> str:
+    """Return the table of peers of the README, from what a benchmark kept."""
+    with (ROOT / "benchmarks" / "results" / "alternatives.csv").open(newline="") as file:
+        kept = {(row["table"], row["side"]): row for row in csv.DictReader(file)}
+    tables = {"digits, 1,797 x 64": "digits, 5 of 64", "breast cancer, 569 x 30": "cancer, 3 of 30"}
+    head = ["", "must be told", *(f"{name}: kept | seconds" for name in tables.values())]
+    lines = [f"| {' | '.join(head)} |", "|---" * 6 + "|"]
+    for side, words in TOLD.items():
+        cells = list(words)
+        for table in tables:
+            row = kept.get((table, side))
+            share = f"{float(row['captured']):.0%}".replace("%", " %") if row else "not run"
+            cells += [share, f"{float(row['median seconds']):.1g}" if row else ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 INSIDE = SOURCE / "mechanisms" / "README.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
@@ -125,6 +157,7 @@ PAPERS = ROOT / "docs" / "papers"
 MEASURED = ("scaling", "one_core", "csv", "dask", "peers", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
+    (ROOT / "README.md", "peers"): peers,
     (ROOT / "docs" / "comparison.md", "alternatives"): alternatives,
     (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
     (INSIDE, "mechanisms"): by_file,

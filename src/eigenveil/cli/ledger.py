@@ -104,7 +104,7 @@ def _show(file: Path, as_json: bool) -> None:
 @click.argument("file", type=PATH)
 @JSON
 def _show_history(file: Path, as_json: bool) -> None:
-    """Every charge, oldest first."""
+    """List every charge, oldest first."""
     from eigenveil.privacy.ledger import Ledger
 
     entries = history(Ledger(file))

@@ -66,7 +66,9 @@ _OWN = (
     SHOW_SCORES,
     SHOW_SCORES_BY,
     *ASKED,
-    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="Where it would go."),
+    click.option(
+        "-o", "--output", type=PATH, metavar="FOLDER", help="Folder that the release would go to."
+    ),
     click.option(
         "--spectrum",
         type=click.Choice(["flat", "decaying", "steep"]),
@@ -75,7 +77,9 @@ _OWN = (
     click.option(
         "--spread", type=float, help="Assumed typical length of a row, as a share of the bound."
     ),
-    click.option("--error", type=float, help="An error wanted: which epsilon, how many rows?"),
+    click.option(
+        "--error", type=float, help="Wanted error: say which epsilon, or how many rows, it takes."
+    ),
     click.option(
         "--figure",
         type=PATH,
