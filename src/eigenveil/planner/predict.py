@@ -29,7 +29,9 @@ __all__ = [
     "Needed",
     "Prediction",
     "Recommendation",
+    "banded",
     "foresee",
+    "least",
     "needed_epsilon",
     "needed_rows",
     "predict",
@@ -235,14 +237,21 @@ def needed_epsilon(situation: Situation, error: float) -> Needed:
         changed = Budget(rho=size) if name == "rho" else Budget(epsilon=size, delta=budget.delta)
         return replace(situation, budget=changed)
 
-    return _least(at, error, _SMALLEST_BUDGET, _LARGEST_BUDGET, name, whole=False)
+    return least(
+        lambda size: foresee(at(size))[1],
+        error,
+        _SMALLEST_BUDGET,
+        _LARGEST_BUDGET,
+        name,
+        whole=False,
+    )
 
 
 def needed_rows(situation: Situation, error: float) -> Needed:
     """Return the smallest number of rows for an ``error`` with the recommended mechanism."""
     fewest = float(situation.k or 1)
-    return _least(
-        lambda size: replace(situation, n=round(size)),
+    return least(
+        lambda size: foresee(replace(situation, n=round(size)))[1],
         error,
         max(2.0, fewest),
         float(MOST_ROWS),
@@ -251,8 +260,8 @@ def needed_rows(situation: Situation, error: float) -> Needed:
     )
 
 
-def _least(
-    at: Callable[[float], Situation],
+def least(
+    expected: Callable[[float], Prediction],
     wanted: float,
     low: float,
     high: float,
@@ -260,17 +269,17 @@ def _least(
     *,
     whole: bool,
 ) -> Needed:
-    """Bisection on a logarithmic scale: more budget, or rows, mean less error."""
+    """Find the least size for an error, by bisection: more budget, or rows, mean less error."""
     if not 0 < wanted < math.inf:
         raise InvalidParameterError("the wanted error must be a positive number")
 
-    floor = foresee(at(high))[1]
+    floor = expected(high)
     if floor.error is None:
         raise InvalidParameterError(floor.why)
 
     def reached(size: float) -> Prediction | None:
         try:
-            one = foresee(at(size))[1]
+            one = expected(size)
         except InvalidParameterError:  # nothing serves with so little
             return None
         return one if one.error is not None and one.error <= wanted else None
@@ -345,14 +354,14 @@ def _simulated(simulator: Simulator, empty: Prediction) -> Prediction:
     if simulator.plan.entry.name == _TRIVIAL:
         return replace(empty, error=1.0, low=1.0, high=1.0, how="closed form")
     found = [simulator.simulate(SimulationSource(seed)) for seed in _seeds(simulator)]
-    banded = _banded(empty, [one.error for one in found])
+    mean = banded(empty, [one.error for one in found])
     if situation.task == "covariance":
-        return banded
-    assert banded.high is not None  # simulated
+        return mean
+    assert mean.high is not None  # simulated
     distance = float(np.mean([one.distance for one in found]))
     # All is the most to lose.
-    banded = replace(banded, high=min(1.0, banded.high), distance=distance)
-    return replace(banded, reliability=_reliability([one.reliability for one in found]))
+    mean = replace(mean, high=min(1.0, mean.high), distance=distance)
+    return replace(mean, reliability=_reliability([one.reliability for one in found]))
 
 
 def _reliability(found: list[tuple[float, ...]]) -> tuple[tuple[float, float, float], ...]:
@@ -372,7 +381,8 @@ def _seeds(simulator: Simulator) -> range:
     return range(min(most, max(fewest, work // simulator.table.d)))
 
 
-def _banded(empty: Prediction, errors: list[float]) -> Prediction:
+def banded(empty: Prediction, errors: list[float]) -> Prediction:
+    """Return a prediction with the mean of simulated errors, and where eight of ten lie."""
     low, high = np.quantile(errors, [0.1, 0.9])
     return replace(
         empty,
