@@ -1,7 +1,9 @@
 """The site: ``make docs``. Nothing here needs a network, and no page asks for one."""
 
 import os
+import shutil
 import sys
+import tempfile
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -10,6 +12,10 @@ sys.path.insert(0, str(HERE / "_ext"))
 # Cells that run the command line find the one of this environment, and draw without a screen.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 os.environ["MPLBACKEND"] = "agg"
+os.environ["IPYTHONDIR"] = tempfile.mkdtemp()
+startup = Path(os.environ["IPYTHONDIR"]) / "profile_default" / "startup"
+startup.mkdir(parents=True)
+shutil.copy(HERE / "_ext" / "shell.py", startup)
 
 project = "eigenveil"
 author = "The eigenveil developers"
@@ -56,7 +62,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "start": [], "comparison": []}
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3

@@ -40,9 +40,9 @@ def heading(words: str, line: str = "=") -> str:
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]], widths: str = "auto") -> str:
-    """Return a table of reStructuredText."""
-    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
-    for row in (head, *rows):
+    """Return a table of reStructuredText, without a first line where there is no head."""
+    lines = [".. list-table::", f"   :header-rows: {len(head) and 1}", f"   :widths: {widths}", ""]
+    for row in (head, *rows) if head else rows:
         lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
     return "\n".join(lines) + "\n\n"
 
@@ -127,7 +127,7 @@ def mechanisms() -> dict[str, str]:
         pages[name] = (
             heading(f"``{one.name}``: {one.releases}")
             + f"``mechanism={one.name!r}`` in Python, ``--mechanism {one.name}`` in the shell.\n\n"
-            + table(("", ""), facts, "20 80")
+            + table((), facts, "20 80")
             + f".. automodule:: {module}\n   :members:\n"
         )
         rows.append((f":doc:`{one.name} <{name}>`", one.releases, one.about, promise))
@@ -223,8 +223,8 @@ def lead_here(app, page: str, source: list[str]) -> None:
     """Let links to sources of mechanisms, and to what is outside of the site, lead to its pages."""
     up = "../" * page.count("/")
     words = source[0].replace("(../README.md)", "(index.md)")
-    listed = "(reference/generated/mechanisms.rst)"
-    words = words.replace("(../src/eigenveil/mechanisms/README.md)", listed)
+    overview = "(reference/generated/mechanisms.rst)"
+    words = words.replace("(../src/eigenveil/mechanisms/README.md)", overview)
     for one in entries():
         path = one.module.replace(".", "/") + ".py"
         here = f"({up}reference/generated/{one.name}-{one.releases}.rst)"

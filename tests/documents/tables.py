@@ -101,40 +101,33 @@ def measured(name: str) -> str:
 def beside_peers() -> str:
     """Return the table of peers of the README, and where it was measured."""
     kept = {(row["library"], row["table"].partition(",")[0]): row for row in _results("peers")}
-    lines = [
-        "| ε = 1 | must be told | digits, 5 of 64 | breast cancer, 3 of 30 | seconds | releases |",
-        "|---|---|---|---|---|---|",
-    ]
-    for library, name, told, releases in BESIDE:
-        rows = [kept[library, table] for table in ("digits", "breast cancer")]
-        shares = [f"{float(row['captured']):.0%}" if row["captured"] else "—" for row in rows]
-        seconds = [_shown(row["seconds"]) for row in rows]
+    tables = {"digits": "digits, 5 of 64", "breast cancer": "cancer, 3 of 30"}
+    head = ["", "must be told", *(f"{name}: kept | seconds" for name in tables.values())]
+    lines = [f"| {' | '.join(head)} |", "|---" * 6 + "|"]
+    for library, (name, told) in BESIDE.items():
+        rows = [kept[library, table] for table in tables]
         version = next((row["version"] for row in rows if row["version"]), "")
-        cells = [name.format(version), told, *(share.replace("%", " %") for share in shares)]
-        lines.append(f"| {' | '.join([*cells, ', '.join(seconds), releases])} |")
+        cells = [name.format(version), told]
+        for row in rows:
+            share, seconds = row["captured"], row["seconds"]
+            cells += [f"{float(share):.0%}".replace("%", " %") if share else "", _shown(seconds)]
+        lines.append(f"| {' | '.join(cells)} |")
     (place,) = _results("machine")
     packages = ", ".join(f"{name} {place[name]}" for name in ("python", "numpy", "scikit-learn"))
-    where = f"{place['date']}, {place['processor']}, {place['cores']} cores, one of them used"
-    return "\n".join([*lines, "", f"Measured {where}; {packages}."]) + "\n"
+    where = f"{place['date']}, {place['processor']} ({place['cores']} cores)"
+    return "\n".join([*lines, "", f"Measured on {where}, {packages}."]) + "\n"
 
 
-BESIDE = (
-    (
-        "eigenveil, delta = 1e-6",
-        "**eigenveil**, δ = 1e-6",
-        "nothing",
-        "statement, page, ledger, signature",
-    ),
-    ("eigenveil", "**eigenveil**, pure ε", "nothing", "the same"),
-    ("diffprivlib", "diffprivlib {}, pure ε", "ranges, longest row", "an estimator"),
-    ("opendp", "OpenDP {}, pure ε", "longest row, number of rows, centre", "an estimator"),
-    (
-        "Kim, Jung 2025, as in R dppca, delta = 1e-6",
+BESIDE = {
+    "eigenveil, delta = 1e-6": ("**eigenveil**, δ = 1e-6", "nothing"),
+    "eigenveil": ("**eigenveil**, pure ε", "nothing"),
+    "diffprivlib": ("diffprivlib {}, pure ε", "ranges, longest row"),
+    "opendp": ("OpenDP {}, pure ε", "longest row, centre"),
+    "Kim, Jung 2025, as in R dppca, delta = 1e-6": (
         "Kim, Jung 2025, as R dppca has it, δ = 1e-6",
         "nothing",
-        "an estimator, plots",
     ),
-)
+}
 
 
 def _results(name: str) -> list[dict[str, str]]:

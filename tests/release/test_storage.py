@@ -155,7 +155,7 @@ def commented(archive, entry):
 @pytest.mark.parametrize("change", [in_gap, commented])
 def test_bytes_between_members_are_refused(zipped, change):
     entries(zipped, change)
-    with pytest.raises(VerificationError, match="bytes beside its files"):
+    with pytest.raises(VerificationError, match="bytes outside of its files"):
         Release.verify(zipped)
 
 

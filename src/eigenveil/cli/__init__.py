@@ -19,7 +19,7 @@ __all__ = ["main"]
 _HOMES = {"studio": "eigenveil.studio.command"}
 _COMMANDS = {
     "demo": "Release components and covariances of two public data sets.",
-    "studio": "Open a page on this computer to read releases.",
+    "studio": "Open a page on this computer to plan, release, read and watch.",
     "sample": "Write a made-up hospital table to try things on.",
     "plan": "Predict errors and recommend a mechanism, from public numbers.",
     "fit": "Release principal components of a table.",
@@ -28,13 +28,13 @@ _COMMANDS = {
     "stream": "Release components of rows that arrive over days, under one budget.",
     "watch": "Release everything so far anew, every day of a horizon, under one budget.",
     "federate": "Release components of tables that several owners keep to themselves.",
-    "transform": "Scores of rows under a release of components.",
-    "report": "A page for people, and figures, from a release folder.",
-    "inspect": "What a release folder holds and promises.",
+    "transform": "Compute scores of rows under a release of components.",
+    "report": "Write a page for people, and figures, from a release folder.",
+    "inspect": "Show what a release folder holds and promises.",
     "verify": "Check a release folder.",
     "sign": "Sign a release folder.",
-    "keygen": "A new key to sign with.",
-    "export": "A release in the formats of other tools.",
+    "keygen": "Make a key to sign with.",
+    "export": "Write a release in the formats of other tools.",
     "audit": "Attack a mechanism and compare with what it claims.",
     "mechanisms": "List all mechanisms.",
     "reproduce": "Run figures of the papers again and judge what they claim.",
@@ -53,6 +53,15 @@ class _Lazy(click.Group):
             return None
         command: click.Command = import_module(_HOMES.get(name, f"eigenveil.cli.{name}")).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from difflib import get_close_matches
+
+        if args[0] not in _COMMANDS and (near := get_close_matches(args[0], _COMMANDS, n=1)):
+            ctx.fail(f"No such command {args[0]!r}, did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

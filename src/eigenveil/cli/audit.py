@@ -31,7 +31,9 @@ _RELEASES = ("components", "covariance")
 @click.option(
     "--of", type=click.Choice(_RELEASES), help="Which release, where both have the mechanism."
 )
-@click.option("--trials", type=int, default=1000, show_default=True, help="Runs on each table.")
+@click.option(
+    "--trials", type=int, default=1000, show_default=True, help="Number of runs on each table."
+)
 @JSON
 def command(
     mechanism: str, of: str | None, trials: int, as_json: bool, **budget: float | None

@@ -17,7 +17,7 @@ def command(ctx: click.Context, /, data: str, **options: Any) -> None:
     """Release the covariance matrix of DATA: a CSV, parquet or .npy file, or - for a CSV table
     on standard input (held in memory).
 
-    Needs a budget, a new folder, and a bound on the records: --bounds or --row-norm.
+    Needs a budget and a new folder, and no bound on the records.
     """
     from eigenveil.cli.releasing import release
     from eigenveil.estimators import PrivateCovariance

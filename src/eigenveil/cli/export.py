@@ -15,7 +15,9 @@ FORMATS = ("csv", "parquet", "onnx", "plink")
 @click.command("export")
 @click.argument("folder", type=PATH)
 @click.argument("file", type=PATH)
-@click.option("--format", type=click.Choice(FORMATS), help="By default what FILE ends in.")
+@click.option(
+    "--format", type=click.Choice(FORMATS), help="Format of FILE; by default what its name ends in."
+)
 def command(folder: Path, file: Path, format: str | None) -> None:
     """Write a release FOLDER to a new FILE for other tools; prints what was written.
 

@@ -16,7 +16,7 @@ __all__ = ["command"]
 _INSECURE = click.option(
     "--insecure",
     is_flag=True,
-    help="Without encryption and keys: on this machine alone, to try things out.",
+    help="Run without encryption and keys, on this machine alone, to try things out.",
 )
 _FOLDER = click.option(
     "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="Where the files go."
@@ -47,9 +47,14 @@ def command() -> None:
 
 @command.command("init")
 @click.argument("folder", type=PATH)
-@click.option("--name", required=True, help="Of the federation: one name for one release.")
+@click.option("--name", required=True, help="Name of the federation: one name for one release.")
 @click.option(
-    "--owner", "owners", multiple=True, required=True, metavar="NAME", help="As often as there are."
+    "--owner",
+    "owners",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    help="Name of an owner; repeat it for each.",
 )
 @NAMES
 @click.option("--columns-count", "n_columns", type=COUNT, help="Number of columns without names.")
@@ -112,7 +117,7 @@ def _client(config: Path, insecure: bool, as_json: bool) -> None:
 @click.argument("place", type=PATH, metavar="FOLDER|CONFIG.toml")
 @JSON
 def _status(place: Path, as_json: bool) -> None:
-    """How far a server is: its folder, or its configuration file."""
+    """Show how far a server is: name its folder, or its configuration file."""
     with _configured():
         from eigenveil.cli.federate_status import tell
 
@@ -131,7 +136,7 @@ def _keys() -> None:
     multiple=True,
     required=True,
     metavar="NAME",
-    help="A name or address that owners reach the server by; as often as there are.",
+    help="A name or address that owners reach the server by; repeat it for several.",
 )
 @_FOLDER
 def _keys_server(hosts: tuple[str, ...], output: Path) -> None:
@@ -204,8 +209,12 @@ def _agreement(config: Path, output: Path) -> None:
 @command.command("agree")
 @click.argument("file", type=PATH, metavar="AGREEMENT")
 @click.option("--key", type=PATH, metavar="FILE", required=True, help="NAME.sums of the owner.")
-@click.option("--fingerprint", help="As the other owners have it; asked for by another way.")
-@click.option("-o", "--output", type=PATH, metavar="FILE", help="Where the signed word goes.")
+@click.option(
+    "--fingerprint", help="Fingerprint that the other owners have: compare it by voice or on paper."
+)
+@click.option(
+    "-o", "--output", type=PATH, metavar="FILE", help="A new file for the signed agreement."
+)
 def _agree(file: Path, key: Path, fingerprint: str | None, output: Path | None) -> None:
     """Show what an AGREEMENT on secure sums says and, with its fingerprint, sign it.
 
@@ -224,7 +233,7 @@ def _agree(file: Path, key: Path, fingerprint: str | None, output: Path | None) 
     metavar="FOLDER",
     help="A new folder to keep everything; without it, the release is kept alone.",
 )
-@click.option("--secure", is_flag=True, help="By secure sums, with shares of one noise.")
+@click.option("--secure", is_flag=True, help="Use secure sums: owners add shares of one noise.")
 def _demo(folder: Path | None, secure: bool) -> None:
     """Run a server and three owners on this machine, over real connections."""
     from eigenveil.cli.federate_demo import run

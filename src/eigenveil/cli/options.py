@@ -33,6 +33,7 @@ __all__ = [
     "NAMES",
     "OUTPUT",
     "PATH",
+    "PROGRESS",
     "RELEASE",
     "ROW_NORM",
     "SCALE",
@@ -151,7 +152,7 @@ AS_WRITTEN = (
         help="What cells such as <0.5 count as: missing, limit or half.",
     ),
     click.option(
-        "--encoding", default=None, metavar="NAME", help="That of a text file, such as latin-1."
+        "--encoding", default=None, metavar="NAME", help="Encoding of a text file, such as latin-1."
     ),
 )
 DROP = click.option("--drop", type=Names(), metavar="A,B,...", help="Columns to leave out.")
@@ -211,7 +212,7 @@ SCALE = click.option(
     help="What columns are divided by.",
 )
 UNIT = click.option(
-    "--unit", metavar="COLUMN", help="Protect all rows with the same value here together."
+    "--unit", metavar="COLUMN", help="Protect all rows that share a value of this column together."
 )
 INVALID = (
     click.option(
@@ -232,8 +233,8 @@ OUTPUT = click.option(
     "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
 )
 ABOUT = (
-    click.option("--title", metavar="TEXT", help="Of the release, for its page."),
-    click.option("--purpose", metavar="TEXT", help="What it is for."),
+    click.option("--title", metavar="TEXT", help="Title of the release, for its page."),
+    click.option("--purpose", metavar="TEXT", help="Purpose of the release."),
     click.option("--owner", metavar="TEXT", help="Who answers for the data."),
     click.option("--approver", metavar="TEXT", help="Who approves the release."),
 )
@@ -255,7 +256,7 @@ SHOW_SCORES_BY = click.option(
 CLUSTER = click.option(
     "--cluster",
     metavar="ADDRESS",
-    help="Of a Dask scheduler, such as tcp://host:8786; its workers read DATA, parquet files.",
+    help="Address of a Dask scheduler, such as tcp://host:8786; workers read the parquet files.",
 )
 ASKED = (
     NAMES,
@@ -287,7 +288,10 @@ ASKED = (
     *ABOUT,
     CLUSTER,
 )  # of a release, beside where it goes
-RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
+PROGRESS = click.option(
+    "--progress", is_flag=True, help="Say on standard error how far it is, as lines of JSON."
+)
+RELEASE = (*ASKED, OUTPUT, CONFIG, JSON, PROGRESS)
 
 
 def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:

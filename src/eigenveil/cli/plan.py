@@ -22,6 +22,7 @@ from eigenveil.cli.options import (
     with_options,
 )
 from eigenveil.cli.printing import say, say_json
+from eigenveil.cli.values import Names
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -54,10 +55,19 @@ _OWN = (
 @with_options(
     click.option(
         "--of",
-        type=click.Choice(["components", "covariance"]),
+        type=click.Choice(["components", "covariance", "regression"]),
         default="components",
         show_default=True,
         help="What to release.",
+    ),
+    click.option(
+        "--target",
+        type=Names(),
+        metavar="Y",
+        help="Of a regression: the column to predict; one of the columns in any case.",
+    ),
+    click.option(
+        "--r2", type=float, help="Of a regression: assumed share of variance explained; 0.5."
     ),
     click.option("--rows", type=COUNT, help="Number of rows, instead of that of DATA."),
     click.option("--columns-count", type=COUNT, help="Number of columns, without DATA."),
@@ -66,7 +76,9 @@ _OWN = (
     SHOW_SCORES,
     SHOW_SCORES_BY,
     *ASKED,
-    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="Where it would go."),
+    click.option(
+        "-o", "--output", type=PATH, metavar="FOLDER", help="Folder that the release would go to."
+    ),
     click.option(
         "--spectrum",
         type=click.Choice(["flat", "decaying", "steep"]),
@@ -75,7 +87,9 @@ _OWN = (
     click.option(
         "--spread", type=float, help="Assumed typical length of a row, as a share of the bound."
     ),
-    click.option("--error", type=float, help="An error wanted: which epsilon, how many rows?"),
+    click.option(
+        "--error", type=float, help="Wanted error: say which epsilon, or how many rows, it takes."
+    ),
     click.option(
         "--figure",
         type=PATH,
@@ -99,6 +113,13 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     from eigenveil.planner import needed_epsilon, needed_rows, reference
 
     options = by_levels(options)
+    if options["of"] == "regression":
+        from eigenveil.cli.plan_regression import plan_regression
+
+        plan_regression(ctx, data, options)
+        return
+    if options["target"] is not None or options["r2"] is not None:
+        raise InvalidParameterError("--target and --r2 are those of a regression: --of regression")
     figure = options["figure"]
     if figure is not None:
         _require_picture(figure)

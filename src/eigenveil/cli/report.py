@@ -17,7 +17,7 @@ __all__ = ["command"]
 @click.option("--ledger", type=PATH, metavar="FILE", help="Show what was spent since, with -o.")
 @click.option("--figures", type=PATH, metavar="FOLDER", help="Write figures there.")
 def command(folder: Path, output: Path | None, ledger: Path | None, figures: Path | None) -> None:
-    """A page for people, and figures, from a release FOLDER; no record is read.
+    """Write a page for people, and figures, from a release FOLDER; no record is read.
 
     Without -o, where the page inside the folder is, if it could be checked. Prints the paths of
     what is there to look at.

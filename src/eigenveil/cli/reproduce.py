@@ -35,8 +35,12 @@ _KEPT = "finished runs are kept, and the same command goes on with the others"
 @click.option(
     "--repeats", type=_AT_LEAST_ONE, help="Runs of every cell, instead of those of the scale."
 )
-@click.option("--jobs", type=_AT_LEAST_ONE, default=1, show_default=True, help="Processes.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--jobs", type=_AT_LEAST_ONE, default=1, show_default=True, help="Number of processes."
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of tables and noise."
+)
 @click.option(
     "-o",
     "--output",

@@ -49,7 +49,7 @@ class _Scored(NamedTuple):
     help="A new .csv, .parquet or .npy file; without it, CSV on standard output.",
 )
 def command(folder: Path, data: str, keep: str | None, output: Path | None, **written: Any) -> None:
-    """Scores of the rows of DATA under the components of a release FOLDER.
+    """Compute scores of the rows of DATA under the components of a release FOLDER.
 
     DATA is a CSV, parquet or .npy file, or - for a CSV table on standard input. Columns are found
     by their names where the release has them; give --censored and --encoding as for the release.

@@ -65,7 +65,7 @@ def _check(archive: zipfile.ZipFile, stream: IO[bytes], name: str) -> None:
     if sum(member.file_size for member in members) > stream.seek(0, os.SEEK_END):
         raise VerificationError(f"{name} claims to hold more than it does")
     if not _is_filled(members, stream):
-        raise VerificationError(f"{name} holds bytes beside its files: unpack and zip anew")
+        raise VerificationError(f"{name} holds bytes outside of its files: unpack and zip anew")
     if not all(map(_is_plain, members)):
         raise VerificationError(f"{name} holds other things than regular files")
     if len(set(archive.namelist())) < len(members):

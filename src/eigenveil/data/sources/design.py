@@ -207,5 +207,5 @@ def reordered(source: RowSource, targets: tuple[str, ...]) -> RowSource:
     last = [names.index(name) for name in targets]
     features = [j for j in range(len(names)) if j not in last]
     if not features:
-        raise InvalidDataError("a regression needs a column beside its targets")
+        raise InvalidDataError("a regression needs a column apart from its targets")
     return _ReorderedSource(source, [*features, *last])

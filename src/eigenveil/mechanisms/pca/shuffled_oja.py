@@ -146,7 +146,7 @@ class ShuffledOjaPCA:
     ) -> NoisyDirection:
         j, d = away.shape
         if j >= d:
-            raise InvalidParameterError("no direction is left beside those found before")
+            raise InvalidParameterError("no direction is left apart from those found before")
         self.check_records(d, len(records.records))
         if not records.holds_matrices:
             clip.check(records.array)

@@ -76,7 +76,7 @@ def bulk_weights(d: int, rows: float, spikes: int = 0) -> NDArray[np.float64]:
     """
     m = min(d, math.floor(rows)) - spikes
     if m < 1 or spikes < 0:
-        raise InvalidParameterError("no eigenvalues are left beside the spikes")
+        raise InvalidParameterError("no eigenvalues are left apart from the spikes")
     # The largest stays out where it can: it is the one that is compared with the noise.
     first = min(m, max(2, math.ceil(m / 4)))
     bulk = np.arange(first, max(first, 3 * m // 4) + 1)
