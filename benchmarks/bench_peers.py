@@ -80,7 +80,7 @@ def cells():
         ("digits, 1,797 x 64", load_digits().data, 16.0, 5),
     ):
         half = top / 2
-        yield Cell(name, rows, k, half * np.sqrt(rows.shape[1]), 10, half)
+        yield Cell(name, rows, k, half * np.sqrt(rows.shape[1]), 20, half)
 
 
 def captured(cell, components):
@@ -158,7 +158,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environments", type=Path, default=Path(".venv-peers"))
     parser.add_argument("--install", action="store_true", help="make environments, no more")
-    parser.add_argument("--limit", type=int, default=60, help="seconds for a cell")
+    parser.add_argument("--limit", type=int, default=120, help="seconds for a cell")
     chosen = parser.parse_args()
     if chosen.install:
         install(chosen.environments)
