@@ -7,8 +7,12 @@ from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.release.uses import (
     conditional_means,
+    factor_analysis,
     least_variance_weights,
+    mahalanobis,
+    partial_correlation_threshold,
     partial_correlations,
+    principal_component_regression,
     regression,
     sample,
     standard_errors,
@@ -134,3 +138,68 @@ def test_columns_keep_their_units_in_a_regression():
     found = regression(scaled.fit(ROWS * units).release_, 2)
     plain = regression(RELEASE, 2)
     assert found.coefficients * units / units[2] == pytest.approx(plain.coefficients, abs=1e-6)
+
+
+def test_principal_component_regression_with_all_components_is_regression():
+    whole = principal_component_regression(RELEASE, 2, 2)
+    assert whole.coefficients == pytest.approx(regression(RELEASE, 2).coefficients, abs=1e-8)
+    first = principal_component_regression(RELEASE, 2, 1)
+    others = np.linalg.eigh(S[:2, :2])[1][:, -1]
+    assert np.abs(first.coefficients[:2] @ others) == pytest.approx(
+        np.linalg.norm(first.coefficients)
+    )
+    assert first.coefficients[2] == 0
+    assert first.intercept == pytest.approx(
+        MODEL.location_[2] - first.coefficients @ MODEL.location_
+    )
+    for wrong in (0, 3, True):
+        with pytest.raises(InvalidParameterError, match="number of components"):
+            principal_component_regression(RELEASE, 2, wrong)
+
+
+def test_factor_analysis_finds_common_factors():
+    """Columns of one factor and noise of their own, at a generous budget."""
+    random = np.random.default_rng(3)
+    loadings, unique = np.array([2.0, 1.0, -1.0, 0.5]), np.array([1.0, 0.5, 2.0, 0.3])
+    factor = random.standard_normal((50_000, 1))
+    rows = factor * loadings + random.standard_normal((50_000, 4)) * np.sqrt(unique)
+    model = PrivateCovariance(rho=100.0, row_norm=20.0, random_state=0).fit(rows)
+    found = factor_analysis(model.release_, 1)
+    sign = np.sign(found.loadings[0, 0])
+    assert sign * found.loadings[:, 0] == pytest.approx(loadings, abs=0.06)
+    assert found.uniquenesses == pytest.approx(unique, abs=0.15)
+    assert found.loadings @ found.loadings.T + np.diag(found.uniquenesses) == pytest.approx(
+        model.covariance_, abs=0.1
+    )
+    with pytest.raises(InvalidParameterError, match="number of factors"):
+        factor_analysis(model.release_, 4)
+
+
+def test_what_is_no_partial_correlation_stays_below_its_threshold():
+    """Independent columns, 60 releases: each exceeds the 90 % threshold with probability at most
+    0.1 or so; more than 17 would have probability 1e-5. A tenth of the threshold is exceeded.
+    """
+    random = np.random.default_rng(5)
+    beyond = tenth = 0
+    for seed in range(60):
+        rows = random.standard_normal((500, 3)) * [3, 2, 1]
+        model = PrivateCovariance(
+            epsilon=4.0, delta=1e-6, mechanism="gauss", row_norm=12.0, random_state=seed
+        ).fit(rows)
+        try:
+            partial = np.abs(partial_correlations(model.release_))
+        except InvalidDataError:
+            continue
+        limit = partial_correlation_threshold(model.release_, 0.9)
+        pairs = np.triu_indices(3, 1)
+        beyond += (partial > limit)[pairs].any()
+        tenth += (partial > limit / 10)[pairs].any()
+    assert beyond <= 17 < tenth
+    with pytest.raises(InvalidParameterError, match="level"):
+        partial_correlation_threshold(RELEASE, 1.5)
+
+
+def test_distances_of_rows_are_those_of_the_estimator():
+    assert mahalanobis(RELEASE, ROWS[:9]) == pytest.approx(MODEL.mahalanobis(ROWS[:9]))
+    with pytest.raises(InvalidDataError, match="columns"):
+        mahalanobis(RELEASE, ROWS[:, :2])

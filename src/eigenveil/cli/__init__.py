@@ -19,7 +19,7 @@ __all__ = ["main"]
 _HOMES = {"studio": "eigenveil.studio.command"}
 _COMMANDS = {
     "demo": "Release components and covariances of two public data sets.",
-    "studio": "Open a page on this computer to read releases.",
+    "studio": "Open a page on this computer to plan, release, read and watch.",
     "sample": "Write a made-up hospital table to try things on.",
     "plan": "Predict errors and recommend a mechanism, from public numbers.",
     "fit": "Release principal components of a table.",
@@ -53,6 +53,15 @@ class _Lazy(click.Group):
             return None
         command: click.Command = import_module(_HOMES.get(name, f"eigenveil.cli.{name}")).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from difflib import get_close_matches
+
+        if args[0] not in _COMMANDS and (near := get_close_matches(args[0], _COMMANDS, n=1)):
+            ctx.fail(f"No such command {args[0]!r}, did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

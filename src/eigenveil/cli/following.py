@@ -14,16 +14,17 @@ from click.core import ParameterSource
 from eigenveil.text import joined
 
 if TYPE_CHECKING:
-    from eigenveil.planner import Recommendation, Situation
+    from eigenveil.planner import Choice, Recommendation, Situation
+    from eigenveil.privacy.budget import Budget
 
-__all__ = ["release_command", "start_of_ledger"]
+__all__ = ["regress_command", "release_command", "start_of_ledger"]
 
 _FOLDER = "release"
 _RELEASES = 2  # that a new ledger is granted for
 
 
 def release_command(
-    ctx: click.Context, data: str | None, situation: "Situation", advice: "Recommendation"
+    ctx: click.Context, data: str | None, situation: "Situation", advice: "Recommendation | Choice"
 ) -> str:
     """Return the command that releases as planned: every option that was given, and what is new."""
     name = "fit" if ctx.params["of"] == "components" else "covariance"
@@ -39,6 +40,23 @@ def release_command(
     options = ((option, stated.get(option.name or "")) for option in release.params)
     words = chain.from_iterable(_typed(option, value) for option, value in options)
     return shlex.join(["eigenveil", name, data or "DATA", *words])
+
+
+def regress_command(ctx: click.Context, data: str | None, budget: "Budget") -> str:
+    """Return the command that releases a regression as planned."""
+    release: click.Command = import_module("eigenveil.cli.regress").command
+    stated = {
+        option.name: ctx.params[option.name]
+        for option in release.params
+        if option.name in ctx.params and _was_given(ctx, option.name)
+    }
+    stated |= dict.fromkeys(("epsilon", "delta", "rho")) | budget.as_dict()
+    stated["target"] = ctx.params["target"] or ("TARGET",)
+    stated["ledger"] = str(_ledger(ctx.params["ledger"], data))
+    stated["output"] = ctx.params["output"] or _new_folder()
+    options = ((option, stated.get(option.name or "")) for option in release.params)
+    words = chain.from_iterable(_typed(option, value) for option, value in options)
+    return shlex.join(["eigenveil", "regress", data or "DATA", *words])
 
 
 def start_of_ledger(ctx: click.Context, data: str | None, situation: "Situation") -> str | None:
@@ -63,7 +81,7 @@ def _was_given(ctx: click.Context, name: str) -> bool:
 
 
 def _found(
-    given: Mapping[str, Any], situation: "Situation", advice: "Recommendation"
+    given: Mapping[str, Any], situation: "Situation", advice: "Recommendation | Choice"
 ) -> dict[str, Any]:
     """Return what the plan decided: a budget, a number of components, a mechanism that auto would
     not choose by itself.
@@ -112,7 +130,7 @@ def _typed(option: click.Parameter, value: Any) -> Iterator[str]:
             yield from (name, _assigned(column, setting))
     elif option.name == "show_scores_by":
         yield from (name, _assigned(*value))
-    elif option.name in ("columns", "drop"):
+    elif option.name in ("columns", "drop", "target"):
         yield from (name, joined(value))
     else:
         yield from (name, _written(value))

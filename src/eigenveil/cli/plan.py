@@ -22,6 +22,7 @@ from eigenveil.cli.options import (
     with_options,
 )
 from eigenveil.cli.printing import say, say_json
+from eigenveil.cli.values import Names
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -54,10 +55,19 @@ _OWN = (
 @with_options(
     click.option(
         "--of",
-        type=click.Choice(["components", "covariance"]),
+        type=click.Choice(["components", "covariance", "regression"]),
         default="components",
         show_default=True,
         help="What to release.",
+    ),
+    click.option(
+        "--target",
+        type=Names(),
+        metavar="Y",
+        help="Of a regression: the column to predict; one of the columns in any case.",
+    ),
+    click.option(
+        "--r2", type=float, help="Of a regression: assumed share of variance explained; 0.5."
     ),
     click.option("--rows", type=COUNT, help="Number of rows, instead of that of DATA."),
     click.option("--columns-count", type=COUNT, help="Number of columns, without DATA."),
@@ -103,6 +113,13 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     from eigenveil.planner import needed_epsilon, needed_rows, reference
 
     options = by_levels(options)
+    if options["of"] == "regression":
+        from eigenveil.cli.plan_regression import plan_regression
+
+        plan_regression(ctx, data, options)
+        return
+    if options["target"] is not None or options["r2"] is not None:
+        raise InvalidParameterError("--target and --r2 are those of a regression: --of regression")
     figure = options["figure"]
     if figure is not None:
         _require_picture(figure)

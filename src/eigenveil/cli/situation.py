@@ -12,7 +12,7 @@ from eigenveil.exceptions import InvalidParameterError
 if TYPE_CHECKING:
     from eigenveil.planner import Situation
 
-__all__ = ["situation_of"]
+__all__ = ["situation_of", "size_of"]
 
 _COMPONENTS = 5  # planned for where none are asked for
 
@@ -29,7 +29,7 @@ def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situa
         wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
     rows, columns, width = options["rows"], None, options["columns_count"]
     if data is not None:
-        rows, columns, width = _size(data, options, rows, neighbours)
+        rows, columns, width = size_of(data, options, rows, neighbours)
     if rows is None or width is None:
         raise InvalidParameterError(
             "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"
@@ -101,7 +101,7 @@ def _expanded(
     return per_column(f"--{name}", value, tuple(value))
 
 
-def _size(
+def size_of(
     data: str, options: Mapping[str, Any], rows: int | None, neighbours: Any
 ) -> tuple[int | None, tuple[str, ...] | None, int]:
     """Return rows, where their number is public and was not given, and columns of a file.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.correlation import clear_variances, correlation_noise
@@ -18,14 +19,20 @@ from eigenveil.release.artefact import Release
 
 __all__ = [
     "conditional_means",
+    "factor_analysis",
     "least_variance_weights",
+    "mahalanobis",
+    "partial_correlation_threshold",
     "partial_correlations",
+    "principal_component_regression",
     "regression",
     "sample",
     "standard_errors",
     "whitening",
 ]
 
+_LEAST_UNIQUE = 0.005  # share of a column's variance that is its own
+_ROUNDS, _CLOSE = 2000, 1e-9  # of Lawley's equations
 _RANK = 1e-10  # share of the largest eigenvalue below which one counts as zero
 
 Matrix = NDArray[np.float64]
@@ -71,6 +78,85 @@ def partial_correlations(release: Release) -> Matrix:
     partial = -precision / np.outer(scale, scale)
     np.fill_diagonal(partial, 1.0)
     return np.asarray(partial)
+
+
+def partial_correlation_threshold(release: Release, level: float = 0.99) -> Matrix:
+    """Return what partial correlations have to exceed to be told from none.
+
+    With probability ``level`` noise and, where the number of rows is public, sampling leave every
+    partial correlation that is zero below it. To first order in the noise, for normal rows.
+    """
+    if not 0 < level < 1:
+        raise InvalidParameterError("level must lie between 0 and 1, such as 0.99")
+    partial_correlations(release)  # refuses what has none
+    scale = release.arrays.get("scale", np.ones(len(_matrix(release))))
+    precision = np.linalg.inv(_matrix(release) / np.outer(scale, scale))
+    # A change E of the covariance changes the precision P by -PEP.
+    reach = np.linalg.norm(precision, axis=0) / np.sqrt(precision.diagonal())
+    variance = np.outer(reach, reach) ** 2 * release.settings["noise_scale"] ** 2 / 2
+    rows = release.settings["n_rows"]
+    if rows is not None:
+        variance += 1 / rows
+    pairs = max(1, len(scale) * (len(scale) - 1) // 2)
+    quantile = -float(ndtri((1 - level) / 2 / pairs))
+    return np.asarray(np.minimum(1.0, quantile * np.sqrt(variance)))
+
+
+class FactorModel(NamedTuple):
+    """Columns as sums of a few common factors and something of their own.
+
+    Attributes
+    ----------
+    loadings : array of shape (d, k)
+        Covariance of each column with each factor, which have variance 1.
+    uniquenesses : array of shape (d,)
+        Variance of each column that no factor explains.
+
+    """
+
+    loadings: Matrix
+    uniquenesses: NDArray[np.float64]
+
+
+def factor_analysis(release: Release, n_factors: int) -> FactorModel:
+    """Return the factor model of largest likelihood for a released covariance.
+
+    By Lawley's equations, uniquenesses kept above half a per cent of each variance. Loadings are
+    determined up to a rotation of the factors.
+    """
+    values, vectors = _eigenpairs(release)
+    matrix, d = (vectors * values) @ vectors.T, values.size
+    whole = isinstance(n_factors, (int, np.integer)) and not isinstance(n_factors, bool)
+    if not (whole and 1 <= n_factors < d):
+        raise InvalidParameterError(f"the number of factors must lie between 1 and {d - 1}")
+    variances = matrix.diagonal()
+    if not (variances > 0).all():
+        raise InvalidDataError("a column has no released variance: release without it")
+    least, unique = _LEAST_UNIQUE * variances, variances / 2
+    loadings = np.zeros((d, n_factors))
+    for _ in range(_ROUNDS):
+        root = np.sqrt(unique)
+        common, basis = np.linalg.eigh(matrix / np.outer(root, root))
+        strength = np.sqrt(np.maximum(common[-n_factors:] - 1, 0.0))[::-1]
+        loadings = root[:, None] * basis[:, -n_factors:][:, ::-1] * strength
+        before, unique = unique, np.maximum(least, variances - (loadings**2).sum(axis=1))
+        if np.abs(unique - before).max() <= _CLOSE * variances.max():
+            break
+    signs = np.where(loadings.sum(axis=0) < 0, -1.0, 1.0)
+    return FactorModel(np.asarray(loadings * signs), np.asarray(unique))
+
+
+def mahalanobis(release: Release, rows: Matrix) -> NDArray[np.float64]:
+    """Return squared Mahalanobis distances of rows from the released mean.
+
+    NOT private with respect to ``rows``. Directions without a released variance are left out.
+    """
+    location = _location(release)
+    table = np.asarray(rows, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != location.size:
+        raise InvalidDataError("the rows must have the columns of the release")
+    squares = ((table - location) @ whitening(release)) ** 2
+    return np.asarray(squares.sum(axis=1))
 
 
 class StandardErrors(NamedTuple):
@@ -156,6 +242,26 @@ def regression(release: Release, target: int | str) -> Regression:
     noise floor of the release are left out: noise would decide along them. `PrivateRegression`
     spends its budget on one target and is the better one where that is all that is asked.
     """
+    return _regression(release, target, None)
+
+
+def principal_component_regression(
+    release: Release, target: int | str, n_components: int
+) -> Regression:
+    """Return the regression of a column on the leading components of all others.
+
+    Of components below the noise floor of the release, noise decides where they point: ask for
+    those that stand out.
+    """
+    width = len(_matrix(release)) - 1
+    whole = isinstance(n_components, (int, np.integer)) and not isinstance(n_components, bool)
+    if not (whole and 1 <= n_components <= width):
+        raise InvalidParameterError(f"the number of components must lie between 1 and {width}")
+    return _regression(release, target, int(n_components))
+
+
+def _regression(release: Release, target: int | str, n_components: int | None) -> Regression:
+    """Return a regression on leading directions of the others, or on those above the noise."""
     matrix, location = _matrix(release), release.arrays["location"]
     place = _column(release, target)
     scale = release.arrays.get("scale", np.ones(len(matrix)))
@@ -164,7 +270,11 @@ def regression(release: Release, target: int | str) -> Regression:
         raise InvalidDataError("nothing was released about this column: choose another target")
     others = matrix[np.ix_(known, known)] / np.outer(scale[known], scale[known])
     values, vectors = np.linalg.eigh(others)
-    clear = values > max(float(release.settings["noise_floor"]), _RANK * max(values[-1], 0.0))
+    least = _RANK * max(values[-1], 0.0)
+    if n_components is None:
+        clear = values > max(float(release.settings["noise_floor"]), least)
+    else:
+        clear = (np.arange(values.size)[::-1] < n_components) & (values > least)
     inverse = np.where(clear, 1 / np.where(clear, values, 1.0), 0.0)
     found = (vectors * inverse) @ vectors.T @ (matrix[known, place] / scale[known])
     coefficients = np.zeros(scale.size)

@@ -1,0 +1,112 @@
+"""``eigenveil plan --of regression``: what to expect of a regression."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from eigenveil.cli.options import beware, stated_budget
+from eigenveil.cli.printing import say, say_json
+from eigenveil.exceptions import InvalidParameterError
+
+if TYPE_CHECKING:
+    from eigenveil.planner import Needed, Prediction
+    from eigenveil.planner.regression import RegressionSituation
+
+__all__ = ["plan_regression"]
+
+
+def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, Any]) -> None:
+    """Say what a regression would be like, and the command that releases it."""
+    from eigenveil.cli.following import regress_command
+    from eigenveil.planner.regression import (
+        needed_regression_epsilon,
+        needed_regression_rows,
+        predict_regression,
+    )
+
+    situation = _situation(ctx, data, options)
+    error, answers = options["error"], {}
+    if error is not None:
+        answers["needed_epsilon"] = needed_regression_epsilon(situation, error)
+        if stated_budget(ctx).keys() & {"epsilon", "rho"}:
+            answers["needed_rows"] = needed_regression_rows(situation, error)
+        else:
+            situation = _affording(situation, answers["needed_epsilon"])
+    expected = predict_regression(situation)
+    following = regress_command(ctx, data, situation.budget)
+    if options["as_json"]:
+        known = {name: value for name, value in asdict(expected).items() if name != "refusal"}
+        say_json(
+            {
+                "situation": str(situation),
+                "prediction": {**known, "why": _why(expected), "serves": expected.serves},
+                **{name: asdict(answer) for name, answer in answers.items()},
+                "next": following,
+            }
+        )
+        return
+    say(situation, "")
+    if expected.error is None:
+        say(f"without      {_why(expected)}")
+    else:
+        band = f"{expected.low:.3g} to {expected.high:.3g}"
+        say(f"error        {expected.error:.3g} (8 of 10 releases: {band})")
+        say(f"             {expected.measure}, if the table is as assumed")
+        say(f"             the mean of the target alone loses {situation.r2:g}")
+        if expected.why:
+            say(f"beware       {expected.why}: more rows, a larger budget or stated --scale help")
+    for answer in answers.values():
+        say(f"for {error:<8g} {answer.words}")
+    if expected.shares:
+        parts = ", ".join(f"{name} {share:.3g}" for name, share in expected.shares)
+        say(f"budget       {parts}")
+    say(f"next         {following}")
+    beware(situation.budget.as_dict())
+
+
+def _situation(
+    ctx: click.Context, data: str | None, options: Mapping[str, Any]
+) -> "RegressionSituation":
+    from eigenveil.cli.situation import size_of
+    from eigenveil.planner.regression import RegressionSituation
+    from eigenveil.privacy.adjacency import Adjacency
+    from eigenveil.privacy.budget import Budget
+
+    neighbours = Adjacency.parse(options["adjacency"] or Adjacency.REPLACE_ONE)
+    wanted = stated_budget(ctx)
+    if options["error"] is not None and not wanted.keys() & {"epsilon", "rho"}:
+        wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
+    rows, width = options["rows"], options["columns_count"]
+    if data is not None:
+        rows, _, width = size_of(data, options, rows, neighbours)
+    if rows is None or width is None:
+        raise InvalidParameterError(
+            "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"
+        )
+    targets = 1 if options["target"] is None else len(options["target"])
+    if targets != 1:
+        raise InvalidParameterError(
+            "a plan is for one --target: several share the budget among their stages"
+        )
+    if width < 2:
+        raise InvalidParameterError("a regression needs a target and at least one other column")
+    given = {} if options["r2"] is None else {"r2": options["r2"]}
+    known = isinstance(options["scale"], (tuple, dict)) or options["bounds"] is not None
+    return RegressionSituation(
+        n=rows, p=width - 1, budget=Budget(**wanted), adjacency=neighbours, scaled=known, **given
+    )
+
+
+def _affording(situation: "RegressionSituation", needed: "Needed") -> "RegressionSituation":
+    """Return the situation with the budget that the wanted error takes."""
+    from eigenveil.privacy.budget import Budget
+
+    if needed.value is None:
+        raise InvalidParameterError(f"{needed.words}: ask for a larger --error")
+    return replace(situation, budget=Budget(epsilon=needed.value, delta=situation.budget.delta))
+
+
+def _why(one: "Prediction") -> str:
+    return one.why if one.refusal is None else one.refusal.said("shell")

@@ -1,0 +1,202 @@
+"""What a private regression will be like, before anything is spent.
+
+The regression itself is run on assumed tables: normal features of equal variance, a target with as
+much of its variance explained as is assumed. Noise depends on n mu alone, so that large tables are
+stood for by smaller ones of the same n mu, and what sampling leaves is put right.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from eigenveil.data.sources import ArraySource
+from eigenveil.exceptions import (
+    EigenveilError,
+    InvalidParameterError,
+    NothingFoundError,
+)
+from eigenveil.mechanisms.regression.request import (
+    RegressionPlan,
+    RegressionRequest,
+    release_regression,
+)
+from eigenveil.numerics.random import SimulationSource
+from eigenveil.numerics.variates import normals
+from eigenveil.planner.predict import Needed, Prediction, banded, least
+from eigenveil.planner.situation import MOST_ROWS
+from eigenveil.privacy.adjacency import ROW, Adjacency
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.calibrate import whole_strength
+
+__all__ = [
+    "RegressionSituation",
+    "needed_regression_epsilon",
+    "needed_regression_rows",
+    "predict_regression",
+]
+
+MEASURE = (
+    "median extra squared error of predictions beyond the best line, as a share of the target's "
+    "variance"
+)
+_RUNS, _ROWS, _CELLS = 16, 4000, 400_000  # releases, rows and cells of a table at most
+_REACH = 4.0  # half a stated range of the target, in its standard deviations
+_SMALLEST, _LARGEST = 1e-3, 1e4  # budgets that are looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegressionSituation:
+    """Public numbers of a regression, and what is assumed about its table.
+
+    Attributes
+    ----------
+    n, p : int
+        Rows, and features.
+    budget : Budget
+        What may be spent.
+    r2 : float
+        Assumed share of the target's variance that the features explain.
+    adjacency : Adjacency
+        The neighbours; under add/remove features are assumed to be scaled.
+    scaled : bool
+        Whether scales or ranges of features are stated.
+    ranged : bool
+        Whether a range of the target is stated, assumed to be eight standard deviations wide.
+
+    """
+
+    n: int
+    p: int
+    budget: Budget
+    r2: float = 0.5
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    scaled: bool = False
+    ranged: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.r2 < 1:
+            raise InvalidParameterError(
+                "r2, the assumed share of variance explained, must lie between 0 and 1"
+            )
+        if not (self.p >= 1 and 1 <= self.n <= MOST_ROWS):
+            raise InvalidParameterError(
+                "a regression needs at least one feature and one row, and 2**27 rows at most"
+            )
+
+    def __str__(self) -> str:
+        return (
+            f"regression on {self.p:,} features, {self.n:,} rows, {self.budget}, R2 = {self.r2:g}"
+        )
+
+    @property
+    def simulated_rows(self) -> int:
+        """Rows of a simulated table."""
+        return min(self.n, max(_ROWS, 20 * self.p), max(100, _CELLS // self.p))
+
+    def request(self) -> RegressionRequest:
+        """Return what is asked of a simulated table, with the n mu of the real one."""
+        rows, more = self.simulated_rows, self.n / self.simulated_rows
+        if self.budget.is_pure:
+            assert self.budget.epsilon is not None  # a pure budget has nothing else
+            budget = Budget(epsilon=self.budget.epsilon * more)
+        else:
+            mu = whole_strength(self.budget, pure=False) * more
+            budget = Budget(rho=mu**2 / 2)
+        known = self.scaled or not self.adjacency.count_is_public
+        reach = _REACH
+        return RegressionRequest(
+            budget=budget,
+            adjacency=self.adjacency,
+            unit=ROW,
+            n_features=self.p,
+            n_targets=1,
+            n_rows=rows if self.adjacency.count_is_public else None,
+            scale=np.ones(self.p) if known else None,
+            target_boxes=((-reach, reach),) if self.ranged else None,
+        )
+
+
+@lru_cache(maxsize=256)
+def predict_regression(situation: RegressionSituation, runs: int = _RUNS) -> Prediction:
+    """Return the median error of a regression: see `MEASURE`; r2 is lost by the mean alone."""
+    none = Prediction(mechanism="linear", measure=MEASURE)
+    errors = []
+    with threadpool_limits(1):
+        try:
+            request = situation.request()
+            plan = RegressionPlan(request=request)
+            for seed in range(runs):
+                try:
+                    errors.append(_simulated(situation, request, seed))
+                except NothingFoundError:
+                    continue
+        except EigenveilError as error:
+            return replace(none, why=str(error), refusal=error.with_traceback(None))
+    if len(errors) < runs / 2:
+        return replace(none, why="in most releases no distance of the target would stand out")
+    shares = tuple(plan.shares.by_name(1).items())
+    why = "only the mean of the target can be released" if plan.means_alone else ""
+    middle = float(np.median(errors))  # a search that fails costs everything, and moves a mean
+    found = banded(none, errors)
+    assert found.low is not None  # simulated
+    return replace(found, error=middle, low=min(found.low, middle), shares=shares, why=why)
+
+
+def _simulated(situation: RegressionSituation, request: RegressionRequest, seed: int) -> float:
+    """Return the error of one release from a fresh table, whose target has variance 1."""
+    source = SimulationSource(seed).bound_to(np.array([situation.p]))
+    n, p = situation.simulated_rows, situation.p
+    rows = normals(source, (n, p))
+    slopes = normals(source, (p,))
+    slopes *= np.sqrt(situation.r2) / np.linalg.norm(slopes)
+    target = rows @ slopes + np.sqrt(1 - situation.r2) * normals(source, (n,))
+    table = ArraySource(np.column_stack([rows, target]))
+    fitted = release_regression(request, table, ledger=None, noise=SimulationSource(seed))
+    model = fitted.model
+    found, kept = np.zeros(p), np.isfinite(model.scale)
+    offset = model.targets[0].offset
+    if model.gram is not None:
+        coefficients = model.targets[0].coefficients
+        found[kept] = coefficients[1:] / model.scale[kept]
+        offset += model.lift * coefficients[0] - found @ model.centre
+    error = float(np.sum((found - slopes) ** 2)) + offset**2
+    fewer = (1 - situation.r2) * (p + 1) * (1 / n - 1 / situation.n)
+    return max(error - (0.0 if model.gram is None else fewer), 0.1 * error)
+
+
+def needed_regression_epsilon(situation: RegressionSituation, error: float) -> Needed:
+    """Return the smallest epsilon, or rho, for an ``error``; a delta stays as it is."""
+    _require_reachable(situation, error)
+    budget = situation.budget
+    name = "rho" if budget.epsilon is None else "epsilon"
+
+    def at(size: float) -> Prediction:
+        changed = Budget(rho=size) if name == "rho" else Budget(epsilon=size, delta=budget.delta)
+        return predict_regression(replace(situation, budget=changed))
+
+    return least(at, error, _SMALLEST, _LARGEST, name, whole=False)
+
+
+def needed_regression_rows(situation: RegressionSituation, error: float) -> Needed:
+    """Return the smallest number of rows for an ``error``."""
+    _require_reachable(situation, error)
+    return least(
+        lambda size: predict_regression(replace(situation, n=round(size))),
+        error,
+        float(situation.p + 2),
+        float(MOST_ROWS),
+        "rows",
+        whole=True,
+    )
+
+
+def _require_reachable(situation: RegressionSituation, error: float) -> None:
+    if not 0 < error < 1:
+        raise InvalidParameterError("the wanted error must lie between 0 and 1")
+    if error >= situation.r2:
+        raise InvalidParameterError(
+            f"the wanted error must be below {situation.r2:g}: so much the mean of the target "
+            "loses alone"
+        )

@@ -1,0 +1,35 @@
+"""`plan --of regression`: public numbers in, an expected error and the next command out."""
+
+import json
+
+import pytest
+
+from eigenveil.planner import regression
+from tests.cli.conftest import fails, invoke
+
+
+@pytest.fixture
+def few_runs(monkeypatch):
+    """Two releases from small tables: how errors are found, not how large they are."""
+    predicted = regression.predict_regression
+    monkeypatch.setattr(regression, "predict_regression", lambda s: predicted(s, runs=2))
+    monkeypatch.setattr(regression, "_ROWS", 300)
+
+
+@pytest.mark.usefixtures("few_runs")
+def test_the_command_plans_regressions(files):
+    budget = ["--epsilon", 8, "--delta", 1e-6]
+    words = [files.csv, "--of", "regression", "--target", "age", "--columns", "age,hours,gain"]
+    plan = invoke("plan", *words, *budget, "--json")
+    assert plan.exit_code == 0, plan.output
+    told = json.loads(plan.stdout)
+    assert "--target age" in told["next"]
+    assert told["next"].startswith("eigenveil regress ")
+    numbers = ["--of", "regression", "--rows", 4000, "--columns-count", 5]
+    shown = invoke("plan", *numbers, "--delta", 1e-6, "--error", 0.1)
+    assert shown.exit_code == 0, shown.output
+    assert "for 0.1      epsilon of about" in shown.stdout
+    assert "beyond the best line" in shown.stdout
+    assert "--target TARGET" in shown.stdout
+    assert "--of regression" in fails(2, "plan", *numbers[2:], *budget, "--r2", 0.3)
+    assert "one --target" in fails(2, "plan", *numbers, *budget, "--target", "a,b")
