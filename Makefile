@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test audit faults fuzz kill bench check wheel docs sheet clean
+.PHONY: demo test browser pictures audit faults fuzz kill bench check wheel docs sheet clean
 
 demo: .venv/installed
 	$(BIN)/eigenveil demo
@@ -13,6 +13,14 @@ demo: .venv/installed
 # Two workers on two cores: further threads of BLAS would only wait beside them.
 test: .venv/installed-dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+
+# Journeys through the studio in a real browser: apt-get install chromium chromium-driver.
+browser: .venv/installed-browser
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 0 tests/browser
+
+# The pictures of docs/studio.md, from the same journeys.
+pictures: .venv/installed-browser
+	$(BIN)/python -m tests.browser
 
 # Attacks on every mechanism, wrapped ones too, and other laws in full: `make test` has them in little.
 audit: .venv/installed-dev
@@ -78,6 +86,10 @@ COMPILED := hatch_build.py src/eigenveil/data/build_rows.py src/eigenveil/data/r
 .venv/installed: .venv/bin/python pyproject.toml $(COMPILED)
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
+
+.venv/installed-browser: .venv/bin/python pyproject.toml $(COMPILED)
+	$(BIN)/python -m pip install --quiet --editable '.[browser]'
+	touch $@ .venv/installed-dev .venv/installed
 
 .venv/installed-dev: .venv/bin/python pyproject.toml $(COMPILED)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'

@@ -19,7 +19,7 @@ __all__ = ["main"]
 _HOMES = {"studio": "eigenveil.studio.command"}
 _COMMANDS = {
     "demo": "Release components and covariances of two public data sets.",
-    "studio": "Open a page on this computer to read releases.",
+    "studio": "Open a page on this computer to plan, release, read and watch.",
     "sample": "Write a made-up hospital table to try things on.",
     "plan": "Predict errors and recommend a mechanism, from public numbers.",
     "fit": "Release principal components of a table.",

@@ -13,7 +13,7 @@ from eigenveil.federated.journal import Event, Happening, Journal
 from eigenveil.federated.messages import Declaration, decode
 from eigenveil.text import plural, printable
 
-__all__ = ["asked_for", "line", "standing", "tell"]
+__all__ = ["asked_for", "history", "line", "read", "standing", "tell"]
 
 if TYPE_CHECKING:
     from eigenveil.federated.secure.agreement import SecureAgreement
@@ -71,6 +71,33 @@ def line(event: Event, agreed: "Agreement | SecureAgreement") -> str:
             return f"round {event.round} closed"
         case Happening.RELEASED:
             return f"released, fingerprint {event.data.decode()}"
+        case Happening.DISMISSED:
+            return "owners told that nothing more will be asked"
+
+
+def history(events: Sequence[Event]) -> list[dict[str, str]]:
+    """Return what happened, oldest first: when, and in a few words that need no agreement."""
+    return [{"at": event.at, "words": _brief(event)} for event in events]
+
+
+def _brief(event: Event) -> str:
+    owner = printable(event.owner)
+    match event.happening:
+        case Happening.BEGUN:
+            return "federation started"
+        case Happening.JOINED:
+            return f"{owner} joined"
+        case Happening.ASKED:
+            return f"round {event.round}: asking {asked_for(event.round)}"
+        case Happening.ANSWERED:
+            return f"{owner} answered {event.round}"
+        case Happening.LEFT_OUT:
+            assert event.code is not None  # the journal's writer sees to it
+            return f"{owner} dropped out of {event.round}: {event.code.explanation}"
+        case Happening.CLOSED:
+            return f"round {event.round} closed"
+        case Happening.RELEASED:
+            return "released"
         case Happening.DISMISSED:
             return "owners told that nothing more will be asked"
 
@@ -150,16 +177,21 @@ def _strangers(events: Sequence[Event], owners: Sequence[str]) -> list[dict[str,
     ]
 
 
-def tell(place: Path, *, as_json: bool) -> None:
-    """Print how far the server of a folder, or of a configuration file, is."""
+def read(place: Path) -> tuple[Sequence[Event], dict[str, Any]]:
+    """Return the events of a folder's server, or of a configuration file's, and how far it is."""
     file = place / JOURNAL if place.is_dir() else read_server(place, insecure=True).journal
     events = Journal.read(file)
     if not events:
         raise StateError(f"{file} is empty: start the server first")
     try:
-        state = standing(events)
+        return events, standing(events)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, EigenveilError):
         raise StateError(f"{file} is damaged, or no journal") from None
+
+
+def tell(place: Path, *, as_json: bool) -> None:
+    """Print how far the server of a folder, or of a configuration file, is."""
+    _, state = read(place)
     if as_json:
         say_json(state)
         return

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from eigenveil.text import joined
 
 if TYPE_CHECKING:
-    from eigenveil.planner import Recommendation, Situation
+    from eigenveil.planner import Choice, Recommendation, Situation
     from eigenveil.privacy.budget import Budget
 
 __all__ = ["regress_command", "release_command", "start_of_ledger"]
@@ -24,7 +24,7 @@ _RELEASES = 2  # that a new ledger is granted for
 
 
 def release_command(
-    ctx: click.Context, data: str | None, situation: "Situation", advice: "Recommendation"
+    ctx: click.Context, data: str | None, situation: "Situation", advice: "Recommendation | Choice"
 ) -> str:
     """Return the command that releases as planned: every option that was given, and what is new."""
     name = "fit" if ctx.params["of"] == "components" else "covariance"
@@ -81,7 +81,7 @@ def _was_given(ctx: click.Context, name: str) -> bool:
 
 
 def _found(
-    given: Mapping[str, Any], situation: "Situation", advice: "Recommendation"
+    given: Mapping[str, Any], situation: "Situation", advice: "Recommendation | Choice"
 ) -> dict[str, Any]:
     """Return what the plan decided: a budget, a number of components, a mechanism that auto would
     not choose by itself.

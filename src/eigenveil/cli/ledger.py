@@ -14,7 +14,7 @@ from eigenveil.text import is_formula, printable
 if TYPE_CHECKING:
     from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["command"]
+__all__ = ["command", "history"]
 
 
 _PROTECTED = {"row": "one row", "person": "all rows of one id"}
@@ -103,11 +103,11 @@ def _show(file: Path, as_json: bool) -> None:
 @command.command("history")
 @click.argument("file", type=PATH)
 @JSON
-def _history(file: Path, as_json: bool) -> None:
+def _show_history(file: Path, as_json: bool) -> None:
     """List every charge, oldest first."""
     from eigenveil.privacy.ledger import Ledger
 
-    entries = _entries(Ledger(file))
+    entries = history(Ledger(file))
     if as_json:
         say_json(entries)
         return
@@ -130,7 +130,7 @@ def _export(file: Path, output: Path) -> None:
 
     require_new(output, "choose a new file")
     ledger = Ledger(file)
-    entries = _entries(ledger)
+    entries = history(ledger)
     match output.suffix.lower():
         case ".json":
             text = json.dumps({**balance(ledger), "history": entries}, indent=2) + "\n"
@@ -150,7 +150,8 @@ def _promise(unit: str, adjacency: str) -> str:
     return f"protecting {_PROTECTED[unit]} under {adjacency} neighbours"
 
 
-def _entries(ledger: "Ledger") -> list[dict[str, Any]]:
+def history(ledger: "Ledger") -> list[dict[str, Any]]:
+    """Return every charge, oldest first, as plain JSON values."""
     from eigenveil.privacy.accounting import native
 
     return [

@@ -33,6 +33,7 @@ __all__ = [
     "NAMES",
     "OUTPUT",
     "PATH",
+    "PROGRESS",
     "RELEASE",
     "ROW_NORM",
     "SCALE",
@@ -287,7 +288,10 @@ ASKED = (
     *ABOUT,
     CLUSTER,
 )  # of a release, beside where it goes
-RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
+PROGRESS = click.option(
+    "--progress", is_flag=True, help="Say on standard error how far it is, as lines of JSON."
+)
+RELEASE = (*ASKED, OUTPUT, CONFIG, JSON, PROGRESS)
 
 
 def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:

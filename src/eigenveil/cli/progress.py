@@ -3,10 +3,11 @@
 Under add/remove the number of rows is private and no count is shown.
 """
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import click
@@ -22,15 +23,19 @@ Result = TypeVar("Result")
 
 
 @contextmanager
-def watched(source: RowSource, *, count_is_public: bool) -> Iterator[RowSource]:
+def watched(
+    source: RowSource, *, count_is_public: bool, as_lines: bool = False
+) -> Iterator[RowSource]:
     """Yield the same source, telling how far each pass over it is.
 
     The object stays what it is, so that it still answers whether the number of rows is known.
+    A program asks for lines of JSON: passes begun, rows read and rows in all, where they are
+    public.
     """
-    if not sys.stderr.isatty():
+    if not (as_lines or sys.stderr.isatty()):
         yield source
         return
-    length = source.n_rows if count_is_public else None
+    show = _line if as_lines else _bar
     read = source.chunks
     passes = 0
 
@@ -38,21 +43,37 @@ def watched(source: RowSource, *, count_is_public: bool) -> Iterator[RowSource]:
         nonlocal passes
         passes += 1
         rows, shown = 0, -_EVERY
-        title = f"{_CLEAR}reading rows, pass {passes}"
+        length = source.n_rows if count_is_public else None
         for chunk in read():
             now = time.monotonic()
             if now - shown >= _EVERY and (count_is_public or not rows):
-                _show(title + (_state(rows, length) if count_is_public else ""))
+                show(passes, rows if count_is_public else None, length)
                 shown = now
             rows += len(chunk)
             yield chunk
-        _show(f"{_CLEAR}computing")
+        show(None, None, None)
 
     source.chunks = chunks  # type: ignore[method-assign]
     try:
         yield source
     finally:
-        _show(_CLEAR)
+        if not as_lines:
+            _show(_CLEAR)
+
+
+def _bar(passes: int | None, rows: int | None, length: int | None) -> None:
+    """Show a bar in place of the last one."""
+    if passes is None:
+        _show(f"{_CLEAR}computing")
+        return
+    state = "" if rows is None else _state(rows, length)
+    _show(f"{_CLEAR}reading rows, pass {passes}{state}")
+
+
+def _line(passes: int | None, rows: int | None, length: int | None) -> None:
+    """Write one line of JSON; whoever listens may have gone, which ends no release."""
+    with suppress(OSError):
+        _show(json.dumps({"pass": passes, "rows": rows, "of": length}) + "\n")
 
 
 @contextmanager

@@ -91,6 +91,7 @@ def command(
 
     Needs a budget, a target and a new folder. No bounds are needed.
     """
+    from eigenveil.cli.account import Account
     from eigenveil.cli.options import bewaring, stated_budget
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
@@ -101,14 +102,13 @@ def command(
     from eigenveil.estimators import PrivateRegression
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget
-    from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import private_key
     from eigenveil.release.about import ABOUT as SAID
     from eigenveil.release.about import about_settings
 
     with place_for(output) as place:
         key = None if sign is None else private_key(sign)
-        account = None if ledger is None else Ledger(ledger)
+        account = None if ledger is None else Account(ledger)
         budget = Budget(**stated_budget(ctx)).as_dict()
         options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
         given = {name: value for name, value in options.items() if value is not None}

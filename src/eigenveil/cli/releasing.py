@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 
+from eigenveil.cli.account import Account
 from eigenveil.cli.balance import balance
 from eigenveil.cli.options import bewaring, stated_budget
 from eigenveil.cli.printing import say, say_json
@@ -31,7 +32,7 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
 from eigenveil.release.about import ABOUT, about_settings
 
-__all__ = ["accounted", "release", "tell"]
+__all__ = ["accounted", "prepared", "release", "tell"]
 
 _NO_LEDGER = "no ledger recorded this run: a failed or interrupted release counts as spent"
 
@@ -46,41 +47,56 @@ def release(
     sign: Path | None,
     as_json: bool,
     cluster: str | None = None,
+    progress: bool = False,
     **options: Any,
 ) -> None:
     """Fit an estimator on a file, save the release and say what happened."""
     with place_for(output) as place, ExitStack() as stack:
         key = None if sign is None else private_key(sign)
-        account = None if ledger is None else Ledger(ledger)
-        budget = Budget(**stated_budget(ctx)).as_dict()
-        options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
-        given = {name: value for name, value in options.items() if value is not None}
-        text: Literal["refused", "invalid"] = "refused"
-        if given.get("on_invalid") == "zero":
-            text = "invalid"
-        source = open_table(data, text=text, **{n: given.pop(n, None) for n in ROW_OPTIONS})
+        account = None if ledger is None else Account(ledger)
+        private, source, about = prepared(estimator, ctx, data, account, **options)
         if cluster is not None:
             source = stack.enter_context(read_by_workers(source, cluster))
-        if "bounds" in given:
-            given["bounds"] = per_column("--bounds", given["bounds"], source.feature_names)
-        if "scale" in given:
-            given["scale"] = single_numbers(given["scale"])
-        chosen = given.pop("mechanism_options", ())
-        releases = "components" if estimator is PrivatePCA else "covariance"
-        given["mechanism"] = configured(releases, given["mechanism"], chosen)
-        about = {name: given.pop(name, None) for name in ABOUT}
-        about_settings({}, **about)  # refused before anything is charged
-        private = estimator(**given, ledger=account)
         place.make_room(_size(private, source))
         with bewaring(), accounted(account):
             neighbours = Adjacency.parse(private.adjacency)
             # How many rows a unit has is private under any neighbours.
             public = neighbours.count_is_public and options["unit"] is None
-            with watched(source, count_is_public=public) as rows:
+            with watched(source, count_is_public=public, as_lines=progress) as rows:
                 private.fit(rows)
             released = private.release_.described(**about)
             keep(released, place, key)
             tell(released, output, account, sign, as_json=as_json)
+
+
+def prepared(
+    estimator: type[PrivatePCA] | type[PrivateCovariance],
+    ctx: click.Context,
+    data: str,
+    account: Ledger | None,
+    **options: Any,
+) -> tuple[PrivatePCA | PrivateCovariance, RowSource, dict[str, Any]]:
+    """Return an estimator, the rows to fit it on, and what its owner says of the release.
+
+    Everything that the options of a command can get wrong is refused here; nothing is charged.
+    """
+    budget = Budget(**stated_budget(ctx)).as_dict()
+    options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
+    given = {name: value for name, value in options.items() if value is not None}
+    text: Literal["refused", "invalid"] = "refused"
+    if given.get("on_invalid") == "zero":
+        text = "invalid"
+    source = open_table(data, text=text, **{n: given.pop(n, None) for n in ROW_OPTIONS})
+    if "bounds" in given:
+        given["bounds"] = per_column("--bounds", given["bounds"], source.feature_names)
+    if "scale" in given:
+        given["scale"] = single_numbers(given["scale"])
+    chosen = given.pop("mechanism_options", ())
+    releases = "components" if estimator is PrivatePCA else "covariance"
+    given["mechanism"] = configured(releases, given["mechanism"], chosen)
+    about = {name: given.pop(name, None) for name in ABOUT}
+    about_settings({}, **about)  # refused before anything is charged
+    return estimator(**given, ledger=account), source, about
 
 
 def _size(private: PrivatePCA | PrivateCovariance, source: RowSource) -> int:
@@ -93,30 +109,29 @@ def _size(private: PrivatePCA | PrivateCovariance, source: RowSource) -> int:
 
 
 @contextmanager
-def accounted(account: Ledger | None) -> Iterator[None]:
+def accounted(account: Account | None) -> Iterator[None]:
     """Whatever stops the run says whether it was charged."""
-    before = 0 if account is None else len(account.entries)
     try:
         yield
     except KeyboardInterrupt:
-        told = _NO_LEDGER if account is None else _spent(account, before)
+        told = _NO_LEDGER if account is None else _spent(account)
         raise KeyboardInterrupt(told or "nothing was charged") from None
     except NothingFoundError:
         raise  # says so itself
     except Exception as error:
-        if account is not None and (told := _spent(account, before)) is not None:
+        if account is not None and (told := _spent(account)) is not None:
             error.add_note(told)
         raise
 
 
-def _spent(account: Ledger, before: int) -> str | None:
-    """Return what was charged since; None where nothing was."""
-    charges = [entry for entry in account.entries[before:] if not entry.is_note]
-    if not charges:
+def _spent(account: Account) -> str | None:
+    """Return what this run has charged; None where it has charged nothing."""
+    charge = account.last_charge()
+    if charge is None:
         return None
     return (
-        f"the ledger was charged for {charges[-1].label} and now has {account.summary()}; a failed "
-        "or interrupted release counts as spent"
+        f"the ledger was charged for {charge.label} and now has {account.summary()}; a failed or "
+        "interrupted release counts as spent"
     )
 
 

@@ -8,7 +8,7 @@ from eigenveil.cli.options import PATH
 from eigenveil.cli.printing import say
 from eigenveil.exceptions import InvalidParameterError
 
-__all__ = ["command"]
+__all__ = ["command", "write_sample"]
 
 
 @click.command("sample")
@@ -33,6 +33,12 @@ def command(file: Path, rows: int, seed: int) -> None:
     Fifteen columns with an id, a date, categories, missing cells and values such as <0.5. The same
     rows and seed give the same file. Nobody in it exists.
     """
+    columns = write_sample(file, rows, seed)
+    say(f"{file}: {rows:,} made-up admissions in {columns} columns; nobody in it exists")
+
+
+def write_sample(file: Path, rows: int, seed: int) -> int:
+    """Write the made-up table to a new CSV file; return its number of columns."""
     import csv
     import io
 
@@ -48,4 +54,4 @@ def command(file: Path, rows: int, seed: int) -> None:
     writer.writerow(table.names)
     writer.writerows(table.records())
     write_new({file: text.getvalue().encode("utf-8")})
-    say(f"{file}: {rows:,} made-up admissions in {len(table.names)} columns; nobody in it exists")
+    return len(table.names)

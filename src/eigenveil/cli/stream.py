@@ -100,13 +100,13 @@ def command(
     One budget covers the whole stream: it is charged at the first batch, and every row is used
     once. Give the same options every time, or keep them in a file: --config FILE.
     """
+    from eigenveil.cli.account import Account
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
     from eigenveil.cli.rows import open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.estimators import StreamingPCA
     from eigenveil.privacy.budget import Budget
-    from eigenveil.privacy.ledger import Ledger
     from eigenveil.release.about import ABOUT as WORDS
     from eigenveil.release.about import about_settings
 
@@ -115,7 +115,7 @@ def command(
     if data is None and not finish:
         raise InvalidParameterError("nothing to do: give a file of rows, --finish, or both")
     with nullcontext() if output is None else place_for(output) as place:
-        account = None if ledger is None else Ledger(ledger)
+        account = None if ledger is None else Account(ledger)
         budget = Budget(**stated_budget(ctx)).as_dict()
         options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
         if options["scale"] is not None:

@@ -101,16 +101,16 @@ def command(
     release is made again from the state. Give the same options every time, or keep them in a file:
     --config FILE.
     """
+    from eigenveil.cli.account import Account
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
     from eigenveil.cli.rows import open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.estimators import ContinualCovariance, ContinualPCA
     from eigenveil.privacy.budget import Budget
-    from eigenveil.privacy.ledger import Ledger
 
     with nullcontext() if output is None else place_for(output) as place:
-        account = None if ledger is None else Ledger(ledger)
+        account = None if ledger is None else Account(ledger)
         budget = Budget(**stated_budget(ctx)).as_dict()
         options.update(dict.fromkeys(("epsilon", "delta", "rho")), **budget)
         for name in ("scale", "centre"):

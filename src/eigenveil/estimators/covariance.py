@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.estimators.fitting import fit_release
+from eigenveil.estimators.fitting import fit_release, foresee_release
 from eigenveil.estimators.results import public_settings
 from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidParameterError
@@ -23,6 +23,7 @@ from eigenveil.mechanisms.registry import CovarianceEntry
 from eigenveil.mechanisms.request import Centring
 from eigenveil.numerics.correlation import clear_variances, correlation_noise
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
+from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release.artefact import Release
 
@@ -165,6 +166,10 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         fitted = fit_release(self, X, groups, "covariance")
         del X, groups
         return self._hold(fitted)
+
+    def promise(self, X: Any) -> Guarantee:
+        """Return what a fit of ``X`` would promise; nothing is charged, rows are counted only."""
+        return foresee_release(self, X, "covariance")
 
     def _hold(self, fitted: FitResult[NoisyMatrix]) -> Self:
         """Set what follows from a release."""

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators.score_kinds import ScoreKinds
 from eigenveil.estimators.tables import name_columns, open_table
 from eigenveil.exceptions import InvalidParameterError, WeakPromiseWarning
-from eigenveil.mechanisms.execute import FitResult, execute
+from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
 from eigenveil.mechanisms.request import Request, public_scale
@@ -21,9 +21,10 @@ from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSourc
 from eigenveil.planner.choice import chosen
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["fit_release", "noise_and_ledger", "renewed", "warn_of_weakness"]
+__all__ = ["fit_release", "foresee_release", "noise_and_ledger", "renewed", "warn_of_weakness"]
 
 
 def fit_release(
@@ -37,23 +38,70 @@ def fit_release(
     """Choose, plan, charge, read the rows, add noise; attributes of an earlier fit are dropped."""
     with renewed(estimator):
         noise, ledger = noise_and_ledger(estimator)
-        budget = Budget(epsilon=estimator.epsilon, delta=estimator.delta, rho=estimator.rho)
-        automatic = isinstance(estimator.mechanism, str) and estimator.mechanism == "auto"
-        wanted = None if automatic else entry(releases, estimator.mechanism)
-        adjacency = Adjacency.parse(estimator.adjacency)
-        source = open_table(estimator, X, adjacency, groups)
+        asked |= _stated(estimator, releases)
+        source = open_table(estimator, X, asked["adjacency"], groups)
         del X, groups
-        asked |= {"budget": budget, "adjacency": adjacency, "entry": wanted}
-        kinds = None
-        if show_scores:
-            asked["show_scores"] = True
-            kinds = ScoreKinds.asked(show_scores, source)
-        if source.undecided or (kinds is not None and kinds.levels is None):
+        kinds = _kinds(show_scores, source, asked)
+        if _undecided(source, kinds):
             return _with_levels(estimator, source, kinds, releases, asked, ledger, noise)
         source = _of_kinds(estimator, source, kinds, asked)
         request = _request(estimator, source, releases, **asked)
-        warn_of_weakness(budget, request.n_rows)
+        warn_of_weakness(request.budget, request.n_rows)
         return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
+
+
+def foresee_release(
+    estimator: BaseEstimator, X: Any, releases: Releases, show_scores: Any = False, **asked: Any
+) -> Guarantee:
+    """Return what a fit would promise; nothing is charged, and rows are counted at most."""
+    estimator = clone(estimator)
+    ledger = noise_and_ledger(estimator)[1]
+    asked |= _stated(estimator, releases)
+    source = open_table(estimator, X, asked["adjacency"], None)
+    kinds = _kinds(show_scores, source, asked)
+    search = None
+    if columns := _undecided(source, kinds):
+        from eigenveil.mechanisms.found_levels import LevelSearch
+
+        search = LevelSearch(budget=asked["budget"], columns=columns)
+        asked |= {"spent": search.cost()}
+        source = source.decided(dict.fromkeys(source.undecided, ("",)))
+        name_columns(estimator, source)
+    else:
+        source = _of_kinds(estimator, source, kinds, asked)
+    planned = plan(chosen(_request(estimator, source, releases, **asked)))
+    cost = planned.cost if search is None else search.whole(planned)
+    if ledger is not None:
+        request = planned.request
+        ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
+    receipt = None if ledger is None else f"{ledger}, before the release is made"
+    return foreseen(planned, cost, receipt, source.remarks)
+
+
+def _kinds(show_scores: Any, source: RowSource, asked: dict[str, Any]) -> ScoreKinds | None:
+    """Return the kinds that a map of scores tells apart; None where it tells none."""
+    if not show_scores:
+        return None
+    asked["show_scores"] = True
+    return ScoreKinds.asked(show_scores, source)
+
+
+def _undecided(source: RowSource, kinds: ScoreKinds | None) -> tuple[str, ...]:
+    """Return the columns whose levels are to be found first."""
+    columns = source.undecided
+    if kinds is not None and kinds.levels is None and kinds.column not in columns:
+        return (*columns, kinds.column)
+    return columns
+
+
+def _stated(estimator: BaseEstimator, releases: Releases) -> dict[str, Any]:
+    """Return budget, neighbours and mechanism as the arguments of an estimator state them."""
+    automatic = isinstance(estimator.mechanism, str) and estimator.mechanism == "auto"
+    return {
+        "budget": Budget(epsilon=estimator.epsilon, delta=estimator.delta, rho=estimator.rho),
+        "adjacency": Adjacency.parse(estimator.adjacency),
+        "entry": None if automatic else entry(releases, estimator.mechanism),
+    }
 
 
 def warn_of_weakness(budget: Budget, rows: int | None) -> None:
@@ -74,10 +122,7 @@ def _with_levels(
     """Find the levels of categories first; all is charged before, as for one level each."""
     from eigenveil.mechanisms.found_levels import LevelSearch
 
-    columns = source.undecided
-    if kinds is not None and kinds.levels is None and kinds.column not in columns:
-        columns = (*columns, kinds.column)
-    search = LevelSearch(budget=asked["budget"], columns=columns)
+    search = LevelSearch(budget=asked["budget"], columns=_undecided(source, kinds))
     asked |= {"spent": search.cost()}
     like = source.decided(dict.fromkeys(source.undecided, ("",)))
     name_columns(estimator, like)

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from eigenveil.estimators.fitting import fit_release
+from eigenveil.estimators.fitting import fit_release, foresee_release
 from eigenveil.estimators.results import component_result, public_settings, singular_values
 from eigenveil.estimators.scores import GaussianDensity
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
@@ -14,6 +14,7 @@ from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.pca.staged import StagedComponents
 from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.mechanisms.request import Centring
+from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 
 __all__ = ["PrivatePCA"]
@@ -193,14 +194,21 @@ class PrivatePCA(GaussianDensity):
 
         ``groups`` holds an id for each row: all rows of one id are protected together.
         """
-        asked = {
+        fitted = fit_release(self, X, groups, "components", **self._asked())
+        del X, groups
+        return self._hold(fitted)
+
+    def promise(self, X: Any) -> Guarantee:
+        """Return what a fit of ``X`` would promise; nothing is charged, rows are counted only."""
+        return foresee_release(self, X, "components", **self._asked())
+
+    def _asked(self) -> dict[str, Any]:
+        """Return what is asked for beside what all releases have."""
+        return {
             "n_components": self.n_components,
             "variances": bool(self.variances),
             "show_scores": self.show_scores,
         }
-        fitted = fit_release(self, X, groups, "components", **asked)
-        del X, groups
-        return self._hold(fitted)
 
     def _hold(self, fitted: FitResult[StagedComponents]) -> Self:
         """Set what follows from a release."""

@@ -4,7 +4,7 @@ Everything before `execute` is public; nothing after it is in reach of raw data.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
 
-__all__ = ["FitResult", "execute", "invalid_words", "scale_words"]
+__all__ = ["FitResult", "execute", "foreseen", "invalid_words", "scale_words"]
 
 Result = TypeVar("Result")
 
@@ -121,41 +121,70 @@ def execute(
     stated = plan.stated.chosen(
         getattr(result.inner, "row_norm", None), (*_words(plan, result), *remarks)
     )
-    guarantee = Guarantee(
-        budget=request.budget,
-        cost=gate.total,
-        adjacency=request.adjacency,
-        bounds=stated.words,
-        kind=plan.entry.kind,
-        numerics=Numerics.EXACT if gate.exact else Numerics.IDEALISED,
-        simulated=noise.simulated,
-        ledger=gate.receipt,
-        assumption=plan.entry.assumption,
-        protects=request.unit,
-        arrival=plan.entry.batches and not request.rereadable,
-    )
+    guarantee = _guarantee(plan, gate.total, stated.words, exact=gate.exact)
     return FitResult(
         plan=plan,
         result=result,
         n_rows=gate.rows,
         stated=stated,
-        guarantee=guarantee,
+        guarantee=replace(guarantee, simulated=noise.simulated, ledger=gate.receipt),
         balance=gate.balance,
+    )
+
+
+def foreseen(plan: Plan, cost: Cost, ledger: str | None, remarks: tuple[str, ...]) -> Guarantee:
+    """Return the promise that a plan will make, before anything is charged or read.
+
+    That of the release adds what is chosen privately, and covers rounding where each step does.
+    """
+    request = plan.request
+    words = [*plan.stated.words]
+    if plan.tightens:
+        words.append(
+            "rows farther from the centre than a distance chosen privately pulled in to it"
+        )
+    words.append(_centre_words(plan, differences=plan.centring == "paired"))
+    if request.private_scale:
+        words.append("columns divided by private scales; those that have none left out")
+    words += _further_words(plan)
+    exact = bool(getattr(plan.inner(plan.strength), "exact", False))
+    promised = _guarantee(plan, cost, (*words, *remarks), exact=exact)
+    return replace(promised, ledger=ledger)
+
+
+def _guarantee(plan: Plan, cost: Cost, bounds: tuple[str, ...], *, exact: bool) -> Guarantee:
+    request, entry = plan.request, plan.entry
+    return Guarantee(
+        budget=request.budget,
+        cost=cost,
+        adjacency=request.adjacency,
+        bounds=bounds,
+        kind=entry.kind,
+        numerics=Numerics.EXACT if exact else Numerics.IDEALISED,
+        assumption=entry.assumption,
+        protects=request.unit,
+        arrival=entry.batches and not request.rereadable,
     )
 
 
 def _words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
     """Return what bounds rows, and where that comes from."""
-    request = plan.request
-    words = [*_bound_words(plan, result), _centre_words(plan, result), *scale_words(plan, result)]
+    centre = _centre_words(plan, differences=result.differences)
+    words = [*_bound_words(plan, result), centre, *scale_words(plan, result)]
     chosen = result.inner.row_norm if plan.components and not plan.tightens else None
     if chosen is not None:
         words.append(
             f"rows pulled in to {chosen * pair_factor(result):.6g} for the variances (chosen "
             "privately)"
         )
+    return (*words, *_further_words(plan))
+
+
+def _further_words(plan: Plan) -> tuple[str, ...]:
+    """Return what becomes of cells that hold no numbers, and of several rows of one person."""
+    request = plan.request
     corrects = plan.entry.allows_for_missing and not plan.lazy
-    words += invalid_words(request.on_invalid, request.on_missing, corrects=corrects)
+    words = [*invalid_words(request.on_invalid, request.on_missing, corrects=corrects)]
     if request.unit.owns_many:
         words.append(f"all rows of one {request.unit.name} together weigh as one row")
     if plan.entry.batches and not request.rereadable:
@@ -169,8 +198,8 @@ def _bound_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
     return stated.words_with(chosen if chooses else None)
 
 
-def _centre_words(plan: Plan, result: CentredResult[Any]) -> str:
-    if result.differences:
+def _centre_words(plan: Plan, *, differences: bool) -> str:
+    if differences:
         return "no centre: differences of pairs of rows have none"
     match plan.centring:
         case "none":

@@ -79,13 +79,16 @@ class LevelSearch:
                 " with a list",
             )
 
+    def whole(self, plan: Plan) -> Cost:
+        """Return what is charged for the levels and for the release that ``plan`` is like."""
+        self.check(plan)
+        return compose(self.cost(), self.rest())
+
     def run(
         self, source: RowSource, plan: Plan, *, ledger: Ledger | None, noise: NoiseSource
     ) -> "FoundLevels":
         """Charge for the levels and the release that ``plan`` is like, and draw the levels."""
-        request = plan.request
-        self.check(plan)
-        whole = compose(self.cost(), self.rest())
+        request, whole = plan.request, self.whole(plan)
         if ledger is not None:
             ledger.check(whole, adjacency=request.adjacency, unit=request.unit)
         gate = Gate(

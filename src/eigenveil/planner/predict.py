@@ -30,6 +30,7 @@ __all__ = [
     "Prediction",
     "Recommendation",
     "banded",
+    "foresee",
     "least",
     "needed_epsilon",
     "needed_rows",
@@ -74,6 +75,9 @@ class Prediction:
         Of components: mean Frobenius distance of the projectors, released and best.
     shares : tuple of (str, float)
         How the budget is split among stages; searches for a distance come on top.
+    reliability : tuple of (float, float, float)
+        Of components, one by one: what a release is expected to state, and between which numbers
+        eight of ten would lie; 0 where it is not clear of noise. Empty where it is not known.
 
     """
 
@@ -87,6 +91,7 @@ class Prediction:
     refusal: EigenveilError | None = field(default=None, repr=False, compare=False)
     distance: float | None = None
     shares: tuple[tuple[str, float], ...] = ()
+    reliability: tuple[tuple[float, float, float], ...] = ()
 
     @property
     def serves(self) -> bool:
@@ -167,14 +172,14 @@ def recommend(situation: Situation) -> Recommendation:
         Where no mechanism serves; it says what stands in the way.
 
     """
-    choice, chosen = _chosen(situation)
+    choice, chosen = foresee(situation)
     others = [one for one in predictions(situation) if one.mechanism != choice.mechanism]
     return Recommendation(
         mechanism=choice.mechanism,
         reason=choice.reason,
         prediction=chosen,
         predictions=_ordered([chosen, *others]),
-        unit_rows=_as_chosen(situation, choice)
+        unit_rows=_asforesee(situation, choice)
         .request(entry(situation.releases, choice.mechanism))
         .normalises,
         private_radius=choice.private_radius,
@@ -192,10 +197,13 @@ def _expected_scales(situation: Situation) -> int:
     return situation.d if enough_for_each_scale(whole, situation.n, situation.d) else 0
 
 
-def _chosen(situation: Situation) -> tuple[Choice, Prediction]:
-    """Return what ``mechanism="auto"`` uses, or the best that serves where that does not."""
+def foresee(situation: Situation) -> tuple[Choice, Prediction]:
+    """Return what ``mechanism="auto"`` uses, or the best that serves where that does not.
+
+    It is a part of what `recommend` returns, and takes a part of the time.
+    """
     choice = choose(situation)
-    wanted = _predict(_as_chosen(situation, choice), choice.mechanism)
+    wanted = _predict(_asforesee(situation, choice), choice.mechanism)
     if wanted.refusal is None:
         return choice, wanted
     for one in predictions(situation):
@@ -207,7 +215,7 @@ def _chosen(situation: Situation) -> tuple[Choice, Prediction]:
     )
 
 
-def _as_chosen(situation: Situation, choice: Choice) -> Situation:
+def _asforesee(situation: Situation, choice: Choice) -> Situation:
     """Return the situation with rows clipped at a private radius, where the choice says so.
 
     Clipped rows have variances in the units of the data by themselves.
@@ -230,7 +238,7 @@ def needed_epsilon(situation: Situation, error: float) -> Needed:
         return replace(situation, budget=changed)
 
     return least(
-        lambda size: _chosen(at(size))[1],
+        lambda size: foresee(at(size))[1],
         error,
         _SMALLEST_BUDGET,
         _LARGEST_BUDGET,
@@ -243,7 +251,7 @@ def needed_rows(situation: Situation, error: float) -> Needed:
     """Return the smallest number of rows for an ``error`` with the recommended mechanism."""
     fewest = float(situation.k or 1)
     return least(
-        lambda size: _chosen(replace(situation, n=round(size)))[1],
+        lambda size: foresee(replace(situation, n=round(size)))[1],
         error,
         max(2.0, fewest),
         float(MOST_ROWS),
@@ -346,12 +354,22 @@ def _simulated(simulator: Simulator, empty: Prediction) -> Prediction:
     if simulator.plan.entry.name == _TRIVIAL:
         return replace(empty, error=1.0, low=1.0, high=1.0, how="closed form")
     found = [simulator.simulate(SimulationSource(seed)) for seed in _seeds(simulator)]
-    mean = banded(empty, [error for error, _ in found])
+    mean = banded(empty, [one.error for one in found])
     if situation.task == "covariance":
         return mean
     assert mean.high is not None  # simulated
-    distance = float(np.mean([distance for _, distance in found]))
-    return replace(mean, high=min(1.0, mean.high), distance=distance)  # all is the most to lose
+    distance = float(np.mean([one.distance for one in found]))
+    # All is the most to lose.
+    mean = replace(mean, high=min(1.0, mean.high), distance=distance)
+    return replace(mean, reliability=_reliability([one.reliability for one in found]))
+
+
+def _reliability(found: list[tuple[float, ...]]) -> tuple[tuple[float, float, float], ...]:
+    """Return the mean and eight of ten for each component; nothing where one run says nothing."""
+    if not all(found):
+        return ()
+    low, high = np.quantile(found, [0.1, 0.9], axis=0)
+    return tuple(zip(np.mean(found, axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
 
 
 def _seeds(simulator: Simulator) -> range:

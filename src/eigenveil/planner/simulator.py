@@ -7,6 +7,7 @@ through a stand-in of the gate (`rehearsal`).
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,25 @@ class Unpredicted(Exception):  # noqa: N818 - an answer, not an error
     """A mechanism serves a situation, but too little is known to predict its error."""
 
 
+class Simulated(NamedTuple):
+    """What one simulated release is like.
+
+    Attributes
+    ----------
+    error : float
+        Share of variance lost, or relative error of a matrix.
+    distance : float
+        Of components: that of the projectors.
+    reliability : tuple of float
+        Of components: what the release would state of each; empty where it states nothing.
+
+    """
+
+    error: float
+    distance: float
+    reliability: tuple[float, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulator:
     """A plan, and the directions on which it is simulated.
@@ -102,11 +122,11 @@ class Simulator:
         assert self.situation.n is not None  # `of` has checked
         return self.situation.n
 
-    def simulate(self, noise: NoiseSource) -> tuple[float, float]:
-        """Return the error of one release, and for components the distance of the projectors."""
+    def simulate(self, noise: NoiseSource) -> "Simulated":
+        """Return what one release is like."""
         try:
             if isinstance(self.plan.entry, OnePassEntry):
-                return self._compared(*self._in_batches(noise), noise)
+                return Simulated(*self._compared(*self._in_batches(noise), noise))
             truth, released = rehearse(
                 self.plan,
                 self.table,
@@ -117,12 +137,15 @@ class Simulator:
                 noise=noise,
             )
         except NothingFoundError:
-            return _NOTHING_CAPTURED, math.sqrt(2 * self.table.k)
+            nothing = (0.0,) * self.table.k
+            return Simulated(_NOTHING_CAPTURED, math.sqrt(2 * self.table.k), nothing)
         if self.situation.task == "pca":
-            return self._compared(truth, released.inner.components.components, noise)
+            found = released.inner.components
+            reliable = tuple(found.reliability.tolist())
+            return Simulated(*self._compared(truth, found.components, noise), reliable)
         per_row = 1.0 if released.noisy_count is None else 1 / released.noisy_count
         error = self.table.error(released.inner.matrix * per_row - truth)
-        return error / self._norm, 0.0
+        return Simulated(error / self._norm, 0.0)
 
     def _compared(self, truth: Matrix, found: Matrix, noise: NoiseSource) -> tuple[float, float]:
         """Return the share of variance lost, and the distance of the projectors."""

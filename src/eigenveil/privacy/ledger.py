@@ -206,6 +206,16 @@ class Ledger:
             raise InvalidParameterError(f"the ledger has entries 1 to {len(entries)}")
         return _balance(terms.budget, entries[:number])
 
+    def balance_with(self, cost: Cost) -> Balance:
+        """Return the balance as one more charge would leave it, whether it is covered or not."""
+        terms, entries = self._read()
+        spent, budget = entries[-1].spent if entries else Spent(), terms.budget
+        after = spent.plus(cost, budget)
+        notion, total = used(budget, after, cost if after.charges == 1 else None)
+        now = _balance(budget, entries)
+        most = rounded_down(left(budget, after)[1])
+        return Balance(notion, now.spent, total, now.granted, budget.delta, most)
+
     def balances(self) -> tuple[Balance, ...]:
         """Return the balance at every entry, in order."""
         terms, entries = self._read()

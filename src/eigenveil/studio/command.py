@@ -28,7 +28,7 @@ __all__ = ["command"]
 )
 @click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
 def command(table: Path | None, port: int, no_browser: bool) -> None:
-    """Open a page on this computer to read releases.
+    """Open a page on this computer to plan, release, read and watch.
 
     It reads and writes in the folder of TABLE, or in this one, and answers this computer alone.
     """

@@ -59,7 +59,7 @@ class Run:
 
     def stop(self) -> None:
         """Interrupt the command, as on a terminal; it says what was spent."""
-        if self.process.poll() is None:
+        if self.process.poll() is None and not self.asked_to_stop:
             self.asked_to_stop = True
             self.process.send_signal(signal.SIGINT)
 
@@ -77,9 +77,11 @@ class Run:
         }
         if code == 0:
             found |= {"state": "released", "release": self._released()}
+        elif code == -signal.SIGINT:  # before the command was there to answer
+            found |= {"state": "stopped", "code": code, "words": "nothing was charged"}
         elif code is not None:
             found |= {
-                "state": "stopped" if code in (_INTERRUPTED, -signal.SIGINT) else "failed",
+                "state": "stopped" if code == _INTERRUPTED else "failed",
                 "code": code,
                 "words": said or f"the run ended with code {code}: look into the ledger",
             }

@@ -45,6 +45,17 @@ _QUESTIONS = {
     "api/release/export": ("GET", "reading:exported"),
     "api/compare": ("GET", "reading:compare"),
     "api/received": ("POST", "reading:receive"),
+    "api/table": ("GET", "planning:table"),
+    "api/sample": ("POST", "planning:sample"),
+    "api/plan": ("POST", "planning:plan"),
+    "api/curve": ("POST", "planning:curve"),
+    "api/promise": ("POST", "planning:promise"),
+    "api/run": ("GET", "planning:progress"),
+    "api/run/start": ("POST", "planning:start"),
+    "api/run/stop": ("POST", "planning:stop"),
+    "api/ledger": ("GET", "ledgers:ledger"),
+    "api/ledger/new": ("POST", "ledgers:create"),
+    "api/federation": ("GET", "federations:federation"),
 }
 
 

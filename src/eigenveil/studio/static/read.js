@@ -130,7 +130,7 @@ function scree(found) {
     const picture = drawing(width, height, `${words}. Noise alone rarely exceeds ${form(shown.floor)}.`);
     picture.append(s("line", { x1: left, x2: width - right, y1: base, y2: base, class: "axis" }), text(left - 6, base + 4, "0", "ax", "end"), text(left - 6, y(most / 1.08) + 4, form(most / 1.08), "ax", "end"), ...bars.flat().filter(Boolean),
       s("rect", { x: left, width: width - left - right, y: y(shown.floor), height: base - y(shown.floor), fill: hatched() }), s("line", { x1: left, x2: width - right, y1: y(shown.floor), y2: y(shown.floor), class: "l-noise" }),
-      ...(width < 520 ? [text(width - right, y(shown.floor) - 6, `noise floor ${form(shown.floor)}`, "t-noise strong halo", "end")]
+      ...(width < 520 ? [text(width - right, top - 8, `dashed: noise floor ${form(shown.floor)}`, "t-noise strong", "end")]
         : [text(width - right + 6, y(shown.floor) - 2, `noise floor ${form(shown.floor)}`, "t-noise strong"), text(width - right + 6, y(shown.floor) + 15, "noise alone rarely", "ax"), text(width - right + 6, y(shown.floor) + 31, "exceeds it", "ax")]),
       text(left, height, found.kind === "pca" ? "component, largest first" : "eigenvalue, largest first", "ax"));
     return picture;

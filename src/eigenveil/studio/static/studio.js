@@ -201,12 +201,15 @@ export function statement(promise, title = "What is promised") {
 // Tabs --------------------------------------------------------------------------------------------
 
 export const state = JSON.parse(document.body.dataset.state);
-export async function refresh() { Object.assign(state, await api.get("state")); return state; }
+export async function refresh() {
+  const { table, ...found } = await api.get("state");
+  return Object.assign(state, found, { table: state.table || table }); // what was chosen here stays
+}
 export function dock(...content) { document.getElementById("dock").replaceChildren(...(content.length ? [h("div", { class: "dock" }, h("div", {}, content))] : [])); }
 export function where(name) { document.getElementById("where").textContent = name || state.folder; }
 export function go(...parts) { location.hash = parts.map(encodeURIComponent).join("/"); }
 
-const TABS = ["read"];
+const TABS = ["plan", "read", "ledger", "federation"];
 let leave = () => {};
 
 async function show() {

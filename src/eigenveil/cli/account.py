@@ -1,0 +1,40 @@
+"""A ledger as one run sees it: what it has charged itself, whatever others charge meanwhile."""
+
+from pathlib import Path
+from typing import Any
+
+from eigenveil.exceptions import EigenveilError
+from eigenveil.privacy.ledger import Entry, Ledger
+
+__all__ = ["Account"]
+
+
+class Account(Ledger):
+    """A ledger that remembers the charges of this run."""
+
+    __slots__ = ("_before", "_paid", "_unsure")
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self._before = len(self.entries)
+        self._paid: list[Entry] = []
+        self._unsure = False  # whether an interrupt came while a charge was being written
+
+    def charge(self, *cost: Any, **terms: Any) -> Entry:
+        """Commit a charge durably, or refuse, as every ledger does; and remember it."""
+        self._unsure = True
+        try:
+            entry = super().charge(*cost, **terms)
+        except EigenveilError:
+            self._unsure = False
+            raise
+        self._paid.append(entry)
+        self._unsure = False
+        return entry
+
+    def last_charge(self) -> Entry | None:
+        """Return the newest charge of this run; where it is unsure, the newest of anybody since."""
+        if self._unsure:
+            since = [entry for entry in self.entries[self._before :] if not entry.is_note]
+            return since[-1] if since else None
+        return self._paid[-1] if self._paid else None

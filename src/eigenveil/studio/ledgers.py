@@ -1,0 +1,86 @@
+"""The tab *Ledger*: what was spent, when and for what, and what one more release would leave."""
+
+from typing import Any
+
+from eigenveil.cli.balance import balance
+from eigenveil.cli.ledger import history as entries_of
+from eigenveil.exceptions import EigenveilError, InvalidParameterError
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.storage.places import require_outside
+from eigenveil.studio.costs import cost_of
+from eigenveil.studio.server import Asked, Studio
+
+__all__ = ["create", "ledger"]
+
+_SIZES = (0.1, 0.25, 0.5, 1.0, 2.0)  # of the release that would be next, times a round number
+
+
+def ledger(studio: Studio, asked: Asked) -> dict[str, Any]:
+    """Return the history of a ledger, and what releases of several sizes would leave."""
+    path = studio.folder.existing(asked.get("name"))
+    found = Ledger(path)
+    now = found.balance()
+    balances = found.balances()
+    return {
+        **balance(found),
+        "file": path.name,
+        "notion": now.notion,
+        "spent": now.spent,
+        "granted": now.granted,
+        "delta": now.delta,
+        "largest": now.largest_next,
+        "entries": [
+            {**entry, "before": state.spent_before, "after": state.spent}
+            for entry, state in zip(entries_of(found), balances, strict=True)
+        ],
+        "next": _next(found),
+    }
+
+
+def create(studio: Studio, asked: Asked) -> dict[str, Any]:
+    """Start a ledger with a total, as `eigenveil ledger init` does."""
+    path = studio.folder.place(asked.get("name"))
+    if path.suffix != ".ledger":
+        raise InvalidParameterError("the name of a ledger ends in .ledger")
+    require_outside(path)
+    given = {
+        name: asked[name]
+        for name in ("epsilon", "delta", "adjacency", "unit")
+        if asked.get(name) is not None
+    }
+    made = Ledger.create(path, **given)
+    return {"name": path.name, "summary": made.summary()}
+
+
+def _next(found: Ledger) -> list[dict[str, Any]]:
+    """Return what one more release of each size would leave, as far as they are covered."""
+    total, now = found.budget, found.balance()
+    largest = now.largest_next or 0.0
+    rows = []
+    for share in _SIZES:
+        size = _round(share * now.granted / 2)
+        if not 0 < size <= largest:
+            continue
+        budget = (
+            Budget(rho=size) if total.rho is not None else Budget(epsilon=size, delta=total.delta)
+        )
+        try:
+            after = found.balance_with(cost_of(budget))
+        except EigenveilError:
+            continue
+        rows.append(
+            {
+                "size": size,
+                "before": after.spent_before,
+                "after": after.spent,
+                "granted": after.granted,
+                "largest": after.largest_next,
+            }
+        )
+    return rows
+
+
+def _round(size: float) -> float:
+    """Return a number of two digits."""
+    return float(f"{size:.2g}")

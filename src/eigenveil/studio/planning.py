@@ -1,0 +1,304 @@
+"""The tab *Plan and release*: what to expect, what will be promised, and the run.
+
+Nothing is spent before `start`, which is the command that the page has shown.
+"""
+
+import os
+import shlex
+import threading
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from eigenveil.cli.balance import balance
+from eigenveil.cli.covariance import command as covariance_command
+from eigenveil.cli.fit import command as fit_command
+from eigenveil.cli.following import release_command
+from eigenveil.cli.plan import command as plan_command
+from eigenveil.cli.releasing import prepared
+from eigenveil.cli.rows import by_levels
+from eigenveil.cli.sample import write_sample
+from eigenveil.cli.situation import situation_of
+from eigenveil.data.sources.schema import columns_of
+from eigenveil.estimators import PrivateCovariance, PrivatePCA
+from eigenveil.exceptions import BudgetExceededError, EigenveilError, InvalidParameterError
+from eigenveil.planner import Choice, Prediction, Situation, foresee
+from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.privacy.balance import Balance
+from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.guarantee import Guarantee
+from eigenveil.privacy.ledger import Ledger
+from eigenveil.storage.places import require_new
+from eigenveil.studio.costs import cost_of
+from eigenveil.studio.script import notebook, script
+from eigenveil.studio.server import Asked, Studio
+from eigenveil.studio.words import command_words, number
+
+__all__ = [
+    "curve",
+    "plan",
+    "progress",
+    "promise",
+    "sample",
+    "start",
+    "stop",
+    "table",
+]
+
+_COMMANDS = {"fit": fit_command, "covariance": covariance_command}
+_ESTIMATORS = {"fit": PrivatePCA, "covariance": PrivateCovariance}
+_MOST_COLUMNS = 5000  # that a page can list
+_PREDICTING = threading.Lock()  # a prediction takes a whole core
+
+
+def table(studio: Studio, asked: Asked) -> dict[str, Any]:
+    """Return names and kinds of the columns of a table, and where its ledger and releases go."""
+    path = studio.folder.existing(asked.get("name"))
+    columns = columns_of(path)
+    if len(columns) > _MOST_COLUMNS:
+        raise InvalidParameterError(
+            f"{len(columns):,} columns are too many for this page: use eigenveil fit"
+        )
+    stem = path.name.split(".")[0]
+    ledger = f"{stem}.ledger"
+    return {
+        "name": path.name,
+        "columns": [{"name": column.name, "kind": column.kind} for column in columns],
+        "ledger": ledger,
+        "has_ledger": (studio.folder.root / ledger).exists(),
+        "output": studio.folder.new_name(f"{stem}-release"),
+    }
+
+
+def sample(studio: Studio, asked: Asked) -> dict[str, str]:
+    """Write the made-up hospital table, as `eigenveil sample` does, and return its name."""
+    names = (f"sample{'' if i == 1 else f'-{i}'}.csv" for i in range(1, 1000))
+    name = next(name for name in names if not (studio.folder.root / name).exists())
+    write_sample(studio.folder.place(name), 20_000, 1)
+    return {"name": name}
+
+
+def plan(studio: Studio, asked: Asked) -> dict[str, Any]:
+    """Return what to expect of a release, from public numbers; nothing is spent."""
+    situation, ctx = _situation(studio, asked)
+    try:
+        choice, found = _foreseen(situation)
+    except InvalidParameterError as error:
+        return {
+            "refused": error.said("page"),
+            **_public(situation),
+            "ledger": _ledger(studio, asked),
+        }
+    command = release_command(ctx, str(asked["table"]), situation, choice)
+    return {
+        **_public(situation),
+        "prediction": _predicted(found),
+        "mechanism": choice.mechanism,
+        "reason": choice.reason,
+        "promise": _odds(situation, asked),
+        "weaknesses": situation.budget.weaknesses(situation.n),
+        "ledger": _ledger(studio, asked),
+        "command": command,
+    }
+
+
+def curve(studio: Studio, asked: Asked) -> dict[str, Any]:
+    """Return the prediction at another epsilon, for the curve above the slider."""
+    situation, _ = _situation(studio, asked)
+    try:
+        _, found = _foreseen(situation)
+    except InvalidParameterError as error:
+        return {"refused": error.said("page")}
+    return {"prediction": _predicted(found)}
+
+
+def promise(studio: Studio, asked: Asked) -> dict[str, Any]:
+    """Return what will be promised, in the words of the guarantee; refuse what a run would."""
+    words, ctx, promised, account = _promised(studio, asked)
+    situation, _ = _situation(studio, asked)
+    choice, found = _foreseen(situation)
+    return {
+        "promise": {
+            "lead": promised.odds(),
+            "statements": [list(pair) for pair in promised.statements()],
+            "simulated": False,
+            "budget": promised.budget.as_dict(),
+            "unit": promised.unit,
+        },
+        "prediction": _predicted(found),
+        "mechanism": choice.mechanism,
+        "reason": choice.reason,
+        "ledger": {"name": account.path.name, **_balance(account.balance_with(promised.cost))},
+        "command": shlex.join(["eigenveil", *words]),
+        "script": script(words[0], ctx.params),
+        "notebook": notebook(words[0], ctx.params),
+    }
+
+
+def _promised(studio: Studio, asked: Asked) -> tuple[list[str], click.Context, Guarantee, Ledger]:
+    """Return the command of a release, as parsed, its promise, and the ledger that covers it."""
+    words = command_words(studio, asked, complete=True)
+    require_new(studio.folder.place(asked.get("output")), "choose another name")
+    ctx = _context(_COMMANDS[words[0]], words[1:])
+    options = dict(ctx.params)
+    account = Ledger(options.pop("ledger"))
+    data = options.pop("data")
+    for unused in ("output", "sign", "as_json", "cluster", "progress"):
+        options.pop(unused)
+    if words[0] == "fit":
+        options["n_components"] = options.pop("k")
+        options = by_levels(options)
+    private, source, _ = prepared(_ESTIMATORS[words[0]], ctx, data, account, **options)
+    return words, ctx, private.promise(source), account
+
+
+def start(studio: Studio, asked: Asked) -> dict[str, Any]:
+    """Start a release that was confirmed, in a process of its own, and return its name."""
+    if asked.get("confirmed") is not True:
+        raise InvalidParameterError("confirm first that this cannot be undone: nothing was spent")
+    words, *_ = _promised(studio, asked)  # what would be refused is not started
+    about = {
+        "table": asked["table"],
+        "output": asked["output"],
+        "ledger": asked["ledger"],
+        "epsilon": asked["epsilon"],
+    }
+    run = studio.runs.start([*words, "--json", "--progress"], studio.folder.root, about)
+    return {"id": run.id}
+
+
+def stop(studio: Studio, asked: Asked) -> dict[str, Any]:
+    """Ask a run to end; it says itself whether it was charged."""
+    run = studio.runs.get(asked.get("id"))
+    run.stop()
+    return run.status()
+
+
+def progress(studio: Studio, asked: Asked) -> dict[str, Any]:
+    """Return how far a run is, or how it ended."""
+    return studio.runs.get(asked.get("id")).status()
+
+
+def _context(command: click.Command, words: list[str]) -> click.Context:
+    """Parse the words of a command; what click refuses is said in one line."""
+    try:
+        return command.make_context(command.name, list(words))
+    except click.ClickException as error:
+        raise InvalidParameterError(" ".join(error.format_message().split())) from None
+
+
+def _situation(studio: Studio, asked: Asked) -> tuple[Situation, click.Context]:
+    """Return the public numbers of a release, as `eigenveil plan` finds them."""
+    name, *words = command_words(studio, asked, complete=False)
+    words += ["--of", "components" if name == "fit" else "covariance"]
+    rows = asked.get("rows")
+    if rows is not None:
+        words += ["--rows", number(asked, "rows")]
+    elif asked.get("adjacency") != "add-remove":
+        path = studio.folder.existing(asked["table"])
+        status = os.stat(path)
+        counted = _rows(str(path), asked.get("unit"), status.st_mtime_ns, status.st_size, *words)
+        words += ["--rows", str(counted)]
+    if asked.get("spectrum") in ("flat", "decaying", "steep"):
+        words += ["--spectrum", str(asked["spectrum"])]
+    ctx = _context(plan_command, words)
+    options = dict(ctx.params)
+    return situation_of(ctx, options.pop("data"), **options), ctx
+
+
+_COUNTED: dict[tuple[Any, ...], int] = {}
+
+
+def _rows(path: str, unit: str | None, changed: int, size: int, *words: str) -> int:
+    """Return the public number of rows, or of persons; counted once for each state of a file."""
+    key = (path, unit, changed, size)
+    if key not in _COUNTED:
+        ctx = _context(plan_command, list(words))
+        options = dict(ctx.params)
+        found = situation_of(ctx, options.pop("data"), **options).n
+        assert found is not None  # public, or a guess was asked for
+        _COUNTED[key] = found
+    return _COUNTED[key]
+
+
+def _foreseen(situation: Situation) -> tuple[Choice, Prediction]:
+    with _PREDICTING:
+        return foresee(situation)
+
+
+def _public(situation: Situation) -> dict[str, Any]:
+    return {
+        "situation": str(situation),
+        "rows": situation.n,
+        "unit": situation.unit,
+        "columns": situation.d,
+        "k": situation.k,
+        "epsilon": situation.budget.epsilon,
+    }
+
+
+def _predicted(found: Prediction) -> dict[str, Any]:
+    return {
+        "error": found.error,
+        "low": found.low,
+        "high": found.high,
+        "measure": found.measure,
+        "why": found.why,
+        "shares": [list(share) for share in found.shares],
+        "reliability": [list(one) for one in found.reliability],
+    }
+
+
+def _odds(situation: Situation, asked: Asked) -> str:
+    """Return what the budget means for somebody who guesses, in the guarantee's words."""
+    promised = Guarantee(
+        budget=situation.budget,
+        cost=cost_of(situation.budget),
+        adjacency=situation.adjacency,
+        bounds=(),
+        protects=_unit(asked),
+    )
+    return promised.odds()
+
+
+def _unit(asked: Asked) -> Unit:
+    """Return what is protected."""
+    column = asked.get("unit")
+    return Unit("person", column) if column else ROW
+
+
+def _ledger(studio: Studio, asked: Asked) -> dict[str, Any] | None:
+    """Return what the ledger has now, and would have after; None where there is none yet."""
+    path = studio.folder.place(asked.get("ledger"))
+    if not path.exists():
+        return None
+    ledger = Ledger(path)
+    budget = Budget(epsilon=asked["epsilon"], delta=asked.get("delta"))
+    now = ledger.balance()
+    cost = cost_of(budget)
+    state = {"name": path.name, **balance(ledger), "file": path.name, "largest": now.largest_next}
+    try:
+        state |= _balance(ledger.balance_with(cost))
+        ledger.check(
+            cost,
+            adjacency=Adjacency.parse(asked.get("adjacency") or Adjacency.REPLACE_ONE),
+            unit=_unit(asked),
+        )
+    except EigenveilError as error:
+        over = isinstance(error, BudgetExceededError) and "after" in state
+        state |= {} if over else _balance(replace(now, spent_before=now.spent))
+        state |= {"refused": error.said("page"), "covered": False}
+    return state
+
+
+def _balance(found: Balance) -> dict[str, Any]:
+    return {
+        "notion": found.notion,
+        "before": found.spent_before,
+        "after": found.spent,
+        "granted": found.granted,
+        "delta": found.delta,
+        "largest_after": found.largest_next,
+        "covered": found.spent <= found.granted * (1 + 1e-9),
+    }
