@@ -71,3 +71,8 @@ def test_an_impossible_output_is_one_line(tmp_path):
 
 def test_unknown_commands_are_usage_errors():
     assert call("nonsense").exit_code == 2
+
+
+def test_a_mistyped_command_gets_a_guess():
+    assert "No such command 'fitt', did you mean 'fit'?" in call("fitt").stderr
+    assert "did you mean" not in call("zzz").stderr

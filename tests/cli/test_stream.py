@@ -161,3 +161,24 @@ def test_a_stream_says_what_it_is_for(days):
     assert about == {"title": "Visits", "purpose": "planning", "owner": "clinic", "approver": "A"}
     wrong = invoke(*days, "day1.csv", "--state", "other", "--mechanism", "adaptive-ojja")
     assert "did you mean 'adaptive-oja'?" in wrong.stderr
+
+
+def test_text_becomes_numbers_in_the_same_way_every_day(days):
+    rng = np.random.default_rng(2)
+    for day in range(2):
+        rows = [f"{a:.3f},{'fm'[i % 2]},<0.5" for i, a in enumerate(rng.standard_normal(80))]
+        Path(f"text{day}.csv").write_text("a,sex,crp\n" + "\n".join(rows) + "\n")
+    words = ["stream", "--k", "1", "--rho", "200", "--state", "text.state", "--batch-size", "30"]
+    words += ["--censored", "limit"]
+    unknown = invoke(*words, "text0.csv", "--encode", "sex")
+    assert "state them, --encode with a list" in unknown.stderr
+    done = invoke(*words, "text0.csv", "--encode", "sex=f,m", "-o", "release")
+    assert done.exit_code == 0, done.output
+    release = Release.load("release")
+    assert release.settings["encoding"] == {"sex": {"levels": ["f", "m"]}}
+    assert "cells such as <0.5 count as that limit" in release.guarantee.sentence()
+    other = invoke(*words, "text1.csv", "--encode", "sex=m,f")
+    assert "other columns than the stream began with" in other.stderr
+    half = invoke(*words[:-1], "half", "text1.csv", "--encode", "sex=f,m")
+    assert "became numbers in another way" in half.stderr
+    assert invoke(*words, "text1.csv", "--encode", "sex=f,m").exit_code == 0

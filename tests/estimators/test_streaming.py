@@ -200,6 +200,7 @@ def test_every_batch_fits_into_what_is_charged(mechanism):
     for budget in (BUDGET, {"rho": 0.03}, {"epsilon": 8.0, "delta": 1e-9}, {"rho": 1e6}):
         for d in (2, 3000):
             begun = {"n_features": d, "unit": {"name": "row", "column": None}}
+            begun["read"] = {"encoding": {}, "remarks": []}
             plan = planned(StreamingPCA(1, **budget, mechanism=mechanism), begun)
             assert fits(plan.total, Budget(**budget))
             assert covers(plan.total, plan.centre.cost())

@@ -9,8 +9,8 @@ import click
 from eigenveil.cli.options import (
     ABOUT,
     BUDGET,
+    CELLS,
     CONFIG,
-    DROP,
     INVALID,
     JSON,
     LEDGER,
@@ -41,7 +41,7 @@ __all__ = ["command"]
     ),
     click.option("--k", type=click.IntRange(min=1), required=True, help="Number of components."),
     NAMES,
-    DROP,
+    *CELLS,
     *BUDGET,
     click.option(
         "--mechanism",
@@ -84,9 +84,6 @@ def command(
     /,
     data: str | None,
     state: Path,
-    columns: list[str] | None,
-    drop: tuple[str, ...] | None,
-    unit: str | None,
     batch: str | None,
     finish: bool,
     ledger: Path | None,
@@ -103,13 +100,14 @@ def command(
     from eigenveil.cli.account import Account
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
-    from eigenveil.cli.rows import open_table
+    from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.estimators import StreamingPCA
     from eigenveil.privacy.budget import Budget
     from eigenveil.release.about import ABOUT as WORDS
     from eigenveil.release.about import about_settings
 
+    reading = {name: options.pop(name) for name in ROW_OPTIONS}
     about = {name: options.pop(name) for name in WORDS}
     about_settings({}, **about)  # refused before anything is charged
     if data is None and not finish:
@@ -124,14 +122,14 @@ def command(
             if options[name] is None:  # the estimator's own
                 del options[name]
         pca = StreamingPCA(k, **options, state=state, ledger=account)
-        source = None if data is None else open_table(data, columns=columns, drop=drop, unit=unit)
+        source = None if data is None else open_table(data, **reading)
         if place is not None:
             width = pca.restore().n_features_in_ if source is None else source.n_columns
             place.make_room(expected_size("pca", width, k))
         beware(budget)
         with accounted(account):
             if source is not None:
-                with watched(source, count_is_public=unit is None) as rows:
+                with watched(source, count_is_public=reading["unit"] is None) as rows:
                     pca.partial_fit(rows, batch=batch)
             if finish:
                 pca.finish()

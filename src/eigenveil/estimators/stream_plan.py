@@ -204,6 +204,7 @@ def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
             "a stream takes scales that are stated: one number per column, or by name"
         )
     size = None if asked.batch_size is None else _positive(_BATCH_SIZE, asked.batch_size)
+    names, encoding = getattr(asked, "feature_names_in_", None), settings["read"]["encoding"]
     return StreamPlan.of(
         streaming_entry(asked.mechanism, size),
         Budget(epsilon=asked.epsilon, delta=asked.delta, rho=asked.rho),
@@ -211,7 +212,7 @@ def planned(asked: Any, settings: Mapping[str, Any]) -> StreamPlan:
         n_components=k,
         row_norm=asked.row_norm,
         centred=asked.centring == "none",
-        scale=public_scale(asked.scale, d, getattr(asked, "feature_names_in_", None)),
+        scale=public_scale(asked.scale, d, names, encoding),
         on_invalid=asked.on_invalid,
         on_missing=asked.on_missing,
         unit=Unit(**settings["unit"]),

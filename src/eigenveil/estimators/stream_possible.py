@@ -44,6 +44,8 @@ def require_possible(stream: "Stream") -> None:
         and ("feature_names" in settings) == (d is not None)
         and ("unit" in settings) == (d is not None)
         and (d is None or _is_unit(settings["unit"]))
+        and ("read" in settings) == (d is not None)
+        and (d is None or _is_reading(settings["read"]))
         and (d is None or (type(d) is int and d >= 1))
         and (names is None or (_are_words(names) and len(names) == d))
         and (stream.centre is None or _is_table(stream.centre, (d,)))
@@ -72,6 +74,14 @@ def _are_possible(persons: "StreamPersons | None", stream: "Stream") -> bool:
 
 def _is_unit(unit: Any) -> bool:
     return set(unit) == {"name", "column"} and asdict(Unit(**unit)) == unit
+
+
+def _is_reading(read: Any) -> bool:
+    return (
+        set(read) == {"encoding", "remarks"}
+        and isinstance(read["encoding"], dict)
+        and _are_words(read["remarks"])
+    )
 
 
 def _are_words(words: Any) -> bool:

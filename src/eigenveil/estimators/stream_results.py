@@ -58,6 +58,7 @@ def published(
         reason="",
         feature_names=feature_names,
         balance=gate.balance,
+        encoding=stream.settings["read"]["encoding"],
     )
     settings["centring"] = "none" if plan.centre is None else "located"
     return found, promise, found.release(plan.method.name, promise, settings)
@@ -82,6 +83,7 @@ def _promise(
             *plan.stated.words,
             centre,
             *(() if plan.scale is None else ("columns divided by scales stated by the caller",)),
+            *stream.settings["read"]["remarks"],
             *invalid_words(start.on_invalid, start.on_missing, corrects=False),
             *_used_once(plan),
         ),

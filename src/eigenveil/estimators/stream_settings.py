@@ -7,16 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from eigenveil.data.sources import RowSource
 from eigenveil.estimators.fitting import noise_and_ledger
 from eigenveil.estimators.stream_persons import StreamPersons
 from eigenveil.estimators.stream_state import Stream
-from eigenveil.exceptions import InvalidParameterError, LedgerError, StateError
+from eigenveil.exceptions import (
+    InvalidDataError,
+    InvalidParameterError,
+    LedgerError,
+    StateError,
+)
 from eigenveil.mechanisms.registry import ComponentEntry
-from eigenveil.privacy.adjacency import Unit
 from eigenveil.privacy.guarantee import MOST_ARRIVALS
-from eigenveil.wording import Phrase
+from eigenveil.wording import COLUMNS, ENCODE, Phrase
 
-__all__ = ["continued", "require_unit"]
+__all__ = ["continued", "require_like"]
 
 _ARRIVALS = Phrase(
     python="max_arrivals", shell="--max-arrivals", file="the most arrivals of a person"
@@ -76,12 +81,16 @@ def continued(estimator: Any, stream: Stream | None, path: Path | None = None) -
     return stream
 
 
-def require_unit(unit: Unit, settings: dict[str, Any]) -> None:
-    """Note the unit of a stream that begins; refuse another one later.
+def require_like(source: RowSource, settings: dict[str, Any]) -> None:
+    """Note the unit of a stream that begins, and how its cells are read; refuse others later.
 
     Persons come a stated number of times, and nobody else does.
     """
-    max_arrivals = settings["max_arrivals"]
+    if source.undecided:
+        raise InvalidParameterError(
+            "a stream finds no levels of categories: state them, ", ENCODE, " with a list"
+        )
+    unit, max_arrivals = source.protects, settings["max_arrivals"]
     if unit.owns_many and max_arrivals is None:
         raise InvalidParameterError(
             "a stream protects persons who come a stated number of times: give the most arrivals "
@@ -98,6 +107,21 @@ def require_unit(unit: Unit, settings: dict[str, Any]) -> None:
     if settings.setdefault("unit", asdict(unit)) != asdict(unit):
         raise StateError(
             "the stream began with ids of another column, or given otherwise: give those"
+        )
+    names, found = settings.get("feature_names"), source.feature_names
+    known = names is not None and found is not None
+    if source.n_columns != settings.get("n_features", source.n_columns) or (
+        known and list(found or ()) != names
+    ):
+        raise InvalidDataError(
+            "these rows have other columns than the stream began with, or in another order: choose "
+            "the same, ",
+            COLUMNS,
+        )
+    read = {"encoding": source.encoding, "remarks": list(source.remarks)}
+    if settings.setdefault("read", read) != read:
+        raise StateError(
+            "the stream began with cells that became numbers in another way: read them as then"
         )
 
 

@@ -24,9 +24,9 @@ from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.estimators.stream_plan import StreamPlan, planned
 from eigenveil.estimators.stream_results import published
 from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_settings import continued, require_unit
+from eigenveil.estimators.stream_settings import continued, require_like
 from eigenveil.estimators.stream_state import ADJACENCY, Stream, kept_stream, sweep
-from eigenveil.estimators.tables import check_columns, check_table, open_table
+from eigenveil.estimators.tables import check_table, open_table
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
@@ -319,19 +319,15 @@ class StreamingPCA(ComponentEstimator):
         if "n_features" not in settings:
             source = open_table(self, X, ADJACENCY, groups)
             names = getattr(self, "feature_names_in_", None)
-            require_unit(source.protects, settings)
+            require_like(source, settings)
             settings["n_features"] = int(self.n_features_in_)
             settings["feature_names"] = None if names is None else [str(name) for name in names]
             return source
         self._recall(stream)
-        if not is_streamed(X):
-            source = ArraySource(check_table(self, X, reset=False))
-        else:
-            source = open_rows(X)
-            check_columns(self, source)
+        source = open_rows(X) if is_streamed(X) else ArraySource(check_table(self, X, reset=False))
         if groups is not None:
             source = grouped(source, groups)
-        require_unit(source.protects, settings)
+        require_like(source, settings)
         return source
 
     def _recall(self, stream: Stream) -> None:

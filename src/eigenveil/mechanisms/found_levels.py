@@ -25,10 +25,15 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest, whole_strength
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.ledger import Balance, Ledger
-from eigenveil.wording import ENCODE
+from eigenveil.wording import Phrase
 
 __all__ = ["FoundLevels", "LevelSearch"]
 
+_LEVELS = Phrase(
+    python="encode={name: [...]} or show_scores={name: [...]}",
+    shell="--encode NAME=LEVEL,LEVEL or --show-scores-by NAME=LEVEL,LEVEL",
+    file="of columns that are numbers",
+)
 LEVEL_SHARE = 0.05  # of mu^2
 DELTA_SHARE = 0.01  # of delta
 
@@ -44,9 +49,8 @@ class LevelSearch:
         if self.budget.delta is None:
             raise UnsupportedNotionError(
                 "levels are found privately with an epsilon and a delta only: give delta as well, "
-                "or state the levels, ",
-                ENCODE,
-                " with a list",
+                "or state the levels in a list, ",
+                _LEVELS,
             )
 
     @property
@@ -74,9 +78,8 @@ class LevelSearch:
         if not covers(self.rest(), plan.cost):
             raise InvalidParameterError(
                 f"levels cannot be found privately before {plan.entry.name!r}: choose another "
-                "mechanism, or state the levels, ",
-                ENCODE,
-                " with a list",
+                "mechanism, or state the levels in a list, ",
+                _LEVELS,
             )
 
     def whole(self, plan: Plan) -> Cost:

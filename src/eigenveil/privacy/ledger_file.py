@@ -270,7 +270,9 @@ def _require_ledger(file: FileIO, name: str) -> None:
         raise LedgerError(
             f"{name} was not finished when it was created; nothing was charged: create it again"
         )
-    raise LedgerError(f"{name} is not an intact ledger; nothing was charged")
+    raise LedgerError(
+        f"{name} is not an intact ledger; nothing was charged: give the file that was made as one"
+    )
 
 
 def append(file: FileIO, end: int, line: bytes) -> None:
