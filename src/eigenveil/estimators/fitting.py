@@ -81,7 +81,7 @@ def foresee_release(
 def _kinds(show_scores: Any, source: RowSource, asked: dict[str, Any]) -> ScoreKinds | None:
     """Return the kinds that a map of scores tells apart; None where it tells none."""
     asked["show_scores"] = bool(show_scores)
-    return ScoreKinds.asked(show_scores, source)
+    return None if show_scores is False else ScoreKinds.asked(show_scores, source)
 
 
 def _undecided(source: RowSource, kinds: ScoreKinds | None) -> tuple[str, ...]:
