@@ -8,6 +8,7 @@ one table hang together, so the standard error is that of the tables' own shares
 """
 
 import argparse
+import csv
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -15,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from eigenveil import ContinualCovariance, PrivateCovariance, PrivatePCA, PrivateRegression
 from eigenveil.estimators.intervals import intervals
 from eigenveil.exceptions import NothingFoundError
-from side_by_side import report
+from side_by_side import RESULTS, report
 
 D = 5
 SPECTRUM = np.array([8.0, 4.0, 2.0, 1.0, 0.5])
@@ -117,6 +118,15 @@ CELLS = {
 }
 
 
+def kept_lines(only):
+    """What was measured of other releases before, where one is measured again."""
+    path = RESULTS / "coverage.csv"
+    if not only or not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [line for line in csv.DictReader(file) if line["release"] != only]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tables", type=int, default=200)
@@ -150,7 +160,7 @@ def main():
                         }
                     )
                     print(*lines[-1].values(), flush=True)
-    report("coverage" if not given.only else f"coverage_{given.only}", lines)
+    report("coverage", [*kept_lines(given.only), *lines])
 
 
 if __name__ == "__main__":

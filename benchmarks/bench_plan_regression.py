@@ -39,7 +39,7 @@ def measured(n, p, epsilon, r2, law, seed):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--repeats", type=int, default=24)
+    parser.add_argument("--repeats", type=int, default=40)
     repeats = parser.parse_args().repeats
     lines = []
     with threadpool_limits(1):
@@ -51,7 +51,7 @@ def main():
                     expected = predict_regression(situation)
                     for name, law in (("independent", 0.0), ("correlated", 0.5)):
                         errors = []
-                        for seed in range(repeats):
+                        for seed in range(repeats if law == 0 else repeats // 2):
                             try:
                                 errors.append(measured(n, p, epsilon, r2, law, 1000 + seed))
                             except (NothingFoundError, TooFewRowsError):

@@ -12,7 +12,7 @@ from tests.cli.conftest import fails, invoke
 def few_runs(monkeypatch):
     """Two releases from small tables: how errors are found, not how large they are."""
     predicted = regression.predict_regression
-    monkeypatch.setattr(regression, "predict_regression", lambda s: predicted(s, runs=2))
+    monkeypatch.setattr(regression, "predict_regression", lambda s, runs=0: predicted(s, runs=2))
     monkeypatch.setattr(regression, "_ROWS", 300)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import eigenveil
 from eigenveil.mechanisms.registry import Entry, entries
 from eigenveil.privacy.guarantee import Kind, Numerics
-from tests.documents import papers
+from tests.documents import benchmarks, papers
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(eigenveil.__file__).parent
@@ -98,43 +98,6 @@ def measured(name: str) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
 
 
-def beside_peers() -> str:
-    """Return the table of peers of the README, and where it was measured."""
-    kept = {(row["library"], row["table"].partition(",")[0]): row for row in _results("peers")}
-    tables = {"digits": "digits, 5 of 64", "breast cancer": "cancer, 3 of 30"}
-    head = ["", "must be told", *(f"{name}: kept | seconds" for name in tables.values())]
-    lines = [f"| {' | '.join(head)} |", "|---" * 6 + "|"]
-    for library, (name, told) in BESIDE.items():
-        rows = [kept[library, table] for table in tables]
-        version = next((row["version"] for row in rows if row["version"]), "")
-        cells = [name.format(version), told]
-        for row in rows:
-            share, seconds = row["captured"], row["seconds"]
-            cells += [f"{float(share):.0%}".replace("%", " %") if share else "", _shown(seconds)]
-        lines.append(f"| {' | '.join(cells)} |")
-    (place,) = _results("machine")
-    packages = ", ".join(f"{name} {place[name]}" for name in ("python", "numpy", "scikit-learn"))
-    where = f"{place['date']}, {place['processor']} ({place['cores']} cores)"
-    return "\n".join([*lines, "", f"Measured on {where}, {packages}."]) + "\n"
-
-
-BESIDE = {
-    "eigenveil, delta = 1e-6": ("**eigenveil**, δ = 1e-6", "nothing"),
-    "eigenveil": ("**eigenveil**, pure ε", "nothing"),
-    "diffprivlib": ("diffprivlib {}, pure ε", "ranges, longest row"),
-    "opendp": ("OpenDP {}, pure ε", "longest row, centre"),
-    "Kim, Jung 2025, as in R dppca, delta = 1e-6": (
-        "Kim, Jung 2025, as R dppca has it, δ = 1e-6",
-        "nothing",
-    ),
-}
-
-
-def _results(name: str) -> list[dict[str, str]]:
-    with (ROOT / "benchmarks" / "results" / f"{name}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def _shown(cell: str) -> str:
     return f"{float(cell):.3g}" if re.fullmatch(r"\d+\.\d+(e-?\d+)?", cell) else cell
 
@@ -146,10 +109,14 @@ PAPERS = ROOT / "docs" / "papers"
 MEASURED = ("scaling", "one_core", "wide", "csv", "dask", "dask_generated", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
+    (ROOT / "README.md", "peers"): benchmarks.peers,
+    (ROOT / "docs" / "guide.md", "components_free"): benchmarks.components_free,
+    (ROOT / "docs" / "guide.md", "covariance_free"): benchmarks.covariance_free,
+    (ROOT / "docs" / "federation.md", "federated_owners"): benchmarks.federated_owners,
+    (ROOT / "docs" / "federation.md", "secure"): benchmarks.secure,
     (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
-    (ROOT / "README.md", "peers"): beside_peers,
     (DEVICES, "device_gram"): partial(measured, "device_gram"),
     (DEVICES, "device_fit"): partial(measured, "device_fit"),
     **{(SCALING, name): partial(measured, name) for name in MEASURED},

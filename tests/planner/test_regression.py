@@ -25,7 +25,7 @@ ASKED = RegressionSituation(n=4000, p=4, budget=BUDGET)
 def few_runs(monkeypatch):
     """Two releases from small tables: how errors are found, not how large they are."""
     predicted = regression.predict_regression
-    monkeypatch.setattr(regression, "predict_regression", lambda s: predicted(s, runs=2))
+    monkeypatch.setattr(regression, "predict_regression", lambda s, runs=0: predicted(s, runs=2))
     monkeypatch.setattr(regression, "_ROWS", 300)
 
 
@@ -48,16 +48,16 @@ def measured(situation, seeds):
 
 def test_predictions_are_those_of_the_estimator():
     """Fixed seeds: medians of 16 and of 16 releases; factors of 2 and more would be wrong."""
-    found = predict_regression(ASKED)
+    found = predict_regression(ASKED, runs=16)
     assert 1 / 2 < found.error / measured(ASKED, range(100, 116)) < 2
     assert found.low <= found.error <= found.high
     assert sum(share for _, share in found.shares) == pytest.approx(1.0)
-    assert predict_regression(ASKED) == found
+    assert predict_regression(ASKED, runs=16) == found
 
 
 def test_a_large_table_is_stood_for_by_a_small_one_of_the_same_noise():
     large = replace(ASKED, n=200_000, budget=Budget(epsilon=0.05, delta=1e-8))
-    assert large.simulated_rows == 4000
+    assert large.simulated_rows == 10_000
     assert predict_regression(large, runs=4).error < 0.5 * large.r2
 
 

@@ -258,6 +258,9 @@ CLUSTER = click.option(
     metavar="ADDRESS",
     help="Address of a Dask scheduler, such as tcp://host:8786; workers read the parquet files.",
 )
+PROGRESS = click.option(
+    "--progress", is_flag=True, help="Say on standard error how far it is, as lines of JSON."
+)
 ASKED = (
     NAMES,
     *CELLS,
@@ -287,11 +290,9 @@ ASKED = (
     SIGN,
     *ABOUT,
     CLUSTER,
+    PROGRESS,
 )  # of a release, beside where it goes
-PROGRESS = click.option(
-    "--progress", is_flag=True, help="Say on standard error how far it is, as lines of JSON."
-)
-RELEASE = (*ASKED, OUTPUT, CONFIG, JSON, PROGRESS)
+RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
 
 
 def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:

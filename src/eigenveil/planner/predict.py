@@ -179,7 +179,7 @@ def recommend(situation: Situation) -> Recommendation:
         reason=choice.reason,
         prediction=chosen,
         predictions=_ordered([chosen, *others]),
-        unit_rows=_asforesee(situation, choice)
+        unit_rows=_as_chosen(situation, choice)
         .request(entry(situation.releases, choice.mechanism))
         .normalises,
         private_radius=choice.private_radius,
@@ -203,7 +203,7 @@ def foresee(situation: Situation) -> tuple[Choice, Prediction]:
     It is a part of what `recommend` returns, and takes a part of the time.
     """
     choice = choose(situation)
-    wanted = _predict(_asforesee(situation, choice), choice.mechanism)
+    wanted = _predict(_as_chosen(situation, choice), choice.mechanism)
     if wanted.refusal is None:
         return choice, wanted
     for one in predictions(situation):
@@ -215,7 +215,7 @@ def foresee(situation: Situation) -> tuple[Choice, Prediction]:
     )
 
 
-def _asforesee(situation: Situation, choice: Choice) -> Situation:
+def _as_chosen(situation: Situation, choice: Choice) -> Situation:
     """Return the situation with rows clipped at a private radius, where the choice says so.
 
     Clipped rows have variances in the units of the data by themselves.

@@ -2,7 +2,7 @@
 
 The regression itself is run on assumed tables: normal features of equal variance, a target with as
 much of its variance explained as is assumed. Noise depends on n mu alone, so that large tables are
-stood for by smaller ones of the same n mu, and what sampling leaves is put right.
+stood for by smaller ones of the same n mu; what sampling leaves is that of the large ones.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,8 @@ MEASURE = (
     "median extra squared error of predictions beyond the best line, as a share of the target's "
     "variance"
 )
-_RUNS, _ROWS, _CELLS = 16, 4000, 400_000  # releases, rows and cells of a table at most
+_RUNS, _FEW = 40, 12  # releases of a prediction, and of each step of a search
+_ROWS, _CELLS = 10_000, 400_000  # of a simulated table, at most
 _REACH = 4.0  # half a stated range of the target, in its standard deviations
 _SMALLEST, _LARGEST = 1e-3, 1e4  # budgets that are looked at
 
@@ -161,9 +162,13 @@ def _simulated(situation: RegressionSituation, request: RegressionRequest, seed:
         coefficients = model.targets[0].coefficients
         found[kept] = coefficients[1:] / model.scale[kept]
         offset += model.lift * coefficients[0] - found @ model.centre
-    error = float(np.sum((found - slopes) ** 2)) + offset**2
-    fewer = (1 - situation.r2) * (p + 1) * (1 / n - 1 / situation.n)
-    return max(error - (0.0 if model.gram is None else fewer), 0.1 * error)
+    if n == situation.n:
+        return float(np.sum((found - slopes) ** 2) + offset**2)
+    # Noise moves the line of the simulated rows; theirs is nearer to the truth with more of them.
+    ones = np.column_stack([np.ones(n), rows])
+    best = np.linalg.lstsq(ones, target, rcond=None)[0]
+    moved = float(np.sum((found - best[1:]) ** 2) + (offset - best[0]) ** 2)
+    return moved + (1 - situation.r2) * (p + 1) / situation.n
 
 
 def needed_regression_epsilon(situation: RegressionSituation, error: float) -> Needed:
@@ -174,7 +179,7 @@ def needed_regression_epsilon(situation: RegressionSituation, error: float) -> N
 
     def at(size: float) -> Prediction:
         changed = Budget(rho=size) if name == "rho" else Budget(epsilon=size, delta=budget.delta)
-        return predict_regression(replace(situation, budget=changed))
+        return predict_regression(replace(situation, budget=changed), _FEW)
 
     return least(at, error, _SMALLEST, _LARGEST, name, whole=False)
 
@@ -183,7 +188,7 @@ def needed_regression_rows(situation: RegressionSituation, error: float) -> Need
     """Return the smallest number of rows for an ``error``."""
     _require_reachable(situation, error)
     return least(
-        lambda size: predict_regression(replace(situation, n=round(size))),
+        lambda size: predict_regression(replace(situation, n=round(size)), _FEW),
         error,
         float(situation.p + 2),
         float(MOST_ROWS),
