@@ -14,7 +14,7 @@ from eigenveil.storage.places import JOURNAL
 from tests.browser.conftest import serving
 from tests.browser.driving import Page, chromium, missing
 
-COLOURS = 40
+COLOURS = 64
 PICTURES = Path(__file__).parents[2] / "docs" / "studio"
 BEGUN = (
     '{"federation": "renal-registry", "quorum": 2, "owners": {"north": {}, "east": {}, '
@@ -32,7 +32,18 @@ def prepare(folder):
     Ledger.create(folder / "patients.ledger", epsilon=3, delta=1e-6, unit="person")
     common = ["--unit", "patient_id", "--drop", "admitted,sex,ward", "--scale", "private"]
     common += ["--on-invalid", "zero", "--delta", "1e-6", "--ledger", "patients.ledger"]
-    run("fit", "patients.csv", *common, "--k", "5", "--epsilon", "1", "-o", "profiles")
+    run(
+        "fit",
+        "patients.csv",
+        *common,
+        "--k",
+        "5",
+        "--epsilon",
+        "1",
+        "--show-scores",
+        "-o",
+        "profiles",
+    )
     run("fit", "patients.csv", *common, "--k", "5", "--epsilon", "0.7", "-o", "profiles-before")
     rows = open_rows(folder / "patients.csv", unit="patient_id", drop=["admitted", "sex", "ward"])
     model = PrivateCovariance(epsilon=1, delta=1e-6, scale="private", on_invalid="zero")
@@ -94,7 +105,8 @@ def main():
             draw(page, folder)
     for picture in sorted(PICTURES.glob("*.png")):
         # A page has few colours: a palette makes a picture a third of the size.
-        Image.open(picture).convert("RGB").quantize(COLOURS).save(picture, optimize=True)
+        drawn = Image.open(picture).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+        drawn.save(picture, optimize=True)
         print(f"{picture.relative_to(Path.cwd())}  {picture.stat().st_size:,} bytes")
 
 
