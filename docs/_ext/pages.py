@@ -164,14 +164,14 @@ def _commands(group: click.Group, context: click.Context) -> list[str]:
         rows = []
         for option in command.params:
             record = option.get_help_record(inner)
-            if record:
+            if record and not isinstance(option, click.Argument):
                 rows.append((f"``{record[0]}``", plain(record[1])))
         found.append(
             heading(inner.command_path, "-")
             + f"::\n\n   {usage}\n\n"
             + plain(cleandoc(command.help or "").replace("\b", ""))
             + "\n\n"
-            + table(("option", "meaning"), rows, "30 70")
+            + (table(("option", "meaning"), rows, "30 70") if rows else "")
         )
     return found
 

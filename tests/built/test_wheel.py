@@ -54,6 +54,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert "eigenveil/py.typed" in names
     assert "eigenveil/release/release-1.schema.json" in names
     assert "eigenveil/report/page/page.css" in names
+    assert {f"eigenveil/studio/static/{name}" for name in ("index.html", "studio.js")} <= {*names}
     assert not [name for name in names if "test" in name.lower() or "__pycache__" in name]
 
 

@@ -50,6 +50,9 @@ def tables():
     rows[3], rows[4], rows[5, 7] = 0.0, 5e-324, -0.0
     yield from (rows, rows[:, ::2], rows[::-3], np.asfortranarray(rows), rows[:, 3:11])
     yield rows[:0]
+    edge = rng.standard_normal((60, 30))  # about a sphere: inside, on it, outside
+    lengths = 0.7 * (1 + rng.permutation(np.linspace(-3e-5, 1e-5, 60)))
+    yield edge * (lengths / np.linalg.norm(edge, axis=1))[:, None]
     with np.errstate(over="ignore"):
         yield rows.astype(np.float32)
     yield (rows[6:8] * 1e3).astype(np.int64)

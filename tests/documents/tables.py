@@ -13,7 +13,7 @@ from pathlib import Path
 import eigenveil
 from eigenveil.mechanisms.registry import Entry, entries
 from eigenveil.privacy.guarantee import Kind, Numerics
-from tests.documents import papers
+from tests.documents import benchmarks, papers
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(eigenveil.__file__).parent
@@ -102,54 +102,6 @@ def _shown(cell: str) -> str:
     return f"{float(cell):.3g}" if re.fullmatch(r"\d+\.\d+(e-?\d+)?", cell) else cell
 
 
-def alternatives() -> str:
-    """Return the table of peers of ``docs/comparison.md``, from what a benchmark kept."""
-    with (ROOT / "benchmarks" / "results" / "alternatives.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    lines = [
-        "| table | library | variance kept | standard error | seconds |",
-        "|---|---|---|---|---|",
-    ]
-    for row in rows:
-        kept, error = float(row["captured"]), float(row["standard error"])
-        name = f"{row['table']}, {row['k']} components"
-        seconds = f"{float(row['median seconds']):.2g}"
-        lines.append(f"| {name} | {row['side']} | {kept:.0%} | {error:.1%} | {seconds} |")
-    return "\n".join(lines) + "\n"
-
-
-TOLD = {
-    "eigenveil, told nothing": ("**eigenveil**, δ = 1e-6", "nothing"),
-    "eigenveil, pure epsilon, told nothing": ("**eigenveil**, pure ε", "nothing"),
-    "diffprivlib, pure epsilon, told ranges and length": (
-        "diffprivlib, pure ε",
-        "ranges, longest row",
-    ),
-    "OpenDP, pure epsilon, told length and middle": ("OpenDP, pure ε", "longest row, centre"),
-    "Kim, Jung 2025, as in R dppca, told nothing": (
-        "Kim, Jung 2025, as R dppca has it, δ = 1e-6",
-        "nothing",
-    ),
-}
-
-
-def peers() -> str:
-    """Return the table of peers of the README, from what a benchmark kept."""
-    with (ROOT / "benchmarks" / "results" / "alternatives.csv").open(newline="") as file:
-        kept = {(row["table"], row["side"]): row for row in csv.DictReader(file)}
-    tables = {"digits, 1,797 x 64": "digits, 5 of 64", "breast cancer, 569 x 30": "cancer, 3 of 30"}
-    head = ["", "must be told", *(f"{name}: kept | seconds" for name in tables.values())]
-    lines = [f"| {' | '.join(head)} |", "|---" * 6 + "|"]
-    for side, words in TOLD.items():
-        cells = list(words)
-        for table in tables:
-            row = kept.get((table, side))
-            share = f"{float(row['captured']):.0%}".replace("%", " %") if row else "not run"
-            cells += [share, f"{float(row['median seconds']):.1g}" if row else ""]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
 INSIDE = SOURCE / "mechanisms" / "README.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
@@ -157,8 +109,12 @@ PAPERS = ROOT / "docs" / "papers"
 MEASURED = ("scaling", "one_core", "csv", "dask", "peers", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
-    (ROOT / "README.md", "peers"): peers,
-    (ROOT / "docs" / "comparison.md", "alternatives"): alternatives,
+    (ROOT / "README.md", "peers"): benchmarks.peers,
+    (ROOT / "docs" / "comparison.md", "alternatives"): benchmarks.alternatives,
+    (ROOT / "docs" / "guide.md", "components_free"): benchmarks.components_free,
+    (ROOT / "docs" / "guide.md", "covariance_free"): benchmarks.covariance_free,
+    (ROOT / "docs" / "federation.md", "federated_owners"): benchmarks.federated_owners,
+    (ROOT / "docs" / "federation.md", "secure"): benchmarks.secure,
     (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,

@@ -62,8 +62,8 @@ LEAVES = [
     fault(
         "compiled rows that leave the ball",
         "data/rows.c",
-        "sums[3] <= most))",
-        "sums[3] <= 4.0 * most))",
+        "if (!(sum <= most))",
+        "if (!(sum <= 4.0 * most))",
         "tests/data/test_compiled.py",
     ),
     fault(

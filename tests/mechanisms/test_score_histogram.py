@@ -183,6 +183,7 @@ def test_levels_are_found_privately_or_those_of_the_encoding():
     assert found.score_kinds_.levels == found.levels_["ward"] == ("a", "b")
     assert found.shares_["scores"] < SCORE_SHARE  # the search has its part
     assert "delta" in str(found.privacy_.cost)
+    assert "scores are counted by 2 levels of 'ward' found privately" in found.privacy_.sentence()
     source = open_rows(frame, encode={"ward": ["b"]})
     told = PrivatePCA(2, **BUDGET, on_missing="centre", show_scores="ward").fit(source)
     assert told.score_kinds_.levels == ("b",)
@@ -195,6 +196,10 @@ def test_levels_are_found_privately_or_those_of_the_encoding():
         ("wards", "no column 'wards': did you mean 'ward'"),
         ({"ward": ["a"], "x": ["1"]}, "names one column"),
         ({"ward": date(2024, 1, 1)}, "names one column"),
+        ({"ward": "a"}, "names one column"),
+        ({}, "names one column"),
+        (["ward"], "names one column"),
+        (3, "names one column"),
         ({"ward": [str(i) for i in range(51)]}, "50 levels at most"),
     ],
     ids=str,
@@ -255,7 +260,7 @@ def plane_by_sign(rows, adjacency):
     frame = Frame(np.eye(d)[[0, -1]], np.array([0.1, 0.1]), BINS, 2)
     source = case.open_rows(rows)  # sorted anew
     kinds = np.where(source.plain.whole()[:, 0] > 0, 0, 1)
-    return score_counts(ShownSource(source, kinds), case.CLIP, frame, adjacency)
+    return score_counts(ShownSource(source, kinds, "by sign"), case.CLIP, frame, adjacency)
 
 
 def _case(name, noise, query=plane, **options):

@@ -56,3 +56,29 @@ def test_the_frame_is_there_before_anything_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first, second):
+    bright, dark = sorted((luminance(first), luminance(second)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def test_text_stands_out_in_light_and_dark():
+    """4.5 to 1 for text on every ground it is put on, 3 to 1 for borders of controls."""
+    style = (STATIC / "studio.css").read_text().replace("#fff;", "#ffffff;")
+    for theme in re.findall(r":root \{(.*?)\}", style, re.S):
+        tokens = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", theme))
+        for ground in ("card", "wash", "signal-soft", "noise-soft"):
+            for words in ("ink", "soft", "signal", "noise"):
+                assert contrast(tokens[words], tokens[ground]) >= 4.5, (words, ground)
+        for words, ground in (("card", "signal"), ("card", "ink")):  # buttons
+            assert contrast(tokens[words], tokens[ground]) >= 4.5
+        for ground in ("card", "wash"):
+            assert contrast(tokens["edge"], tokens[ground]) >= 3
+    assert "prefers-reduced-motion: no-preference" in style

@@ -235,8 +235,11 @@ def test_a_run_is_confirmed_charged_and_saved_by_itself(browser, folder, ledger)
 def test_a_stopped_run_says_whether_it_was_charged(browser, folder, ledger):
     run = browser.tell("run/start", **chosen(confirmed=True)).json()["id"]
     stopped = browser.tell("run/stop", id=run).json()
-    assert stopped["state"] in ("running", "stopped")
+    assert stopped["state"] in ("running", "stopped", "released")
     ended = finished(browser, run)
+    if ended["state"] == "released":  # the stop came too late, which a quick machine may do
+        assert (len(ledger.entries), (folder / "out").exists()) == (1, True)
+        return
     assert ended["state"] == "stopped", ended
     assert ended["words"] == "nothing was charged" or "counts as spent" in ended["words"]
     assert bool(ledger.entries) == ("counts as spent" in ended["words"])

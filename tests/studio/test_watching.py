@@ -43,6 +43,15 @@ def test_a_ledger_tells_its_history_and_what_is_next(browser, folder, costs, tot
         assert one["largest"] <= now.largest_next
 
 
+def test_a_ledger_can_be_taken_along(browser, folder):
+    charged(folder, [Gaussian(0.1)], epsilon=2.0, delta=1e-6)
+    answer = browser.ask("ledger/export", name="people.ledger")
+    title, line = answer.text.splitlines()
+    assert title.startswith("number,time,label")
+    assert "release 0" in line
+    assert answer.headers["content-type"].startswith("text/csv")
+
+
 def test_what_a_release_would_leave_is_what_it_leaves(folder):
     ledger = charged(folder, [Gaussian(0.1)], epsilon=2.0, delta=1e-6)
     foreseen = ledger.balance_with(Gaussian(0.2))

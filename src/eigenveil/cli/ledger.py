@@ -14,7 +14,7 @@ from eigenveil.text import is_formula, printable
 if TYPE_CHECKING:
     from eigenveil.privacy.ledger import Ledger
 
-__all__ = ["command", "history"]
+__all__ = ["as_csv", "command", "history"]
 
 
 _PROTECTED = {"row": "one row", "person": "all rows of one id"}
@@ -135,7 +135,7 @@ def _export(file: Path, output: Path) -> None:
         case ".json":
             text = json.dumps({**balance(ledger), "history": entries}, indent=2) + "\n"
         case ".csv":
-            text = _csv(entries)
+            text = as_csv(entries)
         case _:
             raise InvalidParameterError(f"{output.name}: give -o a name in .csv or .json")
     try:
@@ -168,7 +168,8 @@ def history(ledger: "Ledger") -> list[dict[str, Any]]:
     ]
 
 
-def _csv(entries: list[dict[str, Any]]) -> str:
+def as_csv(entries: list[dict[str, Any]]) -> str:
+    """Return charges as a CSV table; refuse labels that a spreadsheet would compute."""
     import csv
     import io
 

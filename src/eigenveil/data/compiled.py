@@ -7,6 +7,7 @@ mixed with them; then, and for rows that they do not know, callers go on with nu
 """
 
 import ctypes
+import math
 import os
 from ctypes import c_double, c_int, c_ssize_t, c_void_p
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ __all__ = ["Scaling", "library", "row_integers", "row_squares", "row_sum"]
 
 _TYPES = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 _ROWS = [c_void_p, c_ssize_t, c_ssize_t, c_ssize_t, c_void_p]
-_INTEGERS = [c_double, c_double, c_int, c_double, c_void_p, c_ssize_t, c_void_p]
+_INTEGERS = [c_double, c_double, c_int, c_double, c_double, c_void_p, c_ssize_t, c_void_p]
 
 
 @lru_cache(maxsize=1)
@@ -65,6 +66,14 @@ class Scaling:
     normalise: bool
     most: float
 
+    def well_inside(self, d: int) -> float:
+        """Return what squares of integers add up to at most if no row of d columns is clipped.
+
+        Rounding adds sqrt(d)/2 to a length at most, and floats far less than the rest of it.
+        """
+        length = self.ball * self.scale * (1 - 2.0**-28) - math.sqrt(d) / 2 - 1
+        return max(0.0, length) ** 2
+
 
 def row_integers(rows: NDArray[Any], scaling: Scaling, out: NDArray[np.float64]) -> bool:
     """Write integer rows to ``out`` and return True, or return False where numpy has to."""
@@ -94,7 +103,8 @@ def _integers(
 ) -> bool:
     run = getattr(known, f"row_integers_{_TYPES[rows.dtype]}")
     about = _point(scaling.centre, rows.shape[1])
-    numbers = scaling.ball, scaling.scale, scaling.normalise, scaling.most
+    well = scaling.well_inside(rows.shape[1])
+    numbers = scaling.ball, scaling.scale, scaling.normalise, scaling.most, well
     return bool(run(*_where(rows), about.ctypes.data, *numbers, out.ctypes.data, step, total))
 
 

@@ -76,9 +76,9 @@ INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
         for (; i < n; i++) squares_##NAME(1, x + i * step, step, c, d, out + i);                   \
     }                                                                                              \
                                                                                                    \
-    /* Integers of one row; all zero should they lie outside the ball. */                          \
-    INLINE void integers_##NAME(const T *x, ptrdiff_t d, const double *c, double factor,           \
-                                double most, double *k) {                                          \
+    /* Integers of one row, all zero should they leave the ball; returns the sum of squares. */    \
+    INLINE double integers_##NAME(const T *x, ptrdiff_t d, const double *c, double factor,         \
+                                  double most, double *k) {                                        \
         double sums[4] = {0.0, 0.0, 0.0, 0.0}; /* exact: of integers, below 2^53 */                \
         ptrdiff_t j = 0;                                                                           \
         for (; j + 4 <= d; j += 4)                                                                 \
@@ -94,33 +94,44 @@ INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
             k[j] = whole;                                                                          \
             sums[0] += whole * whole;                                                              \
         }                                                                                          \
-        if (!(sums[0] + sums[1] + sums[2] + sums[3] <= most))                                      \
+        const double sum = sums[0] + sums[1] + sums[2] + sums[3];                                  \
+        if (!(sum <= most))                                                                        \
             for (j = 0; j < d; j++) k[j] = 0.0;                                                    \
+        return sum;                                                                                \
     }                                                                                              \
                                                                                                    \
-    /* Integers of n rows, or their sum; 0 where a squared norm is not finite: numpy has to look. */ \
+    /* Integers of n rows, or their sum; 0 where a squared norm is not finite: numpy has to look.  \
+     * Integers of a row as it is whose squares add up to at most `well` tell that it is not       \
+     * clipped, and its squared norm need not be known: tried while rows before were not. */       \
     FOR_EACH_PROCESSOR int row_integers_##NAME(                                                    \
         const T *restrict x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step, const double *restrict c,   \
-        double ball, double scale, int normalise, double most, double *restrict k,                 \
+        double ball, double scale, int normalise, double most, double well, double *restrict k,    \
         ptrdiff_t k_step, double *restrict sum) {                                                  \
         double squares[TOGETHER];                                                                  \
+        int inside = !normalise;                                                                   \
         for (ptrdiff_t i = 0; i < n; i += TOGETHER) {                                              \
             const int m = n - i < TOGETHER ? (int)(n - i) : TOGETHER;                              \
+            const int guess = inside;                                                              \
             const T *rows = x + i * step;                                                          \
-            if (m == TOGETHER)                                                                     \
+            if (m == TOGETHER && !guess)                                                           \
                 squares_##NAME(TOGETHER, rows, step, c, d, squares);                               \
-            else                                                                                   \
-                for (int r = 0; r < m; r++)                                                        \
-                    squares_##NAME(1, rows + r * step, step, c, d, squares + r);                   \
+            inside = !normalise;                                                                   \
             for (int r = 0; r < m; r++) {                                                          \
-                if (!isfinite(squares[r])) return 0;                                               \
-                double factor = ball / sqrt(squares[r]);                                           \
-                if (normalise)                                                                     \
-                    factor = squares[r] < NO_LENGTH ? 0.0 : factor;                                \
-                else                                                                               \
-                    factor = factor < 1.0 ? factor : 1.0;                                          \
                 double *row = k + (i + r) * k_step;                                                \
-                integers_##NAME(rows + r * step, d, c, factor * scale, most, row);                 \
+                const T *one = rows + r * step;                                                    \
+                if (!guess || !(integers_##NAME(one, d, c, scale, most, row) <= well)) {           \
+                    if (m < TOGETHER || guess)                                                     \
+                        squares_##NAME(1, one, step, c, d, squares + r);                           \
+                    if (!isfinite(squares[r])) return 0;                                           \
+                    double factor = ball / sqrt(squares[r]);                                       \
+                    if (normalise)                                                                 \
+                        factor = squares[r] < NO_LENGTH ? 0.0 : factor;                            \
+                    else if (factor < 1.0)                                                         \
+                        inside = 0;                                                                \
+                    else                                                                           \
+                        factor = 1.0;                                                              \
+                    integers_##NAME(one, d, c, factor * scale, most, row);                         \
+                }                                                                                  \
                 if (sum)                                                                           \
                     for (ptrdiff_t j = 0; j < d; j++) sum[j] += row[j];                            \
             }                                                                                      \

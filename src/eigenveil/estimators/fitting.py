@@ -80,10 +80,8 @@ def foresee_release(
 
 def _kinds(show_scores: Any, source: RowSource, asked: dict[str, Any]) -> ScoreKinds | None:
     """Return the kinds that a map of scores tells apart; None where it tells none."""
-    if not show_scores:
-        return None
-    asked["show_scores"] = True
-    return ScoreKinds.asked(show_scores, source)
+    asked["show_scores"] = bool(show_scores)
+    return None if show_scores is False else ScoreKinds.asked(show_scores, source)
 
 
 def _undecided(source: RowSource, kinds: ScoreKinds | None) -> tuple[str, ...]:
@@ -133,7 +131,7 @@ def _with_levels(
     name_columns(estimator, source)
     estimator.levels_ = found.levels
     if kinds is not None and kinds.levels is None:
-        kinds = ScoreKinds(kinds.column, found.levels[kinds.column])
+        kinds = ScoreKinds(kinds.column, found.levels[kinds.column], found=True)
     source = _of_kinds(estimator, source, kinds, asked)
     planned = plan(chosen(_request(estimator, source, releases, **asked)))
     search.check(planned)

@@ -1,16 +1,17 @@
 """By which levels of a category a map shows scores: stated, encoded, or to be found."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from eigenveil.data.scores import row_kinds
 from eigenveil.data.sources import RowSource
 from eigenveil.data.sources.columns import parsed_encode
-from eigenveil.data.sources.features import DaysSince, Levels
+from eigenveil.data.sources.features import DaysSince, Feature, Levels
 from eigenveil.data.sources.rowwise import ShownSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.text import did_you_mean
+from eigenveil.text import did_you_mean, plural, printable
 from eigenveil.wording import Phrase
 
 __all__ = ["ScoreKinds"]
@@ -31,18 +32,14 @@ class ScoreKinds:
 
     column: str
     levels: tuple[str, ...] | None
+    found: bool = False
 
     @classmethod
     def asked(cls, show_scores: Any, source: RowSource) -> "ScoreKinds | None":
         """Return what ``show_scores`` asks for; None where it is a map of all rows, or none."""
-        if isinstance(show_scores, str):
-            show_scores = {show_scores: "private"}
-        if not isinstance(show_scores, Mapping):
+        if isinstance(show_scores, (bool, np.bool_)):
             return None
-        parsed = parsed_encode(show_scores)
-        if len(parsed) != 1 or any(isinstance(how, DaysSince) for how in parsed.values()):
-            raise InvalidParameterError(_BY, " names one column, or one with a list of its levels")
-        ((column, feature),) = parsed.items()
+        column, feature = _parsed(show_scores)
         columns = source.table_columns
         if not columns or not source.rereadable:
             raise InvalidDataError(_BY, " names a column of a table: ", _NAMED_TABLE)
@@ -59,9 +56,26 @@ class ScoreKinds:
 
     def shown(self, source: RowSource) -> ShownSource:
         """Return the rows with their kinds."""
-        return ShownSource(source, row_kinds(source, self.column, self.levels or ()))
+        kinds = row_kinds(source, self.column, self.levels or ())
+        how = "found privately" if self.found else "stated by the caller"
+        number = f"{self.number - 1} {plural('level', self.number - 1)}"
+        words = f"scores are counted by {number} of {printable(self.column)!r} {how}"
+        return ShownSource(source, kinds, words)
 
     @property
     def number(self) -> int:
         """Number of kinds: one for each level, and one for all others."""
         return len(self.levels or ()) + 1
+
+
+def _parsed(show_scores: Any) -> tuple[str, Feature]:
+    """Return a column, and what is said of its levels."""
+    if isinstance(show_scores, str):
+        show_scores = {show_scores: "private"}
+    try:
+        ((column, feature),) = parsed_encode(show_scores).items()
+    except ValueError:  # an InvalidParameterError is one, and so is another number of columns
+        feature = None
+    if feature is None or isinstance(feature, DaysSince):
+        raise InvalidParameterError(_BY, " names one column, or one with a list of its levels")
+    return column, feature

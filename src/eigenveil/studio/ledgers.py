@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from starlette.responses import Response
+
 from eigenveil.cli.balance import balance
+from eigenveil.cli.ledger import as_csv
 from eigenveil.cli.ledger import history as entries_of
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.privacy.budget import Budget
@@ -11,7 +14,7 @@ from eigenveil.storage.places import require_outside
 from eigenveil.studio.costs import cost_of
 from eigenveil.studio.server import Asked, Studio
 
-__all__ = ["create", "ledger"]
+__all__ = ["create", "exported", "ledger"]
 
 _SIZES = (0.1, 0.25, 0.5, 1.0, 2.0)  # of the release that would be next, times a round number
 
@@ -36,6 +39,13 @@ def ledger(studio: Studio, asked: Asked) -> dict[str, Any]:
         ],
         "next": _next(found),
     }
+
+
+def exported(studio: Studio, asked: Asked) -> Response:
+    """Return every charge as a CSV file to download, as `eigenveil ledger export` writes it."""
+    path = studio.folder.existing(asked.get("name"))
+    headers = {"content-disposition": 'attachment; filename="ledger.csv"'}
+    return Response(as_csv(entries_of(Ledger(path))), media_type="text/csv", headers=headers)
 
 
 def create(studio: Studio, asked: Asked) -> dict[str, Any]:

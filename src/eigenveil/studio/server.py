@@ -54,6 +54,7 @@ _QUESTIONS = {
     "api/run/start": ("POST", "planning:start"),
     "api/run/stop": ("POST", "planning:stop"),
     "api/ledger": ("GET", "ledgers:ledger"),
+    "api/ledger/export": ("GET", "ledgers:exported"),
     "api/ledger/new": ("POST", "ledgers:create"),
     "api/federation": ("GET", "federations:federation"),
 }

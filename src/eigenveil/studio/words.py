@@ -25,7 +25,7 @@ def command_words(studio: Studio, asked: Asked, *, complete: bool) -> list[str]:
     """Return the words of the command that does what is chosen; ``complete`` with its folder."""
     path = studio.folder.existing(asked.get("table"))
     of = asked.get("of", "components")
-    if of not in TASKS:
+    if not (isinstance(of, str) and of in TASKS):
         raise InvalidParameterError("choose components or covariance")
     words = [TASKS[of], path.name, *_column_words(asked, path)]
     if of == "components":
@@ -61,7 +61,8 @@ def _column_words(asked: Asked, path: Path) -> list[str]:
     known = [column.name for column in columns_of(path)]
     unit, encode = asked.get("unit"), asked.get("encode") or {}
     kept = asked.get("columns")
-    if not isinstance(kept, list) or not isinstance(encode, Mapping):
+    named = unit is None or isinstance(unit, str)
+    if not (named and isinstance(kept, list) and isinstance(encode, Mapping)):
         raise InvalidParameterError("choose at least one column")
     strange = [name for name in (*kept, *encode, *([unit] if unit else [])) if name not in known]
     if strange:

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -66,3 +68,14 @@ def test_what_cannot_be_is_refused(spark, frame):
         second_moment(open_rows(frame.selectExpr("a", "if(a > 1, null, b) as b")), CLIP, REPLACE)
     with pytest.raises(InvalidDataError, match="could not be computed"):
         open_rows(frame.selectExpr("raise_error(string(a))::double as a")).count_rows()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
+def test_an_executor_that_dies_changes_nothing(tmp_path):
+    """In a process of its own: there is one Spark in each, and `local` has no executors."""
+    script = Path(__file__).with_name("dying_executor.py")
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "killed"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "killed").exists()

@@ -144,12 +144,20 @@ class ShownSource(RowwiseSource):
         The rows.
     kinds : array of shape (n_rows,)
         A number for each, in their order. Private.
+    remark : str
+        What the kinds are, in words; public.
 
     """
 
-    def __init__(self, source: RowSource, kinds: NDArray[np.intp]) -> None:
+    def __init__(self, source: RowSource, kinds: NDArray[np.intp], remark: str) -> None:
         super().__init__(source, source.n_columns, source.feature_names)
         self._kinds = kinds
+        self._remark = remark
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was done to cells of ``base``, and what the kinds are."""
+        return (*self.base.remarks, self._remark)
 
     @property
     def kinds(self) -> NDArray[np.intp]:

@@ -12,7 +12,7 @@ export async function show(main, [name], signal) {
   const pick = h("select", { class: "slim", "aria-label": "Another ledger", onchange: () => pick.value && go("ledger", pick.value) }, h("option", { value: "" }, "Another ledger …"), others.map((each) => h("option", { value: each }, each)));
   const charges = found.entries.filter((entry) => entry.after > entry.before);
   main.replaceChildren(
-    head(`Ledger ${name}`, `Protects ${found.unit === "person" ? "persons" : "rows"}, ${found.adjacency} neighbours · chain of ${found.entries.length === 1 ? "1 entry" : `${found.entries.length} entries`} intact`, others.length ? pick : null),
+    head(`Ledger ${name}`, `Protects ${found.unit === "person" ? "persons" : "rows"}, ${found.adjacency} neighbours · chain of ${found.entries.length === 1 ? "1 entry" : `${found.entries.length} entries`} intact`, h("div", { class: "row" }, others.length ? pick : null, h("a", { class: "btn slim", href: api.address("ledger/export", { name }), download: "" }, "CSV"))),
     h("div", { class: "stack" },
       h("dl", { class: "tiles" }, tile("Spent", number(found.spent, 4), `of ${sign} = ${number(found.granted)}`, found.delta ? `at δ = ${number(found.delta)}` : ""), tile("Largest next release", `${sign} = ${number(found.largest, 4)}`, "", found.why ? "More than the difference, because releases together cost less than the sum of their ε." : ""), tile("Releases", charges.length, "", charges.length ? `the newest on ${charges.at(-1).time.slice(0, 10)}` : "none yet")),
       charges.length ? history(found, charges, sign) : notice("info", "Nothing was spent yet."),
