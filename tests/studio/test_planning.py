@@ -230,6 +230,9 @@ def test_a_run_is_confirmed_charged_and_saved_by_itself(browser, folder, ledger)
     taken = browser.tell("run/start", **chosen(confirmed=True))
     assert taken.status_code == 400  # the name is taken
     assert len(ledger.entries) == 1
+    kept = browser.studio.runs.get(id).out.parent
+    browser.studio.runs.remove()
+    assert not kept.exists()
 
 
 def test_a_stopped_run_says_whether_it_was_charged(browser, folder, ledger):
