@@ -29,7 +29,7 @@ INK, SOFT, SIGNAL, TRACK = "#16212b", "#52606d", "#17607a", "#d9e0e5"
 COLOURS = LinearSegmentedColormap.from_list("veil", ["#8a5a0b", "#f7f7f5", "#17607a"])
 ROWS = (
     ("scikit-learn PCA", "not private"),
-    ("eigenveil", "private at delta = 1e-6; told nothing about the pixels"),
+    ("eigenveil", "private at delta = 1e-6; told nothing\nabout the pixels"),
     (
         "Analyze Gauss, 2014",
         "private at delta = 1e-6, with the published noise;\ntold 0 to 16 and the exact mean",

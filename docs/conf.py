@@ -9,9 +9,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
-# Cells that run the command line find the one of this environment, and draw without a screen.
+# Cells that run the command line find the one of this environment.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-os.environ["MPLBACKEND"] = "agg"
 os.environ["IPYTHONDIR"] = tempfile.mkdtemp()
 startup = Path(os.environ["IPYTHONDIR"]) / "profile_default" / "startup"
 startup.mkdir(parents=True)

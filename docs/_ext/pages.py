@@ -171,7 +171,7 @@ def _commands(group: click.Group, context: click.Context) -> list[str]:
             + f"::\n\n   {usage}\n\n"
             + plain(cleandoc(command.help or "").replace("\b", ""))
             + "\n\n"
-            + table(("option", "meaning"), rows, "30 70")
+            + (table(("option", "meaning"), rows, "30 70") if rows else "")
         )
     return found
 

@@ -14,7 +14,7 @@ from eigenveil.storage.places import JOURNAL
 from tests.browser.conftest import serving
 from tests.browser.driving import Page, chromium, missing
 
-COLOURS = 40
+COLOURS = 128
 PICTURES = Path(__file__).parents[2] / "docs" / "studio"
 BEGUN = (
     '{"federation": "renal-registry", "quorum": 2, "owners": {"north": {}, "east": {}, '
@@ -31,11 +31,22 @@ def prepare(folder):
     run("sample", "patients.csv")
     Ledger.create(folder / "patients.ledger", epsilon=3, delta=1e-6, unit="person")
     common = ["--unit", "patient_id", "--drop", "admitted,sex,ward", "--scale", "private"]
-    common += ["--on-invalid", "zero", "--delta", "1e-6", "--ledger", "patients.ledger"]
-    run("fit", "patients.csv", *common, "--k", "5", "--epsilon", "1", "-o", "profiles")
+    common += ["--on-missing", "centre", "--delta", "1e-6", "--ledger", "patients.ledger"]
+    run(
+        "fit",
+        "patients.csv",
+        *common,
+        "--k",
+        "5",
+        "--epsilon",
+        "1",
+        "--show-scores",
+        "-o",
+        "profiles",
+    )
     run("fit", "patients.csv", *common, "--k", "5", "--epsilon", "0.7", "-o", "profiles-before")
     rows = open_rows(folder / "patients.csv", unit="patient_id", drop=["admitted", "sex", "ward"])
-    model = PrivateCovariance(epsilon=1, delta=1e-6, scale="private", on_invalid="zero")
+    model = PrivateCovariance(epsilon=1, delta=1e-6, scale="private", on_missing="centre")
     model.fit(rows).release_.save(folder / "together")
     server = folder / "server"
     server.mkdir(mode=0o700)
@@ -55,7 +66,7 @@ def draw(page, folder):
     page.open("plan/table/patients.csv")
     page.until("Who is protected")
     page.press("More choices")
-    page.choose("details.card select", "zero")
+    page.choose("details.card select", "centre")
     page.settled()
     page.driver.execute_async_script("setTimeout(arguments[0], 9000)")  # the curve fills
     page.picture(PICTURES / "plan.png")
@@ -74,7 +85,7 @@ def draw(page, folder):
     ):
         page.open(where)
         page.until(words)
-        page.picture(PICTURES / f"{name}.png", most=3200)
+        page.picture(PICTURES / f"{name}.png", most=3600)
     page.open("read/profiles")
     page.until("What is promised")
     page.picture(PICTURES / "read-phone.png", 390)
@@ -93,9 +104,17 @@ def main():
             page.open()
             draw(page, folder)
     for picture in sorted(PICTURES.glob("*.png")):
-        # A page has few colours: a palette makes a picture a third of the size.
-        Image.open(picture).convert("RGB").quantize(COLOURS).save(picture, optimize=True)
+        shrink(picture)
         print(f"{picture.relative_to(Path.cwd())}  {picture.stat().st_size:,} bytes")
+
+
+def shrink(picture):
+    """Keep the colours that a page is drawn in: a palette makes a picture a third of the size."""
+    drawn = Image.open(picture).convert("RGB")
+    often = sorted(drawn.getcolors(drawn.width * drawn.height), reverse=True)[:COLOURS]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([channel for _, colour in often for channel in colour])
+    drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+STARTS = 3  # of a browser
 PATIENCE = 40.0  # s that a journey waits for something at most
 
 
@@ -31,19 +32,31 @@ def missing():
 @contextmanager
 def chromium(profile):
     """Yield a new browser with a profile of its own."""
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,900"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    driver = _started(profile)
     try:
         yield driver
     finally:
         driver.quit()
+
+
+def _started(profile):
+    """Start a browser; on a busy machine it may not answer its driver in time, once or twice."""
+    from selenium import webdriver
+    from selenium.common.exceptions import WebDriverException
+    from selenium.webdriver.chrome.service import Service
+
+    for start in range(STARTS):
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium")
+        for flag in (*FLAGS, f"--user-data-dir={profile}/{start}", "--window-size=1280,900"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        try:
+            return webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        except WebDriverException:
+            if start == STARTS - 1:
+                raise
+    raise AssertionError("the loop returns or raises")
 
 
 class Page:

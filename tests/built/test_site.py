@@ -84,6 +84,17 @@ def test_every_page_of_the_folder_is_on_the_site():
         assert (SITE / name).exists(), name
 
 
+def test_pictures_of_notebooks_are_drawn():
+    """Every page whose cells draw shows as many pictures at least as cells that begin one."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        cells = re.findall(r"^```\{code-cell\}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+        drawing = sum("plt.figure(" in cell or "plt.subplots(" in cell for cell in cells)
+        if drawing:
+            name = page.relative_to(ROOT / "docs").with_suffix(".html")
+            shown = [each for each in pages()[SITE / name].resources if "_images/" in each]
+            assert len(shown) >= drawing, name
+
+
 def clicks(start, goal):
     """Return the least number of clicks from one page to another."""
     reached, steps = {start}, 0

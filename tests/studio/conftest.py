@@ -79,6 +79,7 @@ def studio(folder):
     found = Studio(Folder(folder), Address(PORT), "people.csv")
     yield found
     found.received.remove()
+    found.runs.remove()
 
 
 @pytest.fixture

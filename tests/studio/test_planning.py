@@ -230,6 +230,9 @@ def test_a_run_is_confirmed_charged_and_saved_by_itself(browser, folder, ledger)
     taken = browser.tell("run/start", **chosen(confirmed=True))
     assert taken.status_code == 400  # the name is taken
     assert len(ledger.entries) == 1
+    kept = browser.studio.runs.get(id).out.parent
+    browser.studio.runs.remove()
+    assert not kept.exists()
 
 
 def test_a_stopped_run_says_whether_it_was_charged(browser, folder, ledger):
@@ -270,7 +273,8 @@ def test_what_is_said_of_a_charge_is_of_this_run(ledger):
     assert third.last_charge() is not None  # it may have been this run
 
 
-def test_the_sample_table_takes_a_new_name(browser, folder):
+def test_the_sample_table_takes_a_new_name(browser, folder, monkeypatch):
+    monkeypatch.setattr("eigenveil.studio.planning._SAMPLE_ROWS", 200)
     (folder / "sample.csv").touch()
     assert browser.tell("sample").json()["name"] == "sample-2.csv"
     assert (folder / "sample-2.csv").stat().st_size > 10_000

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from eigenveil import PrivateCovariance, PrivateRegression, Release
+from eigenveil import PrivateCovariance, PrivatePCA, PrivateRegression, Release, open_rows
 from eigenveil.release import generate_key
 from tests.studio.conftest import NAMES, SECRET, Browser
 
@@ -135,6 +135,17 @@ def test_every_kind_has_its_figure(browser, made, folder):
     line = browser.ask("release", name="line").json()
     (one,) = line["coefficients"]
     assert len(one["values"]) == len(one["low"]) == 3
+
+
+def test_maps_of_scores_come_with_what_noise_could_show(browser, folder):
+    rows = open_rows("people.csv", drop=["patient_id"], encode={"ward": ["a", "b"]})
+    shown = {"show_scores": {"ward": ["a", "b"]}, "epsilon": 9.0, "delta": 1e-5}
+    model = PrivatePCA(2, **shown, random_state=0).fit(rows)
+    model.release_.save(folder / "shown")
+    found = browser.ask("release", name="shown").json()["map"]
+    assert [one["name"] for one in found["maps"]] == ["all rows", "a", "b", "all other rows"]
+    assert np.allclose(found["maps"][0]["counts"], model.score_counts_)
+    assert found["maps"][1]["level"] < found["maps"][0]["level"]
 
 
 def test_two_releases_side_by_side(browser):

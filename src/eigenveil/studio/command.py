@@ -61,6 +61,7 @@ def command(table: Path | None, port: int, no_browser: bool) -> None:
             _serve(application(studio), listener)
         finally:
             studio.received.remove()
+            studio.runs.remove()
             _say_farewell(studio)
 
 

@@ -1,5 +1,6 @@
 """The tab *Read*: what a release says, verified first; two of them side by side; other formats."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -238,14 +239,28 @@ def _map(found: Release) -> dict[str, Any] | None:
     arrays = found.arrays
     if "score_counts" not in arrays:
         return None
-    counts, noise = arrays["score_counts"], float(found.settings["scores"]["noise"])
-    level = noise * float(np.sqrt(2 * np.log(max(counts.size, 2))))
+    scores = found.settings["scores"]
+    noise = float(scores["noise"])
+    whole = arrays["score_counts"]
+    maps = [_cells("all rows", whole, noise, whole.size)]
+    if "kind_score_counts" in arrays:
+        each = arrays["kind_score_counts"]
+        names = [*map(printable, scores["levels"]), "all other rows"]
+        maps += [
+            _cells(name, counts, noise / math.sqrt(len(each)), each.size)
+            for name, counts in zip(names, each, strict=True)
+        ]
     return {
-        "counts": [_numbers(row) for row in counts],
+        "maps": maps,
+        "column": printable(scores.get("column", "")),
         "reach": _numbers(arrays["score_reach"]),
-        "noise": noise,
-        "level": level,
     }
+
+
+def _cells(name: str, counts: NDArray[np.float64], noise: float, size: int) -> dict[str, Any]:
+    """Return one map, and what noise alone rarely exceeds among so many cells."""
+    level = noise * math.sqrt(2 * math.log(max(size, 2)))
+    return {"name": name, "counts": [_numbers(row) for row in counts], "level": level}
 
 
 def _correlations(found: Release) -> dict[str, Any] | None:

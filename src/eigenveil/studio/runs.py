@@ -8,6 +8,7 @@ an interrupt, and says itself whether it was charged.
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,6 +160,11 @@ class Runs:
     def unfinished(self) -> list[Run]:
         """Return the runs that are at work."""
         return [run for run in self._runs.values() if run.process.poll() is None]
+
+    def remove(self) -> None:
+        """Remove what ended runs have said; those at work go on, and keep what they write to."""
+        if self._folder is not None and not self.unfinished():
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _forget(self) -> None:
         """Drop the oldest that have ended."""

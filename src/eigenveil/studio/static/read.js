@@ -90,8 +90,8 @@ function page(found, key) {
       h("div", {}, h("h1", {}, title[0].toUpperCase() + title.slice(1)), h("p", { class: "soft" }, under), h("div", { class: "row" }, found.checks.map((check) => badge(check.good, check.title, check.more)))),
       h("div", { class: "row" }, others.length ? compare : null, link("CSV", "release/export", { format: "csv" }), found.kind === "pca" ? link("ONNX", "release/export", { format: "onnx" }) : null, link("Zip", "release/export", { format: "zip" }), link("Page to print and sign", "release/report"))),
     h("div", { class: "cols read" },
-      h("div", { class: "stack" }, tiles(found), scree(found), trust(found), coefficients(found), correlations(found)),
-      h("div", { class: "stack" }, statement(found.promise), signing(found, key), h("section", { class: "card" }, h("h2", {}, term("Fingerprint", "fingerprint")), h("p", { class: "small soft" }, "Compare it with the one noted on the day of the release."), h("p", { class: "print" }, found.fingerprint.match(/.{4}/g).join(" "))), owners(found))),
+      h("div", { class: "stack" }, tiles(found), scree(found), trust(found), coefficients(found), correlations(found), h("div", { class: "cols half" }, signing(found, key), h("section", { class: "card" }, h("h2", {}, term("Fingerprint", "fingerprint")), h("p", { class: "small soft" }, "Compare it with the one noted on the day of the release."), h("p", { class: "print" }, found.fingerprint.match(/.{4}/g).join(" "))))),
+      h("div", { class: "stack" }, statement(found.promise), owners(found))),
     h("div", { class: "stack", id: "below" }, loadings(found), scores(found), h("div", { id: "compared" })));
 }
 
@@ -188,11 +188,14 @@ function loadings(found) {
 }
 
 function scores(found) {
-  const map = found.map;
-  if (!map) return null;
-  const cells = map.counts.flat(), most = Math.max(...cells, map.level), shown = cells.filter((x) => x > map.level).length;
+  if (!found.map) return null;
+  const { maps, reach, column } = found.map;
+  let map = maps[0];
   const plane = found.loadings.columns.map((name, j) => [name, found.loadings.values[0][j], found.loadings.values[1][j]]).sort((a, b) => Math.hypot(b[1], b[2]) - Math.hypot(a[1], a[2])).slice(0, 6);
+  const blank = h("p", { class: "small soft" });
   const picture = chart((full) => {
+    const cells = map.counts.flat(), most = Math.max(...cells, map.level), shown = cells.filter((x) => x > map.level).length;
+    blank.textContent = `A private map of scores, component 2 upwards. Blank: fewer than ${number(map.level)}, which noise alone could show. Arrows are the columns that weigh most.`;
     const width = Math.min(full, 620), left = 52, top = 10, side = width - left - 20, bins = map.counts.length, cell = side / bins;
     const middle = [left + side / 2, top + side / 2], unit = .42 * side / Math.hypot(plane[0][1], plane[0][2]);
     const picture = drawing(full, top + side + 44, `${shown} of ${cells.length} cells are clear of noise. Columns that weigh most: ${plane.map((one) => one[0]).join(", ")}.`);
@@ -208,10 +211,11 @@ function scores(found) {
       taken.push([x, at]);
       picture.append(s("line", { x1: middle[0], y1: middle[1], x2: x, y2: y, class: "l-ink" }), s("circle", { cx: x, cy: y, r: 3.5, class: "f-ink" }), text(x + (a >= 0 ? 7 : -7), at, name.slice(0, 18), "strong halo", a >= 0 ? "start" : "end"));
     }
-    picture.append(text(left, top + side + 18, number(-map.reach[0]), "ax"), text(left + side, top + side + 18, number(map.reach[0]), "ax", "end"), text(left + side / 2, top + side + 38, "component 1 →", "ax", "middle"), text(left - 6, top + side, number(-map.reach[1]), "ax", "end"), text(left - 6, top + 12, number(map.reach[1]), "ax", "end"));
+    picture.append(text(left, top + side + 18, number(-reach[0]), "ax"), text(left + side, top + side + 18, number(reach[0]), "ax", "end"), text(left + side / 2, top + side + 38, "component 1 →", "ax", "middle"), text(left - 6, top + side, number(-reach[1]), "ax", "end"), text(left - 6, top + 12, number(reach[1]), "ax", "end"));
     return picture;
   });
-  return h("section", { class: "card" }, h("h2", {}, "Where the rows lie"), h("p", { class: "small soft" }, `A private map of scores, component 2 upwards. Blank: fewer than ${number(map.level)}, which noise alone could show. Arrows are the columns that weigh most.`), picture);
+  const which = h("select", { class: "slim", "aria-label": `Rows by ${column}`, onchange: () => { map = maps[+which.value]; picture.redraw(); } }, maps.map((one, i) => h("option", { value: i }, i ? `${column}: ${one.name}` : one.name)));
+  return h("section", { class: "card" }, h("div", { class: "row apart" }, h("h2", {}, "Where the rows lie"), maps.length > 1 ? which : null), blank, picture);
 }
 
 function correlations(found) {
