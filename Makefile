@@ -65,9 +65,9 @@ docs: .venv/installed-docs
 sheet: .venv/installed-docs
 	$(BIN)/python docs/_ext/sheet.py for-officers.pdf
 
-# All measurements, tables and curves; other libraries run in environments of their own.
+# All measurements, tables and curves, ten minutes a script at most; other libraries run in environments of their own.
 bench: .venv/installed-dev .venv-peers/installed
-	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/run_all.py
 	$(BIN)/python -m tests.documents --write
 
 .venv-peers/installed: $(wildcard benchmarks/peers/*.txt)

@@ -112,7 +112,7 @@ CELLS = {
     ],
     "cleaned": [(n, e, covariance("cleaned", n, e, row_norm=14.0)) for n, e in ((2000, 4.0),)],
     "continual": [(n, e, continual(n, e)) for n, e in ((20_000, 1.0),)],
-    "elliptical": [(n, e, covariance("elliptical", n, e)) for n, e in ((2000, 4.0), (10_000, 1.0))],
+    "elliptical": [(n, e, covariance("elliptical", n, e)) for n, e in ((2000, 4.0),)],
     "components": [(n, e, components(n, e)) for n, e in ((2000, 4.0),)],
     "regression": [(n, e, regression(n, e)) for n, e in ((5000, 0.5), (5000, 1.0), (20_000, 1.0))],
 }

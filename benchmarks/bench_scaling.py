@@ -1,10 +1,12 @@
 """What a default fit costs as rows, columns and components grow: curves, and a table of prices.
 
 Seconds of the processor on one core, least of three. The slope in rows is the price of a row;
-beside it stands that of scikit-learn's PCA on the same rows. `docs/scaling.md` reads the table.
+beside it stands that of scikit-learn's PCA on the same rows. A fourth curve, of workers, is drawn
+from what `bench_dask.py` kept. `docs/scaling.md` reads the table.
 """
 
 import argparse
+import csv
 import time
 import warnings
 from functools import partial
@@ -38,9 +40,9 @@ def seconds(job):
 
 
 def draw(table):
-    """Three curves, ours and theirs."""
-    figure, places = plt.subplots(1, 3, figsize=(10, 3), layout="constrained")
-    for place, curve in zip(places, CURVES, strict=True):
+    """Three curves, ours and theirs, and one of workers."""
+    figure, places = plt.subplots(1, 4, figsize=(13, 3), layout="constrained")
+    for place, curve in zip(places[:3], CURVES, strict=True):
         some = [row for row in table if row["curve"] == curve]
         for side, label in (("seconds", "eigenveil"), ("sklearn_seconds", "scikit-learn")):
             place.loglog(
@@ -48,6 +50,12 @@ def draw(table):
             )
         place.set(xlabel=curve, ylabel="seconds of one core")
     places[0].legend(frameon=False)
+    with (RESULTS / "dask.csv").open(newline="") as file:
+        kept = [row for row in csv.DictReader(file) if row["engine"] == "Dask"]
+    counts = [int(row["workers"]) for row in kept]
+    places[3].plot(counts, [float(row["busy"]) for row in kept], "o-")
+    places[3].set(xlabel="workers", ylabel="seconds, caller and busiest", xticks=counts)
+    places[3].set_ylim(bottom=0)
     figure.savefig(RESULTS / "scaling.png", dpi=120)
 
 

@@ -1,6 +1,5 @@
 """The repository itself: style, types, layers, and documents that run."""
 
-import csv
 import re
 import shlex
 import subprocess
@@ -77,16 +76,6 @@ def test_the_shell_lines_of_the_readme_run(tmp_path, monkeypatch):
     for line in lines:
         result = invoke(*shlex.split(line)[1:])
         assert result.exit_code == 0, result.output
-
-
-def test_the_figures_of_the_readme_are_measured():
-    """Every share in its table of peers stands in what a benchmark kept, as do those drawn."""
-    with (ROOT / "benchmarks" / "results" / "alternatives.csv").open(newline="") as file:
-        kept = {f"{float(row['captured']):.0%}".replace("%", " %") for row in csv.DictReader(file)}
-    table = README[README.index("must be told") : README.index("By default noise")]
-    shown = set(re.findall(r"\d+ %", table))
-    assert shown
-    assert shown <= kept
 
 
 def test_noise_enters_in_one_place():

@@ -7,14 +7,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TOLD = {
-    "eigenveil, told nothing": ("**eigenveil**, δ = 1e-6", "nothing"),
-    "eigenveil, pure epsilon, told nothing": ("**eigenveil**, pure ε", "nothing"),
-    "diffprivlib, pure epsilon, told ranges and length": (
-        "diffprivlib, pure ε",
-        "ranges, longest row",
-    ),
-    "OpenDP, pure epsilon, told length and middle": ("OpenDP, pure ε", "longest row, centre"),
-    "Kim, Jung 2025, as in R dppca, told nothing": (
+    "eigenveil, delta = 1e-6": ("**eigenveil**, δ = 1e-6", "nothing"),
+    "eigenveil": ("**eigenveil**, pure ε", "nothing"),
+    "diffprivlib": ("diffprivlib {}, pure ε", "ranges, longest row"),
+    "opendp": ("OpenDP {}, pure ε", "longest row, centre"),
+    "Kim, Jung 2025, as in R dppca, delta = 1e-6": (
         "Kim, Jung 2025, as R dppca has it, δ = 1e-6",
         "nothing",
     ),
@@ -51,34 +48,24 @@ def short(value: str, digits: int = 2) -> str:
 
 
 def peers() -> str:
-    """Return the table of peers of the README."""
-    found = {(row["table"], row["side"]): row for row in kept("alternatives")}
+    """Return the table of peers of the README, and where it was measured."""
+    found = {(row["table"], row["library"]): row for row in kept("peers")}
     tables = {"digits, 1,797 x 64": "digits, 5 of 64", "breast cancer, 569 x 30": "cancer, 3 of 30"}
     rows = []
-    for side, words in TOLD.items():
-        cells = list(words)
-        for table in tables:
-            row = found.get((table, side))
-            share = f"{float(row['captured']):.0%}".replace("%", " %") if row else "not run"
-            cells += [share, f"{float(row['median seconds']):.1g}" if row else ""]
-        rows.append(cells)
+    for library, (name, told) in TOLD.items():
+        cells = [found[table, library] for table in tables]
+        version = next((cell["version"] for cell in cells if cell["version"]), "")
+        shown = []
+        for cell in cells:
+            share, seconds = cell["captured"], cell["seconds"]
+            shown.append(f"{float(share):.0%}".replace("%", " %") if share else "")
+            shown.append(f"{float(seconds):.2g}" if share else seconds)
+        rows.append([name.format(version), told, *shown])
     head = [cell for name in tables.values() for cell in (f"{name}: kept", "seconds")]
-    return lines(["", "must be told", *head], rows)
-
-
-def alternatives() -> str:
-    """Return the table of peers of ``docs/comparison.md``."""
-    rows = (
-        (
-            f"{row['table']}, {row['k']} components",
-            row["side"],
-            f"{float(row['captured']):.0%}",
-            f"{float(row['standard error']):.1%}",
-            f"{float(row['median seconds']):.2g}",
-        )
-        for row in kept("alternatives")
-    )
-    return lines(("table", "library", "variance kept", "standard error", "seconds"), rows)
+    (place,) = kept("machine")
+    packages = ", ".join(f"{name} {place[name]}" for name in ("python", "numpy", "scikit-learn"))
+    where = f"{place['date']}, {place['processor']} ({place['cores']} cores)"
+    return lines(["", "must be told", *head], rows) + f"\nMeasured on {where}, {packages}.\n"
 
 
 def components_free() -> str:

@@ -106,11 +106,10 @@ INSIDE = SOURCE / "mechanisms" / "README.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
 PAPERS = ROOT / "docs" / "papers"
-MEASURED = ("scaling", "one_core", "csv", "dask", "peers", "machine")
+MEASURED = ("scaling", "one_core", "wide", "csv", "dask", "dask_generated", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
     (ROOT / "README.md", "peers"): benchmarks.peers,
-    (ROOT / "docs" / "comparison.md", "alternatives"): benchmarks.alternatives,
     (ROOT / "docs" / "guide.md", "components_free"): benchmarks.components_free,
     (ROOT / "docs" / "guide.md", "covariance_free"): benchmarks.covariance_free,
     (ROOT / "docs" / "federation.md", "federated_owners"): benchmarks.federated_owners,

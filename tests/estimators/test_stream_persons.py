@@ -84,8 +84,15 @@ def test_counts_are_kept_between_processes(tmp_path, batches):
 
 
 def test_a_state_whose_counts_do_not_add_up_is_refused(tmp_path):
-    for fault in (lambda s: s.persons.counts.popitem(), lambda s: setattr(s, "persons", None)):
-        state = tmp_path / f"state{fault.__code__.co_firstlineno}{fault.__code__.co_names}"
+    faults = (
+        lambda s: s.persons.counts.popitem(),
+        lambda s: setattr(s, "persons", None),
+        lambda s: s.settings["unit"].update(name="nobody"),
+        lambda s: s.settings["read"]["encoding"].update(a={"levels": 3}),
+        lambda s: s.settings.update(ids="colours"),
+    )
+    for number, fault in enumerate(faults):
+        state = tmp_path / f"state{number}"
         rows, ids = days()[0]
         pca = StreamingPCA(1, **PERSONS, state=state).partial_fit(rows, groups=ids)
         stream = Stream.load(state)

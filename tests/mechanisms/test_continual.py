@@ -123,6 +123,31 @@ def test_a_single_day_has_the_noise_of_a_single_release():
     assert plan.noise(1) == pytest.approx(2.0, rel=1e-9)
 
 
+@pytest.mark.parametrize("arrival", [0, 1, 4])
+def test_a_row_moves_all_days_together_by_what_is_declared(arrival):
+    """Orthogonal rows replaced where they arrived: attained on the first day, less later."""
+    horizon = 5
+    plan = ContinualCov(mu=1.0, horizon=horizon)
+    squares = 0.0
+    streams = []
+    for row in ([4.0, 0.0, 0.0], [0.0, 4.0, 0.0]):
+        days = days_of(horizon)
+        days[arrival] = np.vstack([days[arrival], row])
+        moments, queries = DailyMoments.none(D), []
+        for day in days:
+            moments = moments.and_then(eigenveil.data.open_rows(day), CLIP)
+            queries.append(moments.weighted(horizon, 1, Adjacency.REPLACE_ONE))
+        streams.append(queries)
+    for t, (one, other) in enumerate(zip(*streams, strict=True)):
+        gap = np.linalg.norm(one.value.to_float() - other.value.to_float())
+        assert gap <= one.sensitivity("frobenius")
+        assert (gap > 0) == (t >= arrival)
+        squares += gap**2
+    most = day_sensitivity(D, Adjacency.REPLACE_ONE) / plan.daily_mu
+    assert math.sqrt(squares) <= most
+    assert (math.sqrt(squares) > 0.999 * most) == (arrival == 0)
+
+
 def test_second_moments_of_days_are_exact_to_their_grid():
     rows = days_of(1, rows=200)[0]
     day = DailyMoments.none(D).and_then(eigenveil.data.open_rows(rows), CLIP)
@@ -169,6 +194,7 @@ CASES = [
         **on_days(1),
         read=case.upper,
         sensitivity=sensitivity(1.0),
+        trials=1000,
         deviation=lambda mu, d, adjacency: SQUARES * case.symmetric_sigma(mu, d, adjacency),
     ),
     case.Case(
@@ -178,6 +204,7 @@ CASES = [
         **on_days(2),
         read=case.upper,
         sensitivity=sensitivity(1.5),
+        trials=1000,
         deviation=lambda mu, d, adjacency: (
             math.sqrt((1 + 1.5**2 + 0.875**2) * SQUARES)
             / 2

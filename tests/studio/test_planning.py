@@ -273,7 +273,8 @@ def test_what_is_said_of_a_charge_is_of_this_run(ledger):
     assert third.last_charge() is not None  # it may have been this run
 
 
-def test_the_sample_table_takes_a_new_name(browser, folder):
+def test_the_sample_table_takes_a_new_name(browser, folder, monkeypatch):
+    monkeypatch.setattr("eigenveil.studio.planning._SAMPLE_ROWS", 200)
     (folder / "sample.csv").touch()
     assert browser.tell("sample").json()["name"] == "sample-2.csv"
     assert (folder / "sample-2.csv").stat().st_size > 10_000

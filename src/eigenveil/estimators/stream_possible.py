@@ -79,9 +79,16 @@ def _is_unit(unit: Any) -> bool:
 def _is_reading(read: Any) -> bool:
     return (
         set(read) == {"encoding", "remarks"}
-        and isinstance(read["encoding"], dict)
+        and all(_is_encoded(**noted) for noted in read["encoding"].values())
         and _are_words(read["remarks"])
     )
+
+
+def _is_encoded(levels: Any = None, days_since: Any = None) -> bool:
+    """Return whether a column is noted as one of levels, or of days."""
+    if levels is None:
+        return isinstance(days_since, str)
+    return days_since is None and _are_words(levels)
 
 
 def _are_words(words: Any) -> bool:

@@ -48,6 +48,7 @@ __all__ = [
 
 _COMMANDS = {"fit": fit_command, "covariance": covariance_command}
 _ESTIMATORS = {"fit": PrivatePCA, "covariance": PrivateCovariance}
+_SAMPLE_ROWS = 20_000
 _MOST_COLUMNS = 5000  # that a page can list
 _PREDICTING = threading.Lock()  # a prediction takes a whole core
 
@@ -75,7 +76,7 @@ def sample(studio: Studio, asked: Asked) -> dict[str, str]:
     """Write the made-up hospital table, as `eigenveil sample` does, and return its name."""
     names = (f"sample{'' if i == 1 else f'-{i}'}.csv" for i in range(1, 1000))
     name = next(name for name in names if not (studio.folder.root / name).exists())
-    write_sample(studio.folder.place(name), 20_000, 1)
+    write_sample(studio.folder.place(name), _SAMPLE_ROWS, seed=1)
     return {"name": name}
 
 
