@@ -184,7 +184,10 @@ def _further_words(plan: Plan) -> tuple[str, ...]:
     """Return what becomes of cells that hold no numbers, and of several rows of one person."""
     request = plan.request
     corrects = plan.entry.allows_for_missing and not plan.lazy
-    words = [*invalid_words(request.on_invalid, request.on_missing, corrects=corrects)]
+    counted = request.adjacency.count_is_public
+    words = [
+        *invalid_words(request.on_invalid, request.on_missing, corrects=corrects, counted=counted)
+    ]
     if request.unit.owns_many:
         words.append(f"all rows of one {request.unit.name} together weigh as one row")
     if plan.entry.batches and not request.rereadable:
@@ -227,11 +230,17 @@ def scale_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
     return stated if plan.request.scale is not None else ()
 
 
-def invalid_words(on_invalid: str, on_missing: str, *, corrects: bool) -> tuple[str, ...]:
-    """Return what happens to rows and cells that hold no numbers."""
+def invalid_words(
+    on_invalid: str, on_missing: str, *, corrects: bool, counted: bool = True
+) -> tuple[str, ...]:
+    """Return what happens to rows and cells that hold no numbers.
+
+    ``counted`` says whether such rows are among those that sums are divided by.
+    """
     filled: tuple[str, ...] = ()
     if on_missing == "centre":
         allowed = ", and moments corrected for them by private shares, as if missing at random"
         filled = (f"empty cells taken as the centre's{allowed if corrects else ''}",)
-    invalid = ("rows that hold other things than numbers contribute nothing",)
+    still = ", but are counted: many of them spoil centre and variances" if counted else ""
+    invalid = (f"rows that hold other things than numbers contribute nothing{still}",)
     return (*filled, *(invalid if on_invalid == "zero" else ()))
