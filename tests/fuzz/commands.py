@@ -20,7 +20,10 @@ __all__ = ["option_case", "path_case"]
 
 Random = random.Random
 # Commands without an end, or that start servers: their configuration is read elsewhere.
-_LEFT_OUT = ("demo", "federate demo", "federate server", "federate client", "federate keys server")
+_LEFT_OUT = (
+    *("demo", "studio", "federate demo", "federate server", "federate client"),
+    "federate keys server",
+)
 _SETS = (
     *("a=1", "age=1:2", "age=1:2,hours=0:9,gain=-1:1", "age=1,hours=2,gain=3", "0,1", "1,0", "1,1"),
     *("age=nan:1", "-1e308,1e308", "1,2,3", ",", "=", ":", "age=", "private", "0,0,0", "1e400,1"),
