@@ -13,7 +13,7 @@ MODULES = sorted(STATIC.glob("*.js"))
 
 
 def test_the_first_page_is_small(browser):
-    """HTML with the state inside, style, frame, one tab: four requests, and one for a plan."""
+    """HTML with the state inside, style, frame, one tab: four requests. Questions follow."""
     page = browser.get(browser.base).text
     linked = re.findall(r'(?:src|href)="(static/[^"]+)"', page)
     assert len(linked) == 2

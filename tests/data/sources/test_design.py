@@ -130,7 +130,7 @@ def test_columns_and_targets_by_name():
         reordered(source, ("z",))
     with pytest.raises(InvalidParameterError, match="twice"):
         reordered(source, ("y", "y"))
-    with pytest.raises(InvalidDataError, match="beside its targets"):
+    with pytest.raises(InvalidDataError, match="apart from its targets"):
         reordered(source, ("a", "b", "c", "y"))
     with pytest.raises(InvalidParameterError, match="with names"):
         reordered(ArraySource(ROWS), ("y",))
