@@ -5,12 +5,17 @@ run is the command that the page shows.
 import json
 import shlex
 import shutil
+import subprocess
+import sys
 import time
 
 import pytest
 
 from eigenveil import Ledger, PrivatePCA, Release, open_rows
 from eigenveil.cli import main
+from eigenveil.privacy.adjacency import Adjacency, Unit
+from eigenveil.privacy.cost import Gaussian
+from eigenveil.studio.runs import Run
 from eigenveil.studio.words import command_words
 from tests.cli.conftest import invoke
 from tests.planner.few import few_simulations
@@ -265,12 +270,39 @@ def test_a_stopped_run_says_whether_it_was_charged(browser, folder, ledger):
     assert browser.tell("run/stop", id="none").status_code == 400
 
 
+@pytest.mark.parametrize(("number", "state"), [("SIGINT", "stopped"), ("SIGKILL", "failed")])
+def test_of_a_run_that_ended_without_a_word_the_ledger_tells(folder, ledger, number, state):
+    code = (
+        f"import os, signal as s; s.signal(s.SIGINT, s.SIG_DFL); os.kill(os.getpid(), s.{number})"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        process.wait()
+    (folder / "err").touch()
+    run = Run(
+        id="x",
+        words=(),
+        about={},
+        process=process,
+        out=folder / "out",
+        err=folder / "err",
+        started=0.0,
+        ledger=ledger,
+        entries=ledger.entries,
+    )
+    assert run.status()["state"] == state
+    assert run.status()["words"].endswith("nothing was charged")
+    ledger.charge(
+        Gaussian(0.1), label="x", adjacency=Adjacency.REPLACE_ONE, unit=Unit("person", "patient_id")
+    )
+    assert run.status()["words"].endswith("what was charged is in the ledger: look there")
+    ledger.path.unlink()
+    assert "nothing was charged" not in run.status()["words"]
+
+
 def test_what_is_said_of_a_charge_is_of_this_run(ledger):
     """Another run that charges meanwhile is not taken for this one."""
     from eigenveil.cli.account import Account
     from eigenveil.exceptions import BudgetExceededError
-    from eigenveil.privacy.adjacency import Adjacency, Unit
-    from eigenveil.privacy.cost import Gaussian
 
     terms = {"label": "x", "adjacency": Adjacency.REPLACE_ONE, "unit": Unit("person", "patient_id")}
     mine, other = Account(ledger.path), Account(ledger.path)

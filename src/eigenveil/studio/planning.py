@@ -158,14 +158,14 @@ def start(studio: Studio, asked: Asked) -> dict[str, Any]:
     """Start a release that was confirmed, in a process of its own, and return its name."""
     if asked.get("confirmed") is not True:
         raise InvalidParameterError("confirm first that this cannot be undone: nothing was spent")
-    words, *_ = _promised(studio, asked)  # what would be refused is not started
+    words, _, _, account = _promised(studio, asked)  # what would be refused is not started
     about = {
         "table": asked["table"],
         "output": asked["output"],
         "ledger": asked["ledger"],
         "epsilon": asked["epsilon"],
     }
-    run = studio.runs.start([*words, "--json", "--progress"], studio.folder.root, about)
+    run = studio.runs.start([*words, "--json", "--progress"], studio.folder.root, about, account)
     return {"id": run.id}
 
 

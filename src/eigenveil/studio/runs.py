@@ -17,15 +17,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eigenveil.exceptions import BusyError, InvalidParameterError
+from eigenveil.exceptions import BusyError, EigenveilError, InvalidParameterError
+
+if TYPE_CHECKING:
+    from eigenveil.privacy.ledger import Entry, Ledger
 
 __all__ = ["Run", "Runs"]
 
 _MOST_AT_ONCE, _MOST_KEPT = 4, 50
 _TAIL = 2**16  # bytes of what a run has said last
-_INTERRUPTED = 130
+_INTERRUPTED = (130, -signal.SIGINT)  # by the command, or before or after it could answer
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +49,10 @@ class Run:
         Where it writes.
     started : float
         When, in seconds since the epoch.
+    ledger : Ledger
+        What it charges.
+    entries : tuple of Entry
+        What the ledger held before.
 
     """
 
@@ -56,6 +63,8 @@ class Run:
     out: Path
     err: Path
     started: float
+    ledger: "Ledger"
+    entries: tuple["Entry", ...]
     asked_to_stop: bool = False
 
     def stop(self) -> None:
@@ -78,15 +87,25 @@ class Run:
         }
         if code == 0:
             found |= {"state": "released", "release": self._released()}
-        elif code == -signal.SIGINT:  # before the command was there to answer
-            found |= {"state": "stopped", "code": code, "words": "nothing was charged"}
         elif code is not None:
+            stopped = code in _INTERRUPTED
+            ending = "" if stopped else f"the run ended with code {code}: "
             found |= {
-                "state": "stopped" if code == _INTERRUPTED else "failed",
+                "state": "stopped" if stopped else "failed",
                 "code": code,
-                "words": said or f"the run ended with code {code}: look into the ledger",
+                "words": said or f"{ending}{self._charged()}",
             }
         return found
+
+    def _charged(self) -> str:
+        """Return what the ledger tells of a run that ended without a word."""
+        try:
+            untouched = self.ledger.entries == self.entries
+        except (EigenveilError, OSError):
+            untouched = False
+        return (
+            "nothing was charged" if untouched else "what was charged is in the ledger: look there"
+        )
 
     def _said(self) -> tuple[str, dict[str, Any] | None]:
         """Return the last line of words, and the last line on progress."""
@@ -114,12 +133,15 @@ class Runs:
         self._runs: dict[str, Run] = {}
         self._folder: Path | None = None
 
-    def start(self, words: Sequence[str], folder: Path, about: Mapping[str, Any]) -> Run:
-        """Start a command of `eigenveil` in a folder."""
+    def start(
+        self, words: Sequence[str], folder: Path, about: Mapping[str, Any], ledger: "Ledger"
+    ) -> Run:
+        """Start a command of `eigenveil` in a folder, which charges a ledger."""
         if sum(run.process.poll() is None for run in self._runs.values()) >= _MOST_AT_ONCE:
             raise BusyError(f"{_MOST_AT_ONCE} runs are at work: wait for one, or stop one")
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="eigenveil-runs-"))
+        entries = ledger.entries
         id = secrets.token_hex(8)
         out, err = self._folder / f"{id}.out", self._folder / f"{id}.err"
         # -P: a file of the folder that is named like a module is none.
@@ -141,6 +163,8 @@ class Runs:
             out=out,
             err=err,
             started=time.time(),
+            ledger=ledger,
+            entries=entries,
         )
         self._runs[id] = run
         self._forget()

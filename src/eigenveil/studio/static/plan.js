@@ -344,8 +344,9 @@ function ended(main, box, run) {
     return;
   }
   const charged = /charged for|counts as spent|is spent/.test(run.words) && !/nothing was charged/.test(run.words);
-  const lead = run.state === "stopped" ? (charged ? "The run was stopped after the charge." : "The run was stopped before the charge.") : charged ? "The run failed after the charge." : "The run was refused.";
-  const news = run.state === "stopped" && !charged ? "info" : "warn";
-  box.replaceChildren(notice(news, lead, charged ? sentence(run.words) : run.state === "stopped" ? "Nothing was spent." : `${sentence(run.words)} Nothing was spent.`, entry, again));
+  const unsure = /what was charged is in the ledger/.test(run.words);
+  const lead = unsure ? "The run ended, and did not say whether it was charged." : run.state === "stopped" ? (charged ? "The run was stopped after the charge." : "The run was stopped before the charge.") : charged ? "The run failed after the charge." : "The run was refused.";
+  const news = run.state === "stopped" && !charged && !unsure ? "info" : "warn";
+  box.replaceChildren(notice(news, lead, charged || unsure ? sentence(run.words) : run.state === "stopped" ? "Nothing was spent." : `${sentence(run.words)} Nothing was spent.`, entry, again));
   cry(lead);
 }
