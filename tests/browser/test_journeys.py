@@ -5,6 +5,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from eigenveil import Ledger, Release
+from eigenveil.studio.guard import forwarding
 
 LEDGER = "sample.ledger"
 
@@ -228,6 +229,20 @@ class _Attacker(BaseHTTPRequestHandler):
 
     def log_message(self, *words):
         pass
+
+
+def test_a_file_that_leads_to_the_studio_opens_it_for_good(page, folder, tmp_path):
+    """The cookie is strict about other sites; a page that was come to from a file keeps it."""
+    page.driver.get("about:blank")
+    page.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    page.complaints()  # of what was asked for until now
+    (tmp_path / "open.html").write_text(forwarding(page.address))
+    page.driver.get((tmp_path / "open.html").as_uri())
+    page.until("Who is protected")
+    assert page.driver.current_url.partition("#")[0] == page.base
+    page.driver.refresh()
+    page.until("Who is protected")
+    assert page.complaints() == []
 
 
 def test_a_page_of_another_origin_gets_and_does_nothing(page, folder):

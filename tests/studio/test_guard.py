@@ -1,8 +1,15 @@
 """Who is answered: the browser that opened the first address, its own page, and nobody else."""
 
+import socket
+import stat
+import threading
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
 import pytest
 
 from eigenveil.studio.guard import HOST, LARGEST_UPLOAD, PAGE_HEADER
+from tests.cli.conftest import invoke
 from tests.studio.conftest import Browser
 
 STATE = "api/state"
@@ -17,6 +24,8 @@ def test_the_first_address_becomes_a_strict_cookie(studio):
     assert "SameSite=Strict" in cookie
     assert f"Path={studio.address.path}" in cookie  # other ports of this computer do not get it
     assert studio.address.token not in cookie
+    assert f'content="0; url={studio.address.path}"' in answer.text  # on to the page, from here
+    assert studio.address.token not in answer.text
     assert browser.ask("state").status_code == 200
 
 
@@ -117,11 +126,33 @@ def test_a_socket_is_closed(studio):
         pass
 
 
+def test_the_token_is_in_no_command_line(folder, monkeypatch):
+    """Browsers are started with an address as a word, which every user of a computer can read."""
+    opened, seen = threading.Event(), {}
+
+    def open_browser(address):
+        file = Path(unquote(urlsplit(address).path))
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)]
+        seen.update(address=address, file=file, modes=modes, text=file.read_text())
+        opened.set()
+
+    monkeypatch.setattr("webbrowser.open", open_browser)
+    monkeypatch.setattr("eigenveil.studio.command._serve", lambda *_: opened.wait(20))
+    told = invoke("studio").stdout.split()[1]
+    assert "token=" in told
+    assert seen["address"].startswith("file:///")
+    assert told.partition("token=")[2] not in seen["address"]
+    assert f'content="0; url={told}"' in seen["text"]
+    assert seen["modes"] == [0o600, 0o700]
+    assert not seen["file"].parent.exists()
+
+
 def test_it_binds_to_this_computer_alone():
     from eigenveil.studio.command import _listening
 
     with _listening(0) as listener:
         assert listener.getsockname()[0] == HOST == "127.0.0.1"
+        socket.create_connection(listener.getsockname(), 5).close()  # before anybody answers
 
 
 def test_two_studios_share_no_secret(studio):

@@ -4,6 +4,8 @@ import os
 import socket
 import threading
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,14 +57,35 @@ def command(table: Path | None, port: int, no_browser: bool) -> None:
         say(f"address      {address.first}")
         say(f"folder       {studio.folder.root}")
         say("stop with ctrl-C; runs that are at work end by themselves", err=True)
-        if not no_browser:
-            threading.Timer(0.3, webbrowser.open, [address.first]).start()
         try:
-            _serve(application(studio), listener)
+            with nullcontext() if no_browser else _opening(address.first):
+                _serve(application(studio), listener)
         finally:
             studio.received.remove()
             studio.runs.remove()
             _say_farewell(studio)
+
+
+@contextmanager
+def _opening(address: str) -> Iterator[None]:
+    """Open an address in the browser, by a file that only this user can read.
+
+    The words of a command can be read by every user of a computer, and the address has a secret.
+    """
+    from tempfile import TemporaryDirectory
+
+    from eigenveil.studio.guard import forwarding
+
+    with TemporaryDirectory(prefix="eigenveil-studio-") as private:
+        file = Path(private, "open.html")
+        file.touch(mode=0o600)
+        file.write_text(forwarding(address), "utf-8")
+        opening = threading.Timer(0.3, webbrowser.open, [file.as_uri()])
+        opening.start()
+        try:
+            yield
+        finally:
+            opening.cancel()
 
 
 def _listening(port: int) -> socket.socket:
@@ -73,6 +96,7 @@ def _listening(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
+        listener.listen()  # whoever opens the printed address at once waits, and is not refused
     except OSError:
         listener.close()
         raise InvalidParameterError(f"port {port} is taken: choose another with --port") from None

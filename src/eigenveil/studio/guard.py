@@ -5,7 +5,7 @@ open in the same browser may send requests to it, and a name that somebody else 
 point here (DNS rebinding). So a request is answered only if
 
 - it names this address as its host, and where it names an origin, this one;
-- it has the cookie that the first address was exchanged for, which is strict about other sites;
+- it has the cookie that the first address is exchanged for, which is strict about other sites;
 - it is no more than a look, or carries the token of the page as well, which no other page knows.
 
 Everything lies below a random path: a browser sends cookies of one port to all ports of a computer,
@@ -16,14 +16,15 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hmac import compare_digest
+from html import escape
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.responses import PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HOST", "LARGEST_UPLOAD", "PAGE_HEADER", "Address", "Guard"]
+__all__ = ["HOST", "LARGEST_UPLOAD", "PAGE_HEADER", "Address", "Guard", "forwarding"]
 
 HOST = "127.0.0.1"
 PAGE_HEADER = "x-eigenveil-page"
@@ -90,6 +91,17 @@ class Address:
         return f"{self.origin}{self.path}?token={self.token}"
 
 
+def forwarding(address: str) -> str:
+    """Return a page that leads on to an address by itself."""
+    where = escape(address)
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>eigenveil studio</title>'
+        '<link rel="icon" href="data:,">'
+        f'<meta http-equiv="refresh" content="0; url={where}">'
+        f'<p><a href="{where}">Open the studio</a></p></html>\n'
+    )
+
+
 class Guard:
     """Stands before everything that the studio answers."""
 
@@ -114,6 +126,11 @@ class Guard:
         if refusal is not None:
             status, words = refusal
             await PlainTextResponse(words, status)(scope, receive, answer)
+            return
+        if opened:
+            # Not the page itself: a browser holds back strict cookies where a page that was come
+            # to from elsewhere is loaded again. From this one on, the page is come to from here.
+            await HTMLResponse(forwarding(self._address.path))(scope, receive, answer)
             return
         try:
             await self._app(scope, _bounded(receive, bound), answer)

@@ -234,6 +234,5 @@ async function show() {
   }
 }
 
-if (new URLSearchParams(location.search).has("token")) history.replaceState(null, "", location.pathname + location.hash);
 addEventListener("hashchange", () => { show(); document.getElementById("main").focus(); });
 show();
