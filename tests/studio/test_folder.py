@@ -18,6 +18,7 @@ OUTSIDE = [
     "x\0",
     "..\\secret.txt",
     "-o",
+    "first/-o",
     None,
     7,
     "/".join("a" * 9),

@@ -4,6 +4,7 @@ run is the command that the page shows.
 
 import json
 import shlex
+import shutil
 import time
 
 import pytest
@@ -163,6 +164,19 @@ def test_choices_become_options(studio):
     assert words(studio, adjacency="add-remove").count("--adjacency") == 1
 
 
+def test_what_is_checked_is_what_the_command_names(studio, folder):
+    """A file of a subfolder is not taken for its namesake of the folder, which may be a link."""
+    (folder / "sub").mkdir()
+    shutil.copy(folder / "people.csv", folder / "sub" / "t.csv")
+    (folder / "sub" / "k.pem").touch()
+    for name in ("t.csv", "x.ledger", "k.pem", "out"):
+        (folder / name).symlink_to(folder.parent / "elsewhere")
+    told = words(studio, table="sub/t.csv", ledger="sub/x.ledger", sign="sub/k.pem", output="sub/o")
+    assert told[1] == "sub/t.csv"
+    for option, name in (("--ledger", "sub/x.ledger"), ("--sign", "sub/k.pem"), ("-o", "sub/o")):
+        assert told[told.index(option) + 1] == name
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -185,6 +199,7 @@ def test_choices_become_options(studio):
         {"output": "../out"},
         {"output": "first"},
         {"output": "-o"},
+        {"output": "first/-o"},
         {"sign": "none.pem"},
         {"title": 7},
         {"title": "x" * 3000},

@@ -34,13 +34,13 @@ def library() -> ctypes.CDLL | None:
         return None
     try:
         found = ctypes.CDLL(str(library_path()))
-    except OSError:
+        for name in _TYPES.values():
+            squares = getattr(found, f"row_squares_{name}")
+            integers = getattr(found, f"row_integers_{name}")
+            squares.argtypes, squares.restype = [*_ROWS, c_void_p], None
+            integers.argtypes, integers.restype = [*_ROWS, *_INTEGERS], c_int
+    except (OSError, AttributeError):  # there is none, or another one
         return None
-    for name in _TYPES.values():
-        squares = getattr(found, f"row_squares_{name}")
-        integers = getattr(found, f"row_integers_{name}")
-        squares.argtypes, squares.restype = [*_ROWS, c_void_p], None
-        integers.argtypes, integers.restype = [*_ROWS, *_INTEGERS], c_int
     return found if _adds_as_numpy(found) else None
 
 

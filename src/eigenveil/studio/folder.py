@@ -40,7 +40,7 @@ class Folder:
         parts = name.split("/")
         if len(parts) > _DEEPEST or any(part in ("", ".", "..") for part in parts):
             raise InvalidParameterError("give the name of a file in this folder, without .. or /")
-        if parts[0].startswith("-"):
+        if any(part.startswith("-") for part in parts):
             raise InvalidParameterError("a name that starts with - would be taken for an option")
         path = self.root
         for part in parts:
@@ -59,6 +59,10 @@ class Folder:
         if not os.path.lexists(path):
             raise InvalidParameterError("no such file in this folder: look whether it was moved")
         return path
+
+    def name(self, path: Path) -> str:
+        """Return what something inside is called from here: the name that was checked."""
+        return path.relative_to(self.root).as_posix()
 
     def tables(self) -> list[str]:
         """Return the names of tables."""

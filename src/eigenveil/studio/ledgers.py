@@ -27,7 +27,7 @@ def ledger(studio: Studio, asked: Asked) -> dict[str, Any]:
     balances = found.balances()
     return {
         **balance(found),
-        "file": path.name,
+        "file": studio.folder.name(path),
         "notion": now.notion,
         "spent": now.spent,
         "granted": now.granted,
@@ -60,7 +60,7 @@ def create(studio: Studio, asked: Asked) -> dict[str, Any]:
         if asked.get(name) is not None
     }
     made = Ledger.create(path, **given)
-    return {"name": path.name, "summary": made.summary()}
+    return {"name": studio.folder.name(path), "summary": made.summary()}
 
 
 def _next(found: Ledger) -> list[dict[str, Any]]:

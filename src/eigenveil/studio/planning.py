@@ -64,7 +64,7 @@ def table(studio: Studio, asked: Asked) -> dict[str, Any]:
     stem = path.name.split(".")[0]
     ledger = f"{stem}.ledger"
     return {
-        "name": path.name,
+        "name": studio.folder.name(path),
         "columns": [{"name": column.name, "kind": column.kind} for column in columns],
         "ledger": ledger,
         "has_ledger": (studio.folder.root / ledger).exists(),
@@ -130,7 +130,7 @@ def promise(studio: Studio, asked: Asked) -> dict[str, Any]:
         "prediction": _predicted(found),
         "mechanism": choice.mechanism,
         "reason": choice.reason,
-        "ledger": {"name": account.path.name, **_balance(account.balance_with(promised.cost))},
+        "ledger": {"name": asked["ledger"], **_balance(account.balance_with(promised.cost))},
         "command": shlex.join(["eigenveil", *words]),
         "script": script(words[0], ctx.params),
         "notebook": notebook(words[0], ctx.params),
@@ -278,7 +278,8 @@ def _ledger(studio: Studio, asked: Asked) -> dict[str, Any] | None:
     budget = Budget(epsilon=asked["epsilon"], delta=asked.get("delta"))
     now = ledger.balance()
     cost = cost_of(budget)
-    state = {"name": path.name, **balance(ledger), "file": path.name, "largest": now.largest_next}
+    name = studio.folder.name(path)
+    state = {"name": name, **balance(ledger), "file": name, "largest": now.largest_next}
     try:
         state |= _balance(ledger.balance_with(cost))
         ledger.check(

@@ -23,11 +23,12 @@ _LETTERS = 2000  # of one of them
 
 def command_words(studio: Studio, asked: Asked, *, complete: bool) -> list[str]:
     """Return the words of the command that does what is chosen; ``complete`` with its folder."""
-    path = studio.folder.existing(asked.get("table"))
+    folder = studio.folder
+    path = folder.existing(asked.get("table"))
     of = asked.get("of", "components")
     if not (isinstance(of, str) and of in TASKS):
         raise InvalidParameterError("choose components or covariance")
-    words = [TASKS[of], path.name, *_column_words(asked, path)]
+    words = [TASKS[of], folder.name(path), *_column_words(asked, path)]
     if of == "components":
         if asked.get("k") is not None:
             words += ["--k", number(asked, "k")]
@@ -45,15 +46,15 @@ def command_words(studio: Studio, asked: Asked, *, complete: bool) -> list[str]:
         words += ["--on-missing", "centre"]
     elif asked.get("missing") == "zero":
         words += ["--on-invalid", "zero"]
-    words += ["--ledger", studio.folder.place(asked.get("ledger")).name]
+    words += ["--ledger", folder.name(folder.place(asked.get("ledger")))]
     if not complete:
         return words
     if asked.get("sign"):
-        words += ["--sign", studio.folder.existing(asked["sign"]).name]
+        words += ["--sign", folder.name(folder.existing(asked["sign"]))]
     for each in _ABOUT:
         if text := _text(asked, each):
             words += [f"--{each}", text]
-    return [*words, "-o", studio.folder.place(asked.get("output")).name]
+    return [*words, "-o", folder.name(folder.place(asked.get("output")))]
 
 
 def _column_words(asked: Asked, path: Path) -> list[str]:
