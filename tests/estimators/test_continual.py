@@ -128,7 +128,8 @@ def test_a_day_that_was_cut_off_is_drawn_again(tmp_path, monkeypatch):
     cov = covariance(**given).restore()
     assert (cov.day_, cov.n_samples_) == (2, 800)
     notes = [entry.label.rpartition(" spent to ")[2] for entry in ledger.entries if entry.is_note]
-    assert notes == ["1 draws", "2 draws", "3 draws"]  # the second was lost
+    # Odd numbers begin a draw, even ones keep it; the second was lost.
+    assert notes == ["1 draws", "2 draws", "3 draws", "5 draws", "6 draws"]
     assert len([entry for entry in ledger.entries if not entry.is_note]) == 1
 
 
@@ -160,6 +161,60 @@ def test_an_older_copy_is_noticed_by_the_ledger(tmp_path):
         covariance(**given | {"state": tmp_path / "copy"}).partial_fit(day(2))
     with pytest.raises(LedgerError, match="another ledger"):
         covariance(state=tmp_path / "state").restore()
+
+
+@pytest.mark.parametrize("first", ["original", "copy"])
+def test_of_a_copy_from_within_a_draw_and_its_original_one_publishes(tmp_path, monkeypatch, first):
+    """The copy holds the day and no draw; whichever notes first excludes the other."""
+    ledger = Ledger.create(tmp_path / "ledger", **BUDGET)
+    given = {"ledger": ledger, "state": tmp_path / "state"}
+    other = given | {"state": tmp_path / "copy"}
+    drawn = ContinualCov.draw
+
+    def draw(*args):
+        shutil.copy(tmp_path / "state", tmp_path / "copy")
+        if first == "copy":
+            patched.undo()
+            covariance(**other).restore()
+        return drawn(*args)
+
+    original = covariance(**given).partial_fit(day(0))
+    with monkeypatch.context() as patched:
+        patched.setattr(ContinualCov, "draw", draw)
+        if first == "original":
+            original.partial_fit(day(1))
+        else:
+            with pytest.raises(StateError, match="older copy"):
+                original.partial_fit(day(1))
+            assert original.day_ == 1
+    with pytest.raises(StateError, match="older copy"):
+        covariance(**(other if first == "original" else given)).restore()
+    assert covariance(**(given if first == "original" else other)).restore().day_ == 2
+
+
+def test_a_draw_that_was_kept_is_noted_before_it_is_published(tmp_path, monkeypatch):
+    ledger = Ledger.create(tmp_path / "ledger", **BUDGET)
+    given = {"ledger": ledger, "state": tmp_path / "state"}
+    with monkeypatch.context() as patched:
+        patched.setattr(ContinualCovariance, "_publish", lambda *args: exit())
+        with pytest.raises(SystemExit):
+            covariance(**given).partial_fit(day(0))
+    name = DailyState.load(tmp_path / "state").name
+    assert ledger.spent_to(name) == 1
+    first = covariance(**given).restore().covariance_
+    assert ledger.spent_to(name) == 2
+    assert np.array_equal(covariance(**given).restore().covariance_, first)
+    assert ledger.spent_to(name) == 2
+
+
+def test_a_forked_process_draws_nothing_from_the_days_of_its_parent(monkeypatch):
+    cov = covariance().partial_fit(day(0))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "getpid", lambda: -1)
+        for number in (1, 2):
+            with pytest.raises(BudgetExceededError, match="forked process"):
+                cov.partial_fit(day(number))
+    assert cov.partial_fit(day(1)).day_ == 2
 
 
 def test_copies_have_neither_days_nor_allotment():
@@ -220,11 +275,49 @@ def test_what_becomes_of_a_row_is_a_matter_of_its_own_person():
     assert set(found[1].persons) < set(found[0].persons)
 
 
-def test_an_id_is_the_same_however_a_day_writes_it():
+def test_an_id_is_the_same_on_every_day_and_of_one_kind(tmp_path):
+    given = {"days_per_group": 1, "random_state": 1, "state": tmp_path / "state"}
+    covariance(**given).partial_fit(day(0, 3), groups=[7, 8, 9])
+    for other in (["7.0", "8", "9"], np.array(["2026-01-01"] * 3, "datetime64[D]")):
+        with pytest.raises(InvalidDataError, match="all text or all numbers"):
+            covariance(**given).partial_fit(day(1, 3), groups=other)
+    covariance(**given).partial_fit(day(1, 3), groups=[7.0, 8.0, 9.0])
+    assert not DailyState.load(tmp_path / "state").sums[1].any()
+
+
+def test_text_ids_may_hold_anything_that_files_do():
     cov = covariance(days_per_group=1, random_state=1)
-    cov.partial_fit(day(0, 3), groups=[7, 8, 9])
-    cov.partial_fit(day(1, 3), groups=["7", " 8", "9"])
+    cov.partial_fit(day(0, 3), groups=["\udc80", "b", "c"])
+    cov.partial_fit(day(1, 3), groups=["\udc80", " b", "c"])
     assert not cov._days.sums[1].any()
+
+
+def test_an_interrupted_day_counts_its_persons_and_not_the_other_way_round(monkeypatch):
+    cov = covariance(days_per_group=1, random_state=1)
+    cov.partial_fit(day(0, 3), groups=[1, 2, 3])
+    with monkeypatch.context() as patched:
+        stored = DailyState.__setattr__
+
+        def interrupted(state, name, value):
+            if name == "sums":
+                raise KeyboardInterrupt
+            stored(state, name, value)
+
+        patched.setattr(DailyState, "__setattr__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cov.partial_fit(day(1, 3), groups=[4, 5, 6])
+    assert (cov._days.days, len(cov._days.persons)) == (1, 6)
+
+
+def test_a_state_in_which_a_person_came_too_often_is_refused(tmp_path):
+    given = {"days_per_group": 2, "random_state": 1, "state": tmp_path / "state"}
+    covariance(**given).partial_fit(day(0, 3), groups=[7, 8, 9])
+    state = DailyState.load(tmp_path / "state")
+    for each in state.persons:
+        state.persons[each] = 3
+    state.save()
+    with pytest.raises(StateError, match="not a whole state"):
+        covariance(**given).restore()
 
 
 def test_mistakes_are_one_line_each_and_cost_nothing(tmp_path):

@@ -114,6 +114,21 @@ def test_arrays_of_persons_survive_the_round_trip():
             StreamPersons.from_arrays({**persons.arrays(), name: np.zeros(3, dtype=np.int64)})
 
 
+def test_an_interrupted_arrival_has_counted_its_persons(monkeypatch):
+    (first, ids), (second, others), *_ = days()
+    pca = StreamingPCA(1, **PERSONS).partial_fit(first, groups=ids)
+    counts = pca._stream.persons.counts
+    before = sum(counts.values())
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Stream, "arrive", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pca.partial_fit(second, groups=others)
+    assert sum(counts.values()) > before
+
+
 def test_ids_are_of_one_kind_in_all_arrivals():
     (first, ids), (second, _), *_ = days()
     pca = StreamingPCA(1, **PERSONS).partial_fit(first, groups=ids)

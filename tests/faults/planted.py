@@ -438,11 +438,20 @@ BOOKS = [
     fault(
         "running sums: a day is drawn on without being noted",
         "estimators/continual_days.py",
-        '            ledger.advance(days.name, begun - 1, begun, plan.protects, "draws")',
+        '            ledger.advance(days.name, earlier, days.attempts, plan.protects, "draws")',
         "            pass",
         "tests/estimators/test_continual.py",
         "-k",
-        "older_copy",
+        "cut_off",
+    ),
+    fault(
+        "running sums: a draw is published without being noted as kept",
+        "estimators/continual_days.py",
+        '            ledger.advance(days.name, kept - 1, kept, plan.protects, "draws")',
+        "            pass",
+        "tests/estimators/test_continual.py",
+        "-k",
+        "from_within",
     ),
     fault(
         "ledger: a charge that the total does not hear of",

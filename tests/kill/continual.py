@@ -47,8 +47,10 @@ class Watched:
             yield f"{len(charges)} charges for one horizon"
         if drawn and not charges:
             yield "drawn and not charged"
-        if drawn > len(entries) - len(charges):
-            yield f"{drawn} draws, of which only {len(entries) - len(charges)} are noted"
+        notes = [int(entry.label.split()[-2]) for entry in entries if entry.is_note]
+        begun = sum(number % 2 for number in notes)  # even ones say that a draw is kept
+        if drawn > begun:
+            yield f"{drawn} draws, of which only {begun} are noted"
         try:
             state = DailyState.load(folder / "state") if (folder / "state").exists() else None
         except StateError as error:
@@ -67,8 +69,9 @@ def _release_carelessly(self: DailyEstimator, days: DailyState) -> None:
     gate = self._gate(days, plan)
     drawn = packed(plan.mechanism.draw(days.moments, gate).matrix)
     before = np.empty((0, drawn.size)) if days.drawn is None else days.drawn
-    days.drawn, days.attempts = np.vstack([before, drawn]), days.attempts + 1
+    earlier, begun = days.attempts, days.next_attempt
+    days.drawn, days.attempts = np.vstack([before, drawn]), begun + 1
     days.save()
     assert gate._ledger is not None  # a ledger pays
-    gate._ledger.advance(days.name, days.attempts - 1, days.attempts, plan.protects, "draws")
+    gate._ledger.advance(days.name, earlier, begun, plan.protects, "draws")
     self._publish(days)

@@ -23,6 +23,7 @@ from eigenveil.estimators.fitting import noise_and_ledger, renewed
 from eigenveil.estimators.stream_state import FEWEST_COMPARED, digest
 from eigenveil.estimators.tables import TableEstimator, check_columns, check_table, open_table
 from eigenveil.exceptions import (
+    BudgetExceededError,
     InvalidDataError,
     InvalidParameterError,
     LedgerError,
@@ -155,6 +156,10 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
                     "the state; starting again takes a new estimator"
                 )
             return DailyState(settings=given, ledger=payer, path=path)
+        if path is None and days.process != os.getpid():
+            raise BudgetExceededError(
+                "an allotment cannot be spent by a forked process: go on in the one that began"
+            )
         for each, value in given.items():
             if days.settings.get(each) != value:
                 raise StateError(
@@ -183,17 +188,19 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
             raise InvalidParameterError(
                 f"the horizon of {self.horizon} days is over: start anew, with another budget"
             )
-        came, unit = days.persons, ROW
+        came, unit, ids = days.persons, ROW, days.settings.get("ids")
         if self.days_per_group is None:
             if groups is not None or source.protects.owns_many:
                 raise InvalidParameterError(
                     "say on how many days a person comes at most: ", _DAYS_PER_GROUP
                 )
         else:
-            source, came = capped(source, groups, days.persons, int(self.days_per_group))
+            most = _whole(_DAYS_PER_GROUP, self.days_per_group, _horizon(self.horizon))
+            source, came, ids = capped(source, groups, days.persons, most, ids)
             unit = source.protects
         plan = self._plan(source.n_columns, unit)
         held = {"width": plan.width, "unit": [unit.name, unit.column]}
+        held |= {} if ids is None else {"ids": ids}
         if any(days.settings.get(name, value) != value for name, value in held.items()):
             raise InvalidDataError("the days began with another unit: name the same column")
         self._gate(days, plan)  # is there a ledger, and does it have the budget
@@ -210,10 +217,11 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
             "n_features": plan.d,
             "feature_names": None if names is None else [str(name) for name in names],
         }
-        days.sums, days.count, days.exact = counted.sums, counted.count, counted.exact
+        # That they came is noted before what they brought: too much of it is safe.
         days.persons = came
         days.labels += [] if label is None else [label]
         days.digests += [] if mark is None else [mark]
+        days.sums, days.count, days.exact = counted.sums, counted.count, counted.exact
 
     def _table(self, days: DailyState, X: Any) -> RowSource:
         """Return rows with the columns that the first day had."""
@@ -317,15 +325,14 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
         return days.gate
 
     def _release(self, days: DailyState) -> None:
-        """Draw on the newest day: noted before, kept afterwards, then published."""
+        """Draw on the newest day: noted before, kept afterwards, noted again, then published."""
         plan = self._recalled_plan(days)
         gate = self._gate(days, plan)
         _, ledger = noise_and_ledger(self)
-        days.attempts += 1
+        earlier, days.attempts = days.attempts, days.next_attempt
         days.save()
         if days.path is not None and ledger is not None:
-            begun = days.attempts
-            ledger.advance(days.name, begun - 1, begun, plan.protects, "draws")
+            ledger.advance(days.name, earlier, days.attempts, plan.protects, "draws")
         try:
             drawn = packed(plan.mechanism.draw(days.moments, gate).matrix)
         except BaseException:
@@ -335,6 +342,7 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
         days.drawn = np.vstack([before, drawn])
         days.entry = None if gate.entry is None else gate.entry.hash
         days.exact = gate.exact
+        days.attempts += 1
         days.save()
         self._publish(days)
 
@@ -348,6 +356,11 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
         """Set what was released last; no record is in reach of it."""
         plan = self._recalled_plan(days)
         gate = self._gate(days, plan)
+        _, ledger = noise_and_ledger(self)
+        kept = days.attempts
+        if days.path is not None and ledger is not None and ledger.spent_to(days.name) != kept:
+            # From here on no copy of the state from before the draw was kept can draw it again.
+            ledger.advance(days.name, kept - 1, kept, plan.protects, "draws")
         self.day_, self.n_samples_ = days.released, None
         if plan.adjacency.count_is_public:
             self.n_samples_ = days.count

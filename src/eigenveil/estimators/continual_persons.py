@@ -1,14 +1,13 @@
 """Persons who come on several days: those who came on as many as stated bring nothing more."""
 
 import hashlib
-from collections.abc import Hashable, Mapping
-from numbers import Real
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, grouped
-from eigenveil.data.sources.ids import person_label
+from eigenveil.estimators.stream_persons import kind_of_ids, spelled
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.adjacency import Unit
 
@@ -24,30 +23,27 @@ class CappedRows(GroupedSource):
 
 
 def capped(
-    source: RowSource, groups: Any, came: Mapping[str, int], most: int
-) -> tuple[CappedRows, dict[str, int]]:
+    source: RowSource, groups: Any, came: Mapping[str, int], most: int, kind: str | None
+) -> tuple[CappedRows, dict[str, int], str | None]:
     """Return the rows of persons who came on fewer than ``most`` days, and who came how often now.
 
-    What becomes of a row depends on its own person alone. ``came`` goes by hashes of ids.
+    What becomes of a row depends on its own person alone. ``came`` goes by hashes of ids. ``kind``
+    is that of the ids of earlier days, text or numbers; ids of another are refused, as the same
+    person could count as two. It is returned too; None as long as nobody came.
     """
     if groups is not None:
         source = grouped(source, groups)
     if not source.protects.owns_many:
         raise InvalidParameterError("say whose each row is: pass groups, one id for each row")
     rows, owners = source.whole_units()
-    hashes = [_hashed(label) for label in source.unit_ids()]
+    labels = source.unit_ids()
+    if labels and kind is None:
+        kind = kind_of_ids(labels)
+    hashes = [hashlib.sha256(spelled(label, kind or "")).hexdigest() for label in labels]
     left = np.array([came.get(each, 0) < most for each in hashes], dtype=bool)
     now = dict(came)
     for each in {each for each, stays in zip(hashes, left, strict=True) if stays}:
         now[each] = now.get(each, 0) + 1
     kept = left[owners]
     ids = [hashes[owner] for owner in owners[kept].tolist()]
-    return CappedRows(rows[kept], ids, source.protects), now
-
-
-def _hashed(label: Hashable) -> str:
-    """Return the hash of an id: 7, 7.0 and "7" are one, on whichever day they are read how."""
-    known = person_label(label)
-    if isinstance(known, Real):
-        known = int(known) if float(known).is_integer() else float(known)
-    return hashlib.sha256(str(known).encode()).hexdigest()
+    return CappedRows(rows[kept], ids, source.protects), now, kind

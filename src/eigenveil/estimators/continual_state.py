@@ -6,8 +6,9 @@ crash leaves the old or the new one.
 
 Write-ahead: the second moment of a day and the number of the attempt are on disk, and noted in the
 ledger where there is one, before noise is drawn; what was drawn is on disk before it is published.
-A day that a crash cut off between the two is drawn again: nobody has seen the earlier draw. Proof:
-docs/proofs/continual.md.
+A day that a crash cut off between the two is drawn again: nobody has seen the earlier draw. That
+a draw is kept has a number of its own, noted before it is published, so that no copy of the state
+from before can draw the day again. Proof: docs/proofs/continual.md.
 """
 
 import hashlib
@@ -65,7 +66,7 @@ class DailyState:
     name : str
         A random one, by which the ledger knows it.
     attempts : int
-        Draws that were begun.
+        Where draws stand: a begun one takes the next odd number, a kept one the even number after.
     count : int
         Rows, or persons on each day, so far.
     exact : bool
@@ -80,6 +81,8 @@ class DailyState:
         What was released; one day shorter where a draw was cut off.
     gate : DailyGate or None
         The allotment; not part of the file.
+    process : int
+        The process that has it in memory; not part of the file.
     path, found
         Where it is kept, and the digest of what lies there; None for one in memory.
 
@@ -98,6 +101,7 @@ class DailyState:
     sums: NDArray[np.int64] | None = None
     drawn: NDArray[np.float64] | None = None
     gate: DailyGate | None = None
+    process: int = field(default_factory=os.getpid)
     path: Path | None = None
     found: str | None = None
 
@@ -116,6 +120,11 @@ class DailyState:
         """The second moments of days."""
         assert self.sums is not None  # a day came
         return DailyMoments(self.sums, self.count, self.exact)
+
+    @property
+    def next_attempt(self) -> int:
+        """The number of a draw that begins now: odd."""
+        return self.attempts + 1 + self.attempts % 2
 
     def require_new(self, label: str | None, digest: str | None) -> None:
         """Refuse a day that came before."""
@@ -190,11 +199,13 @@ def _require_possible(state: DailyState) -> None:
             raise ValueError
     width, names = state.settings.get("width"), state.settings.get("feature_names")
     d, horizon = state.settings.get("n_features"), state.settings.get("horizon")
-    begun = state.sums is not None
+    most, begun = state.settings.get("days_per_group"), state.sums is not None
     unit = Unit(*state.settings["unit"]) if begun else ROW
     possible = (
         all(isinstance(word, str) for word in (*state.labels, *state.digests, *(names or ())))
-        and all(type(days) is int and days >= 1 for days in state.persons.values())
+        and (type(most) is int or (most is None and not state.persons))
+        and all(type(days) is int and 1 <= days <= (most or 0) for days in state.persons.values())
+        and state.settings.get("ids") in (None, "text", "numbers")
         and state.attempts >= 0
         and state.count >= 0
         and begun == (width is not None)

@@ -20,7 +20,7 @@ from eigenveil.data.sources.ids import person_label
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.base import Gate
 
-__all__ = ["Arrival", "StreamPersons", "kind_of_ids"]
+__all__ = ["Arrival", "StreamPersons", "kind_of_ids", "spelled"]
 
 _HASH_BYTES, _KEY_BYTES = 16, 32
 _ARRAYS = ("persons_key", "persons_known", "persons_counts")
@@ -75,7 +75,7 @@ class StreamPersons:
     def hashed(self, ids: Sequence[Hashable], kind: str) -> list[bytes]:
         """Return the hash of each id; ``kind`` is that of the ids of this stream."""
         return [
-            hashlib.blake2b(_text(label, kind), key=self.key, digest_size=_HASH_BYTES).digest()
+            hashlib.blake2b(spelled(label, kind), key=self.key, digest_size=_HASH_BYTES).digest()
             for label in ids
         ]
 
@@ -127,8 +127,11 @@ def kind_of_ids(ids: Sequence[Hashable]) -> str:
     return kinds.pop()
 
 
-def _text(label: Hashable, kind: str) -> bytes:
-    """Return one spelling of an id, the same in every arrival: 7 and 7.0 are one number."""
+def spelled(label: Hashable, kind: str) -> bytes:
+    """Return one spelling of an id, the same in every arrival: 7 and 7.0 are one number.
+
+    An id of another kind is refused.
+    """
     label = person_label(label)
     if kind == "text" and isinstance(label, str):
         return label.encode("utf-8", "surrogatepass")
@@ -140,6 +143,6 @@ def _text(label: Hashable, kind: str) -> bytes:
 
 def _other_kind() -> InvalidDataError:
     return InvalidDataError(
-        "ids of a stream are all text or all numbers, or a person could have two: store those of "
-        "every arrival as one type"
+        "ids are all text or all numbers, or a person could have two: store those of every arrival "
+        "as one type"
     )

@@ -83,8 +83,8 @@ class StreamRun:
         self.keep(True)  # its name, before an order is drawn and charged
         rows, persons = arrival.one_row_each(self.gate)
         admitted = stream.persons.admitted(persons, most)
+        stream.persons.arrive([persons[place] for place in admitted])  # first: too many is safe
         stream.arrive(rows[admitted], label, _digests(arrival.rows))
-        stream.persons.arrive([persons[place] for place in admitted])
         self.advance()
 
     def advance(self) -> None:

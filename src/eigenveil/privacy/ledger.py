@@ -136,6 +136,11 @@ class Ledger:
         with ledger_file.opened(self.path, exclusive=False) as file:
             _require_unspent(file, stream, start)
 
+    def spent_to(self, stream: str) -> int:
+        """Return how many records or draws of a stream its newest note says are spent."""
+        with ledger_file.opened(self.path, exclusive=False) as file:
+            return _newest_note(file, stream)
+
     def check(
         self, cost: Cost, *, adjacency: Adjacency, unit: Unit = ROW, alone: Cost | None = None
     ) -> None:
@@ -294,7 +299,7 @@ def _spent_to(stream: str) -> str:
     return f"stream {stream} spent to "
 
 
-def _require_unspent(file: FileIO, stream: str, start: int) -> None:
+def _newest_note(file: FileIO, stream: str) -> int:
     """Look for the newest note about a stream, which is rarely far from the end."""
     words = _spent_to(stream)
     notes = (entry.label for entry in ledger_file.backwards(file) if entry.is_note)
@@ -302,7 +307,11 @@ def _require_unspent(file: FileIO, stream: str, start: int) -> None:
     noted = re.fullmatch(r"([0-9][0-9,]{0,29}) (?:records|draws)", newest.removeprefix(words))
     if noted is None:
         raise ledger_file.altered()
-    if int(noted[1].replace(",", "")) > start:
+    return int(noted[1].replace(",", ""))
+
+
+def _require_unspent(file: FileIO, stream: str, start: int) -> None:
+    if _newest_note(file, stream) > start:
         raise StateError(
             "the state is an older copy, and its ledger notes later records as spent: put the "
             "newest state back, or start a new stream with records that were not in this one"
