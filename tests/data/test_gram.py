@@ -227,3 +227,23 @@ def test_values_stay_out_of_representations(rows):
     assert "sensitivities" in shown
     for entry in itertools.chain(query.value.units[0], query.value.to_float()[0]):
         assert str(entry) not in shown
+
+
+def test_a_count_of_valid_rows_adds_nothing_to_what_a_replaced_row_moves():
+    d = 3
+    clip = Clip(row_norm=1.0, on_invalid="zero")
+    ends = [np.full(d, s * d**-0.5) for s in (1, -1)]
+    first = [*ends, np.zeros(d), np.full(d, np.nan), np.array([1.0, 0, 0])]
+    bounds = total(open_rows(np.zeros((2, d))), clip, REPLACE, valid=True).sensitivities
+    largest = {"l2": 0.0, "l1": 0.0}
+    for one, other in itertools.permutations(first, 2):
+        moved = [
+            total(open_rows(np.vstack([np.zeros(d), row])), clip, REPLACE, valid=True).value
+            for row in (one, other)
+        ]
+        difference = (moved[0].units - moved[1].units) * 2.0**-FRACTION_BITS
+        assert len(difference) == d + 1
+        largest["l2"] = max(largest["l2"], np.linalg.norm(difference))
+        largest["l1"] = max(largest["l1"], np.abs(difference).sum())
+    for norm, found in largest.items():
+        assert 0.999 * bounds[norm] < found <= bounds[norm]

@@ -240,3 +240,26 @@ def test_to_state_more_never_hurts(name, epsilon):
         if (more.mean(axis=1) > allowed).any():
             bad.append((label, *np.round(plain.mean(axis=1), 4), *np.round(more.mean(axis=1), 4)))
     assert bad == []
+
+
+@pytest.mark.parametrize("kept", [0.6, 1.0])
+@pytest.mark.parametrize("table", ["near", "far"])
+def test_rows_that_are_left_out_move_no_centre(table, kept):
+    """And variances shrink by their share, as the statement says."""
+    rows = TABLES[table].copy()
+    rows[int(kept * N) :, 0] = np.nan
+    there = rows[: int(kept * N)]
+    box = (there.min(axis=0), there.max(axis=0))
+    for options in ({}, {"bounds": box, "row_norm": 2 * reach(there), "centring": "mean"}):
+        settings = GENEROUS | options | {"on_invalid": "zero", "random_state": 0}
+        pca = PrivatePCA(K, **settings).fit(rows)
+        truth = np.cov(there.T, bias=True)
+        spread = np.sqrt(np.diag(truth))
+        assert np.abs((pca.mean_ - there.mean(axis=0)) / spread).max() < LOCATION
+        best = np.linalg.eigvalsh(truth)[-K:].sum()
+        assert np.trace(pca.components_ @ truth @ pca.components_.T) > CAPTURED * best
+        mechanism = "gauss" if options else "auto"
+        covariance = PrivateCovariance(mechanism=mechanism, **settings).fit(rows)
+        assert "shrink by their share" in covariance.privacy_.sentence()
+        far = np.linalg.norm(covariance.covariance_ - kept * truth) / np.linalg.norm(truth)
+        assert far < 2 * COVARIANCE

@@ -46,6 +46,8 @@ class Bounded:
         number of rows is private. Used after the noise only.
     records : range or None
         Positions of the records that it is a sum over; None for the whole table.
+    counts_valid : bool
+        Whether the last entry counts the rows that hold numbers.
     bins : array or None
         Which of very many bins the counts in ``value`` are of; empty ones are left out. Private.
 
@@ -61,6 +63,7 @@ class Bounded:
     trace_bound: float = math.inf
     protects: Unit = ROW
     records: range | None = None
+    counts_valid: bool = False
     bins: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:

@@ -111,6 +111,11 @@ class Clip:
             raise InvalidParameterError(option("on_missing"), " must be 'invalid' or 'centre'")
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether rows with empty cells are left out, rather than refused or filled."""
+        return self.on_invalid == "zero" and self.on_missing == "invalid"
+
+    @property
     def radius(self) -> float:
         """Radius of the ball that holds every row, lifted or not."""
         return self.row_norm * math.hypot(1.0, self.lift)

@@ -308,13 +308,20 @@ class VectorSum:
         return sums, tally.counts
 
 
-def total(source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool = True) -> Bounded:
+def total(
+    source: RowSource,
+    clip: Clip,
+    adjacency: Adjacency,
+    *,
+    counted: bool = True,
+    valid: bool = False,
+) -> Bounded:
     """Sum of clipped rows in units of R; under add/remove a last entry counts the valid rows,
-    unless ``counted`` is False.
+    unless ``counted`` is False, and under replace-one where ``valid`` asks for it.
 
-    Euclidean sensitivity: 2 for replace-one, attained by antipodal rows on the sphere; sqrt(2)
-    for add/remove, where a row brings a unit vector and a count of one, and 1 without the count.
-    The l1 norm of a row is at most sqrt(d).
+    Euclidean sensitivity: 2 for replace-one, attained by antipodal rows on the sphere, whether
+    valid rows are counted or not; sqrt(2) for add/remove, where a row brings a unit vector and a
+    count of one, and 1 without the count. The l1 norm of a row is at most sqrt(d).
     """
     sums, counts = source.summed(VectorSum(clip))
     units = limit_rows(int(counts[0]))
@@ -325,8 +332,10 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool 
     if not replace:
         bounds = {"l2": 1.0, "l1": length}
         if counted:
-            sums = np.append(sums, counts[1])
             bounds = {"l2": math.sqrt(2), "l1": math.nextafter(length + 1, math.inf)}
+    counts_valid = valid if replace else counted
+    if counts_valid:
+        sums = np.append(sums, counts[1])
     statistic = Bounded(
         value=FixedPoint(sums, -FRACTION_BITS),
         sensitivities=bounds,
@@ -336,6 +345,7 @@ def total(source: RowSource, clip: Clip, adjacency: Adjacency, *, counted: bool 
         unit=clip.row_norm / (require_rows(units) if replace else 1),
         count=units if replace else None,
         exact=clip.transform is None,
+        counts_valid=counts_valid,
     )
     return source.represented(statistic)
 

@@ -74,7 +74,7 @@ class PrivatePCA(GaussianDensity):
         Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private.
     on_invalid : {"raise", "zero"}
         Whether a row with a missing or infinite value stops the fit or contributes nothing. Under
-        ``"replace-one"`` such rows are still counted: many of them spoil centre and variances.
+        ``"replace-one"`` such rows are still counted: variances shrink by their share.
     on_missing : {"invalid", "centre"}
         Whether an empty cell (NaN) makes its row invalid or is taken as the centre's. Shares of
         present cells are then released with 0.05 of the budget, and moments corrected for them, as

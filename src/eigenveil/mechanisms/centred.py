@@ -95,7 +95,8 @@ class Centred(Generic[Result]):
             rough = gate.draw(self.mean, count(source, start))
         else:
             some = sampled(source, self.sample, gate.adjacency, gate.sample, start.check)
-            rough = gate.draw(self.mean, total(some, start, gate.adjacency))
+            query = total(some, start, gate.adjacency, valid=start.leaves_out)
+            rough = gate.draw(self.mean, query)
             present = 1.0 if start.present is None else start.present
             centre = project_to_bounds(centre + rough.offset / present, start)
         added = rough.squared_error * (rough.count or 1.0)

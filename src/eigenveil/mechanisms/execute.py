@@ -241,6 +241,6 @@ def invalid_words(
     if on_missing == "centre":
         allowed = ", and moments corrected for them by private shares, as if missing at random"
         filled = (f"empty cells taken as the centre's{allowed if corrects else ''}",)
-    still = ", but are counted: many of them spoil centre and variances" if counted else ""
+    still = ", but are counted: variances shrink by their share" if counted else ""
     invalid = (f"rows that hold other things than numbers contribute nothing{still}",)
     return (*filled, *(invalid if on_invalid == "zero" else ()))

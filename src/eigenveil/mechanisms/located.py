@@ -152,7 +152,8 @@ class LocatedCentre(Generic[Result]):
                 return self._without_centre(source, start, gate)
             noise = mean.deviation(source.n_columns, gate.adjacency) * math.sqrt(source.n_columns)
             radius = found.clipping(noise / max(1.0, found.rows), 1)
-            rough = gate.draw(mean, total(some, replace(about, row_norm=radius), gate.adjacency))
+            clip = replace(about, row_norm=radius)
+            rough = gate.draw(mean, total(some, clip, gate.adjacency, valid=start.leaves_out))
             centre = centre + rough.offset / present
             if start.box is not None:
                 centre = np.clip(centre, *start.box)
