@@ -109,13 +109,8 @@ def test_a_person_is_hidden_in_a_mean(m, k):
 @pytest.mark.parametrize("m", [4, 50])
 def test_the_root_in_place_of_the_number_is_caught_in_a_mean(m, monkeypatch):
     """Weight 1/sqrt(m), right for a second moment: m equal rows move a sum sqrt(m) times as far."""
-    blocks = gram.integer_blocks
-
-    def rooted(source, clip, *, linear):
-        del linear
-        return blocks(source, clip)
-
-    monkeypatch.setattr(gram, "integer_blocks", rooted)
+    prepared = gram._prepared
+    monkeypatch.setattr(gram, "_prepared", lambda source, clip, linear: prepared(source, clip))
     queries = totals((AXES[0], m), (-AXES[0], m))
     assert attack(MEAN, queries, read_mean, 4).violated
 
