@@ -270,6 +270,18 @@ def test_a_stopped_run_says_whether_it_was_charged(browser, folder, ledger):
     assert browser.tell("run/stop", id="none").status_code == 400
 
 
+@pytest.mark.parametrize(("asked", "state"), [(True, "stopped"), (False, "failed")])
+def test_a_run_that_is_stopped_while_it_starts_is_stopped(folder, ledger, asked, state):
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"]) as process:
+        process.wait()
+    (folder / "err").touch()
+    places = {"out": folder / "out", "err": folder / "err"}
+    kept = {"ledger": ledger, "entries": ledger.entries}
+    run = Run("x", (), {}, process, **places, started=0.0, **kept, asked_to_stop=asked)
+    assert run.status()["state"] == state
+    assert run.status()["words"].endswith("nothing was charged")
+
+
 @pytest.mark.parametrize(("number", "state"), [("SIGINT", "stopped"), ("SIGKILL", "failed")])
 def test_of_a_run_that_ended_without_a_word_the_ledger_tells(folder, ledger, number, state):
     code = (

@@ -88,7 +88,8 @@ class Run:
         if code == 0:
             found |= {"state": "released", "release": self._released()}
         elif code is not None:
-            stopped = code in _INTERRUPTED
+            # An interpreter that is interrupted while it starts ends with a code of its own.
+            stopped = code in _INTERRUPTED or (self.asked_to_stop and not said)
             ending = "" if stopped else f"the run ended with code {code}: "
             found |= {
                 "state": "stopped" if stopped else "failed",
