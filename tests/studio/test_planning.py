@@ -275,9 +275,18 @@ def test_a_run_that_is_stopped_while_it_starts_is_stopped(folder, ledger, asked,
     with subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"]) as process:
         process.wait()
     (folder / "err").touch()
-    places = {"out": folder / "out", "err": folder / "err"}
-    kept = {"ledger": ledger, "entries": ledger.entries}
-    run = Run("x", (), {}, process, **places, started=0.0, **kept, asked_to_stop=asked)
+    run = Run(
+        id="x",
+        words=(),
+        about={},
+        process=process,
+        out=folder / "out",
+        err=folder / "err",
+        started=0.0,
+        ledger=ledger,
+        entries=ledger.entries,
+        asked_to_stop=asked,
+    )
     assert run.status()["state"] == state
     assert run.status()["words"].endswith("nothing was charged")
 
