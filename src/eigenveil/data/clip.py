@@ -334,21 +334,17 @@ class Clip:
 
     def _relative_norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Norms about the centre as shares of R, zero for invalid rows."""
-        size = max(1, BLOCK_BYTES // (8 * rows.shape[1]))
-        relative = np.empty(rows.shape[0])
-        for start in range(0, rows.shape[0], size):
-            block = rows[start : start + size]
-            squares = self._squares(block)
-            norms = np.sqrt(squares) / self.row_norm
-            # Squares that lost their digits or overflowed are taken again, of a scaled row.
-            far = np.flatnonzero(~((squares > NO_LENGTH) & np.isfinite(squares)))
-            if len(far):
-                moved = self.about_centre(block[far])
-                largest = np.abs(moved).max(axis=1, initial=0.0)
-                scaled = moved / np.where(largest > 0, largest, 1.0)[:, None]
-                norms[far] = largest / self.row_norm * np.sqrt(squared_norms(scaled))
-            relative[start : start + size] = norms
-        return relative
+        squares = self._squares(rows)
+        norms = np.sqrt(squares)
+        norms /= self.row_norm
+        # Squares that lost their digits or overflowed are taken again, of a scaled row.
+        far = np.flatnonzero(~((squares > NO_LENGTH) & np.isfinite(squares)))
+        if len(far):
+            moved = self.about_centre(rows[far])
+            largest = np.abs(moved).max(axis=1, initial=0.0)
+            scaled = moved / np.where(largest > 0, largest, 1.0)[:, None]
+            norms[far] = largest / self.row_norm * np.sqrt(squared_norms(scaled))
+        return norms
 
     def _squares(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Squared norms about the centre, zero for invalid rows."""
@@ -358,7 +354,11 @@ class Clip:
         if squares is None and self._only_moves and unmoved and in_order:
             squares = squared_norms(rows)  # which need no copy
         if squares is None or not np.isfinite(squares).all():
-            _, squares = self._about_centre(rows, np.empty(rows.shape))
+            squares = np.empty(rows.shape[0])
+            size = max(1, BLOCK_BYTES // (8 * rows.shape[1]))
+            for start in range(0, rows.shape[0], size):
+                block = rows[start : start + size]
+                _, squares[start : start + size] = self._about_centre(block, np.empty(block.shape))
         return squares
 
     @property

@@ -19,8 +19,10 @@ typedef double pair __attribute__((vector_size(16)));
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* Entries of a sum; rows at a time, as additions must wait; entries that are fetched ahead. */
-enum { PART = 4096, TOGETHER = 4, NEAR = 4096 };
+/* Entries of a sum; rows at a time, as additions must wait, unless they are short: then the
+ * processor works on the next row by itself, and memory is read in one stream; entries that are
+ * fetched ahead. */
+enum { PART = 4096, TOGETHER = 4, SHORT = 512, NEAR = 4096 };
 
 static const double ROUND = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to an integer */
 static const double NO_LENGTH = 1e-290;
@@ -45,7 +47,8 @@ INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
             for (int r = 0; r < m; r++) sums[r] = (pair){0.0, 0.0};                                \
             ptrdiff_t j = first;                                                                   \
             for (; j + 8 <= last; j += 8) {                                                        \
-                for (int r = 0; r < m; r++) __builtin_prefetch(x + r * step + j + ahead);          \
+                for (int r = 0; m > 1 && r < m; r++)                                               \
+                    __builtin_prefetch(x + r * step + j + ahead);                                  \
                 for (int v = 6; v >= 0; v -= 2) {                                                  \
                     const pair centre = pair_f64(c + j + v);                                       \
                     for (int r = 0; r < m; r++) {                                                  \
@@ -68,12 +71,17 @@ INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    FOR_EACH_PROCESSOR void row_squares_##NAME(const T *x, ptrdiff_t n, ptrdiff_t d,               \
-                                               ptrdiff_t step, const double *c, double *out) {     \
+    INLINE void all_squares_##NAME(const T *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step,           \
+                                   const double *c, double *out) {                                 \
         ptrdiff_t i = 0;                                                                           \
-        for (; i + TOGETHER <= n; i += TOGETHER)                                                   \
+        for (; d >= SHORT && i + TOGETHER <= n; i += TOGETHER)                                     \
             squares_##NAME(TOGETHER, x + i * step, step, c, d, out + i);                           \
         for (; i < n; i++) squares_##NAME(1, x + i * step, step, c, d, out + i);                   \
+    }                                                                                              \
+                                                                                                   \
+    FOR_EACH_PROCESSOR void row_squares_##NAME(const T *x, ptrdiff_t n, ptrdiff_t d,               \
+                                               ptrdiff_t step, const double *c, double *out) {     \
+        all_squares_##NAME(x, n, d, step, c, out);                                                 \
     }                                                                                              \
                                                                                                    \
     /* Integers of one row, all zero should they leave the ball; returns the sum of squares. */    \
@@ -111,16 +119,15 @@ INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
         int inside = !normalise;                                                                   \
         for (ptrdiff_t i = 0; i < n; i += TOGETHER) {                                              \
             const int m = n - i < TOGETHER ? (int)(n - i) : TOGETHER;                              \
-            const int guess = inside;                                                              \
+            const int guess = inside, alone = m < TOGETHER || guess;                               \
             const T *rows = x + i * step;                                                          \
-            if (m == TOGETHER && !guess)                                                           \
-                squares_##NAME(TOGETHER, rows, step, c, d, squares);                               \
+            if (!alone) all_squares_##NAME(rows, m, d, step, c, squares);                 \
             inside = !normalise;                                                                   \
             for (int r = 0; r < m; r++) {                                                          \
                 double *row = k + (i + r) * k_step;                                                \
                 const T *one = rows + r * step;                                                    \
                 if (!guess || !(integers_##NAME(one, d, c, scale, most, row) <= well)) {           \
-                    if (m < TOGETHER || guess)                                                     \
+                    if (alone)                                                                     \
                         squares_##NAME(1, one, step, c, d, squares + r);                           \
                     if (!isfinite(squares[r])) return 0;                                           \
                     double factor = ball / sqrt(squares[r]);                                       \

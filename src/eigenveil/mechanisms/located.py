@@ -43,6 +43,7 @@ _LEAST_MEAN = 0.05
 # Of a whole mu^2 where nothing but a centre is bought: each of three searches, and two means.
 _WHOLE = (0.05, 0.25, 0.6)
 _SAMPLE_ROWS, _SAMPLE_BYTES = 1 << 15, 1 << 27
+_SAVING = 1 / 3  # a larger share: checking and gathering it takes as long as the passes it saves
 
 Result = TypeVar("Result")
 
@@ -73,7 +74,8 @@ def enough_rows(whole: Allotment, rows: int | None, columns: int) -> float:
     mu = whole.mu
     root = math.sqrt(columns)
     sample = max(_SAMPLE_ROWS, math.sqrt(200 * rows * root / mu), 1000 * root / mu)
-    return 1.0 if sample > rows / 2 or 8 * sample * columns > _SAMPLE_BYTES else sample / rows
+    share = sample / rows
+    return 1.0 if share > _SAVING or 8 * sample * columns > _SAMPLE_BYTES else share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
