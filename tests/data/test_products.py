@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from eigenveil.data import Clip, open_rows, products, second_moment
 from eigenveil.data.products import moment_products
@@ -90,3 +91,19 @@ def test_memory_is_that_of_a_few_columns():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 60e6
+
+
+def test_products_do_not_depend_on_the_number_of_threads():
+    table = np.random.default_rng(3).normal(size=(40, 30_000))
+    block = np.linalg.qr(np.random.default_rng(4).normal(size=(30_000, 3)))[0]
+    query = moment_products(
+        open_rows(table), Clip(row_norm=1.0, normalise=True), Adjacency.REPLACE_ONE
+    )
+    with threadpool_limits(1, "blas"):
+        alone = query.times(block)
+    with threadpool_limits(2, "blas"):
+        together = query.times(block)
+        # What the product leaves is what it found.
+        threads = {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+    assert np.array_equal(alone, together)
+    assert threads == {2}

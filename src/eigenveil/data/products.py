@@ -11,11 +11,15 @@ n 2^-24 in units of the sensitivity.
 
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, Clip
@@ -44,6 +48,7 @@ __all__ = [
 
 _KEPT_BYTES = 1 << 32  # of rows as float32, which holds integers of up to 24 bits exactly
 _ROWS = 32  # at a time at least: fewer make products slow, more leave the cache
+_GROUPS = 8  # of columns, each multiplied by one thread
 _TOGETHER = 64  # kept rows, of which some columns are multiplied at a time
 
 
@@ -83,10 +88,12 @@ class MomentProducts(Bounded):
         """Return the matrix times the columns of ``block``, in the units of `value`. Private."""
         across = np.ascontiguousarray(block.T) if self.place is HOST else block.T
         total = 0.0 * across
-        for rows in self.blocks():
-            if self.place is HOST:
-                _add_product(rows, across, total)
-            else:
+        if self.place is HOST:
+            with _one_thread_each() as workers:
+                for rows in self.blocks():
+                    _add_product(rows, across, total, workers)
+        else:
+            for rows in self.blocks():
                 total += (across @ rows.T) @ rows
         total *= math.ldexp(1.0, self.value.exponent)
         return total.T
@@ -194,26 +201,64 @@ class _KeptRows:
             yield piece[: self._rows - first]
 
 
+@lru_cache(maxsize=1)
+def _libraries() -> ThreadpoolController:
+    """Return the libraries that may multiply in several threads; to look for them takes long."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[ThreadPoolExecutor]:
+    """Give as many workers as BLAS has threads, which multiplies in one of them for each.
+
+    Its own threads wait for one another after every small product.
+    """
+    blas = _libraries().select(user_api="blas")
+    threads = max((library["num_threads"] for library in blas.info()), default=1)
+    with blas.limit(limits=1), ThreadPoolExecutor(min(threads, _GROUPS)) as workers:
+        yield workers
+
+
 def _add_product(
-    rows: NDArray[Any], across: NDArray[np.float64], total: NDArray[np.float64]
+    rows: NDArray[Any],
+    across: NDArray[np.float64],
+    total: NDArray[np.float64],
+    workers: ThreadPoolExecutor,
 ) -> None:
     """Add ``across @ rows.T @ rows`` to ``total``, for columns that stay in cache at a time.
 
-    In float64, which rows that are kept in float32 become there.
+    In float64, which rows that are kept in float32 become there. Columns are grouped in the same
+    way for any number of workers, so that the sum does not depend on it.
     """
     n, d = rows.shape
     size = max(1, BLOCK_BYTES // (8 * max(1, n)))
-    parts = [slice(start, start + size) for start in range(0, d, size)]
-    wide = np.empty((n, min(size, d)))
-    inside = np.zeros((len(across), n))
-    for part in parts:
-        wider = wide[:, : rows[:, part].shape[1]]
-        wider[...] = rows[:, part]
-        inside += across[:, part] @ wider.T
-    for part in parts:
-        wider = wide[:, : rows[:, part].shape[1]]
-        wider[...] = rows[:, part]
-        total[:, part] += inside @ wider
+    starts = range(0, d, size)
+    groups = [
+        starts[i * len(starts) // _GROUPS : (i + 1) * len(starts) // _GROUPS]
+        for i in range(_GROUPS)
+    ]
+
+    def widened(group: range) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        wide = np.empty((n, min(size, d)))
+        for start in group:
+            part = slice(start, min(start + size, d))
+            wider = wide[:, : part.stop - start]
+            wider[...] = rows[:, part]
+            yield part, wider
+
+    def inside_of(group: range) -> NDArray[np.float64]:
+        sums = np.zeros((len(across), n))
+        for part, wider in widened(group):
+            sums += across[:, part] @ wider.T
+        return sums
+
+    inside = sum(workers.map(inside_of, groups), np.zeros((len(across), n)))
+
+    def add(group: range) -> None:
+        for part, wider in widened(group):
+            total[:, part] += inside @ wider
+
+    list(workers.map(add, groups))  # whose errors show
 
 
 def _reading(source: RowSource, clip: Clip) -> Callable[[], Iterator[NDArray[np.float64]]]:

@@ -81,7 +81,8 @@ class Place:
         xp = self.xp
         largest = self.host(xp.argmax(xp.abs(rows), axis=1))
         entries = np.array([float(rows[i, int(j)]) for i, j in enumerate(largest)])
-        return np.ascontiguousarray(self.host(rows) * np.where(entries < 0, -1.0, 1.0)[:, None])
+        signs = self.there(np.where(entries < 0, -1.0, 1.0))
+        return np.ascontiguousarray(self.host(rows * signs[:, None]))
 
     def normals(self, source: NoiseSource, shape: tuple[int, ...]) -> Any:
         """Return independent standard normal draws."""
