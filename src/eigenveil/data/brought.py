@@ -10,10 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Brought"]
+__all__ = ["Brought", "room"]
 
 _BUFFER_BYTES = 1 << 26
 _KEPT_SHARE = 0.5  # of the memory that is free at first: the other half is for the work
+
+
+def room(device: Any) -> int:
+    """Return how many bytes may be kept on a device of PyTorch: none but on a GPU."""
+    import torch
+
+    on_gpu = torch.device(device).type == "cuda"
+    return int(_KEPT_SHARE * torch.cuda.mem_get_info(device)[0]) if on_gpu else 0
 
 
 class Brought:
@@ -48,11 +56,7 @@ class Brought:
     def _left(self) -> int:
         """Return how many bytes may still be kept."""
         if self._room is None:
-            import torch
-
-            on_gpu = torch.device(self._device).type == "cuda"
-            free = torch.cuda.mem_get_info(self._device)[0] if on_gpu else 0
-            self._room = int(_KEPT_SHARE * free)
+            self._room = room(self._device)
         return self._room
 
     def _copied(self, rows: NDArray[Any]) -> Any:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.brought import Brought
+from eigenveil.data.brought import Brought, room
 from eigenveil.data.clip import (
     FRACTION_BITS,
     NO_EXPONENT,
@@ -107,7 +107,9 @@ class DeviceSource(RowSource):
             return tuple(map(_on_host, sums))
 
     def held(self, clip: Clip) -> HeldRows | None:
-        """Return integer rows, held on the device as float32, which is exact for 18 bits.
+        """Return integer rows, held on the device: as float32, exact for 18 bits, or as they are.
+
+        Products are of float64: on a GPU with room for it, they need not be widened every time.
 
         None where they do not fit beside the table, or are not read here. Private.
         """
@@ -119,6 +121,8 @@ class DeviceSource(RowSource):
         weights = place.there(fingerprint_weights(self.n_columns))
         squares = fingerprint = np.zeros(self.n_columns, dtype=np.int64)
         kept = []
+        is_tensor = hasattr(self._rows, "detach")
+        as_they_are = is_tensor and 8 * self.n_rows * self.n_columns <= room(place.device)
         with np.errstate(all="ignore"):
             for part in self._parts():
                 integers, _ = _integers(xp, part, clip)
@@ -126,12 +130,12 @@ class DeviceSource(RowSource):
                 squares = squares + place.host(xp.sum(integers * integers, axis=0)).astype(np.int64)
                 hashes = place.there(row_hashes(place.host(integers @ weights)))
                 fingerprint = fingerprint + place.host(hashes @ integers).astype(np.int64)
-                kept.append(xp.astype(integers, xp.float32))
+                kept.append(integers if as_they_are else xp.astype(integers, xp.float32))
         return HeldRows(
             squares,
             fingerprint,
             self.n_rows,
-            lambda: (xp.astype(rows, xp.float64) for rows in kept),
+            lambda: (xp.astype(rows, xp.float64, copy=False) for rows in kept),
             place,
         )
 
