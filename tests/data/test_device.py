@@ -13,6 +13,7 @@ from eigenveil.data.products import moment_products
 from eigenveil.data.sources import ArraySource, ScaledSource, sampled
 from eigenveil.data.sources.checked import count_checked
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.numerics import integers
 from eigenveil.privacy.adjacency import Adjacency
 
 pytest.importorskip("array_api_compat")
@@ -104,6 +105,19 @@ def test_a_row_depends_on_no_other_one(moved, monkeypatch):
     monkeypatch.setattr(device, "_ENTRIES", 9 * 7)  # seven rows at a time
     mixed = DeviceSource(moved(rows[np.random.default_rng(3).permutation(len(rows))]))
     assert np.array_equal(mixed.summed(MomentSum(clip))[0], whole)
+
+
+def test_sums_beyond_int64_are_exact(moved, monkeypatch):
+    """Two parts at a time are added there; numbers of 40 bits are taken for the largest."""
+    rows, clip = odd_rows(), Clip(row_norm=9.0)
+    expected = [DeviceSource(moved(rows)).summed(kind(clip)) for kind in SUMS]
+    monkeypatch.setattr(device, "_ENTRIES", 9 * 7)
+    monkeypatch.setattr(device, "_INT64_PARTS", 2)
+    monkeypatch.setattr(integers, "LARGEST", 1 << 40)
+    found = [DeviceSource(moved(rows)).summed(kind(clip)) for kind in SUMS]
+    assert found[SUMS.index(MomentSum)][0].dtype == object
+    for sums, others in zip(found, expected, strict=True):
+        assert all(map(np.array_equal, sums, others))
 
 
 def test_no_rows_have_sums_too(moved):

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.data import Clip, count, gram, open_rows, second_moment, total
 from eigenveil.data.clip import FRACTION_BITS
-from eigenveil.data.sources import IterableSource
+from eigenveil.data.sources import IterableSource, RowSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.numerics import integers
+from eigenveil.numerics.random import SimulationSource
 from eigenveil.privacy.adjacency import Adjacency
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -109,16 +112,73 @@ def test_many_rows_near_the_bound_stay_exact(d):
     assert np.array_equal(total(open_rows(rows), clip, REPLACE).value.units, sums)
 
 
-def test_too_many_rows_for_int64_are_refused(monkeypatch):
-    monkeypatch.setattr(gram, "_MAX_ROWS", 10)
-    with pytest.raises(InvalidDataError, match="split the table"):
-        second_moment(open_rows(np.ones((11, 2))), Clip(row_norm=1.0), REPLACE)
+class Repeated(RowSource):
+    """One chunk again and again."""
+
+    def __init__(self, chunk, times):
+        self.n_columns = chunk.shape[1]
+        self._chunk, self._times = chunk, times
+
+    def chunks(self):
+        """Yield the chunk."""
+        return itertools.repeat(self._chunk, self._times)
+
+
+def test_sums_beyond_int64_are_exact():
+    """2^27 rows and more on the sphere: the sum of their squares passes 2^63."""
+    chunk = np.random.default_rng(4).choice([-1.0, 1.0], size=(1 << 20, 1))
+    clip = Clip(row_norm=1.0)
+    once = second_moment(open_rows(chunk), clip, REPLACE).value.units
+    large = second_moment(Repeated(chunk, 130), clip, REPLACE)
+    assert large.count == 130 << 20
+    assert large.value.units.tolist() == [[130 * int(once[0, 0])]]
+    assert large.value.units[0, 0] > 2**63
+
+
+def test_a_release_has_the_same_bits_however_early_sums_leave_int64(monkeypatch):
+    """With a limit of 30 bits for 63, nearly every sum is one of Python's integers."""
+    rows = np.random.default_rng(5).standard_normal((3000, 6)) * (9, 6, 1, 1, 1, 1) + 1
+    ids = np.random.default_rng(6).integers(0, 900, 3000)
+    bound_to = SimulationSource.bound_to
+
+    def by_value(self, query):
+        return bound_to(self, query.astype(np.int64) if query.dtype == object else query)
+
+    def released():
+        options = {"epsilon": 9.0, "delta": 1e-6, "random_state": 1}
+        for mechanism in ("auto", "power", "tangent", "oja", "gap-projector", "wishart"):
+            yield PrivatePCA(2, mechanism=mechanism, **options).fit(rows).components_
+        for adjacency in ("replace_one", "add_remove"):
+            for mechanism in ("adaptive", "separate", "adaptive-cleaned", "exponential"):
+                model = PrivateCovariance(
+                    mechanism=mechanism, row_norm=20.0, adjacency=adjacency, **options
+                )
+                yield model.fit(rows).covariance_
+            yield PrivateCovariance(adjacency=adjacency, **options).fit(rows).covariance_
+        yield PrivatePCA(2, **options).fit(rows, groups=ids).components_
+
+    expected = list(released())
+    monkeypatch.setattr(integers, "LARGEST", 1 << 30)
+    monkeypatch.setattr(SimulationSource, "bound_to", by_value)
+    for found, before in zip(released(), expected, strict=True):
+        assert np.array_equal(found, before)
+
+
+def test_too_many_rows_are_refused(monkeypatch):
+    monkeypatch.setattr(gram, "_ALWAYS_ROWS", 4)
+    monkeypatch.setattr(gram, "_MOST_NUMBERS", 20)
+    for source in (open_rows(np.ones((11, 2))), iter([np.ones((6, 2)), np.ones((5, 2))])):
+        with pytest.raises(InvalidDataError, match="2 columns may have 10 rows at most: split it"):
+            second_moment(open_rows(source), Clip(row_norm=1.0), REPLACE)
+    second_moment(open_rows(np.ones((4, 50))), Clip(row_norm=1.0), REPLACE)
 
 
 def test_the_limits_keep_sums_exact():
     largest = 1 << (2 * FRACTION_BITS)  # what one row adds at most
     assert gram._EXACT_ROWS * largest <= 1 << 53
-    assert gram._MAX_ROWS * largest <= 1 << 63
+    assert gram.most_rows(4096) == gram.most_rows(10**6) == 2**27
+    assert gram.most_rows(64) == 2**33
+    assert gram.most_rows(1) == gram.most_rows(0) == 2**39
 
 
 class Careless:

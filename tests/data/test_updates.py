@@ -346,8 +346,9 @@ def test_what_cannot_be_summed_is_refused(monkeypatch):
     for radius in (math.nan, 0.0, -1.0, math.inf):
         with pytest.raises(InvalidParameterError, match="positive and finite"):
             update_sum(batch, CLIP, BasisProduct(basis), REPLACE, radius)
-    monkeypatch.setattr("eigenveil.data.gram._MAX_ROWS", 4)
-    with pytest.raises(InvalidDataError, match="at most 4 rows"):
+    monkeypatch.setattr("eigenveil.data.gram._ALWAYS_ROWS", 1)
+    monkeypatch.setattr("eigenveil.data.gram._MOST_NUMBERS", 8)
+    with pytest.raises(InvalidDataError, match="2 rows at most"):
         update_sum(batch, CLIP, BasisProduct(basis), REPLACE)
 
 

@@ -64,7 +64,7 @@ def test_a_situation_can_be_remembered_whatever_its_spectrum():
     [
         {"task": "means"},
         {"n": 0},
-        {"n": 2**27 + 1},
+        {"n": 2**38 + 1},
         {"d": 2.5},
         {"k": 5},
         {"k": True},

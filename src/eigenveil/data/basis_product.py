@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import FRACTION_BITS
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.numerics.integers import ExactSum, Integers
 
 __all__ = ["BASIS_BITS", "DISTANCE_ERROR", "BasisProduct", "OuterSums"]
 
@@ -117,12 +118,12 @@ class BasisProduct:
 
 
 class OuterSums:
-    """Sums of outer products of integers: as floats while they are exact, then as int64."""
+    """Sums of outer products of integers: as floats while they are exact, then as integers."""
 
     def __init__(self, view: BasisProduct) -> None:
         self._group = np.zeros(view.basis.shape[::-1])
         self._product = np.empty_like(self._group)
-        self._sums = np.zeros(self._group.shape, dtype=np.int64)
+        self._sums = ExactSum(*self._group.shape)
         self._pending = 0  # rows in the group
 
     def add(self, rows: NDArray[np.float64], inside: NDArray[np.float64]) -> None:
@@ -132,11 +133,12 @@ class OuterSums:
         self._group += np.matmul(inside.T, rows, out=self._product)
         self._pending += len(rows)
 
-    def total(self) -> NDArray[np.int64]:
+    def total(self) -> Integers:
         """Return rows times coordinates, (d, k)."""
         self._move()
-        return self._sums.T.copy()
+        return self._sums.total().T.copy()
 
     def _move(self) -> None:
-        self._sums += self._group.astype(np.int64)
+        sums = self._sums.holding(1 << 53)
+        sums += self._group.astype(np.int64)
         self._group[:], self._pending = 0.0, 0

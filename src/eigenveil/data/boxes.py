@@ -21,6 +21,7 @@ from eigenveil.data.clip import Clip
 from eigenveil.data.spreads import FINEST, outside_blocks
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import ExactSum
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["box_sum", "coordinate_counts", "split_bins"]
@@ -79,12 +80,13 @@ def box_sum(
     bound = clip.radius**2
     centre = np.zeros(view.basis.shape) if view.centre is None else view.centre / bound
     scale = 2.0**_ENTRY_BITS / (half_width / bound)
-    sums = np.zeros(view.basis.shape, dtype=np.int64)
+    sums = ExactSum(*view.basis.shape)
     for block in outside_blocks(records, clip, view, away):
         entries = np.clip((block - centre) * scale, -(2.0**_ENTRY_BITS), 2.0**_ENTRY_BITS)
-        sums += np.rint(entries).astype(np.int64).sum(axis=0)
+        here = sums.holding(len(entries) << _ENTRY_BITS)
+        here += np.rint(entries).astype(np.int64).sum(axis=0)
     return Bounded(
-        value=FixedPoint(sums, -_ENTRY_BITS),
+        value=FixedPoint(sums.total(), -_ENTRY_BITS),
         sensitivities={"l2": 2 * math.nextafter(math.sqrt(view.basis.size), math.inf)},
         adjacency=adjacency,
         unit=half_width / len(records.records),

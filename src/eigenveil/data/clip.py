@@ -43,7 +43,7 @@ __all__ = [
     "squared_norms",
 ]
 
-FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per int64 sum
+FRACTION_BITS = 18  # b: 2**17 rows per exact BLAS sum, 2**27 rows per sum in int64
 SHARE_BITS = 16  # more, of the shares of rows in a sum: exact for as many
 NO_EXPONENT = 2044  # norms below R 2^-1022, the smallest normal float, count as zero
 BLOCK_BYTES = 1 << 21  # rows prepared at a time, so that they stay in cache

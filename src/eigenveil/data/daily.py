@@ -19,6 +19,7 @@ from eigenveil.data.gram import MomentSum, limit_rows, moment_sensitivities, sum
 from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import fitted
 from eigenveil.numerics.prefix_sums import COEFFICIENT_BITS, coefficients, contributions
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 
@@ -62,10 +63,10 @@ class DailyMoments:
     def and_then(self, source: RowSource, clip: Clip) -> "DailyMoments":
         """Return the same and one more day."""
         matrix, counts = source.summed(MomentSum(clip))
-        count = self.count + limit_rows(int(counts[0]))
+        count = self.count + limit_rows(int(counts[0]), source.n_columns)
         if count > _MOST_UNITS:
             raise InvalidDataError("exact sums of days hold 2**30 rows: start another stream")
-        day = packed(matrix) >> (2 * FRACTION_BITS - DAY_BITS)
+        day = fitted(packed(matrix) >> (2 * FRACTION_BITS - DAY_BITS))
         return DailyMoments(np.vstack([self.sums, day]), count, self.exact and sums_are_exact())
 
     def weighted(

@@ -39,6 +39,7 @@ from eigenveil.data.products import fingerprint_weights, row_hashes
 from eigenveil.data.sources.base import HeldRows, RowSource, RowSum, chunk_rows
 from eigenveil.data.sources.checked import CheckedRows
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
+from eigenveil.numerics.integers import Integers, add
 from eigenveil.numerics.places import Place
 
 __all__ = ["DeviceSource", "adds_exactly"]
@@ -46,6 +47,7 @@ __all__ = ["DeviceSource", "adds_exactly"]
 _ENTRIES = 1 << 27  # prepared at a time: a gigabyte in float64, of which a few are in use
 _HELD_ENTRIES = 1 << 33  # 32 GiB
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)  # in float64
+_INT64_PARTS = 512  # of so many rows each, whose sums are added in int64 there
 _DIGIT_ROWS = 1 << 16  # of int8 products in int32
 _DIGIT_COLUMNS = 2048  # fewer are as fast in float64
 _BIAS = 0x808080
@@ -94,17 +96,21 @@ class DeviceSource(RowSource):
         where = self._xp.asarray(places, device=_device(self._rows))
         return _on_host(self._xp.take(self._rows, where, axis=0))
 
-    def summed(self, what: RowSum) -> tuple[NDArray[np.int64], ...]:
+    def summed(self, what: RowSum) -> tuple[Integers, ...]:
         """Return a sum over all rows, on the device where it has a form there. Private."""
         form = _FORMS.get(type(what))
         if form is None or not _has_form(what) or not self._exact:
             return what.of(self)
         with np.errstate(all="ignore"):  # a warning would depend on the records
-            parts = (form(self._xp, part, what) for part in self._parts())
-            sums = next(parts)
-            for more in parts:
-                sums = tuple(total + one for total, one in zip(sums, more, strict=True))
-            return tuple(map(_on_host, sums))
+            groups: list[tuple[Any, ...]] = []
+            for number, part in enumerate(self._parts()):
+                sums = form(self._xp, part, what)
+                if number % _INT64_PARTS == 0:
+                    groups.append(sums)
+                else:
+                    pairs = zip(groups[-1], sums, strict=True)
+                    groups[-1] = tuple(total + one for total, one in pairs)
+            return tuple(add(*map(_on_host, sums)) for sums in zip(*groups, strict=True))
 
     def held(self, clip: Clip) -> HeldRows | None:
         """Return integer rows, held on the device: as float32, exact for 18 bits, or as they are.
@@ -119,7 +125,8 @@ class DeviceSource(RowSource):
             return None
         xp, place = self._xp, Place(self._xp, _device(self._rows))
         weights = place.there(fingerprint_weights(self.n_columns))
-        squares = fingerprint = np.zeros(self.n_columns, dtype=np.int64)
+        squares: Integers = np.zeros(self.n_columns, dtype=np.int64)
+        fingerprint = squares
         kept = []
         is_tensor = hasattr(self._rows, "detach")
         as_they_are = is_tensor and 8 * self.n_rows * self.n_columns <= room(place.device)
@@ -127,7 +134,8 @@ class DeviceSource(RowSource):
             for part in self._parts():
                 integers, _ = _integers(xp, part, clip)
                 # Below 2**53, as a part has 2**17 rows at most: exact.
-                squares = squares + place.host(xp.sum(integers * integers, axis=0)).astype(np.int64)
+                more = place.host(xp.sum(integers * integers, axis=0)).astype(np.int64)
+                squares = add(squares, more)
                 hashes = place.there(row_hashes(place.host(integers @ weights)))
                 fingerprint = fingerprint + place.host(hashes @ integers).astype(np.int64)
                 kept.append(integers if as_they_are else xp.astype(integers, xp.float32))

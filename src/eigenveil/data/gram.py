@@ -2,8 +2,8 @@ r"""Exact sums over clipped rows.
 
 Entries are integers of at most b bits, so every partial sum BLAS can form over at most
 2^(53 - 2b) rows is an integer below 2^53 and exact in float64, whatever the order, blocking
-or number of threads. Across such groups sums are added in int64. The result is bit-identical
-under permutation of rows, chunking, threads and source.
+or number of threads. Across such groups sums are added in int64, and beyond it in integers of any
+size. The result is bit-identical under permutation of rows, chunking, threads and source.
 
 Rows that share a unit, such as those of one person, share its ball: a unit of m rows brings their
 mean to a sum and the mean of their x x' to a second moment (docs/proofs/groups.md).
@@ -27,6 +27,7 @@ from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
 from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import ExactSum, Integers, fitted, widened
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "integer_blocks",
     "limit_rows",
     "moment_sensitivities",
+    "most_rows",
     "public_rows",
     "require_rows",
     "second_moment",
@@ -51,7 +53,7 @@ __all__ = [
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
 _FEW_COLUMNS = 512
-_MAX_ROWS = 1 << (63 - 2 * FRACTION_BITS)
+_ALWAYS_ROWS, _MOST_NUMBERS = 1 << 27, 1 << 39  # of any width, and of a table of more rows
 
 
 def _accumulate(rows: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -75,6 +77,7 @@ class Tally:
 
     def __init__(self, source: RowSource) -> None:
         self._sizes = source.unit_sizes
+        self._columns = source.n_columns
         self._rows = self._valid = 0
         self._valid_rows = None if self._sizes is None else np.zeros_like(self._sizes)
 
@@ -89,13 +92,15 @@ class Tally:
 
     def add_rows(self, rows: int, invalid: int) -> None:
         """Count rows that are units of their own."""
-        self._rows = limit_rows(self._rows + rows)
+        self._rows = limit_rows(self._rows + rows, self._columns)
         self._valid += rows - invalid
 
     @property
     def units(self) -> int:
         """Rows, or persons."""
-        return self._rows if self._sizes is None else limit_rows(len(self._sizes))
+        if self._sizes is None:
+            return self._rows
+        return limit_rows(len(self._sizes), self._columns)
 
     @property
     def valid(self) -> int:
@@ -162,21 +167,22 @@ class MomentSum:
 
     clip: Clip
 
-    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+    def of(self, source: RowSource) -> tuple[Integers, ...]:
         """Return both over all rows of ``source``. Private."""
         d = self.clip.width(source.n_columns)
         group: NDArray[np.float64] = np.zeros((d, d), order="F")
-        sums = np.zeros((d, d), dtype=np.int64)
+        total = ExactSum(d, d)
         tally = Tally(source)
         pending = 0
         for block in integer_blocks(source, self.clip):
             tally.add(block)
             if pending + len(block.integers) > _EXACT_ROWS:
-                _move(group, sums)
+                _move(group, pending, total)
                 pending = 0
             group = _accumulate(block.integers, group)
             pending += len(block.integers)
-        _move(group, sums)
+        _move(group, pending, total)
+        sums = total.total()
         for i in range(d):  # dsyrk fills one triangle; mirrored in place, for want of memory
             sums[i, i + 1 :] = sums[i + 1 :, i]
         return sums, tally.counts
@@ -190,7 +196,7 @@ def second_moment(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     """
     d = clip.width(source.n_columns)
     sums, counts = source.summed(MomentSum(clip))
-    units = limit_rows(int(counts[0]))
+    units = limit_rows(int(counts[0]), source.n_columns)
     replace = adjacency is Adjacency.REPLACE_ONE
     statistic = Bounded(
         value=FixedPoint(sums, -2 * FRACTION_BITS),
@@ -214,20 +220,20 @@ class SquareSum:
 
     clip: Clip
 
-    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+    def of(self, source: RowSource) -> tuple[Integers, ...]:
         """Return both over all rows of ``source``. Private."""
         tally = Tally(source)
         squares = 0
         for block in integer_blocks(source, self.clip):
             tally.add(block)
             squares += int(np.einsum("ij,ij->", block.integers, block.integers))  # below 2**53
-        return np.array([squares]), tally.counts
+        return fitted(np.array([squares], dtype=object)), tally.counts
 
 
 def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Sum of squared norms of clipped rows in units of R^2: one row moves it by at most 1."""
     squares, counts = source.summed(SquareSum(clip))
-    units = limit_rows(int(counts[0]))
+    units = limit_rows(int(counts[0]), source.n_columns)
     replace = adjacency is Adjacency.REPLACE_ONE
     statistic = Bounded(
         value=FixedPoint(squares, -2 * FRACTION_BITS),
@@ -243,8 +249,9 @@ def trace(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     return source.represented(statistic)
 
 
-def _move(group: NDArray[np.float64], sums: NDArray[np.int64]) -> None:
-    """Add exact float sums to the int64 ones and start the group afresh."""
+def _move(group: NDArray[np.float64], rows: int, total: ExactSum) -> None:
+    """Add exact float sums over so many rows to the integers, and start the group afresh."""
+    sums = total.holding(rows << 2 * FRACTION_BITS)
     for i, row in enumerate(group.T):
         sums[i] += row.astype(np.int64)
     group[:] = 0.0
@@ -256,7 +263,7 @@ class UnitCount:
 
     clip: Clip
 
-    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+    def of(self, source: RowSource) -> tuple[Integers, ...]:
         """Return both over all rows of ``source``. Private."""
         tally = Tally(source)
         for block in integer_blocks(source, self.clip):
@@ -270,7 +277,7 @@ def count(source: RowSource, clip: Clip) -> Bounded:
     A person counts as the share of his rows that are valid.
     """
     (counts,) = source.summed(UnitCount(clip))
-    limit_rows(int(counts[0]))
+    limit_rows(int(counts[0]), source.n_columns)
     statistic = Bounded(
         value=FixedPoint(counts[1:], -FRACTION_BITS),
         sensitivities={"l1": 1.0, "l2": 1.0},
@@ -290,22 +297,24 @@ class VectorSum:
 
     clip: Clip
 
-    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+    def of(self, source: RowSource) -> tuple[Integers, ...]:
         """Return both over all rows of ``source``. Private."""
-        sums = np.zeros(source.n_columns, dtype=np.int64)
+        sums = ExactSum(source.n_columns)
         tally = Tally(source)
         prepare = _prepared(source, self.clip, linear=True)
         for chunk, owners in source.unit_tables():
             known = None if owners is not None else self.clip.sum_of_integers(chunk)
             if known is not None:
                 tally.add_rows(len(chunk), 0)
-                sums += known.astype(np.int64) << SHARE_BITS
+                here = sums.holding(len(chunk) << (FRACTION_BITS + SHARE_BITS))
+                here += known.astype(np.int64) << SHARE_BITS
                 continue
             for block in prepare(chunk, owners):
                 tally.add(block)
                 shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # below 2**53: exact
-                sums += shares.astype(np.int64)
-        return sums, tally.counts
+                here = sums.holding(len(block.integers) << (FRACTION_BITS + SHARE_BITS))
+                here += shares.astype(np.int64)
+        return sums.total(), tally.counts
 
 
 def total(
@@ -324,8 +333,9 @@ def total(
     count of one, and 1 without the count. The l1 norm of a row is at most sqrt(d).
     """
     sums, counts = source.summed(VectorSum(clip))
-    units = limit_rows(int(counts[0]))
-    sums = (sums + (1 << (SHARE_BITS - 1))) >> SHARE_BITS  # without effect on whole rows
+    units = limit_rows(int(counts[0]), source.n_columns)
+    half = 1 << (SHARE_BITS - 1)
+    sums = fitted((widened(sums, 1) + half) >> SHARE_BITS)  # without effect on whole rows
     replace = adjacency is Adjacency.REPLACE_ONE
     length = math.nextafter(math.sqrt(source.n_columns), math.inf)
     bounds: dict[Norm, float] = {"l2": 2.0, "l1": 2 * length}
@@ -350,10 +360,23 @@ def total(
     return source.represented(statistic)
 
 
-def limit_rows(rows: int) -> int:
-    """Return a number of rows that exact sums can hold."""
-    if rows > _MAX_ROWS:
-        raise InvalidDataError(f"exact sums hold at most {_MAX_ROWS} rows: split the table")
+def most_rows(columns: int) -> int:
+    """Return the number of rows that a table of so many columns may have.
+
+    Sums of integers hold any number. What floating point computes before the noise, such as
+    eigenvalues, is off by about rows times columns in units of 2^-53 of what one row can move: up
+    to 2^39 numbers, far less than one. See docs/proofs/exact_sums.md.
+    """
+    return max(_ALWAYS_ROWS, _MOST_NUMBERS // max(1, columns))
+
+
+def limit_rows(rows: int, columns: int) -> int:
+    """Return a number of rows that a table of so many columns may have."""
+    most = most_rows(columns)
+    if rows > most:
+        raise InvalidDataError(
+            f"a table of {columns:,} columns may have {most:,} rows at most: split it"
+        )
     return rows
 
 
@@ -362,7 +385,7 @@ def public_rows(source: RowSource) -> int:
 
     Rows are read only where the source does not know.
     """
-    return require_rows(limit_rows(source.count_units()))
+    return require_rows(limit_rows(source.count_units(), source.n_columns))
 
 
 def require_rows(rows: int) -> int:

@@ -34,7 +34,7 @@ def level_counts(source: RowSource, column: str, adjacency: Adjacency) -> LevelC
     counts, rows = _counted(source, column)
     public = adjacency.count_is_public
     if public:
-        require_rows(limit_rows(rows))
+        require_rows(limit_rows(rows, source.n_columns))
     levels = sorted(counts)
     return LevelCounts(
         value=FixedPoint(np.array([counts[level] for level in levels], dtype=np.int64), 0),

@@ -13,6 +13,7 @@ from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.gram import Tally, integer_blocks, limit_rows, require_rows, sums_are_exact
 from eigenveil.data.sources import RowSource
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import Integers, add, fitted, widened
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["OUTSIDE_SCALE", "ColumnsSum", "moment_columns", "unscaled"]
@@ -28,7 +29,7 @@ class ColumnsSum:
     clip: Clip
     view: BasisProduct
 
-    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+    def of(self, source: RowSource) -> tuple[Integers, ...]:
         """Return all three over all rows of ``source``. Private."""
         sizes = source.unit_sizes
         sums, finer = OuterSums(self.view), OuterSums(self.view)
@@ -55,14 +56,15 @@ def moment_columns(
     l2 sensitivity: that of the second moment in Frobenius norm, and what rounding adds.
     """
     sums, finer, counts = source.summed(ColumnsSum(clip, view))
-    rows = limit_rows(int(counts[0]))
-    units = sums + ((finer + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS)
+    rows = limit_rows(int(counts[0]), source.n_columns)
+    units = add(sums, (widened(finer, 1) + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS)
+    units = widened(units, 2)  # with room for what is added below
     outside = units - _projected(units, view)
     low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
     units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)
     replace = adjacency is Adjacency.REPLACE_ONE
     statistic = Bounded(
-        value=FixedPoint(units, -2 * FRACTION_BITS),
+        value=FixedPoint(fitted(units), -2 * FRACTION_BITS),
         sensitivities={"l2": _columns_sensitivity(view, adjacency)},
         adjacency=adjacency,
         protects=source.protects,
@@ -87,24 +89,25 @@ def _columns_sensitivity(view: BasisProduct, adjacency: Adjacency) -> float:
     return ((natural + rounding) * (1 + view.skew) + entries) * (1 + 2.0**-40)
 
 
-def _projected(units: NDArray[np.int64], view: BasisProduct) -> NDArray[np.int64]:
-    """QQ' times integers of 63 bits: within one of each, but for k/2 in all by rounding Q'units.
+def _projected(units: Integers, view: BasisProduct) -> Integers:
+    """QQ' times integers: within one of each, but for k/2 in all by rounding Q'units.
 
     Sixteen bits at a time, so that sums of floats are exact for up to 2^22 columns.
     """
     inside = np.zeros((view.k, view.k), dtype=object)  # of more than 64 bits
     for shift, limb in _limbs(units):
         inside += (view.integers.T @ limb).astype(np.int64).astype(object) << shift
-    rounded = ((inside + (1 << (BASIS_BITS - 1))) >> BASIS_BITS).astype(np.int64)
+    rounded = fitted((inside + (1 << (BASIS_BITS - 1))) >> BASIS_BITS)
     projected = np.zeros_like(units)
     for shift, limb in _limbs(rounded):
-        product = (view.integers @ limb).astype(np.int64)
+        product = (view.integers @ limb).astype(np.int64).astype(units.dtype)
         drop = BASIS_BITS - shift
         projected += (product + (1 << (drop - 1))) >> drop if drop > 0 else product << -drop
     return projected
 
 
-def _limbs(units: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    for shift in (0, 16, 32):
+def _limbs(units: Integers) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    shifts = range(0, 48 if units.dtype == np.int64 else 80, 16)  # 2^39 rows have 75 bits
+    for shift in shifts:
         yield shift, ((units >> shift) & 0xFFFF).astype(np.float64)
-    yield 48, (units >> 48).astype(np.float64)
+    yield shifts.stop, (units >> shifts.stop).astype(np.float64)

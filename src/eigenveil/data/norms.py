@@ -20,6 +20,7 @@ from eigenveil.data.clip import NO_EXPONENT, Clip
 from eigenveil.data.gram import limit_rows, require_rows
 from eigenveil.data.sources import RowSource
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import fitted, widened
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
@@ -55,7 +56,7 @@ class ExponentCounts:
 def norm_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Return rows by the exponent of their norm; the last count holds rows at the centre."""
     (counts,) = source.summed(ExponentCounts(clip))
-    rows = limit_rows(int(counts.sum()))
+    rows = limit_rows(int(counts.sum()), source.n_columns)
     if adjacency.count_is_public:
         require_rows(rows)
     statistic = Bounded(
@@ -104,9 +105,10 @@ def distance_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Boun
     """
     (counts,) = source.summed(DistanceCounts(clip))
     public = adjacency.count_is_public
-    rows = limit_rows(source.count_units()) if public else None
+    limit_rows(int(counts.sum()) >> DistanceCounts.BITS, source.n_columns)  # before any charge
+    rows = source.count_units() if public else None
     if rows is not None:
-        require_rows(rows)
+        require_rows(limit_rows(rows, source.n_columns))
     statistic = Bounded(
         value=FixedPoint(counts, -DistanceCounts.BITS),
         sensitivities={
@@ -164,7 +166,7 @@ class OctaveCounts:
         rows = 0
         for octaves, seen in _octaves(source, self.clip):
             counts += np.bincount((octaves + columns)[seen], minlength=counts.size)
-            rows = limit_rows(rows + len(octaves))
+            rows = limit_rows(rows + len(octaves), d)
         return counts, np.array([rows])
 
 
@@ -177,7 +179,7 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     """
     d = source.n_columns
     counts, units = source.summed(OctaveCounts(clip))
-    rows = limit_rows(int(units[0]))
+    rows = limit_rows(int(units[0]), d)
     public = adjacency.count_is_public
     if public:
         require_rows(rows)
@@ -229,5 +231,7 @@ def weighted_counts(counts: Bounded, weights: NDArray[np.float64]) -> Bounded:
     """``weights @ counts`` for public weights in [0, 1], rounded down to 2**-30."""
     if weights.shape[1] != counts.value.units.size or not ((weights >= 0) & (weights <= 1)).all():
         raise ValueError("weights must lie between 0 and 1, one for each count")
-    units = np.floor(weights * (1 << _WEIGHT_BITS)).astype(np.int64) @ counts.value.units
-    return replace(counts, value=FixedPoint(units, -_WEIGHT_BITS), sensitivities={"linf": 1.0})
+    numbers = widened(np.array([counts.value.units.sum()]), _WEIGHT_BITS)  # the largest product
+    units = np.floor(weights * (1 << _WEIGHT_BITS)).astype(np.int64).astype(numbers.dtype)
+    weighted = fitted(units @ counts.value.units)
+    return replace(counts, value=FixedPoint(weighted, -_WEIGHT_BITS), sensitivities={"linf": 1.0})

@@ -34,6 +34,7 @@ from eigenveil.data.sources import RowSource
 from eigenveil.data.sources.base import HeldRows
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import ExactSum
 from eigenveil.numerics.places import HOST, Place
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.wording import REPLACE_ONE, option
@@ -116,7 +117,7 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
     if held is not None:
         return _statistic(source, clip, adjacency, held)
     weights = fingerprint_weights(d)
-    squares = np.zeros(d, dtype=np.int64)
+    squares = ExactSum(d)
     fingerprint = np.zeros(d, dtype=np.int64)
     kept: _KeptRows | None = _KeptRows(d)
     tally = Tally(source)
@@ -126,7 +127,8 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         integers = block.integers
         rows += len(integers)
         # Sums over one block stay below 2**53: exact.
-        squares += np.einsum("ij,ij->j", integers, integers).astype(np.int64)
+        here = squares.holding(len(integers) << 2 * FRACTION_BITS)
+        here += np.einsum("ij,ij->j", integers, integers).astype(np.int64)
         fingerprint += (row_hashes(integers @ weights) @ integers).astype(np.int64)
         if kept is not None and not can_keep(rows, d):
             kept = None
@@ -139,13 +141,14 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         if kept is not None:
             kept.add(integers)
     blocks = _reading(source, clip) if kept is None else kept.blocks
-    return _statistic(source, clip, adjacency, HeldRows(squares, fingerprint, tally.units, blocks))
+    held = HeldRows(squares.total(), fingerprint, tally.units, blocks)
+    return _statistic(source, clip, adjacency, held)
 
 
 def _statistic(
     source: RowSource, clip: Clip, adjacency: Adjacency, held: HeldRows
 ) -> MomentProducts:
-    units = limit_rows(held.units)
+    units = limit_rows(held.units, source.n_columns)
     replace = adjacency is Adjacency.REPLACE_ONE
     statistic = MomentProducts(
         value=FixedPoint(held.squares, -2 * FRACTION_BITS),

@@ -113,7 +113,7 @@ def score_counts(source: RowSource, clip: Clip, frame: Frame, adjacency: Adjacen
     """
     (counts,) = source.summed(ScoreCounts(clip, frame))
     public = adjacency.count_is_public
-    rows = limit_rows(source.count_units()) if public else None
+    rows = limit_rows(source.count_units(), source.n_columns) if public else None
     if rows is not None:
         require_rows(rows)
     statistic = Bounded(

@@ -18,6 +18,7 @@ from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.products import MomentProducts
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import fitted, whole
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 _ROTATION_INVARIANT: tuple[Norm, ...] = ("frobenius", "nuclear")
-_EXPONENT = -32  # at most 2**27 rows: 59 bits
+_EXPONENT = -32
 _PROJECTOR_EXPONENT = -40  # of entries below 1
 
 
@@ -70,12 +71,13 @@ def compressed_with_rest(moment: Bounded, basis: NDArray[np.float64]) -> Bounded
     """
     moments = compressed(moment, basis)
     k = basis.shape[1]
-    units = np.zeros((k + 1, k + 1), dtype=np.int64)
+    units = np.zeros((k + 1, k + 1), dtype=object)
     units[:k, :k] = moments.value.units
-    whole = np.array([float(np.trace(moment.value.to_float()))])
-    units[k, k] = max(0, int(_rounded(whole).units[0]) - int(np.trace(moments.value.units)))
+    trace = np.array([float(np.trace(moment.value.to_float()))])
+    units[k, k] = max(0, int(_rounded(trace).units[0]) - int(np.trace(moments.value.units)))
     kept = {norm: moment.sensitivity(norm) for norm in _ROTATION_INVARIANT}
-    return replace(moments, value=FixedPoint(units, moments.value.exponent), sensitivities=kept)
+    value = FixedPoint(fitted(units), moments.value.exponent)
+    return replace(moments, value=value, sensitivities=kept)
 
 
 def leading(moment: Bounded, m: int) -> Bounded:
@@ -216,4 +218,4 @@ def _shared_by(m: int, adjacency: Adjacency) -> dict[Norm, float]:
 
 
 def _rounded(values: NDArray[Any], exponent: int = _EXPONENT) -> FixedPoint:
-    return FixedPoint(np.rint(np.ldexp(values, -exponent)).astype(np.int64), exponent)
+    return FixedPoint(whole(np.rint(np.ldexp(values, -exponent))), exponent)

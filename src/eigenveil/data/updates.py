@@ -32,6 +32,7 @@ from eigenveil.data.gram import integer_blocks, limit_rows, sums_are_exact
 from eigenveil.data.matrices import MatrixBatch
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import ExactSum, add, widened
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.wording import option
 
@@ -68,9 +69,7 @@ def update_sum(
     centre = _centre(view, bound)
     if radius is None and centre.any():
         raise InvalidParameterError("a step about a centre needs a radius")
-    longest = 1 + float(np.linalg.norm(centre))
-    longest = longest if radius is None else min(longest, radius / bound)
-    limit_rows(math.ceil(len(records.records) * (1 + longest)))
+    limit_rows(len(records.records), len(view.basis))
     sums = OuterSums(view)
     weight = 0
     for rows, inside in _parts(records, clip, view):
@@ -80,7 +79,9 @@ def update_sum(
             weight += int(np.rint(share * 2.0**FRACTION_BITS).sum())
         sums.add(rows, inside)
     units = sums.total()
-    units -= weight * np.rint(centre * 2.0**FRACTION_BITS).astype(np.int64)
+    if weight:
+        taken = np.rint(centre * 2.0**FRACTION_BITS).astype(np.int64)
+        units = add(units, -weight * widened(taken, weight.bit_length()))
     sensitivity = view.natural()
     if radius is not None:
         sensitivity = min(2 * radius / bound, sensitivity) + 2 * view.slack(centre)
@@ -210,18 +211,19 @@ def _matrix_sum(
 ) -> Bounded:
     bound = clip.radius**2
     radius = bound if radius is None else max(radius, _SMALLEST_RADIUS * bound)
-    sums = np.zeros(view.basis.shape, dtype=np.int64)
+    sums = ExactSum(*view.basis.shape)
     for block in _products(records, clip, view):
         if view.centre is not None:
             block = block - view.weigh(view.centre)
         lengths = np.sqrt(np.einsum("ijk,ijk->i", block, block))
         share = np.minimum(1.0, radius / np.maximum(lengths, 1e-300))
         entries = np.rint(block * (share / radius)[:, None, None] * 2.0**_ENTRY_BITS)
-        sums += entries.astype(np.int64).sum(axis=0)
+        here = sums.holding(len(entries) << (_ENTRY_BITS + 1))
+        here += entries.astype(np.int64).sum(axis=0)
     rounding = math.sqrt(view.basis.size) * 2.0**-_ENTRY_BITS
     apart = 2 * min(1.0, bound / radius)
     return Bounded(
-        value=FixedPoint(sums, -_ENTRY_BITS),
+        value=FixedPoint(sums.total(), -_ENTRY_BITS),
         sensitivities={"l2": apart * (1 + 2.0**-30) + rounding + 2.0**-29},
         adjacency=adjacency,
         unit=radius / len(records.records),

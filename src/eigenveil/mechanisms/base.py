@@ -222,12 +222,12 @@ class Gate:
         """Return ``size`` of n places, increasing; secret, uniform, and free of cost."""
         source = self._free(n, size)
         fair = np.uint64((1 << 64) // n * n - 1)  # the last word that favours no place
-        chosen, missing = np.zeros(n, dtype=bool), size
-        while missing:  # never more words than places that are missing
-            words = source.words(missing)
-            chosen[words[words <= fair] % np.uint64(n)] = True
-            missing = size - int(np.count_nonzero(chosen))
-        return np.flatnonzero(chosen)
+        chosen = np.empty(0, dtype=np.intp)
+        while chosen.size < size:  # never more words than places that are missing
+            words = source.words(size - chosen.size)
+            places = (words[words <= fair] % np.uint64(n)).astype(np.intp)
+            chosen = np.union1d(chosen, places)
+        return chosen
 
     def normals(self, *shape: int) -> NDArray[np.float64]:
         """Return standard normal numbers that no row has to do with; they cost nothing."""

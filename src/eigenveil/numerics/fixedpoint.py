@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.numerics.integers import Integers, widened
+
 __all__ = ["FixedPoint"]
 
 
@@ -13,7 +15,7 @@ __all__ = ["FixedPoint"]
 class FixedPoint:
     """The array ``units * 2**exponent``."""
 
-    units: NDArray[np.int64]
+    units: Integers
     exponent: int
 
     def to_float(self) -> NDArray[np.float64]:
@@ -23,7 +25,7 @@ class FixedPoint:
     def refined(self, exponent: int) -> "FixedPoint":
         """Return the same array with at most this exponent."""
         shift = max(0, self.exponent - exponent)
-        return FixedPoint(self.units << shift, self.exponent - shift)
+        return FixedPoint(widened(self.units, shift) << shift, self.exponent - shift)
 
     def __repr__(self) -> str:  # the units are private sums: they must not reach a log
         return f"FixedPoint(shape={self.units.shape}, exponent={self.exponent})"

@@ -30,6 +30,7 @@ from scipy.special import ndtri
 
 from eigenveil.exceptions import InvalidBudgetError, InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import fitted, widened
 from eigenveil.numerics.random import NoiseSource
 
 __all__ = ["GAUSSIAN", "LAPLACE", "Law", "add_noise", "grid_exponent", "unit_grid"]
@@ -71,7 +72,7 @@ def add_noise(
     shift = grid - query.exponent
     if not 0 <= shift < 62:
         raise InvalidParameterError("the noise is too large or too small for exact numerics")
-    units = query.units.ravel()
+    units = widened(query.units.ravel(), 1)  # with room for the noise
     out = np.empty_like(units)
     ratio = math.ldexp(sigma, -grid)
     tolerance = 0.5 - ratio * QUANTILE_ERROR - 2.0**-28
@@ -92,7 +93,7 @@ def add_noise(
             fraction = Fraction(int(block[i] - (whole[i] << shift)), 1 << shift)
             decided = _decide(int(words[i]), fraction, Fraction(ratio), law, source)
             out[start + i] = int(whole[i]) + decided
-    return FixedPoint(out.reshape(query.units.shape), grid)
+    return FixedPoint(fitted(out.reshape(query.units.shape)), grid)
 
 
 def _decide(word: int, fraction: Fraction, ratio: Fraction, law: Law, source: NoiseSource) -> int:

@@ -72,7 +72,10 @@ class SimulationSource:
     def bound_to(self, query: NDArray[Any]) -> NoiseSource:
         """Return a stream of its own for this draw and this query."""
         digest = hashlib.sha256(f"{self._seed} {next(self._draws)} {query.shape}".encode())
-        digest.update(np.ascontiguousarray(query).tobytes())
+        if query.dtype == object:  # integers beyond int64, whose bytes are addresses
+            digest.update(repr(query.tolist()).encode())
+        else:
+            digest.update(np.ascontiguousarray(query).tobytes())
         return SimulationSource(int.from_bytes(digest.digest(), "big"))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SimulationSource":

@@ -16,6 +16,7 @@ from scipy.stats import chi2
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import Integers, fitted, widened
 from eigenveil.numerics.lattice import GAUSSIAN, Law, add_noise, grid_exponent
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.places import HOST, Place
@@ -53,18 +54,19 @@ def add_symmetric(
         raise InvalidParameterError("symmetric noise needs a square matrix")
     if grid is None:
         grid = grid_exponent(scale, query.exponent)
-    out: NDArray[np.int64] = np.empty((d, d), dtype=np.int64)
-    diagonal = FixedPoint(query.units.diagonal(), query.exponent)
+    units = widened(query.units, 1)  # with room for the noise
+    out: Integers = np.empty((d, d), dtype=units.dtype)
+    diagonal = FixedPoint(units.diagonal(), query.exponent)
     np.fill_diagonal(out, add_noise(diagonal, scale, source, law=law, grid=grid).units)
     rows = max(1, _BAND_ENTRIES // d)
     for start in range(0, d, rows):  # a band of rows at a time: no index arrays of d x d entries
         stop = min(start + rows, d)
         above = np.arange(start, d) > np.arange(start, stop)[:, None]
-        off = FixedPoint(query.units[start:stop, start:][above], query.exponent)
+        off = FixedPoint(units[start:stop, start:][above], query.exponent)
         noisy = add_noise(off, off_scale, source, law=law, grid=grid).units
         out[start:stop, start:][above] = noisy
         out[start:, start:stop].T[above] = noisy
-    return FixedPoint(out, grid)
+    return FixedPoint(fitted(out), grid)
 
 
 def _over_sqrt_two(scale: float) -> float:

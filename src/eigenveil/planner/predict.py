@@ -19,13 +19,14 @@ from eigenveil.mechanisms.scalars.column_scale import enough_for_each_scale
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner.choice import Choice, choose
 from eigenveil.planner.simulator import Refused, Simulator, Unpredicted
-from eigenveil.planner.situation import MOST_ROWS, Situation
+from eigenveil.planner.situation import Situation
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 
 __all__ = [
+    "MOST_SEARCHED_ROWS",
     "Needed",
     "Prediction",
     "Recommendation",
@@ -45,6 +46,7 @@ _WORK = 800  # releases times directions
 _MARGIN = 1.15  # on both sides of a band, for what the assumed table leaves out
 _TENTH = 1.2816  # standard deviations that a normal variable exceeds one time in ten
 _SMALLEST_BUDGET, _LARGEST_BUDGET = 1e-4, 1e4
+MOST_SEARCHED_ROWS = 2**27
 _STEPS = 12  # of a bisection, on a logarithmic scale
 _TRIVIAL = "zero"  # serves everything and says nothing
 _ALL = "all directions are released: nothing can be lost"
@@ -254,7 +256,7 @@ def needed_rows(situation: Situation, error: float) -> Needed:
         lambda size: foresee(replace(situation, n=round(size)))[1],
         error,
         max(2.0, fewest),
-        float(MOST_ROWS),
+        float(MOST_SEARCHED_ROWS),
         "rows",
         whole=True,
     )

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from eigenveil.data.gram import most_rows
 from eigenveil.data.sources import ArraySource
 from eigenveil.exceptions import (
     EigenveilError,
@@ -24,8 +25,7 @@ from eigenveil.mechanisms.regression.request import (
 )
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.variates import normals
-from eigenveil.planner.predict import Needed, Prediction, banded, least
-from eigenveil.planner.situation import MOST_ROWS
+from eigenveil.planner.predict import MOST_SEARCHED_ROWS, Needed, Prediction, banded, least
 from eigenveil.privacy.adjacency import ROW, Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
@@ -81,9 +81,10 @@ class RegressionSituation:
             raise InvalidParameterError(
                 "r2, the assumed share of variance explained, must lie between 0 and 1"
             )
-        if not (self.p >= 1 and 1 <= self.n <= MOST_ROWS):
+        if not (self.p >= 1 and 1 <= self.n <= most_rows(self.p + 1)):
             raise InvalidParameterError(
-                "a regression needs at least one feature and one row, and 2**27 rows at most"
+                "a regression needs at least one feature and one row, and "
+                f"{most_rows(self.p + 1):,} rows at most"
             )
 
     def __str__(self) -> str:
@@ -191,7 +192,7 @@ def needed_regression_rows(situation: RegressionSituation, error: float) -> Need
         lambda size: predict_regression(replace(situation, n=round(size)), _FEW),
         error,
         float(situation.p + 2),
-        float(MOST_ROWS),
+        float(MOST_SEARCHED_ROWS),
         "rows",
         whole=True,
     )

@@ -32,6 +32,7 @@ from eigenveil.mechanisms.pca.one_pass import OnePass, OnePassState
 from eigenveil.mechanisms.scaled import Scaled
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import whole as whole_numbers
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.numerics.variates import normals
 from eigenveil.planner.assumed import AssumedTable, Rows
@@ -73,7 +74,7 @@ class _AssumedSource(ArraySource):
         products = statistic.value.units.size > 1 and statistic.value.exponent < -FRACTION_BITS
         lazy = isinstance(statistic, MomentProducts)
         each = self._each * (self._kept if products or lazy else 1.0)
-        units = np.rint(statistic.value.units * each).astype(np.int64)
+        units = whole_numbers(np.rint(statistic.value.units * each))
         whole = replace(statistic, value=FixedPoint(units, statistic.value.exponent))
         if statistic.count is not None:
             count = max(1, round(statistic.count * self._each))
@@ -227,7 +228,7 @@ class _BatchGate(_StandInGate):
         """Take the sum for the whole batch; noise is that of all columns."""
         assert query.records is not None  # of batches alone
         assert query.count is not None
-        units = np.rint(query.value.units * self._each).astype(np.int64)
+        units = whole_numbers(np.rint(query.value.units * self._each))
         whole = replace(
             query,
             value=FixedPoint(units, query.value.exponent),

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.gram import most_rows
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.bounds import RowNorm, reach_of
 from eigenveil.mechanisms.registry import Entry, Releases
@@ -18,9 +19,8 @@ from eigenveil.privacy.budget import Budget, as_float
 from eigenveil.text import plural
 from eigenveil.wording import Part, Phrase, option
 
-__all__ = ["MOST_ROWS", "Situation", "Spiked", "spiked"]
+__all__ = ["Situation", "Spiked", "spiked"]
 
-MOST_ROWS = 2**27  # whose sums are exact
 _MOST_COLUMNS = 2**27  # of a release that can be stored
 
 _N = Phrase(python="n", shell="--rows", file="records")
@@ -66,7 +66,7 @@ class Situation:
     task : {"pca", "covariance"}
         Components, or a covariance matrix.
     n : int, optional
-        Number of rows, at most 2^27. Where it is private (add/remove neighbours), a guess that is
+        Number of rows. Where it is private (add/remove neighbours), a guess that is
         public, or None, which leaves a choice but no prediction.
     d : int
         Number of columns.
@@ -151,9 +151,10 @@ class Situation:
             )
         if self.n is not None:
             object.__setattr__(self, "n", _count(_N, self.n))
-            if self.n > MOST_ROWS:
+            most = most_rows(self.d)
+            if self.n > most:
                 raise InvalidParameterError(
-                    _N, f" must be at most {MOST_ROWS:,}: of more rows no sum is exact"
+                    _N, f" must be at most {most:,}: a table of {self.d:,} columns has no more"
                 )
         if self.task == "pca":
             k = _count(_K, self.d if self.k is None else self.k)

@@ -16,6 +16,7 @@ from eigenveil.data.moment_columns import moment_columns
 from eigenveil.data.norms import distance_counts
 from eigenveil.data.sources import ScaledSource, grouped, sampled
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.numerics import integers
 from eigenveil.privacy.adjacency import Adjacency
 
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
@@ -204,6 +205,15 @@ def test_a_part_that_is_counted_twice_or_lost_is_refused(monkeypatch):
         monkeypatch.setattr(source, "added", wrong)
         with pytest.raises(InvalidDataError, match="lost or counted twice"):
             source.summed(MomentSum(CLIP))
+
+
+def test_sums_of_parts_beyond_int64_are_exact(monkeypatch):
+    """Numbers of 31 bits are taken for the largest, so that parts add up to Python's integers."""
+    expected = [statistic.value.units for statistic in statistics(open_rows(ROWS))]
+    monkeypatch.setattr(integers, "LARGEST", 1 << 31)
+    found = [each.value.units for each in statistics(open_rows(partitioned(ROWS, SKEWED)))]
+    assert any(units.dtype == object for units in found)
+    assert all(map(np.array_equal, found, expected))
 
 
 def test_a_worker_whose_blas_is_inexact_is_refused(monkeypatch):

@@ -11,7 +11,6 @@ numbers: both are refused, as noise is calibrated to one table.
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,13 @@ from eigenveil.data.sources.open import open_rows
 from eigenveil.data.sources.stored import changed
 from eigenveil.data.sources.units import GroupedSource, UnitSource
 from eigenveil.exceptions import InvalidDataError
+from eigenveil.numerics import integers
+from eigenveil.numerics.integers import Integers
 from eigenveil.privacy.adjacency import GROUP, Unit
 
 __all__ = ["PartSum", "PartedSource", "PartedUnits", "Sums", "add", "opened_part"]
 
-Sums = tuple[NDArray[np.int64], ...]
+Sums = tuple[Integers, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def _length(source: RowSource) -> int:
 
 def add(*sums: Sums) -> Sums:
     """Return the sum of sums, entry by entry."""
-    return tuple(reduce(np.add, entries) for entries in zip(*sums, strict=True))
+    return tuple(integers.add(*entries) for entries in zip(*sums, strict=True))
 
 
 class PartedSource(RowSource):

@@ -70,7 +70,9 @@ class SparkSource(PartedSource):
             import pyarrow
             from pyspark import TaskContext
 
-            number = TaskContext.get().partitionId()
+            context = TaskContext.get()
+            assert context is not None  # of a task
+            number = context.partitionId()
             tables = [_numbers(batch, names) for batch in batches]
             table = np.concatenate([np.empty((0, len(names))), *tables])
             try:

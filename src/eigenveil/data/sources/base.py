@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.numerics.integers import Integers
 from eigenveil.numerics.places import HOST, Place
 from eigenveil.privacy.adjacency import ROW, Unit
 
@@ -53,7 +54,7 @@ class RowSum(Protocol):
     So it may be taken wherever the rows lie, and the parts added in any order.
     """
 
-    def of(self, source: "RowSource") -> tuple[NDArray[np.int64], ...]:
+    def of(self, source: "RowSource") -> tuple[Integers, ...]:
         """Return the sum over all rows of ``source``. Private."""
         ...
 
@@ -77,7 +78,7 @@ class HeldRows:
 
     """
 
-    squares: NDArray[np.int64]
+    squares: Integers
     fingerprint: NDArray[np.int64]
     units: int
     blocks: Callable[[], Iterator[Any]]
@@ -246,7 +247,7 @@ class RowSource(ABC):
             owners.append(units)
         return np.concatenate(chunks), np.concatenate(owners)
 
-    def summed(self, what: RowSum) -> tuple[NDArray[np.int64], ...]:
+    def summed(self, what: RowSum) -> tuple[Integers, ...]:
         """Return a sum over all rows, by reading them here. Private."""
         return what.of(self)
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import Clip
 from eigenveil.data.sources.arrays import ArraySource
 from eigenveil.data.sources.base import RowSource, RowSum
+from eigenveil.numerics.integers import Integers
 from eigenveil.privacy.adjacency import Unit
 
 __all__ = [
@@ -106,7 +107,7 @@ class RowwiseSource(RowSource):
         """Yield changed chunks."""
         return map(self.of_rows, self.base.tables())
 
-    def summed(self, what: RowSum) -> tuple[NDArray[np.int64], ...]:
+    def summed(self, what: RowSum) -> tuple[Integers, ...]:
         """Return a sum over changed rows, which are changed where ``base`` has them."""
         return self.base.summed(_OfChanged(self, what))
 
@@ -130,7 +131,7 @@ class _OfChanged:
         self._changed = changed.of_other(_NO_ROWS)  # without the rows: it may travel to others
         self._what = what
 
-    def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
+    def of(self, source: RowSource) -> tuple[Integers, ...]:
         """Return the sum over rows of ``source``, changed. Private."""
         return self._what.of(self._changed.of_other(source))
 

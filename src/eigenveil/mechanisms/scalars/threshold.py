@@ -37,6 +37,7 @@ from eigenveil.mechanisms.scalars.radius import PrivateRadius
 from eigenveil.mechanisms.scalars.sparse_vector import SparseVector
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import add, whole
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
@@ -94,6 +95,6 @@ class ClippingThreshold:
         weights = np.maximum(sizes**2 - taus[:, None] ** 2, 0.0)
         bias = weighted_counts(counts, weights)
         noise = [self.noise.at(float(tau), squares) for tau in taus]
-        most = 2.0**28  # more rows than there can be, and small enough for the integers
-        units = np.ceil(np.ldexp(np.minimum(noise, most), -bias.value.exponent)).astype(np.int64)
-        return replace(bias, value=FixedPoint(bias.value.units - units, bias.value.exponent))
+        most = max(2.0**28, 2.0 * (counts.count or 0))  # more rows than there are
+        units = whole(np.ceil(np.ldexp(np.minimum(noise, most), -bias.value.exponent)))
+        return replace(bias, value=FixedPoint(add(bias.value.units, -units), bias.value.exponent))
