@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test browser pictures audit faults fuzz kill bench check wheel docs sheet clean
+.PHONY: demo test browser pictures audit faults fuzz kill bench bench-all check wheel docs sheet clean
 
 demo: .venv/installed
 	$(BIN)/eigenveil demo
@@ -65,9 +65,14 @@ docs: .venv/installed-docs
 sheet: .venv/installed-docs
 	$(BIN)/python docs/_ext/sheet.py for-officers.pdf
 
-# All measurements, tables and curves, ten minutes a script at most; other libraries run in environments of their own.
+# Speed, engines and other libraries, as README and docs/scaling.md show them: about twenty minutes on two idle cores.
 bench: .venv/installed-dev .venv-peers/installed
 	$(BIN)/python benchmarks/run_all.py
+	$(BIN)/python -m tests.documents --write
+
+# Every measurement, ten minutes a script at most: some hours.
+bench-all: .venv/installed-dev .venv-peers/installed
+	$(BIN)/python benchmarks/run_all.py --all
 	$(BIN)/python -m tests.documents --write
 
 .venv-peers/installed: $(wildcard benchmarks/peers/*.txt)

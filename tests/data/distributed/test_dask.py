@@ -10,7 +10,7 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.data import Clip, column_counts, count, norm_counts, open_rows, second_moment, total
 from eigenveil.data.basis_product import BasisProduct
-from eigenveil.data.distributed.parts import PartedUnits, add
+from eigenveil.data.distributed.parts import PartedUnits, SumsOfParts, add
 from eigenveil.data.gram import MomentSum, trace
 from eigenveil.data.moment_columns import moment_columns
 from eigenveil.data.norms import distance_counts
@@ -170,7 +170,7 @@ def test_what_a_partition_raises_is_not_shown():
 
     lost = partitioned(ROWS, 100).map_blocks(broken, dtype=float, meta=np.empty((0, D)))
     with pytest.raises(InvalidDataError, match="could not be computed") as caught:
-        open_rows(lost).count_rows()
+        second_moment(open_rows(lost), CLIP, REPLACE)
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
 
@@ -182,10 +182,22 @@ def test_partitions_that_change_between_passes_are_refused():
         calls.append(1)
         return block[: len(block) - len(calls)]
 
-    rows = partitioned(ROWS, 100).map_blocks(shrinking, dtype=float, meta=np.empty((0, D)))
+    unknown = ((np.nan,) * 8, (D,))
+    rows = partitioned(ROWS, 100).map_blocks(shrinking, dtype=float, chunks=unknown)
     source = open_rows(rows)
+    assert source.n_rows is None
     source.count_rows()
     with pytest.raises(InvalidDataError, match="changed while it was read"):
+        second_moment(source, CLIP, REPLACE)
+
+
+def test_numbers_of_rows_that_are_said_are_believed_and_checked():
+    """No pass counts what an array says; one that says something else is refused."""
+    rows = partitioned(ROWS, SKEWED)
+    assert open_rows(rows).n_rows == N
+    short = rows.map_blocks(lambda block: block[1:], dtype=float, meta=np.empty((0, D)))
+    source = open_rows(short)
+    with pytest.raises(InvalidDataError, match="other rows than is said"):
         second_moment(source, CLIP, REPLACE)
 
 
@@ -198,8 +210,8 @@ def test_a_part_that_is_counted_twice_or_lost_is_refused(monkeypatch):
         return add(right(what), first)
 
     def lost(what):
-        first = what.of(0, source.part(0))
-        return tuple(a - b for a, b in zip(right(what), first, strict=True))
+        sums, seen = right(what)
+        return SumsOfParts(sums, seen[seen[:, 0] != 2])
 
     for wrong in (twice, lost):
         monkeypatch.setattr(source, "added", wrong)
@@ -219,7 +231,7 @@ def test_sums_of_parts_beyond_int64_are_exact(monkeypatch):
 def test_a_worker_whose_blas_is_inexact_is_refused(monkeypatch):
     monkeypatch.setattr("eigenveil.data.distributed.parts.sums_are_exact", lambda: False)
     with pytest.raises(InvalidDataError, match="BLAS"):
-        open_rows(partitioned(ROWS, 100)).count_rows()
+        second_moment(open_rows(partitioned(ROWS, 100)), CLIP, REPLACE)
 
 
 def test_parts_of_other_widths_are_refused():
@@ -227,7 +239,7 @@ def test_parts_of_other_widths_are_refused():
     source = open_rows(partitioned(ROWS, 100))
     source._parts[3] = other
     with pytest.raises(InvalidDataError, match="same number of columns"):
-        source.count_rows()
+        second_moment(source, CLIP, REPLACE)
 
 
 def test_estimators_release_the_same_from_a_cluster_as_from_memory():

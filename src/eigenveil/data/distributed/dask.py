@@ -6,6 +6,8 @@ again in every pass, so partitions must come out the same each time.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +16,7 @@ from dask.base import compute, persist
 from dask.delayed import Delayed, delayed
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data.distributed.parts import PartedSource, PartedUnits, PartSum, Sums, add
+from eigenveil.data.distributed.parts import PartedSource, PartedUnits, PartSum, SumsOfParts, add
 from eigenveil.data.distributed.persons import gathered, labelled_part, scattered
 from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.frames import names
@@ -33,29 +35,35 @@ class DaskSource(PartedSource):
 
     Parameters
     ----------
-    parts : list of Delayed
+    parts : list of Delayed, or of RowSource
         One for each partition: a table, rows with their ids, or a source of rows.
     n_columns : int
         Number of columns; public.
     feature_names : tuple of str, optional
         Names of the columns; public.
+    lengths : list of int, optional
+        Number of rows of each partition, where it is said; otherwise a pass counts them.
 
     """
 
     def __init__(
-        self, parts: Sequence[Any], n_columns: int, feature_names: tuple[str, ...] | None = None
+        self,
+        parts: Sequence[Any],
+        n_columns: int,
+        feature_names: tuple[str, ...] | None = None,
+        lengths: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(n_columns, feature_names)
+        super().__init__(n_columns, feature_names, lengths)
         self._parts = list(parts)
         self.n_parts = len(self._parts)
 
-    def added(self, what: PartSum) -> Sums:
+    def added(self, what: PartSum) -> SumsOfParts:
         """Return ``what`` of every partition, added up as a tree."""
         asked = delayed(what)  # travels once
         level = [delayed(_of_part)(asked, i, part) for i, part in enumerate(self._parts)]
         while len(level) > 1:
             level = [delayed(add)(*level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
-        sums: Sums = _computed(level)[0]
+        sums: SumsOfParts = _computed(level)[0]
         return sums
 
     def part(self, number: int) -> Any:
@@ -108,7 +116,9 @@ class FileParts(DaskSource):
     """
 
     def __init__(self, file: RowSource, parts: Sequence[Any]) -> None:
-        super().__init__([delayed(part) for part in parts], file.n_columns, file.feature_names)
+        lengths = [part.n_rows for part in parts]
+        known = None if None in lengths else lengths
+        super().__init__(parts, file.n_columns, file.feature_names, known)
         self._file = file
 
     @property
@@ -124,8 +134,8 @@ class FileParts(DaskSource):
     def by_label(self, unit: Unit) -> PartedUnits:
         """Return the rows by the persons that a column of the files names."""
         read = [delayed(labelled_part, nout=2)(part) for part in self._parts]
-        rows = FileParts(self._file, ())
-        rows._parts, rows.n_parts = [each[0] for each in read], self.n_parts
+        rows = copy(self)
+        rows._parts = [each[0] for each in read]
         return rows.by_person([each[1] for each in read], unit)
 
 
@@ -137,17 +147,19 @@ def dask_rows(data: Any) -> DaskSource:
     if not (known and hasattr(data, "rechunk") and data.ndim == 2):
         raise InvalidDataError("pass a data frame of Dask, or an array of rows and columns")
     whole = data.rechunk({1: -1}) if data.numblocks[1] != 1 else data
-    return DaskSource(list(np.ravel(whole.to_delayed())), int(whole.shape[1]))
+    sizes = whole.chunks[0]
+    lengths = None if np.isnan(sizes).any() else sizes
+    return DaskSource(list(np.ravel(whole.to_delayed())), int(whole.shape[1]), None, lengths)
 
 
-def _of_part(what: PartSum, number: int, part: Any) -> Sums:
+def _of_part(what: PartSum, number: int, part: Any) -> SumsOfParts:
     _keep_to_one_thread()
     return what.of(number, part)
 
 
 @lru_cache(maxsize=1)
 def _keep_to_one_thread() -> None:
-    """Let BLAS in a worker's process use one thread: other cores have partitions of their own."""
+    """Let a worker's process compute in one thread: other cores have partitions of their own."""
     try:
         from distributed import get_worker
 
@@ -155,6 +167,10 @@ def _keep_to_one_thread() -> None:
     except (ImportError, ValueError):  # not on a worker
         return
     threadpool_limits(1)
+    with suppress(ImportError):  # decodes columns of parquet files
+        import pyarrow
+
+        pyarrow.set_cpu_count(1)
 
 
 def _computed(values: Sequence[Any]) -> tuple[Any, ...]:

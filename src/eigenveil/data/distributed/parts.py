@@ -3,15 +3,15 @@ r"""Rows in parts that lie elsewhere; a sum over them is worked out where they l
 .. math:: \sum_i f(x_i) = \sum_{p} \sum_{i \in p} f(x_i)
 
 in integers, so the result has the same bits under any partitioning and in any order of additions.
-Every part brings its own mark and number of rows beside its sum. A part that were missing, or
-counted twice after a retry, would show in the marks, and one that changed between two passes in the
-numbers: both are refused, as noise is calibrated to one table.
+Every part brings its own number and its number of rows beside its sum. A part that were missing, or
+counted twice after a retry, would show, and so would one that changed between two passes or has
+other rows than is said of it: all are refused, as noise is calibrated to one table.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,20 +27,33 @@ from eigenveil.numerics import integers
 from eigenveil.numerics.integers import Integers
 from eigenveil.privacy.adjacency import GROUP, Unit
 
-__all__ = ["PartSum", "PartedSource", "PartedUnits", "Sums", "add", "opened_part"]
+__all__ = [
+    "PartSum",
+    "PartedSource",
+    "PartedUnits",
+    "SumsOfParts",
+    "add",
+    "opened_part",
+]
 
 Sums = tuple[Integers, ...]
 
 
+class SumsOfParts(NamedTuple):
+    """Sums over some parts, and for each of them its number and its number of rows."""
+
+    sums: Sums
+    seen: NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True)
 class PartSum:
-    """What one of ``parts`` parts adds to a sum: the sum, its mark and its number of rows."""
+    """What one part adds to a sum."""
 
     what: RowSum
-    parts: int
     columns: int
 
-    def of(self, number: int, part: Any) -> Sums:
+    def of(self, number: int, part: Any) -> SumsOfParts:
         """Return the sum over part ``number``. Private."""
         source = opened_part(part)
         if source.n_columns != self.columns:
@@ -49,11 +62,7 @@ class PartSum:
             raise InvalidDataError(
                 "a worker's BLAS does not add up integers exactly: install another numpy there"
             )
-        sums = self.what.of(source)
-        marks, rows = np.zeros((2, self.parts), dtype=np.int64)
-        marks[number] = 1
-        rows[number] = _length(source)
-        return *sums, marks, rows
+        return SumsOfParts(self.what.of(source), np.array([[number, source.plain.count_rows()]]))
 
 
 def opened_part(part: Any) -> RowSource:
@@ -64,13 +73,11 @@ def opened_part(part: Any) -> RowSource:
     return open_rows(part)
 
 
-def _length(source: RowSource) -> int:
-    return source.plain.count_rows()
-
-
-def add(*sums: Sums) -> Sums:
+def add(*parts: SumsOfParts) -> SumsOfParts:
     """Return the sum of sums, entry by entry."""
-    return tuple(integers.add(*entries) for entries in zip(*sums, strict=True))
+    sums = zip(*(part.sums for part in parts), strict=True)
+    seen = np.concatenate([part.seen for part in parts])
+    return SumsOfParts(tuple(integers.add(*entries) for entries in sums), seen)
 
 
 class PartedSource(RowSource):
@@ -85,13 +92,19 @@ class PartedSource(RowSource):
 
     n_parts: int
 
-    def __init__(self, n_columns: int, feature_names: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self,
+        n_columns: int,
+        feature_names: tuple[str, ...] | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> None:
         self.n_columns = n_columns
         self.feature_names = feature_names
-        self._lengths: NDArray[np.int64] | None = None
+        self._lengths = None if lengths is None else np.array(lengths, dtype=np.int64)
+        self._seen = False  # whether a pass has been over all parts
 
     @abstractmethod
-    def added(self, what: PartSum) -> Sums:
+    def added(self, what: PartSum) -> SumsOfParts:
         """Return ``what`` of every part, added up. Private."""
 
     @abstractmethod
@@ -108,7 +121,7 @@ class PartedSource(RowSource):
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows; None before the first pass."""
+        """Number of rows; None before the first pass, unless it is said of the parts."""
         return None if self._lengths is None else int(self._lengths.sum())
 
     def count_rows(self) -> int:
@@ -125,14 +138,20 @@ class PartedSource(RowSource):
 
     def summed(self, what: RowSum) -> Sums:
         """Return a sum over all rows, in which every part is counted once. Private."""
-        *sums, marks, rows = self.added(PartSum(what, self.n_parts, self.n_columns))
-        if not (marks == 1).all():
+        sums, seen = self.added(PartSum(what, self.n_columns))
+        numbers, rows = seen[np.argsort(seen[:, 0])].T
+        if not np.array_equal(numbers, np.arange(self.n_parts)):
             raise InvalidDataError("a part of the table was lost or counted twice: run it again")
         if self._lengths is None:
             self._lengths = rows
         if not np.array_equal(rows, self._lengths):
-            raise changed()
-        return tuple(sums)
+            if self._seen:
+                raise changed()
+            raise InvalidDataError(
+                "a part has other rows than is said of it: call compute_chunk_sizes() before"
+            )
+        self._seen = True
+        return sums
 
     def chunks(self) -> Iterator[Any]:
         """Fetch the parts, one at a time."""

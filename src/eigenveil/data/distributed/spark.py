@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.distributed.parts import PartedSource, PartedUnits, PartSum, Sums, add
+from eigenveil.data.distributed.parts import PartedSource, PartedUnits, PartSum, SumsOfParts, add
 from eigenveil.exceptions import EigenveilError, InvalidDataError, UnsupportedNotionError
 from eigenveil.privacy.adjacency import Unit
 
@@ -42,7 +42,7 @@ class SparkSource(PartedSource):
             self._n_parts = len(self._of_parts(lambda number, table: None))
         return self._n_parts
 
-    def added(self, what: PartSum) -> Sums:
+    def added(self, what: PartSum) -> SumsOfParts:
         """Return ``what`` of every partition, added up by the driver."""
         return add(*self._of_parts(what.of))
 
