@@ -88,7 +88,7 @@ def workers(count):
 
     def tell():
         while not over.wait(30):
-            sums = cluster.scheduler.task_prefixes.get("_of_part")
+            sums = cluster.scheduler.task_prefixes.get("of_part")
             done = 0 if sums is None else sums.state_counts["memory"]
             say(f"{time.perf_counter() - start:.0f} s, {done:,} partitions summed")
 

@@ -17,6 +17,7 @@ from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import Adjacency
 
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 
 ROWS = np.random.default_rng(0).standard_normal((4000, 8)) + 1
@@ -100,4 +101,33 @@ def test_a_worker_killed_while_it_works_changes_nothing(client, tmp_path):
     rows = da.from_array(ROWS, chunks=(SIZES, -1))
     rows = rows.map_blocks(deadly, dtype=float, meta=np.empty((0, 8)))
     assert np.array_equal(moment(rows), moment(ROWS))
+    assert flag.exists()
+
+
+def test_a_worker_killed_with_kept_parts_of_persons_changes_nothing(client):
+    """Rows of persons are kept where they were shuffled to; what dies there is shuffled again."""
+    rows = da.from_array(ROWS, chunks=(SIZES, -1))
+    source = grouped(open_rows(rows), IDS)
+    source.count_units()  # all parts are kept by now
+    holders = {worker for where in client.who_has().values() for worker in where}
+    alive = client.run(os.getpid)
+    os.kill(alive[next(iter(holders))], signal.SIGKILL)
+    found = second_moment(source, CLIP, Adjacency.REPLACE_ONE).value.units
+    assert np.array_equal(found, moment(ROWS, IDS))
+
+
+def test_a_partition_that_is_tried_again_is_counted_once(client, tmp_path):
+    flag = tmp_path / "failed"
+
+    def failing(block):
+        """Fails once, after which Dask tries it again."""
+        if len(block) == 99 and not flag.exists():
+            flag.touch()
+            raise OSError("a disk was slow")
+        return block
+
+    rows = da.from_array(ROWS, chunks=(SIZES, -1))
+    rows = rows.map_blocks(failing, dtype=float, meta=np.empty((0, 8)))
+    with dask.annotate(retries=2):
+        assert np.array_equal(moment(rows), moment(ROWS))
     assert flag.exists()

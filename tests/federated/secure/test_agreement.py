@@ -1,6 +1,7 @@
 """What owners of secure sums agree on, and what is refused."""
 
 import json
+import math
 import random
 from dataclasses import replace
 
@@ -82,6 +83,15 @@ def test_the_table_over_honest_owners():
 def test_what_nobody_can_agree_on_is_refused(changes, words):
     with pytest.raises(InvalidParameterError, match=words):
         agreement(ROWS, **changes)
+
+
+def test_sums_that_masks_could_not_carry_are_refused():
+    """They would come out modulo 2^64."""
+    many = {name: member(name, 1 << 27) for name in ROWS}
+    agreed = agreement(ROWS, owners=many)
+    assert min(step.noise.grid for step in agreed.steps) + 62 >= math.log2(len(many) << 27)
+    with pytest.raises(InvalidParameterError, match="exceed 64 bits"):
+        agreement(ROWS, owners=many, epsilon=1e6)
 
 
 def test_a_budget_that_rounding_would_exceed_is_refused():

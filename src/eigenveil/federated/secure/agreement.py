@@ -35,7 +35,8 @@ StepKind = Literal["distances", "mean", "size", "directions", "moment", "pairs"]
 _FEWEST_OWNERS = 3
 _MOST_OWNERS = 1000
 _MOST_COLUMNS = 20_000  # of a matrix, so that a pad stays below 2^32 bytes
-_MOST_RECORDS = 1 << 27  # of an owner, whose sums fit into the 64 bits that are masked
+_MOST_RECORDS = 1 << 27  # of an owner
+_LARGEST_SUM = 1 << 62  # of all owners, in steps of the grid: masks are words of 64 bits
 _KEY = re.compile(r"[0-9a-f]{64}")
 _SECONDS = ("join_seconds", "answer_seconds", "again_seconds")
 _SENSITIVITY: dict[StepKind, float] = {
@@ -188,7 +189,17 @@ class SecureAgreement:
             value = getattr(self, seconds)
             if not (isinstance(value, (int, float)) and value > 0):
                 raise InvalidParameterError("seconds must be positive")
-        _ = self.steps  # a budget too small for its sums is refused now
+        self._check_room(self.steps)  # a budget too small for its sums is refused now
+
+    def _check_room(self, steps: tuple[Step, ...]) -> None:
+        """Refuse sums that masks could not carry: a record adds 1 at most to an entry."""
+        records = sum(member.records for member in self.owners.values())
+        finest = min(step.noise.grid for step in steps)
+        if records << max(0, -finest) > _LARGEST_SUM:
+            raise InvalidParameterError(
+                "sums of so many records, to the digits that so large a budget leaves, exceed 64 "
+                "bits: form several groups of owners, or lower epsilon"
+            )
 
     def _check_roster(self) -> None:
         if not isinstance(self.owners, Mapping) or len(self.owners) < _FEWEST_OWNERS:
