@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow.csv
 from threadpoolctl import threadpool_limits
 
-from eigenveil.data.sources import CSVSource
+from eigenveil.data import open_rows
 from eigenveil.data.sources import csv as csv_module
 from side_by_side import report
 
@@ -33,7 +33,7 @@ def ours(path, d, *, arrow=True):
     reader = csv_module.plain_reader
     csv_module.plain_reader = reader if arrow else lambda *_: None
     try:
-        return sum(map(len, CSVSource(path, [f"c{i}" for i in range(d)]).chunks()))
+        return sum(map(len, open_rows(path, [f"c{i}" for i in range(d)]).chunks()))
     finally:
         csv_module.plain_reader = reader
 
