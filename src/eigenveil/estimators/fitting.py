@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from eigenveil.data.gram import public_rows
@@ -16,7 +17,7 @@ from eigenveil.exceptions import InvalidParameterError, WeakPromiseWarning
 from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
-from eigenveil.mechanisms.request import Request, public_scale
+from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
 from eigenveil.privacy.adjacency import Adjacency
@@ -160,6 +161,9 @@ def _request(
     """Return what the arguments of an estimator ask for."""
     names = getattr(estimator, "feature_names_in_", None)
     box, box_by_column = Request.ranges(estimator.bounds, names, source.n_columns)
+    known = encoded_scale(names, source.encoding)
+    all_known = known is not None and not np.isnan(known).any()
+    private = isinstance(estimator.scale, str) and not all_known
     return Request(
         releases=releases,
         adjacency=adjacency,
@@ -171,7 +175,8 @@ def _request(
         box=box,
         box_by_column=box_by_column,
         scale=public_scale(estimator.scale, source.n_columns, names, source.encoding),
-        private_scale=isinstance(estimator.scale, str),
+        private_scale=private,
+        known_scale=known if private else None,
         centring=estimator.centring,
         on_invalid=estimator.on_invalid,
         on_missing=estimator.on_missing,

@@ -31,7 +31,7 @@ from eigenveil.mechanisms.regression.request import (
     Scale,
     release_regression,
 )
-from eigenveil.mechanisms.request import Request, public_scale
+from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
@@ -206,7 +206,9 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         names = getattr(self, "feature_names_in_", None)
         box, _ = Request.ranges(self.bounds, names, features)
         scale: Scale = public_scale(self.scale, features, names, source.encoding)
-        if isinstance(self.scale, str):  # which can be this word only
+        known = encoded_scale(names, source.encoding)
+        all_known = known is not None and not np.isnan(known).any()
+        if isinstance(self.scale, str) and not all_known:  # which can be this word only
             scale = "private"
         return RegressionRequest(
             budget=budget,
@@ -220,6 +222,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             box=box,
             target_boxes=_target_boxes(self.target_bounds, targets),
             scale=scale,
+            known_scale=known,
             centred=self.centring == "none",
             alpha=_number(option("alpha"), self.alpha),
             on_invalid=self.on_invalid,

@@ -72,6 +72,8 @@ class RegressionRequest:
     scale : array or "private", optional
         What features are divided by; by default half their ranges, or else private scales where
         there may be any.
+    known_scale : array, optional
+        Scales of features that are public in any case, and NaN for the others.
     centred : bool
         Whether the origin is the centre of the features.
     alpha : float, optional
@@ -92,6 +94,7 @@ class RegressionRequest:
     box: Box | None = None
     target_boxes: tuple[tuple[float, float], ...] | None = None
     scale: Scale = None
+    known_scale: NDArray[np.float64] | None = None
     centred: bool = False
     alpha: float | None = None
     on_invalid: OnInvalid = "raise"
@@ -113,10 +116,13 @@ class RegressionRequest:
             raise InvalidParameterError(option("alpha"), " must be a number, zero or more")
 
     @property
-    def finds_scales(self) -> bool:
-        """Whether scales of the features are searched for."""
+    def n_sought(self) -> int:
+        """Number of features whose scale is searched for."""
         free = self.scale is None and self.box is None and self.adjacency.count_is_public
-        return free or isinstance(self.scale, str)
+        if not (free or isinstance(self.scale, str)):
+            return 0
+        known = self.known_scale
+        return self.n_features if known is None else int(np.isnan(known).sum())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,7 +158,7 @@ class RegressionPlan:
             request.n_rows,
             request.n_features,
             request.n_targets,
-            scales=request.finds_scales,
+            scales=request.n_sought,
             centres=request.box is None and not request.centred,
             lengths=self.finds_length,
             ranged=request.target_boxes is not None,
@@ -216,7 +222,8 @@ class RegressionPlan:
     def _scale(self) -> ColumnScale | NDArray[np.float64]:
         request = self.request
         if self.shares.scale:
-            return ColumnScale(noise=vector_noise(part(self.whole, self.shares.scale)))
+            noise = vector_noise(part(self.whole, self.shares.scale))
+            return ColumnScale(noise=noise, known=request.known_scale)
         if isinstance(request.scale, np.ndarray):
             return request.scale
         if request.box is not None:
