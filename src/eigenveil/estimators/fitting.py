@@ -13,7 +13,7 @@ from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators.score_kinds import ScoreKinds
 from eigenveil.estimators.tables import name_columns, open_table
-from eigenveil.exceptions import InvalidParameterError, WeakPromiseWarning
+from eigenveil.exceptions import ColumnsLeftOutWarning, InvalidParameterError, WeakPromiseWarning
 from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
@@ -24,8 +24,16 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
+from eigenveil.text import listed
 
-__all__ = ["fit_release", "foresee_release", "noise_and_ledger", "renewed", "warn_of_weakness"]
+__all__ = [
+    "fit_release",
+    "foresee_release",
+    "noise_and_ledger",
+    "renewed",
+    "warn_of_columns",
+    "warn_of_weakness",
+]
 
 
 def fit_release(
@@ -107,6 +115,21 @@ def warn_of_weakness(budget: Budget, rows: int | None) -> None:
     """Warn of a budget that hardly promises anything for so many rows, where that is public."""
     for weakness in budget.weaknesses(rows):
         warnings.warn(weakness, WeakPromiseWarning, stacklevel=4)
+
+
+def warn_of_columns(estimator: BaseEstimator) -> None:
+    """Warn of columns that no private scale was found for: released facts alone."""
+    left = np.flatnonzero(np.isinf(estimator.scale_)).tolist()
+    if not left or "scale" not in estimator.shares_:
+        return
+    names = getattr(estimator, "feature_names_in_", None)
+    without = listed([f"x{j}" if names is None else str(names[j]) for j in left])
+    warnings.warn(
+        f"no scale was found for {without}: the release has nothing about them; state a scale for "
+        "them, or leave them out",
+        ColumnsLeftOutWarning,
+        stacklevel=4,
+    )
 
 
 def _with_levels(

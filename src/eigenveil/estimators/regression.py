@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_table, is_streamed
 from eigenveil.data.sources.design import reordered
-from eigenveil.estimators.fitting import noise_and_ledger, renewed, warn_of_weakness
+from eigenveil.estimators.fitting import noise_and_ledger, renewed, warn_of_columns, warn_of_weakness
 from eigenveil.estimators.regression_results import RegressionNumbers, regression_numbers
 from eigenveil.estimators.tables import (
     TableEstimator,
@@ -243,6 +243,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         self.shares_ = fitted.plan.shares.by_name(fitted.plan.request.n_targets)
         self.release_ = self._release(numbers, fitted)
+        warn_of_columns(self)
         return self
 
     def _release(self, numbers: RegressionNumbers, fitted: RegressionResult) -> Any:

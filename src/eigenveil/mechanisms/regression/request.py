@@ -1,6 +1,7 @@
 """A regression as it is asked for, its steps at their shares, and the one charged release."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -21,6 +22,7 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import Box, OnInvalid, OnMissing
 from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.covariance.wishart import WishartCov
+from eigenveil.mechanisms.execute import private_scale_words
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.regression.linear import (
     CentreSteps,
@@ -244,7 +246,7 @@ class RegressionPlan:
             return None
         return math.hypot(_LIFT, self.request.row_norm)
 
-    def words(self, released: LinearModel) -> tuple[str, ...]:
+    def words(self, released: LinearModel, names: Sequence[str] | None) -> tuple[str, ...]:
         """Return what bounds records, and where that comes from."""
         request, words = self.request, []
         if request.target_boxes is None:
@@ -265,7 +267,7 @@ class RegressionPlan:
             )
         else:
             words.append("every record scaled to unit length, whatever its length")
-        words += self._scale_words(released)
+        words += self._scale_words(released, names)
         if request.on_missing == "centre":
             words.append("empty cells taken as the centre's")
         if request.on_invalid == "zero":
@@ -274,13 +276,12 @@ class RegressionPlan:
             words.append(f"all rows of one {request.unit.name} together weigh as one row")
         return tuple(words)
 
-    def _scale_words(self, released: LinearModel) -> list[str]:
+    def _scale_words(self, released: LinearModel, names: Sequence[str] | None) -> list[str]:
         if self.means_alone:
             return []
         if self.shares.scale:
-            left = int(np.isinf(released.scale).sum())
-            out = f"; {left} left out, as theirs did not stand out" if left else ""
-            return [f"features divided by private scales{out}"]
+            known = self.request.known_scale is not None
+            return [private_scale_words("features", released.scale, names, known=known)]
         if self.request.scale is not None:
             return ["features divided by scales stated by the caller"]
         ranges = self.request.box is not None
@@ -322,12 +323,13 @@ def release_regression(
     )
     start = Clip(row_norm=1.0, on_invalid=request.on_invalid, on_missing=request.on_missing)
     model = plan.procedure.run(source, start, gate)
+    names = source.feature_names
     del source  # post-processing only from here
     guarantee = Guarantee(
         budget=request.budget,
         cost=gate.total,
         adjacency=request.adjacency,
-        bounds=plan.words(model),
+        bounds=plan.words(model, names),
         numerics=Numerics.EXACT if gate.exact else Numerics.IDEALISED,
         simulated=noise.simulated,
         ledger=gate.receipt,
