@@ -11,6 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from eigenveil import Ledger, PrivatePCA, Release, SpikedModel
 from eigenveil.exceptions import (
     BoundsRequiredError,
+    ColumnsLeftOutWarning,
     GapTooSmallError,
     InvalidDataError,
     InvalidParameterError,
@@ -369,12 +370,16 @@ def test_columns_of_different_units():
 def test_a_column_without_a_scale_is_left_out():
     rows = spikes(5000, 4, 1)
     rows[:, 3] = 12.0
-    fitted = PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(rows)
+    with pytest.warns(
+        ColumnsLeftOutWarning, match=r"no scale was found for x3, which was left out"
+    ):
+        fitted = PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(rows)
     assert np.isinf(fitted.scale_[3])
+    assert np.isnan(fitted.mean_noise_).tolist() == [False, False, False, True]
     assert np.isfinite(fitted.scale_[:3]).all()
     assert not fitted.components_[:, 3].any()
     assert fitted.get_covariance()[3, 3] == 0
-    assert "1 left out" in fitted.privacy_.sentence()
+    assert "left out, as no scale was found for them: x3" in fitted.privacy_.sentence()
     assert np.isfinite(fitted.transform(rows)).all()
     assert np.isfinite(fitted.inverse_transform(fitted.transform(rows))).all()
     with pytest.raises(NothingFoundError, match="give the scales"):
@@ -389,10 +394,12 @@ def test_a_private_rank_of_the_columns_that_are_left():
     rows = rng.standard_normal((40_000, 6))
     rows[:, 1] = rows[:, 0] + 0.1 * rows[:, 1]
     rows[:, 4:] = 7.0
-    fitted = PrivatePCA("private", **BUDGET, scale="private", random_state=0).fit(rows)
+    with pytest.warns(ColumnsLeftOutWarning, match="no scale was found for x4, x5, which were"):
+        fitted = PrivatePCA("private", **BUDGET, scale="private", random_state=0).fit(rows)
     assert fitted.n_components_ == 1
     assert np.linalg.norm(fitted.components_[0, :2]) > 0.98
-    everything = PrivatePCA(**BUDGET, scale="private", random_state=0).fit(rows)
+    with pytest.warns(ColumnsLeftOutWarning):
+        everything = PrivatePCA(**BUDGET, scale="private", random_state=0).fit(rows)
     assert everything.components_.shape == (4, 6)
 
 
@@ -563,13 +570,13 @@ def test_one_row_or_one_group_is_refused_before_a_centre_is_paid_for(tmp_path):
 
 
 def test_searches_that_would_take_the_whole_budget_are_refused(tmp_path):
-    """400 rows of 100 columns: scales, a centre, a rank and variances need more than there is."""
+    """450 rows of 3 columns: scales, a centre, a rank and variances need more than there is."""
     ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6)
     everything = {"scale": "private", "on_missing": "centre", "variances": True}
     with pytest.raises(TooFewRowsError, match="leaves nothing for components"):
         PrivatePCA(
             "private", epsilon=1.0, delta=1e-6, centring="located", ledger=ledger, **everything
-        ).fit(spikes(400, 100, 1))
+        ).fit(spikes(450, 3, 1))
     assert ledger.entries == ()
 
 

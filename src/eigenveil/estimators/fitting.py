@@ -124,9 +124,10 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
         return
     names = getattr(estimator, "feature_names_in_", None)
     without = listed([f"x{j}" if names is None else str(names[j]) for j in left])
+    one = len(left) == 1
     warnings.warn(
-        f"no scale was found for {without}: the release has nothing about them; state a scale for "
-        "them, or leave them out",
+        f"no scale was found for {without}, which {'was' if one else 'were'} left out: state "
+        f"{'its scale' if one else 'their scales'}, or give more rows or a larger budget",
         ColumnsLeftOutWarning,
         stacklevel=4,
     )

@@ -14,7 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_table, is_streamed
 from eigenveil.data.sources.design import reordered
-from eigenveil.estimators.fitting import noise_and_ledger, renewed, warn_of_columns, warn_of_weakness
+from eigenveil.estimators.fitting import (
+    noise_and_ledger,
+    renewed,
+    warn_of_columns,
+    warn_of_weakness,
+)
 from eigenveil.estimators.regression_results import RegressionNumbers, regression_numbers
 from eigenveil.estimators.tables import (
     TableEstimator,

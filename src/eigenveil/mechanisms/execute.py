@@ -172,9 +172,7 @@ def _guarantee(plan: Plan, cost: Cost, bounds: tuple[str, ...], *, exact: bool) 
     )
 
 
-def _words(
-    plan: Plan, result: CentredResult[Any], names: Sequence[str] | None
-) -> tuple[str, ...]:
+def _words(plan: Plan, result: CentredResult[Any], names: Sequence[str] | None) -> tuple[str, ...]:
     """Return what bounds rows, and where that comes from."""
     centre = _centre_words(plan, differences=result.differences)
     words = [*_bound_words(plan, result), centre, *_scale_words(plan, result, names)]

@@ -191,9 +191,7 @@ def _centring(request: Request, pure: bool) -> Centring:
 def _check_searches(found: Plan) -> None:
     """Refuse searches that would mostly fail, before anything is charged."""
     request = found.request
-    if request.private_scale and not enough_for_scales(
-        found.whole, found.n_rows, request.n_sought
-    ):
+    if request.private_scale and not enough_for_scales(found.whole, found.n_rows, request.n_sought):
         raise TooFewRowsError(
             f"too few rows for private scales of {request.n_sought} columns at this budget: state ",
             option("scale"),

@@ -21,8 +21,6 @@ from eigenveil.planner.scales import expected_scales
 from eigenveil.planner.simulator import Refused, Simulator, Unpredicted
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 
 __all__ = [

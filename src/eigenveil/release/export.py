@@ -259,10 +259,9 @@ def _columns(release: Release) -> tuple[list[str], list[Any]]:
             whole = np.append(arrays["coef"][i], arrays["intercept"][i])
             columns += [whole, *arrays["interval"][i].T]
         return titles, columns
-    mean = np.where(np.isfinite(arrays["scale"]), arrays["mean"], np.nan)  # none if left out
     return (
         ["feature", "mean", "scale", *_pcs(release)],
-        [list(names), mean, arrays["scale"], *arrays["components"]],
+        [list(names), arrays["mean"], arrays["scale"], *arrays["components"]],
     )
 
 
