@@ -5,10 +5,11 @@ import re
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from eigenveil import Ledger, PrivatePCA, Release, SpikedModel
+from eigenveil import Ledger, PrivatePCA, Release, SpikedModel, open_rows
 from eigenveil.exceptions import (
     BoundsRequiredError,
     ColumnsLeftOutWarning,
@@ -386,6 +387,31 @@ def test_a_column_without_a_scale_is_left_out():
         PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(np.ones((5000, 3)))
     with pytest.raises(TooFewRowsError, match="too few rows for private scales"):
         PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(np.ones((50, 3)))
+
+
+@pytest.mark.parametrize("options", [{"scale": "private"}, {"row_norm": 30.0}], ids=str)
+def test_means_have_the_noise_that_is_stated(options):
+    """The root mean square of 80 seeded errors, in stated ones, is 1 to within 4 deviations."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal([10.0, 0.0, 1.0, 3.0], [1.0, 5.0, 0.2, 2.0], (4000, 4))
+    errors = []
+    for seed in range(20):
+        found = PrivatePCA(1, **BUDGET, **options, centring="located", random_state=seed).fit(rows)
+        errors += list((found.mean_ - rows.mean(axis=0)) / found.mean_noise_)
+        stated = found.release_.settings["centre_noise"] * found.scale_
+        np.testing.assert_array_equal(found.mean_noise_, stated)
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(1.0, abs=4 / np.sqrt(2 * 80))
+    pairs = PrivatePCA(1, **BUDGET, centring="paired", random_state=0).fit(rows)
+    assert np.isnan(pairs.mean_noise_).all()
+    assert "centre_noise" not in pairs.release_.settings
+
+
+def test_a_table_of_categories_alone_needs_no_scales():
+    frame = pd.DataFrame({"ward": list("abca") * 100, "sex": list("fmmf") * 100})
+    table = open_rows(frame, encode={"ward": ["a", "b", "c"], "sex": ["f", "m"]})
+    fitted = PrivatePCA(1, **BUDGET, scale="private", random_state=0).fit(table)
+    assert fitted.scale_.tolist() == [1.0] * 5
+    assert "scale" not in fitted.shares_
 
 
 def test_a_private_rank_of_the_columns_that_are_left():

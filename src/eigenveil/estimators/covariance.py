@@ -63,7 +63,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     scale : array of shape (n_features,), {name: number} or "private", optional
         What columns are divided by before rows are clipped and noise is added, for columns of
         different units; ``covariance_`` is in the units of the data. ``"private"`` finds scales
-        with 0.02 to 0.25 of the budget, by public numbers, for replace-one neighbours.
+        with 0.02 to 0.4 of the budget, by public numbers, for replace-one neighbours.
         ``row_norm`` is a distance of scaled rows, ``bounds`` are those of the columns as they are.
     centring : {"none", "mean", "located", "paired"}, optional
         How the centre is found: ``"none"`` takes the origin, ``"mean"`` is a private mean within

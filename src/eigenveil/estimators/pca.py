@@ -62,10 +62,10 @@ class PrivatePCA(GaussianDensity):
         the noise. By default ``"paired"`` for small tables, of fewer than max(72, 14 sqrt(d))/mu
         rows ((1000 + 100 d)/epsilon for a pure budget), ``"located"`` for others.
     scale : array of shape (n_features,), {name: number} or "private", optional
-        Public scales that columns are divided by. ``"private"`` finds them with 0.02 to 0.25 of the
-        budget, by public numbers: about one standard deviation each, one scale for all columns that
-        do not stand out alone, and none for those that never do, which are left out. By default
-        columns are taken as they are.
+        Public scales that columns are divided by. ``"private"`` finds them with 0.02 to 0.4 of the
+        budget, by public numbers: about one standard deviation each. A column whose scale is not
+        found is left out, with a `ColumnsLeftOutWarning` that names it; those that are 0 or 1 for a
+        level have the scale 1. By default columns are taken as they are.
     variances : bool
         Where rows are normalised: buy the variance inside the components in the units of the data
         with 0.05 of the budget and a search for distances. One total, of rows clipped where noise
@@ -112,7 +112,7 @@ class PrivatePCA(GaussianDensity):
         Variance of a direction outside the components, in the units of ``explained_variance_``.
     mean_ : array of shape (n_features,)
         The released centre. ``"paired"`` finds none: then NaN, scores are those of rows as they
-        are, with a warning, and `inverse_transform` refuses.
+        are, with a warning, and `inverse_transform` refuses. Zero for a column that is left out.
     scale_ : array of shape (n_features,)
         What columns are divided by, infinite for a column that is left out; ones by default.
     mean_noise_ : array of shape (n_features,)
