@@ -15,6 +15,7 @@ from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, enough_for_scales, scale_share
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.random import SimulationSource
+from eigenveil.planner.rehearsal import StandInGate
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.calibrate import whole_strength
@@ -41,10 +42,14 @@ def expected_scales(situation: Situation) -> int:
     )
     counts = _assumed(situation, sought)
     shares = [
-        np.isfinite(mechanism.perturb(counts, SimulationSource(seed))).mean()
+        np.isfinite(_gate(situation, seed).draw(mechanism, counts)).mean()
         for seed in range(_REHEARSALS)
     ]
     return math.floor(sought * float(np.quantile(shares, _RARELY)))
+
+
+def _gate(situation: Situation, seed: int) -> StandInGate:
+    return StandInGate(situation.adjacency, SimulationSource(seed))
 
 
 def _assumed(situation: Situation, sought: int) -> Bounded:
