@@ -252,6 +252,18 @@ def _paired_magnitudes(rows, adjacency):
     )
 
 
+def _first_known(d):
+    """Scales of which the first is public; of a single column none is."""
+    return np.append(np.full(min(1, d - 1), 2.0), np.full(max(1, d - 1), np.nan))
+
+
+def _paired_magnitudes_but_the_first(rows, adjacency):
+    pairs = PairedSource(case.open_rows(_with_scales(rows)), adjacency, np.arange)
+    known = np.isfinite(_first_known(rows.shape[1]))
+    sought = ScaledSource(pairs, np.where(known, np.inf, 1.0))
+    return column_counts(sought, case.CLIP, adjacency)
+
+
 def _scaled(mechanism, rows, adjacency, gate):
     rows = _with_scales(rows)
     d = rows.shape[1]
@@ -324,6 +336,24 @@ CASES = [
         worst_pair=_far_magnitudes,
         norm="l2",
         sensitivity={case.REPLACE: lambda d: math.sqrt(2 * d)},
+        may_coincide=True,
+        adjacencies=(case.REPLACE,),
+        trials=1000,
+        shows=False,
+    ),
+    case.Case(
+        "scaled beside a known scale",
+        "scaled",
+        lambda mu, d, k: Scaled(
+            scale=ColumnScale(noise=GaussianNoise(mu=math.sqrt(0.5) * mu), known=_first_known(d)),
+            inner=Uncentred(inner=GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40)), row_norm=1.0),
+        ),
+        query=_paired_magnitudes_but_the_first,
+        run=_scaled,
+        read=lambda released: released,
+        worst_pair=_far_magnitudes,
+        norm="l2",
+        sensitivity={case.REPLACE: lambda d: math.sqrt(2 * max(1, d - 1))},
         may_coincide=True,
         adjacencies=(case.REPLACE,),
         trials=1000,
