@@ -38,6 +38,7 @@ _UNITS = (
     "hint: columns in different units drown one another: --scale private finds scales with a part "
     "of the budget"
 )
+_UNITS_STATED = "hint: columns in different units drown one another: state --scale or --bounds"
 _PRIVATE_RANK = (
     "components   planned for {k}: --k private finds the number with a tenth of the budget, which "
     "the prediction leaves out"
@@ -173,7 +174,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     beware(situation.budget.as_dict())
     stated = ("bounds", "row_norm", "scale")
     if data is not None and situation.d > 1 and all(options[name] is None for name in stated):
-        say(_UNITS, err=True)
+        say(_UNITS if advice.scales else _UNITS_STATED, err=True)
 
 
 def _advice(
