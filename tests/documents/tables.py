@@ -115,6 +115,7 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "federation.md", "federated_owners"): benchmarks.federated_owners,
     (ROOT / "docs" / "federation.md", "secure"): benchmarks.secure,
     (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
+    (ROOT / "docs" / "proofs" / "column_scale.md", "scales"): benchmarks.scales,
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
     (DEVICES, "device_gram"): partial(measured, "device_gram"),

@@ -229,8 +229,8 @@ def test_a_changed_page_is_another_format():
             page = page.replace(part, "")
         text += page
     assert (PAGE_FORMAT, hashlib.sha256(text.encode()).hexdigest()) == (
-        5,
-        "c0741034b674698e43ac066f8768a2d73c5af141ffad83e49a01889aef894651",
+        6,
+        "5a5d59cdd38e2da21884243c8487f4010e3c8054ec75548203f9e98e769ae430",
     )
 
 
