@@ -35,7 +35,8 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
         else:
             situation = _affording(situation, answers["needed_epsilon"])
     expected = predict_regression(situation)
-    following = regress_command(ctx, data, situation.budget)
+    alone = expected.error is not None and bool(expected.why)
+    following = regress_command(ctx, data, situation.budget, means_alone=alone)
     if options["as_json"]:
         known = {name: value for name, value in asdict(expected).items() if name != "refusal"}
         say_json(
@@ -55,7 +56,7 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
         say(f"error        {expected.error:.3g} (8 of 10 releases: {band})")
         say(f"             {expected.measure}, if the table is as assumed")
         say(f"             the mean of the target alone loses {situation.r2:g}")
-        if expected.why:
+        if alone:
             say(f"beware       {expected.why}: more rows, a larger budget or stated --scale help")
     for answer in answers.values():
         say(f"for {error:<8g} {answer.words}")

@@ -1,7 +1,7 @@
 """A regression as it is asked for, its steps at their shares, and the one charged release."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -41,12 +41,15 @@ from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
-from eigenveil.wording import REPLACE_ONE, option
+from eigenveil.wording import REPLACE_ONE, Part, Phrase, option
 
 __all__ = ["RegressionPlan", "RegressionRequest", "RegressionResult", "Scale", "release_regression"]
 
 Scale = NDArray[np.float64] | Literal["private"] | None
 _LIFT = 1.0  # the constant coordinate, in scales of a feature
+_MEANS_ALONE = Phrase(
+    python="means_alone=True", shell="--means-alone", file="a request for the mean"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,6 +81,8 @@ class RegressionRequest:
         Stated penalty, as a share of the mean squared length of records; by default found.
     on_invalid, on_missing
         What happens to rows and cells that hold no numbers.
+    accepts_means : bool
+        Whether the means of targets are worth the budget where no coefficients are possible.
 
     """
 
@@ -96,6 +101,7 @@ class RegressionRequest:
     alpha: float | None = None
     on_invalid: OnInvalid = "raise"
     on_missing: OnMissing = "invalid"
+    accepts_means: bool = False
 
     def __post_init__(self) -> None:
         if not self.rereadable:
@@ -302,6 +308,8 @@ def release_regression(
             option("target_bounds"),
             ", or give a larger budget",
         )
+    if plan.means_alone and not request.accepts_means:
+        raise _no_coefficients(request)
     cost = plan.cost
     if ledger is not None:
         ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
@@ -328,4 +336,31 @@ def release_regression(
     )
     return RegressionResult(
         plan=plan, model=model, n_rows=gate.rows, guarantee=guarantee, balance=gate.balance
+    )
+
+
+def _no_coefficients(request: RegressionRequest) -> TooFewRowsError:
+    """Return the refusal of a release of means alone, with what would allow coefficients."""
+    ones = np.ones(request.n_features)
+    ranges = ((-1.0, 1.0),) * request.n_targets
+    scaled, bounded = replace(request, scale=ones), replace(request, box=(-ones, ones))
+    stated = {
+        ("scale",): scaled,
+        ("bounds",): bounded,
+        ("target_bounds",): replace(request, target_boxes=ranges),
+        ("bounds", "target_bounds"): replace(bounded, target_boxes=ranges),
+    }
+    ways = [way for way, asked in stated.items() if not RegressionPlan(request=asked).means_alone]
+    told: list[Part] = []
+    for way in [way for way in ways if len(way) == 1] or ways:
+        told += [" or " if told else "state ", option(way[0])]
+        told += [part for name in way[1:] for part in (" and ", option(name))]
+    if told:
+        told += [", or give "]
+    return TooFewRowsError(
+        "at this budget public numbers allow no coefficients, only the mean of the target: ",
+        *(told or ["give fewer columns or "]),
+        "a larger budget; ",
+        _MEANS_ALONE,
+        " releases the mean alone",
     )
