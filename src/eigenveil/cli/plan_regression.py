@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["plan_regression"]
 
+_EMPTY_CELLS = (
+    "hint: if cells may be empty, add --on-missing centre, and --on-invalid zero if those of the "
+    "target may be"
+)
+
 
 def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, Any]) -> None:
     """Say what a regression would be like, and the command that releases it."""
@@ -65,6 +70,8 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
         say(f"budget       {parts}")
     say(f"next         {following}")
     beware(situation.budget.as_dict())
+    if data is not None and options["on_missing"] is None and options["on_invalid"] is None:
+        say(_EMPTY_CELLS, err=True)
 
 
 def _situation(

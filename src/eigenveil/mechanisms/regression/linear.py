@@ -369,7 +369,8 @@ def _bad_row(targets: Sequence[str], read: Clip) -> InvalidDataError:
             *left_out,
         )
     return InvalidDataError(
-        "a row holds a missing or infinite value, or text: clean the data, or pass ",
+        "a row holds a missing or infinite value, or text, or has too many cells: clean the data, "
+        "or pass ",
         *left_out,
         "; ",
         option("on_missing", "centre"),
