@@ -161,7 +161,7 @@ def _encode_stated(name: str) -> Phrase:
 
 def _days(name: str) -> Phrase:
     return Phrase(
-        python=f"open_rows(X, encode={{{name!r}: date(2024, 1, 31)}}) if it is a date",
+        python=f"open_rows(X, encode={{{name!r}: ...}}) with a day to count from if it is a date",
         shell=f"--encode {shlex.quote(name)}=2024-01-31 if it is a date",
         file="another table, in which it is a number",
         page="what is chosen beside its name",

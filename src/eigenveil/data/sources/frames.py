@@ -48,7 +48,7 @@ def _frame(data: Any) -> "narwhals.DataFrame[Any] | None":
     try:
         frame = narwhals.from_native(data, eager_only=True, pass_through=True)
     except narwhals.exceptions.DuplicateError:
-        labels = getattr(data, "column_names", None) or getattr(data, "columns", ())
+        labels: Any = getattr(data, "column_names", None) or getattr(data, "columns", ())
         names = [label for label in labels if isinstance(label, str)]
         check_names(names, "the frame")
         refuse_twins(names)

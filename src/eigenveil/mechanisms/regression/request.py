@@ -342,19 +342,20 @@ def release_regression(
 def _no_coefficients(request: RegressionRequest) -> TooFewRowsError:
     """Return the refusal of a release of means alone, with what would allow coefficients."""
     ones = np.ones(request.n_features)
-    ranges = ((-1.0, 1.0),) * request.n_targets
     scaled, bounded = replace(request, scale=ones), replace(request, box=(-ones, ones))
-    stated = {
-        ("scale",): scaled,
-        ("bounds",): bounded,
-        ("target_bounds",): replace(request, target_boxes=ranges),
-        ("bounds", "target_bounds"): replace(bounded, target_boxes=ranges),
-    }
-    ways = [way for way, asked in stated.items() if not RegressionPlan(request=asked).means_alone]
+    ranges = ((-1.0, 1.0),) * request.n_targets
+    ranged, both = (replace(each, target_boxes=ranges) for each in (request, bounded))
+    single: list[tuple[RegressionRequest, list[Part]]] = [
+        (scaled, [option("scale")]),
+        (bounded, [option("bounds")]),
+        (ranged, [option("target_bounds")]),
+    ]
+    together: list[Part] = [option("bounds"), " and ", option("target_bounds")]
     told: list[Part] = []
-    for way in [way for way in ways if len(way) == 1] or ways:
-        told += [" or " if told else "state ", option(way[0])]
-        told += [part for name in way[1:] for part in (" and ", option(name))]
+    for asked, words in (*single, (both, together)):
+        if RegressionPlan(request=asked).means_alone or (told and asked is both):
+            continue
+        told += [" or " if told else "state ", *words]
     if told:
         told += [", or give "]
     return TooFewRowsError(
