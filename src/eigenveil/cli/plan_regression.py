@@ -13,6 +13,7 @@ from eigenveil.exceptions import InvalidParameterError
 if TYPE_CHECKING:
     from eigenveil.planner import Needed, Prediction
     from eigenveil.planner.regression import RegressionSituation
+    from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["plan_regression"]
 
@@ -77,7 +78,6 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
 def _situation(
     ctx: click.Context, data: str | None, options: Mapping[str, Any]
 ) -> "RegressionSituation":
-    from eigenveil.cli.situation import size_of
     from eigenveil.planner.regression import RegressionSituation
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget
@@ -87,8 +87,12 @@ def _situation(
     if options["error"] is not None and not wanted.keys() & {"epsilon", "rho"}:
         wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
     rows, width = options["rows"], options["columns_count"]
+    if any(levels == "private" for _, levels in options["encode"]):
+        raise InvalidParameterError(
+            "a regression finds no levels of categories: state them, --encode NAME=LEVEL,LEVEL"
+        )
     if data is not None:
-        rows, _, width = size_of(data, options, rows, neighbours)
+        rows, width = _size(data, options, rows, neighbours)
     if rows is None or width is None:
         raise InvalidParameterError(
             "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"
@@ -105,6 +109,23 @@ def _situation(
     return RegressionSituation(
         n=rows, p=width - 1, budget=Budget(**wanted), adjacency=neighbours, scaled=known, **given
     )
+
+
+def _size(
+    data: str, options: Mapping[str, Any], rows: int | None, neighbours: "Adjacency"
+) -> tuple[int | None, int]:
+    """Return the number of rows, if it is public or given, and that of columns, targets too."""
+    from eigenveil.cli.situation import size_of
+    from eigenveil.data.sources.asking import asking_for_regression
+    from eigenveil.data.sources.design import named_targets
+
+    target, columns = options["target"] or (), options["columns"]
+    taken = None if columns is None else (*dict.fromkeys((*columns, *target)),)
+    with asking_for_regression(target):
+        rows, names, width = size_of(data, {**options, "columns": taken}, rows, neighbours)
+    if target:
+        named_targets(names, target)
+    return rows, width
 
 
 def _affording(situation: "RegressionSituation", needed: "Needed") -> "RegressionSituation":
