@@ -167,3 +167,17 @@ def test_questions_about_columns_are_those_of_a_regression(tmp_path):
     named = ("--columns", "bmi,sex", "--target", "crp")
     error = fails(3, "regress", path, *named, *words)
     assert "leave out with --columns bmi;" in error
+
+
+def test_many_coefficients_are_not_all_shown(tmp_path):
+    rng = np.random.default_rng(0)
+    names = [f"c{j}" for j in range(22)] + [f"y{j}" for j in range(4)]
+    rows = rng.standard_normal((4000, len(names)))
+    path = tmp_path / "wide.csv"
+    np.savetxt(path, rows, delimiter=",", header=",".join(names), comments="", fmt="%.3f")
+    words = ("--target", "y0,y1,y2,y3", "--epsilon", 30, "--delta", 1e-6)
+    result = invoke("regress", path, *words, "-o", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("and 2 more: eigenveil export writes all") == 3
+    assert "and 1 more target: eigenveil export writes all" in result.stdout
+    assert "not told from zero" in result.stdout

@@ -114,35 +114,32 @@ def coefficients(release: Release) -> list[str]:
     for target in range(min(_MOST_TARGETS, len(release.arrays["coef"]))):
         lines += ["", *_coefficients(release, target)] if lines else _coefficients(release, target)
     if (more := len(release.arrays["coef"]) - _MOST_TARGETS) > 0:
-        lines += ["", f"and {_counted(more, 'target')} more: report.html has all"]
+        lines += ["", f"and {more:,} more {plural('target', more)}: eigenveil export writes all"]
     return lines
 
 
 def _coefficients(release: Release, target: int) -> list[str]:
     """Return one line for each column in the order of the table, and one for the intercept."""
-    arrays, columns = release.arrays, np.arange(release.settings["n_features"])
-    kept = columns[np.isfinite(arrays["scale"])]
-    found = kept if arrays["coef"][target].any() else kept[:0]
-    shown = found[:_MOST_COEFFICIENTS]
+    arrays = release.arrays
+    wide_enough = np.ptp(arrays["interval"][target, :-1], axis=-1) > 0  # none of means alone
+    kept = np.flatnonzero(np.isfinite(arrays["scale"]) & wide_enough)
+    shown = kept[:_MOST_COEFFICIENTS]
     names = (*feature_names(release.settings, shown), "(intercept)")
     numbers = (*arrays["coef"][target, shown], arrays["intercept"][target])
     ends = arrays["interval"][target, [*shown, -1]]
     called = target_name(release.settings, target)
     wide = max(_MARGIN, 2 + max(map(len, (*names, called))))
     level = percent(release.settings["interval_level"])
-    lines = [f"{called:<{wide}}{'coefficient':>12}  {level + ' interval':<24}"]
+    lines = [f"{called:<{wide}}{'coefficient':>12}  {level} interval"]
     for name, number, (low, high) in zip(names, numbers, ends, strict=True):
         clear = low > 0 or high < 0 or name == names[-1]
         told = f"{low:.4g} to {high:.4g}"
-        said = told if clear else f"{told:<24}not told from zero"
+        said = told if clear else f"{told:<26}not told from zero"
         lines.append(f"{name:<{wide}}{number:>12.4g}  {said}")
-    if not len(found):
+    if not arrays["coef"][target].any():
         lines.append("all coefficients are zero: nothing stands out from the noise")
-    if more := len(found) - len(shown):
-        lines.append(f"and {more:,} more: report.html has all")
-    if len(kept) < len(columns):
-        out = _counted(len(columns) - len(kept), "column")
-        lines.append(f"{out} left out: no private scale stood out")
+    if more := len(kept) - len(shown):
+        lines.append(f"and {more:,} more: eigenveil export writes all")
     return [line.rstrip() for line in lines]
 
 
