@@ -105,7 +105,7 @@ def test_units_of_columns_are_hinted_at_where_nothing_bounds_them(files):
     words = ["plan", files.csv, "--k", 1, *BUDGET, "--columns"]
     assert "--scale private" in invoke(*words, "age,hours").stderr
     few = invoke(*words, "age,hours", "--rows", 100).stderr  # where private scales are refused
-    assert few.endswith("columns in different units drown one another: state --scale or --bounds\n")
+    assert "columns in different units drown one another: state --scale or --bounds\n" in few
     for others in (["age"], ["age,hours", "--bounds", "0,9"], ["age,hours", "--row-norm", 9]):
         assert "--scale" not in invoke(*words, *others).stderr
 
