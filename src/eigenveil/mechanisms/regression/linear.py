@@ -25,6 +25,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total, trace
@@ -57,6 +58,7 @@ from eigenveil.wording import Part, option
 __all__ = ["CentreSteps", "LinearModel", "LinearStages", "NoisyModel", "Stage", "TargetSteps"]
 
 _RESIDUAL_LEVEL = 0.9  # quantile of residuals that they are clipped at
+_HIDING = 2  # brackets beyond it that may hold rows without showing
 _VARIANCE_REACH = 2.0  # times that quantile, for their variance
 _LENGTH_LEVEL = 0.9  # quantile of lengths that records are pulled in to
 
@@ -135,14 +137,17 @@ class NoisyModel:
         Expected squared error of the offset, from noise.
     coefficients : array
         One for the constant, one for each feature that was kept.
+    middle : array
+        The same with hardly any penalty: what intervals are about.
     sampling, noise : arrays of shape (d, d)
-        Covariances of the unpenalised coefficients: what the rows and what the noise leave.
+        Covariances of ``middle``: what the rows and what the noise leave.
 
     """
 
     offset: float
     offset_error: float
     coefficients: NDArray[np.float64]
+    middle: NDArray[np.float64]
     sampling: NDArray[np.float64]
     noise: NDArray[np.float64]
 
@@ -292,8 +297,8 @@ class LinearStages:
         """Improve the coefficients of one target, stage by stage."""
         d = records.width
         if gram is None:
-            nothing = np.zeros((d, d))
-            return NoisyModel(records.offset, offset_error, np.zeros(d), nothing, nothing)
+            none, nothing = np.zeros(d), np.zeros((d, d))
+            return NoisyModel(records.offset, offset_error, none, none, nothing, nothing)
         state, squares = RidgeState.start(gram.matrix, gram.noise_scale), 0.0
         for stage in steps.stages:
             b = state.coefficients()
@@ -311,7 +316,7 @@ class LinearStages:
                 noisy.values,
                 noise_variance=noisy.deviation**2,
                 sampling_variance=squares,
-                clipped=min(0.5, found.beyond(most) / max(1.0, found.rows)),
+                clipped=_clipped_share(found, most),
                 shrinks=self.alpha is None,
             )
         b = state.coefficients()
@@ -326,6 +331,7 @@ class LinearStages:
             offset=records.offset,
             offset_error=offset_error,
             coefficients=state.coefficients((self.alpha or 0.0) * float(np.trace(gram.matrix))),
+            middle=state.middle(),
             sampling=state.sampling(squares),
             noise=state.noise(),
         )
@@ -341,6 +347,18 @@ def _residual_distances(
     """Draw how large residuals are."""
     read = Clip(row_norm=1.0, on_invalid=records.on_invalid)
     return search.run(ResidualRows(source, records, b), read, gate)
+
+
+def _clipped_share(found: NoisyDistances, most: float) -> float:
+    """Return the share of residuals beyond ``most``: that of a normal law of their mean square,
+    as far as the counts allow.
+
+    Where few rows are in a bracket, noise hides them: counts alone say that nothing is clipped.
+    """
+    rows = max(1.0, found.rows)
+    least = found.beyond(most) / rows
+    expected = 2 * float(ndtr(-most / math.sqrt(found.mean_power(2.0))))
+    return min(0.5, max(least, min(expected, least + _HIDING * found.unseen / rows)))
 
 
 def _check(source: RowSource, p: int, read: Clip) -> None:
