@@ -134,6 +134,22 @@ def test_means_alone_are_refused_before_the_charge(epsilon, stated, advice, tmp_
         assert not followed.fit(X[:1500], Y[:1500]).means_alone_
 
 
+def test_what_was_not_measured_has_no_bounded_interval(tmp_path):
+    """A column that is left out, and coefficients where a mean is all that was released."""
+    wide = np.column_stack([X, np.ones(5000)])
+    model = PrivateRegression(**BUDGET).fit(wide, Y)
+    assert np.isinf(model.scale_[4])
+    assert np.isinf(model.coef_interval_[4]).all()
+    assert np.isfinite(model.coef_interval_[:4]).all()
+    assert np.isfinite(model.intercept_interval_).all()
+    model.release_.save(tmp_path / "released")
+    assert Release.load(tmp_path / "released").arrays["interval"][0, 4, 1] == np.inf
+    accepted = BUDGET | {"epsilon": 0.3, "means_alone": True}
+    small = PrivateRegression(**accepted).fit(X[:1500], Y[:1500])
+    assert np.isinf(small.coef_interval_).all()
+    assert (small.noise_share_ == 1).all()
+
+
 def test_several_targets_share_one_gram_matrix():
     both = np.column_stack([Y, 2 * X[:, 1] + RNG.standard_normal(5000)])
     model = PrivateRegression(**BUDGET).fit(X, both)

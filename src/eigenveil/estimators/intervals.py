@@ -168,7 +168,8 @@ def _of_covariance(
     if release.mechanism in _ADDITIVE and "chosen_row_norm" not in settings:
         centre_noise = float(settings.get("centre_noise", 0.0))
         if as_it_is:
-            spectra = SimulatedSpectra(np.linalg.eigvalsh(matrix), np.maximum(values, 0.0))
+            observed: Matrix = np.linalg.eigvalsh(matrix).astype(np.float64)
+            spectra = SimulatedSpectra(observed, np.maximum(values, 0.0))
         tables = _noisy(described, scale, rows, law, centre_noise, source, draws, spectra)
     else:
         tables = _released(release, location, described, rows, source, draws)

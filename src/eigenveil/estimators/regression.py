@@ -88,7 +88,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
     coef_interval_ : array of shape (..., n_features, 2)
         Lower and upper ends of 90 % intervals: what sampling and noise leave. They are about the
         weighted least-squares coefficients of the population, and assume that residuals are
-        uncorrelated with the squares of the features.
+        uncorrelated with the squares of the features. Infinite for a feature that was left out.
     intercept_interval_ : array of shape (..., 2)
         The same for the intercept.
     noise_share_ : array of shape (..., n_features)

@@ -25,7 +25,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total, trace
@@ -58,7 +57,6 @@ from eigenveil.wording import Part, option
 __all__ = ["CentreSteps", "LinearModel", "LinearStages", "NoisyModel", "Stage", "TargetSteps"]
 
 _RESIDUAL_LEVEL = 0.9  # quantile of residuals that they are clipped at
-_HIDING = 2  # brackets beyond it that may hold rows without showing
 _VARIANCE_REACH = 2.0  # times that quantile, for their variance
 _LENGTH_LEVEL = 0.9  # quantile of lengths that records are pulled in to
 
@@ -316,7 +314,7 @@ class LinearStages:
                 noisy.values,
                 noise_variance=noisy.deviation**2,
                 sampling_variance=squares,
-                clipped=_clipped_share(found, most),
+                clipped=min(0.5, found.normal_share_beyond(most)),
                 shrinks=self.alpha is None,
             )
         b = state.coefficients()
@@ -347,18 +345,6 @@ def _residual_distances(
     """Draw how large residuals are."""
     read = Clip(row_norm=1.0, on_invalid=records.on_invalid)
     return search.run(ResidualRows(source, records, b), read, gate)
-
-
-def _clipped_share(found: NoisyDistances, most: float) -> float:
-    """Return the share of residuals beyond ``most``: that of a normal law of their mean square,
-    as far as the counts allow.
-
-    Where few rows are in a bracket, noise hides them: counts alone say that nothing is clipped.
-    """
-    rows = max(1.0, found.rows)
-    least = found.beyond(most) / rows
-    expected = 2 * float(ndtr(-most / math.sqrt(found.mean_power(2.0))))
-    return min(0.5, max(least, min(expected, least + _HIDING * found.unseen / rows)))
 
 
 def _check(source: RowSource, p: int, read: Clip) -> None:
