@@ -245,8 +245,9 @@ class Coefficients:
 def coefficients(
     settings: Mapping[str, Any], arrays: Arrays, target: int, most: int = 24
 ) -> Coefficients:
-    """Return the ``most`` coefficients of one target that stand out most."""
-    kept = np.flatnonzero(np.isfinite(arrays["scale"]))
+    """Return the ``most`` coefficients of one target that stand out most, of those measured."""
+    measured = np.isfinite(arrays["interval"][target, :-1]).all(axis=-1)
+    kept = np.flatnonzero(np.isfinite(arrays["scale"]) & measured)
     scale = arrays["scale"][kept]
     with np.errstate(over="ignore"):  # noise may be of any size
         values = arrays["coef"][target, kept] * scale
