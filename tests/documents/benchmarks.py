@@ -113,8 +113,15 @@ COVERED = {
     "eigenvalues": "all eigenvalues",
     "first loadings": "first loadings",
     "loadings 3": "third loadings",
+    "largest of loadings 3": "largest of them",
 }
-SINGLE = ("first eigenvalue", "last eigenvalue", "intercept", "largest coefficient")
+SINGLE = (
+    "largest of loadings 3",
+    "first eigenvalue",
+    "last eigenvalue",
+    "intercept",
+    "largest coefficient",
+)
 RELEASES = {
     "gauss": "`gauss`",
     "gauss, near eigenvalues": "`gauss`, near eigenvalues",
@@ -153,7 +160,7 @@ def _errors(rows: list[dict[str, str]]) -> str:
     """Return how many tables there were, and the largest standard errors."""
     tables = sorted({int(row["tables"]) for row in rows if row["interval"] in ("means", *CHANGED)})
     among = {one: [row for row in rows if (row["interval"] in SINGLE) == one] for one in (0, 1)}
-    many, single = (max(row["standard_error"] for row in among[one]) for one in (0, 1))
+    many, single = (max((r["standard_error"] for r in among[one]), key=float) for one in (0, 1))
     least = f"{tables[0]} to {tables[-1]}" if len(tables) > 1 else f"{tables[0]}"
     return (
         f"\n{least} tables each. Standard errors are at most {short(many, 3)}, and "
@@ -189,7 +196,7 @@ def coverage_components() -> str:
     }
     rows = [row for row in _coverage(["components"]) if row["interval"] in told]
     parts = [f"{short(row['covered'])} {told[row['interval']]}" for row in rows]
-    error = max(row["standard_error"] for row in rows)
+    error = max((row["standard_error"] for row in rows), key=float)
     return (
         f"Loadings of `PrivatePCA(2)`, 2,000 rows, ε = 4, {rows[0]['tables']} tables: "
         f"{parts[0]}, {parts[1]}, {parts[2]} (standard error {short(error, 3)}).\n"
@@ -219,11 +226,12 @@ def coverage_told() -> str:
             for what in ("coefficients", "intercept")
         }
         both = (f"{a}, {b} and {c} %" for a, b, c in found.values())
-        parts.append("{} of coefficients and {} of intercepts".format(*both) + f" ({features})")
+        words = "{} of coefficients and {} of intercepts".format(*both)
+        parts.append(f"{features.capitalize()} features: {words}.")
     return (
-        "- 90 % intervals on simulated tables of 5 features, at 5,000 rows and epsilon = 0.5, "
-        f"5,000 and 1, 20,000 and 1, covered {'; '.join(parts)}: "
-        "`benchmarks/bench_coverage.py`, [intervals](intervals.md).\n"
+        "- What 90 % intervals covered on simulated tables of 5 features, at 5,000 rows and "
+        "epsilon = 0.5, at 5,000 and 1, and at 20,000 and 1 ([more](intervals.md)). "
+        f"{' '.join(parts)}\n"
     )
 
 

@@ -121,7 +121,7 @@ def _in_units(model: LinearModel, target: NoisyModel) -> tuple[NDArray[np.float6
     change[p, 0] = model.lift
     change[p, 1:] = -model.centre[kept] / model.scale[kept]
     noise = np.full(p + 1, np.inf)
-    if model.gram is None:
+    if model.gram is None or not target.noise.any():  # no stage: the offset is the model
         numbers = np.zeros(p + 1)
         numbers[p] = target.offset
         noise[p] = target.offset_error
