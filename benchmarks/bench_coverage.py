@@ -9,7 +9,7 @@ Rows are normal, except where a release is called "t" (elliptical, t of 5 degree
 regressions may be skewed, as nothing is assumed about them. A column that was left out has no
 interval, and its part of the mean belongs to the intercept.
 
-    python benchmarks/bench_coverage.py [--tables 200] [--draws 100] [--only gauss ...]
+    python benchmarks/bench_coverage.py [--tables 100] [--draws 100] [--only gauss ...]
 
 `--before` keeps the shares in the column of that name: run it with an earlier version on the path,
 and the same tables and seeds.
@@ -205,7 +205,7 @@ def kept_lines():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tables", type=int, default=200)
+    parser.add_argument("--tables", type=int, default=100)
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--only", nargs="*", default=list(CELLS), choices=list(CELLS))
     parser.add_argument("--before", action="store_true")
