@@ -6,7 +6,11 @@ from scipy.stats import binom
 
 from eigenveil import ContinualCovariance, PrivateCovariance, PrivatePCA, PrivateRegression
 from eigenveil.estimators.intervals import intervals
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.exceptions import (
+    ColumnsLeftOutWarning,
+    InvalidDataError,
+    InvalidParameterError,
+)
 
 SPREAD = np.array([3.0, 2.0, 1.0])
 
@@ -145,8 +149,10 @@ def test_what_cannot_be_simulated_is_refused():
     table[:, 1] = 7.0
     budget = {"epsilon": 8.0, "delta": 1e-6, "scale": "private", "random_state": 0}
     for estimator in (PrivateCovariance(**budget), PrivatePCA(1, **budget)):
+        with pytest.warns(ColumnsLeftOutWarning, match="x1"):
+            estimator.fit(table)
         with pytest.raises(InvalidDataError, match="all columns, and x1 had no private scale"):
-            intervals(estimator.fit(table).release_)
+            intervals(estimator.release_)
     model = PrivateRegression(epsilon=4.0, delta=1e-6, random_state=0).fit(rows(0), rows(0)[:, 0])
     with pytest.raises(InvalidParameterError, match="a regression has its own"):
         intervals(model.release_)
