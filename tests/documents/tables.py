@@ -103,6 +103,7 @@ def _shown(cell: str) -> str:
 
 
 INSIDE = SOURCE / "mechanisms" / "README.md"
+CONTINUAL = ROOT / "docs" / "continual.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
 PAPERS = ROOT / "docs" / "papers"
@@ -114,6 +115,12 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "guide.md", "covariance_free"): benchmarks.covariance_free,
     (ROOT / "docs" / "federation.md", "federated_owners"): benchmarks.federated_owners,
     (ROOT / "docs" / "federation.md", "secure"): benchmarks.secure,
+    (ROOT / "docs" / "planner.md", "planner"): benchmarks.planner,
+    (ROOT / "docs" / "planner.md", "plan_regression"): benchmarks.plan_regression,
+    (ROOT / "docs" / "mechanisms.md", "covariance_ratios"): benchmarks.covariance_ratios,
+    (ROOT / "docs" / "proofs" / "federated.md", "federated"): benchmarks.federated_printed,
+    (ROOT / "docs" / "proofs" / "federated.md", "federated_lung"): benchmarks.federated_lung,
+    **{(CONTINUAL, f"continual_{name}"): made for name, made in benchmarks.CONTINUAL.items()},
     (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
