@@ -278,8 +278,8 @@ class StreamingPCA(ComponentEstimator):
             )
         if not stream.arrival:
             raise StateError(
-                "this stream was begun by fit, which was cut off: finish it with what it has, or "
-                "start another with records that were not in it"
+                "this stream was begun by fit, which was cut off: finish it as it is, or start "
+                "another with records that were not in it"
             )
         earlier = dict(vars(self))
         try:

@@ -394,8 +394,8 @@ class Release:
         projection = self.projection
         if self.settings.get("centring") == "inside":
             raise InvalidParameterError(
-                "this release knows its centre inside the components only, so that rows cannot be "
-                "restored: multiply scores by its components for their part of a row"
+                "this release knows its centre inside the components only: multiply scores by the "
+                "components for that part of a row"
             )
         return projection.rows(scores)
 
