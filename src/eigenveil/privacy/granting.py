@@ -118,8 +118,8 @@ def _other_unit(unit: str) -> tuple[Part, ...]:
 def _other_ids(unit: Unit) -> str:
     ids = "groups" if unit.column is None else f"the column {unit.column!r}"
     return (
-        f"this ledger protects all rows of one id of {ids}, and costs under other ids do not add up "
-        "with it: use the same ids, or another ledger"
+        f"this ledger protects all rows of one id of {ids}, and costs under other ids do not add "
+        "up with it: use the same ids, or another ledger"
     )
 
 

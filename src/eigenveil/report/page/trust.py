@@ -59,7 +59,10 @@ def _levels(noisy: Spectrum) -> str:
     else:
         do = "does" if above == 1 else "do"
         others = "other" if above == len(values) - 1 else "others"
-        verdict = f"{above} of the {len(values)} released ones {do}; the {others} cannot be told from noise."
+        verdict = (
+            f"{above} of the {len(values)} released ones {do}; the {others} cannot be told from "
+            "noise."
+        )
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
     if negative := int(np.sum(values < -_ROUNDING * np.abs(values).max())):
         are = "is" if negative == 1 else "are"
@@ -99,8 +102,8 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
     )
     if "agreement" in arrays:
         about = (
-            " It is estimated from how far the owners' answers agree, as their noise is independent. "
-            "What one owner alone knows is not counted. A component is clear if owners agree on it "
+            " It is estimated from how far the owners' answers agree, as their noise is "
+            "independent. What one owner alone knows is not counted. A component is clear if owners agree on it "
             "better than unrelated answers would, about once in a hundred times."
         )
         if (values[~clear] > _MOSTLY_RELIABLE).any():
