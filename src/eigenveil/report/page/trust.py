@@ -103,8 +103,8 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
     if "agreement" in arrays:
         about = (
             " It is estimated from how far the owners' answers agree, as their noise is "
-            "independent. What one owner alone knows is not counted. A component is clear if owners agree on it "
-            "better than unrelated answers would, about once in a hundred times."
+            "independent. What one owner alone knows is not counted. A component is clear if "
+            "owners agree on it better than unrelated answers would, about once in a hundred times."
         )
         if (values[~clear] > _MOSTLY_RELIABLE).any():
             about += (
