@@ -69,8 +69,8 @@ def require_all(
             total = used(budget, _all(budget, ends.spent, charges))[1]
             raise BudgetExceededError(
                 f"the ledger has {_spent_of(budget, *used(budget, ends.spent))}; with all "
-                f"{len(charges)} charges it would be {total:.6g}: grant that much in a ledger, or "
-                "agree on less"
+                f"{len(charges)} charges, which cost a little more than one, it would be "
+                f"{total:.6g}: grant that much, or agree on less"
             )
         spent = admitted
     if ends.terms.alone is not None:
