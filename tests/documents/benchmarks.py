@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -71,6 +71,12 @@ def column(table: str, name: str, /, **where: str) -> list[float]:
     ]
 
 
+def repeats(rows: Iterable[Mapping[str, str]]) -> str:
+    """Return how often cells were measured."""
+    found = sorted({int(row["repeats"]) for row in rows})
+    return " to ".join(dict.fromkeys(str(number) for number in (found[0], found[-1])))
+
+
 def peers() -> str:
     """Return the table of peers of the README, and where it was measured."""
     found = {(row["table"], row["library"]): row for row in kept("peers")}
@@ -89,7 +95,7 @@ def peers() -> str:
     (place,) = kept("machine")
     packages = ", ".join(f"{name} {place[name]}" for name in ("python", "numpy", "scikit-learn"))
     where = f"{place['date']}, {place['processor']} ({place['cores']} cores)"
-    (releases,) = {row["repeats"] for (table, _), row in found.items() if table in tables}
+    releases = repeats(row for (table, _), row in found.items() if table in tables)
     measured = f"Means of {releases} fits. Measured on {where}, {packages}."
     return lines(["", "must be told", *head], rows) + f"\n{measured}\n"
 
@@ -99,9 +105,8 @@ def components_free() -> str:
     rows = []
     for (table, k), group in groupby(kept("components_free"), lambda row: (row["table"], row["k"])):
         cells = list(group)
-        (releases,) = {row["repeats"] for row in cells}
         shares = [short(row["captured"]) for row in cells]
-        rows.append((f"{CALLED[table]}, {k} components", releases, *shares))
+        rows.append((f"{CALLED[table]}, {k} components", repeats(cells), *shares))
     return lines(("table", "releases", "ε = 0.5", "ε = 1", "ε = 2"), rows)
 
 
@@ -169,7 +174,7 @@ def planner() -> str:
 def plan_regression() -> str:
     """Return how near predictions of regressions are to what was measured."""
     rows = []
-    for features in ("independent", "correlated"):
+    for features in dict.fromkeys(row["features"] for row in kept("plan_regression")):
         found = column("plan_regression", "ratio", features=features)
         near = [1 / 1.5 <= ratio <= 1.5 for ratio in found]
         larger = [ratio < 1 / 1.5 for ratio in found]

@@ -32,8 +32,9 @@ PAGES = [
 
 
 def one(table: str, name: str, /, **where: str) -> float:
-    """Return the one number that a benchmark kept under these cells."""
-    (found,) = set(column(table, name, **where))
+    """Return the number that a benchmark kept under these cells."""
+    found, *others = column(table, name, **where)
+    assert np.allclose(others, found), f"{table}.csv has several {name} of {where}"
     return found
 
 
