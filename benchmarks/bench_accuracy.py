@@ -26,10 +26,24 @@ def tables():
     return [("digits", load_digits().data, (0, 16), 5), ("breast cancer", standard, (-3, 3), 3)]
 
 
+def clip_length(rows, bounds):
+    """Return the root of the mean squared length of rows that are uniform in their ranges."""
+    return (bounds[1] - bounds[0]) / 2 * math.sqrt(rows.shape[1] / 3)
+
+
 def as_published(rows, epsilon, bounds, k, seed):
     """Our centre and clipping, the published noise."""
-    ours = PrivatePCA(k, epsilon=epsilon, delta=DELTA, bounds=bounds, random_state=seed).fit(rows)
-    norm = ours.release_.settings["row_norm"]
+    norm = clip_length(rows, bounds)
+    ours = PrivatePCA(
+        k,
+        epsilon=epsilon,
+        delta=DELTA,
+        bounds=bounds,
+        row_norm=norm,
+        mechanism="analyze-gauss",
+        centring="mean",
+        random_state=seed,
+    ).fit(rows)
     moved = np.clip(rows, *bounds) - ours.mean_
     moved *= np.minimum(1, norm / np.linalg.norm(moved, axis=1))[:, None]
     share = math.sqrt(0.9)
@@ -46,17 +60,20 @@ def main():
     for name, rows, bounds, k in tables():
         truth = np.cov(rows.T, bias=True)
         for epsilon in (0.5, 1.0, 2.0):
-            budget = {"epsilon": epsilon, "delta": DELTA, "bounds": bounds}
+            norm = clip_length(rows, bounds)
+            budget = {"epsilon": epsilon, "delta": DELTA, "bounds": bounds, "row_norm": norm}
+            directions = budget | {"mechanism": "analyze-gauss", "centring": "mean"}
             figures = []
             for seed in range(REPEATS):
                 matrix, components = as_published(rows, epsilon, bounds, k, seed)
-                pca = PrivatePCA(k, **budget, random_state=seed).fit(rows)
-                added = PrivatePCA(k, **budget, adjacency="add-remove", random_state=seed).fit(rows)
-                norm = pca.release_.settings["row_norm"]
-                covariance = PrivateCovariance(
-                    **budget, mechanism="gauss", row_norm=norm, random_state=seed
-                ).fit(rows)
-                cleaned = PrivateCovariance(**budget, row_norm=norm, random_state=seed).fit(rows)
+                pca = PrivatePCA(k, **directions, random_state=seed).fit(rows)
+                added = PrivatePCA(k, **directions, adjacency="add-remove", random_state=seed).fit(
+                    rows
+                )
+                covariance, cleaned = (
+                    PrivateCovariance(**budget, mechanism=mechanism, random_state=seed).fit(rows)
+                    for mechanism in ("gauss", "cleaned")
+                )
                 figures.append(
                     (
                         captured_variance(components, truth),

@@ -10,9 +10,11 @@ and how long it took, is kept as ``results/bench.csv``. Names of scripts choose 
 import argparse
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -43,16 +45,19 @@ def run(name, arguments, limit):
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
+    script = subprocess.Popen(
+        [sys.executable, str(FOLDER / f"bench_{name}.py"), *arguments],
+        env=os.environ | ({} if name in ALL_CORES else one),
+        start_new_session=True,  # a group of its own, to be ended with its processes
+    )
     try:
-        done = subprocess.run(
-            [sys.executable, str(FOLDER / f"bench_{name}.py"), *arguments],
-            env=os.environ | ({} if name in ALL_CORES else one),
-            timeout=limit,
-            check=False,
-        )
-        became = "failed" if done.returncode else "finished"
+        became = "failed" if script.wait(limit) else "finished"
     except subprocess.TimeoutExpired:
         became = f"did not finish in {limit:g} s"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(script.pid, signal.SIGKILL)
+        script.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return row | {

@@ -12,6 +12,7 @@ __all__ = [
     "BoundsRequiredError",
     "BudgetExceededError",
     "BusyError",
+    "ColumnsLeftOutWarning",
     "DuplicateBatchError",
     "EigenveilError",
     "FederationConnectionError",
@@ -150,6 +151,10 @@ class MissingExtraError(EigenveilError, ImportError):
     """An optional dependency is not installed."""
 
     exit_code = 3
+
+
+class ColumnsLeftOutWarning(UserWarning):
+    """Columns that a release has nothing about, as no private scale was found for them."""
 
 
 class WeakPromiseWarning(UserWarning):

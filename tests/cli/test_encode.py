@@ -44,6 +44,11 @@ def test_a_messy_table_is_released(table, tmp_path):
     assert stated["encoding"]["admitted"] == {"days_since": "2024-01-01"}
     assert "medicine" in stated["encoding"]["ward"]["levels"]
     assert "ward=medicine" in stated["feature_names"]
+    with np.load(tmp_path / "r" / "arrays.npz") as arrays:
+        levels = [name.startswith(("ward=", "sex=")) for name in stated["feature_names"]]
+        assert (arrays["scale"][levels] == 1).all()  # 0 and 1 by what was stated
+        assert (np.delete(arrays["scale"], np.flatnonzero(levels)) != 1).all()
+    assert "columns divided by private scales, those that are 0 or 1 by 1" in result.stdout
     scores = invoke("transform", tmp_path / "r", table)
     assert scores.exit_code == 0, scores.output
     assert len(scores.stdout.splitlines()) == 3001
@@ -99,6 +104,36 @@ def test_a_share_of_variance_instead_of_a_number(table, tmp_path):
     assert result.exit_code == 0, result.output
     stated = json.loads((tmp_path / "r" / "release.json").read_text())["arrays"]
     assert 1 < stated["components"]["shape"][0] < 11
+
+
+def test_a_plan_says_which_scales_would_be_found(table):
+    words = ["plan", table, "--drop", "patient_id,admitted,ward", "--encode", "sex=f,m", *BUDGET]
+    words += ["--on-missing", "centre", "--scale", "private"]
+    found = "--scale private finds one for each of 11 columns in nine of ten releases; 2 of 0 and 1"
+    assert found in invoke(*words).stdout
+    refused = invoke("plan", "--rows", 400, "--columns-count", 11, *BUDGET).stdout
+    assert "--scale private would be refused: too few rows for 11 columns at this budget" in refused
+    message = fails(2, "plan", "--rows", 400, "--columns-count", 11, *BUDGET, "--scale", "private")
+    assert "too few rows for private scales of 11 columns at this budget" in message
+    assert "state --scale or --bounds, or give more rows" in message
+
+
+def test_a_column_without_a_scale_is_named_first(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((4000, 3)) * [1.0, 50.0, 0.0]
+    text = "\n".join(["age,cost,same", *(",".join(map(str, row)) for row in rows.tolist())])
+    (tmp_path / "t.csv").write_text(text + "\n")
+    words = [tmp_path / "t.csv", *BUDGET, "--scale", "private", "-o"]
+    result = invoke("fit", *words, tmp_path / "r", "--k", 1)
+    first = "released     1 principal component of 2 of 3 columns, without same (no scale found)"
+    assert result.stdout.startswith(first)
+    assert "left out, as no scale was found for them: same" in result.stdout
+    warned = "beware: no scale was found for same, which was left out: state its scale"
+    assert result.stderr.startswith(warned)
+    assert json.loads(invoke("inspect", tmp_path / "r", "--json").stdout)["left_out"] == ["same"]
+    told = json.loads(invoke("covariance", *words, tmp_path / "c", "--json").stdout)
+    assert told["left_out"] == ["same"]
+    target = invoke("regress", *words, tmp_path / "g", "--target", "age").stdout
+    assert target.startswith("released     regression of 1 target on 1 of 2 columns, without same")
 
 
 def test_mistyped_dates_and_targets_get_a_hint(table, tmp_path):

@@ -104,6 +104,8 @@ def test_a_guess_of_the_spread_tips_no_choice():
 def test_units_of_columns_are_hinted_at_where_nothing_bounds_them(files):
     words = ["plan", files.csv, "--k", 1, *BUDGET, "--columns"]
     assert "--scale private" in invoke(*words, "age,hours").stderr
+    few = invoke(*words, "age,hours", "--rows", 100).stderr  # where private scales are refused
+    assert few.endswith("columns in different units drown one another: state --scale or --bounds\n")
     for others in (["age"], ["age,hours", "--bounds", "0,9"], ["age,hours", "--row-norm", 9]):
         assert invoke(*words, *others).stderr == ""
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from eigenveil.data import Clip, count, norm_counts, second_moment, spectrum, total, trace
 from eigenveil.data.clip import NO_EXPONENT, SHARE_BITS
 from eigenveil.data.gram import public_rows
-from eigenveil.data.norms import OCTAVES, column_counts
+from eigenveil.data.norms import BRACKETS, column_counts
 from eigenveil.data.products import moment_products
 from eigenveil.data.sources import ArraySource, GroupedSource, IterableSource
 from eigenveil.exceptions import InvalidDataError
@@ -265,10 +265,10 @@ def test_a_person_is_counted_at_the_mean_exponent(norms, exponent):
 
 
 def test_a_person_is_counted_once_in_a_column():
-    rows = np.array([[1.5, 0.0], [0.0, 0.0], [6.0, 0.0]])  # octaves 1 and 3
+    rows = np.array([[1.5, 0.0], [0.0, 0.0], [24.0, 0.0]])  # exponents 1 and 5
     counts = column_counts(grouped([rows]), CLIP, REPLACE)
     assert counts.value.units.sum() == 1
-    assert counts.value.units[0, OCTAVES.index(2)] == 1
+    assert counts.value.units[0, BRACKETS.index(2)] == 1
     assert counts.sensitivities == column_counts(ArraySource(rows), CLIP, REPLACE).sensitivities
 
 

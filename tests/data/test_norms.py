@@ -7,7 +7,7 @@ import pytest
 
 from eigenveil.data import Clip, eigenvalues, norm_counts, open_rows, second_moment, trace
 from eigenveil.data.clip import NO_EXPONENT
-from eigenveil.data.norms import OCTAVES, column_counts, rows_beyond, weighted_counts
+from eigenveil.data.norms import BRACKETS, column_counts, rows_beyond, weighted_counts
 from eigenveil.data.spectrum import compressed
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import Adjacency
@@ -114,35 +114,35 @@ def test_a_transform_is_applied_before_clipping():
     assert not moment.exact
 
 
-def octaves(rows, adjacency=REPLACE, clip=CLIP):
+def magnitudes(rows, adjacency=REPLACE, clip=CLIP):
     return column_counts(open_rows(np.asarray(rows, dtype=float)), clip, adjacency)
 
 
 def filled(counts):
-    """Octaves that hold a row, by column."""
+    """Brackets that hold a row, by column."""
     return [
-        {OCTAVES[int(e)]: int(column[e]) for e in np.flatnonzero(column)}
+        {BRACKETS[int(e)]: int(column[e]) for e in np.flatnonzero(column)}
         for column in counts.value.units
     ]
 
 
-def test_entries_are_counted_by_octave():
-    rows = [[1.0, -3.0], [0.5, 0.0], [0.75, 2.0**-200], [1.99, 1e308], [np.nan, 1.0]]
-    assert filled(octaves(rows)) == [{0: 2, 1: 2}, {2: 1, OCTAVES[-1]: 1}]
+def test_entries_are_counted_by_powers_of_four():
+    rows = [[1.0, -4.0], [0.25, 0.0], [0.99, 2.0**-200], [3.99, 1e308], [np.nan, 1.0]]
+    assert filled(magnitudes(rows)) == [{0: 2, 1: 2}, {2: 1, BRACKETS[-1]: 1}]
 
 
 def test_extreme_entries_have_a_place():
-    lowest, highest = 2.0 ** (OCTAVES[0] - 1), 2.0 ** OCTAVES[-1]
-    assert filled(octaves([[lowest], [np.nextafter(lowest, 0)]])) == [{OCTAVES[0]: 1}]
+    lowest, highest = 4.0 ** (BRACKETS[0] - 1), 4.0 ** BRACKETS[-1]
+    assert filled(magnitudes([[lowest], [np.nextafter(lowest, 0)]])) == [{BRACKETS[0]: 1}]
     just_below = np.nextafter(highest, 0)
-    assert filled(octaves([[just_below], [highest], [1.7e308]])) == [{OCTAVES[-1]: 3}]
-    assert filled(octaves([[5e-324], [0.0], [-0.0]])) == [{}]
+    assert filled(magnitudes([[just_below], [highest], [1.7e308]])) == [{BRACKETS[-1]: 3}]
+    assert filled(magnitudes([[5e-324], [0.0], [-0.0]])) == [{}]
     far = Clip(row_norm=1.0, centre=np.array([-1e308]))  # the difference overflows
-    assert filled(octaves([[1.5e308]], clip=far)) == [{OCTAVES[-1]: 1}]
+    assert filled(magnitudes([[1.5e308]], clip=far)) == [{BRACKETS[-1]: 1}]
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_how_far_one_row_moves_the_octaves(d):
+def test_how_far_one_row_moves_the_counts_of_columns(d):
     """sqrt(d) instead of sqrt(2 d) would be too little for replaced rows."""
     company = np.random.default_rng(0).standard_normal((6, d))
     wild = [np.ones(d), np.full(d, 4.0), np.zeros(d), np.full(d, 1e308), np.full(d, np.nan)]
@@ -152,7 +152,7 @@ def test_how_far_one_row_moves_the_octaves(d):
         for adjacency, others in ((REPLACE, wild), (ADD, [None])):
             for other in others:
                 without = company if other is None else np.vstack([company, other])
-                first, second = octaves(with_row, adjacency), octaves(without, adjacency)
+                first, second = magnitudes(with_row, adjacency), magnitudes(without, adjacency)
                 gap = (first.value.units - second.value.units).ravel()
                 squared = int(gap @ gap)
                 assert squared <= first.sensitivity("l2") ** 2
@@ -161,16 +161,16 @@ def test_how_far_one_row_moves_the_octaves(d):
     assert furthest == {REPLACE: 2 * d, ADD: d}
 
 
-def test_octaves_of_a_table_in_any_order_and_chunks():
+def test_magnitudes_of_a_table_in_any_order_and_chunks():
     rows = np.random.default_rng(0).standard_normal((500, 3)) * [1e-9, 1.0, 1e9]
-    expected = octaves(rows).value.units
+    expected = magnitudes(rows).value.units
     for other in (rows[::-1], iter(np.array_split(rows, 7)), np.asfortranarray(rows)):
         assert np.array_equal(column_counts(open_rows(other), CLIP, REPLACE).value.units, expected)
-    counted = octaves(rows)
-    assert (counted.count, octaves(rows, ADD).count) == (500, None)
+    counted = magnitudes(rows)
+    assert (counted.count, magnitudes(rows, ADD).count) == (500, None)
     with pytest.raises(InvalidDataError, match="no rows"):
-        octaves(np.empty((0, 2)))
-    assert not octaves(np.empty((0, 2)), ADD).value.units.any()
+        magnitudes(np.empty((0, 2)))
+    assert not magnitudes(np.empty((0, 2)), ADD).value.units.any()
 
 
 def test_a_normalised_row_is_measured_before_it_is():
@@ -178,4 +178,4 @@ def test_a_normalised_row_is_measured_before_it_is():
     rows = np.random.default_rng(0).standard_normal((50, 3)) * 100
     clip = Clip(row_norm=4.0, on_invalid="zero", normalise=True)
     assert np.array_equal(counts(rows, clip=clip).value.units, counts(rows).value.units)
-    assert np.array_equal(octaves(rows, clip=clip).value.units, octaves(rows).value.units)
+    assert np.array_equal(magnitudes(rows, clip=clip).value.units, magnitudes(rows).value.units)

@@ -122,6 +122,7 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "proofs" / "federated.md", "federated_lung"): benchmarks.federated_lung,
     **{(CONTINUAL, f"continual_{name}"): made for name, made in benchmarks.CONTINUAL.items()},
     (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
+    (ROOT / "docs" / "proofs" / "column_scale.md", "scales"): benchmarks.scales,
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
     (DEVICES, "device_gram"): partial(measured, "device_gram"),

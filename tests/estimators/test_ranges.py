@@ -11,6 +11,7 @@ from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import (
     BoundsRequiredError,
+    ColumnsLeftOutWarning,
     InvalidDataError,
     InvalidParameterError,
     NothingFoundError,
@@ -209,12 +210,14 @@ def test_a_column_without_a_scale_has_no_variance(mechanism):
         scale="private",
         row_norm="private",
         random_state=0,
-    ).fit(rows)
+    )
+    with pytest.warns(ColumnsLeftOutWarning, match="no scale was found for x2, which was left out"):
+        fitted.fit(rows)
     assert np.isinf(fitted.scale_).tolist() == [False, False, True, False, False]
     assert (fitted.covariance_[2] == 0).all()
     assert (fitted.covariance_[:, 2] == 0).all()
     assert fitted.location_[2] == 0
-    assert "1 left out" in fitted.privacy_.sentence()
+    assert "left out, as no scale was found for them: x2" in fitted.privacy_.sentence()
     assert np.isnan(fitted.correlation_[2]).all()
 
 
@@ -360,7 +363,9 @@ def test_scales_within_reason(scale):
 
 def test_a_column_beyond_all_scales_is_left_out():
     rows = np.random.default_rng(0).standard_normal((4000, 2)) * [1e55, 1.0]
-    fitted = PrivatePCA(1, epsilon=4.0, delta=1e-6, scale="private", random_state=0).fit(rows)
+    fitted = PrivatePCA(1, epsilon=4.0, delta=1e-6, scale="private", random_state=0)
+    with pytest.warns(ColumnsLeftOutWarning, match="x0"):
+        fitted.fit(rows)
     assert np.isinf(fitted.scale_[0])
     assert np.abs(fitted.components_) == pytest.approx(np.array([[0.0, 1.0]]))
 

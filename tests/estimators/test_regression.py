@@ -12,9 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from eigenveil import Ledger, PrivateRegression, Release
+from eigenveil import Ledger, PrivateRegression, Release, open_rows
 from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import (
+    ColumnsLeftOutWarning,
     InvalidDataError,
     InvalidParameterError,
     TooFewRowsError,
@@ -58,6 +59,21 @@ def test_add_remove_neighbours_take_stated_scales():
     assert model.n_samples_ is None
     with pytest.raises(UnsupportedNotionError, match="public number of rows"):
         PrivateRegression(**BUDGET, adjacency="add-remove", scale="private").fit(X, Y)
+
+
+def test_a_feature_without_a_scale_is_named_and_one_of_levels_needs_none():
+    wide = np.column_stack([X, np.full(len(X), 3.0)])
+    with pytest.warns(ColumnsLeftOutWarning, match="no scale was found for x4, which was left out"):
+        model = PrivateRegression(**BUDGET).fit(wide, Y)
+    assert model.coef_[4] == 0
+    assert "left out, as no scale was found for them: x4" in model.privacy_.sentence()
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(
+        ward=np.where(np.arange(5000) % 50 == 0, "icu", "other"), y=Y
+    )
+    table = open_rows(frame, encode={"ward": ["icu"]})
+    model = PrivateRegression(**BUDGET).fit(table, "y")  # one in fifty would not stand out
+    assert model.scale_[-1] == 1
+    assert np.isfinite(model.scale_).all()
 
 
 def test_stated_ranges_need_no_search():

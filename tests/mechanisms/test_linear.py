@@ -158,7 +158,7 @@ def test_bad_rows_contribute_nothing_or_stop_before_the_charge():
 
 
 def test_shares_sum_to_the_whole_and_public_numbers_decide():
-    kinds = {"scales": True, "centres": True, "lengths": True, "ranged": False}
+    kinds = {"scales": 8, "centres": True, "lengths": True, "ranged": False}
     for whole in (Gaussian(0.3), Pure(2.0)):
         for n in (300, 3000, 10**6, None):
             for p, q in ((1, 1), (8, 1), (40, 3)):

@@ -340,7 +340,7 @@ def test_a_private_radius_is_predicted_too(task):
     ("asked", "unit_rows", "scales"),
     [
         (components(), True, 15),
-        (components(n=300), True, 0),  # all columns would share one
+        (components(n=300), True, 0),  # too few rows for them
         (components(n=50_000), False, 15),
         (components(n=300, adjacency="add-remove"), True, 0),  # which private scales refuse
     ],

@@ -4,12 +4,16 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release
+from eigenveil.cli.summary import headline
+from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.privacy.ledger import Balance
 from eigenveil.report.page import promise, render
+from eigenveil.report.views import left_out
 from tests.release.samples import HOSTILE, components, covariance, guarantee
 
 VOID = {"meta", "rect", "path"}
@@ -401,11 +405,31 @@ def test_columns_have_their_means_and_scales():
     assert "Scales were found privately" in text
     numbers = r'<code>x1</code><span class="number">([^<]*)</span><[^>]*>([^<]*)'
     ((mean, scale),) = re.findall(numbers, text)
+    mean, noise = mean.split(" ± ")
     assert float(mean) == pytest.approx(100, abs=10)
+    assert 0 < float(noise) < 10
     assert 10 < float(scale) < 250
     plain = page(PrivatePCA(1, **budget, centring="paired").fit(rows).release_)
     assert "Means were not released" in plain
     assert '<li class="one"><code>x1</code></li>' in plain
+
+
+def test_a_column_left_out_is_named_at_the_top_and_has_no_numbers():
+    rows = np.random.default_rng(6).standard_normal((900, 3)) * [1, 50, 0] + [3, 100, 7]
+    frame = pd.DataFrame(rows, columns=["age", "cost", "<ward>"])
+    budget = {"epsilon": 50.0, "delta": 1e-6, "random_state": 0}
+    with pytest.warns(ColumnsLeftOutWarning, match="<ward>"):
+        release = PrivatePCA(1, **budget, scale="private").fit(frame).release_
+    text = page(release)
+    assert "1 principal component of 2 of 3 columns" in text
+    assert "Left out, as no scale was found: &lt;ward&gt;." in text
+    numbers = r"<code>&lt;ward&gt;</code>(.*?)</li>"
+    (cells,) = re.findall(numbers, text)
+    assert re.findall(r">([^<]+)<", cells) == ["left out", "left out"]
+    assert left_out(release.settings, release.arrays) == ("<ward>",)
+    assert "1 principal component of 2 of 3 columns, without <ward> (no scale found)" in headline(
+        release
+    )
 
 
 def test_pixels_are_drawn_as_images():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance, PrivatePCA, PrivateRegression, Release, open_rows
+from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.release import generate_key
 from tests.studio.conftest import NAMES, SECRET, Browser
 
@@ -36,6 +37,17 @@ def test_a_release_tells_its_promise_in_its_own_words(browser, folder):
     assert np.allclose(found["spectrum"]["values"], release.arrays["eigenvalues"])
     assert np.allclose(found["loadings"]["values"], release.arrays["components"])
     assert found["promise"]["simulated"]
+
+
+def test_columns_left_out_are_named_at_the_top(browser, folder):
+    assert browser.ask("release", name="first").json()["left_out"] == ""
+    rows = np.random.default_rng(0).standard_normal((900, 3)) * [1.0, 50.0, 0.0]
+    budget = {"epsilon": 50.0, "delta": 1e-6, "random_state": 0}
+    with pytest.warns(ColumnsLeftOutWarning, match="x2"):
+        PrivatePCA(1, **budget, scale="private").fit(rows).release_.save(folder / "without")
+    found = browser.ask("release", name="without").json()
+    assert found["left_out"] == "x2"
+    assert "1 principal component of 2 of 3 columns, without x2" in found["headline"]
 
 
 def test_a_folder_and_a_zip_may_be_dropped(browser, folder, tmp_path):

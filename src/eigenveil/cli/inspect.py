@@ -25,11 +25,13 @@ def command(folder: Path, key: Path | None, as_json: bool) -> None:
         target,
     )
     from eigenveil.release import Release
+    from eigenveil.report.views import left_out
 
     verdict = Release.examine(folder, key=key)
     release, facts = verdict.release, verdict.as_dict()
     if as_json:
-        say_json({**facts, "stand_out": distinguishable_components(release)})
+        out = list(left_out(release.settings, release.arrays))
+        say_json({**facts, "stand_out": distinguishable_components(release), "left_out": out})
         return
     say(f"released     {headline(release)}", *target(release))
     if table := components(release):

@@ -12,7 +12,12 @@ from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
 from eigenveil.cli.values import Assignment, Encoded, Limited, Names, OrPrivate, PerColumn
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError, WeakPromiseWarning
+from eigenveil.exceptions import (
+    ColumnsLeftOutWarning,
+    InvalidDataError,
+    InvalidParameterError,
+    WeakPromiseWarning,
+)
 from eigenveil.storage.paths import read_regular
 from eigenveil.text import did_you_mean
 
@@ -310,17 +315,19 @@ def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:
 
 @contextmanager
 def bewaring() -> Iterator[None]:
-    """Say on standard error what Python warns of: that a budget hardly promises anything."""
+    """Say on standard error what Python warns of: a weak promise, or columns left out."""
 
     def shown(message: Warning | str, category: type[Warning], *args: Any, **more: Any) -> None:
-        if issubclass(category, WeakPromiseWarning):
+        if issubclass(category, ours):
             say(f"beware: {message}", err=True)
         else:
             usual(message, category, *args, **more)
 
+    ours = (WeakPromiseWarning, ColumnsLeftOutWarning)
     with warnings.catch_warnings():
         usual = warnings.showwarning
-        warnings.simplefilter("always", WeakPromiseWarning)
+        for category in ours:
+            warnings.simplefilter("always", category)
         warnings.showwarning = shown
         yield
 

@@ -24,6 +24,7 @@ from eigenveil.cli.options import (
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.values import Names
 from eigenveil.exceptions import InvalidParameterError
+from eigenveil.text import plural
 
 if TYPE_CHECKING:
     from eigenveil.planner import Needed, Prediction, Recommendation, Situation
@@ -37,6 +38,7 @@ _UNITS = (
     "hint: columns in different units drown one another: --scale private finds scales with a part "
     "of the budget"
 )
+_UNITS_STATED = "hint: columns in different units drown one another: state --scale or --bounds"
 _PRIVATE_RANK = (
     "components   planned for {k}: --k private finds the number with a tenth of the budget, which "
     "the prediction leaves out"
@@ -176,7 +178,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     beware(situation.budget.as_dict())
     stated = ("bounds", "row_norm", "scale")
     if data is not None and situation.d > 1 and all(options[name] is None for name in stated):
-        say(_UNITS, err=True)
+        say(_UNITS if advice.scales else _UNITS_STATED, err=True)
 
 
 def _advice(
@@ -258,12 +260,21 @@ def _tell(
         say(f"budget       {parts}")
     if situation.task == "pca":
         say(f"target       {_UNIT_ROWS if advice.unit_rows else _OWN}")
-    if situation.n is not None and situation.adjacency.count_is_public and situation.d > 1:
-        found = (
-            f"one for each of {situation.d:,} columns" if advice.scales else "one for all, at most"
-        )
-        verb = "finds" if "scale" in dict(advice.prediction.shares) else "would find"
-        say(f"scales       --scale private {verb} {found}")
+    sought = situation.d - situation.known_scales
+    public = situation.n is not None and situation.adjacency.count_is_public
+    if public and situation.d > 1 and sought:
+        say(f"scales       --scale private {_scales(situation, advice, sought)}")
+
+
+def _scales(situation: "Situation", advice: "Recommendation", sought: int) -> str:
+    """Return what a search for scales would find, in words."""
+    if not advice.scales:
+        return f"would be refused: too few rows for {sought:,} columns at this budget"
+    each = f"one for each of {sought:,} {plural('column', sought)}"
+    found = each if advice.scales == sought else f"{advice.scales:,} of {sought:,}"
+    verb = "finds" if "scale" in dict(advice.prediction.shares) else "would find"
+    rest = f"; {situation.known_scales:,} of 0 and 1 keep theirs" * bool(situation.known_scales)
+    return f"{verb} {found} in nine of ten releases{rest}"
 
 
 def _why(one: "Prediction") -> str:

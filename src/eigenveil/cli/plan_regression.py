@@ -80,7 +80,7 @@ def _situation(
         wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
     rows, width = options["rows"], options["columns_count"]
     if data is not None:
-        rows, _, width = size_of(data, options, rows, neighbours)
+        rows, _, width, _ = size_of(data, options, rows, neighbours)
     if rows is None or width is None:
         raise InvalidParameterError(
             "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"

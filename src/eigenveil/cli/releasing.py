@@ -31,6 +31,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
 from eigenveil.release.about import ABOUT, about_settings
+from eigenveil.report.views import left_out
 
 __all__ = ["accounted", "prepared", "release", "tell"]
 
@@ -155,6 +156,7 @@ def tell(
             "folder": str(folder),
             "next": following,
             "stand_out": distinguishable_components(released),
+            "left_out": list(left_out(released.settings, released.arrays)),
             "balance": None if account is None else balance(account),
             **facts,
         }

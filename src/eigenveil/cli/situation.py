@@ -28,8 +28,9 @@ def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situa
     if options["error"] is not None and not wanted.keys() & {"epsilon", "rho"}:
         wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
     rows, columns, width = options["rows"], None, options["columns_count"]
+    known = 0
     if data is not None:
-        rows, columns, width = size_of(data, options, rows, neighbours)
+        rows, columns, width, known = size_of(data, options, rows, neighbours)
     if rows is None or width is None:
         raise InvalidParameterError(
             "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"
@@ -51,7 +52,8 @@ def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situa
         reach=reach,
         assume_centered=centring == "none",
         centring=None if centring == "none" else centring,
-        private_scale=options["scale"] == "private",
+        private_scale=options["scale"] == "private" and known < width,
+        known_scales=known,
         variances=options["variances"],
         show_scores=bool(options["show_scores"]),
         missing=options["on_missing"] == "centre",
@@ -103,14 +105,16 @@ def _expanded(
 
 def size_of(
     data: str, options: Mapping[str, Any], rows: int | None, neighbours: Any
-) -> tuple[int | None, tuple[str, ...] | None, int]:
+) -> tuple[int | None, tuple[str, ...] | None, int, int]:
     """Return rows, where their number is public and was not given, and columns of a file.
 
-    With a unit, it is persons that are counted.
+    With a unit, it is persons that are counted. The last number is that of columns that are 0 or 1
+    for a level.
     """
     from eigenveil.cli.progress import watched
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.data.gram import public_rows
+    from eigenveil.mechanisms.request import encoded_scale
 
     text: Any = "invalid" if options["on_invalid"] == "zero" else "refused"
     source = open_table(data, text=text, **{name: options[name] for name in ROW_OPTIONS})
@@ -119,4 +123,6 @@ def size_of(
     if rows is None and neighbours.count_is_public:
         with watched(source, count_is_public=options["unit"] is None) as counted:
             rows = public_rows(counted)
-    return rows, source.feature_names, source.n_columns
+    known = encoded_scale(source.feature_names, source.encoding)
+    encoded = 0 if known is None else int((known > 0).sum())
+    return rows, source.feature_names, source.n_columns, encoded

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from eigenveil.release import Release
-from eigenveil.report.views import eigenvalues, loadings, spectrum
-from eigenveil.text import percent, plural
+from eigenveil.report.views import eigenvalues, left_out, loadings, spectrum
+from eigenveil.text import listed, percent, plural
 
 __all__ = ["components", "distinguishable_components", "headed", "headline", "owners", "target"]
 
@@ -34,7 +34,7 @@ def distinguishable_components(release: Release) -> int | None:
 
 def headline(release: Release) -> str:
     """Return what was released."""
-    wide = _counted(release.settings["n_features"], "column")
+    wide = _columns(release)
     clear = distinguishable_components(release)
     if release.kind == "pca":
         what = f"{_counted(len(release.arrays['components']), 'principal component')} of {wide}"
@@ -42,12 +42,23 @@ def headline(release: Release) -> str:
     elif release.kind == "regression":
         targets = _counted(len(release.arrays["coef"]), "target")
         what = f"regression of {targets} on {wide}"
-        found = f"{clear} of {_counted(release.arrays['coef'].size, 'coefficient')}"
+        kept = release.arrays["coef"][:, np.isfinite(release.arrays["scale"])]
+        found = f"{clear} of {_counted(kept.size, 'coefficient')}"
         trust = f"; {found} told from zero"
     else:
         what = f"covariance matrix of {wide}"
         trust = _standing(clear, "its eigenvalues")
     return f"{what}, by {release.mechanism}{trust}"
+
+
+def _columns(release: Release) -> str:
+    """Return how many columns a release is about, and which were left out."""
+    every = release.settings["n_features"]
+    wide = _counted(every, "column")
+    out = left_out(release.settings, release.arrays)
+    if not out:
+        return wide
+    return f"{every - len(out):,} of {wide}, without {listed(out)} (no scale found)"
 
 
 def target(release: Release) -> list[str]:

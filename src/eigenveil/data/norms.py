@@ -24,10 +24,10 @@ from eigenveil.numerics.integers import fitted, widened
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
-    "OCTAVES",
+    "BRACKETS",
     "DistanceCounts",
     "ExponentCounts",
-    "OctaveCounts",
+    "MagnitudeCounts",
     "column_counts",
     "distance_counts",
     "norm_counts",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _WEIGHT_BITS = 30
-OCTAVES = range(-166, 167)  # e for magnitudes from 2^(e-1) up to 2^e, as far as 1e50
+BRACKETS = range(-83, 84)  # e for magnitudes from 4^(e-1) up to 4^e, as far as 1e50
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,32 +153,33 @@ def _rounded_mean(sums: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class OctaveCounts:
-    """Rows by the octave of their magnitude, for each column, and the number of units."""
+class MagnitudeCounts:
+    """Rows by the bracket of their magnitude, for each column, and the number of units."""
 
     clip: Clip
 
     def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
         """Return both over all rows of ``source``. Private."""
         d = source.n_columns
-        counts = np.zeros(d * len(OCTAVES), dtype=np.int64)
-        columns = np.arange(d) * len(OCTAVES)
+        counts = np.zeros(d * len(BRACKETS), dtype=np.int64)
+        columns = np.arange(d) * len(BRACKETS) - BRACKETS[0]
         rows = 0
-        for octaves, seen in _octaves(source, self.clip):
-            counts += np.bincount((octaves + columns)[seen], minlength=counts.size)
-            rows = limit_rows(rows + len(octaves), d)
+        for exponents, seen in _entry_exponents(source, self.clip):
+            brackets = (exponents + 1) // 2  # 4^(e-1) is 2^(2e-2)
+            counts += np.bincount((brackets + columns)[seen], minlength=counts.size)
+            rows = limit_rows(rows + len(exponents), d)
         return counts, np.array([rows])
 
 
 def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
-    """Return for each column the rows by the octave of its magnitude, without zeros.
+    """Return for each column the rows by the bracket of its magnitude, without zeros.
 
     A row brings at most one count to each of d columns: it moves the table of counts by at most
     sqrt(d) in l2 norm and d in l1 norm, a replaced row by sqrt(2 d) and 2 d. A person is counted
-    once in a column, at the mean octave of his entries that are not zero.
+    once in a column, at the mean exponent of his entries that are not zero.
     """
     d = source.n_columns
-    counts, units = source.summed(OctaveCounts(clip))
+    counts, units = source.summed(MagnitudeCounts(clip))
     rows = limit_rows(int(units[0]), d)
     public = adjacency.count_is_public
     if public:
@@ -197,26 +198,27 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     return source.represented(statistic)
 
 
-def _octaves(
+def _entry_exponents(
     source: RowSource, clip: Clip
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
-    """Yield the octave of every entry, and where there is one; of persons at the end."""
-    sizes, first = source.unit_sizes, OCTAVES[0]
+    """Yield the binary exponent of every entry, and where there is one; of persons at the end."""
+    sizes = source.unit_sizes
     shape = (0 if sizes is None else len(sizes), source.n_columns)
     sums, entries = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     columns = np.arange(shape[1])
+    smallest, largest = 4.0 ** (BRACKETS[0] - 1), 4.0 ** (BRACKETS[-1] - 1)
     for chunk, units in source.unit_tables():
         magnitudes = np.abs(clip.about_centre(chunk))
-        # An infinite magnitude, which has no exponent, belongs to the last octave.
-        _, exponents = np.frexp(np.minimum(magnitudes, 2.0 ** (OCTAVES[-1] - 1)))
-        octaves = exponents.astype(np.int64) - first
-        seen = magnitudes >= 2.0 ** (first - 1)
+        # An infinite magnitude, which has no exponent, belongs to the last bracket.
+        _, found = np.frexp(np.minimum(magnitudes, largest))
+        exponents = found.astype(np.int64)
+        seen = magnitudes >= smallest
         if units is None:
-            yield octaves, seen
+            yield exponents, seen
             continue
         places = (units[:, None] * shape[1] + columns)[seen]
         np.add.at(entries.reshape(-1), places, 1)
-        np.add.at(sums.reshape(-1), places, octaves[seen])
+        np.add.at(sums.reshape(-1), places, exponents[seen])
     if sizes is not None:
         yield _rounded_mean(sums, entries), entries > 0
 

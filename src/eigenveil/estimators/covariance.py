@@ -12,8 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.estimators.fitting import fit_release, foresee_release
-from eigenveil.estimators.results import public_settings
+from eigenveil.estimators.fitting import fit_release, foresee_release, warn_of_columns
+from eigenveil.estimators.results import noise_of_means, public_settings
 from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
@@ -63,7 +63,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     scale : array of shape (n_features,), {name: number} or "private", optional
         Divide columns of different units by these numbers before rows are clipped and noise is
         added; ``covariance_`` is in the units of the data. ``"private"`` finds scales with 0.02 to
-        0.25 of the budget, for replace-one neighbours. ``row_norm`` is then a distance of scaled
+        0.4 of the budget, for replace-one neighbours. ``row_norm`` is then a distance of scaled
         rows; ``bounds`` stay in the units of the data.
     centring : {"none", "mean", "located", "paired"}, optional
         How to find the centre. ``"none"`` takes the origin, ``"mean"`` a private mean within the
@@ -180,9 +180,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         self.noise_scale_ = noisy.noise_scale
         error = fitted.result.centre_error
-        kept = np.isfinite(self.scale_)
         level = np.nan if fitted.result.differences else fitted.centre_noise
-        self.location_noise_ = np.where(kept, level * np.where(kept, self.scale_, 0.0), np.nan)
+        self.location_noise_ = noise_of_means(level, self.scale_)
         self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
         scaled = bool((self.scale_ != 1).any())
@@ -201,6 +200,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             settings=self._settings(fitted),
             arrays=arrays,
         )
+        warn_of_columns(self)
         return self
 
     def _settings(self, fitted: FitResult[NoisyMatrix]) -> dict[str, Any]:

@@ -6,25 +6,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators.score_kinds import ScoreKinds
 from eigenveil.estimators.tables import name_columns, open_table
-from eigenveil.exceptions import InvalidParameterError, WeakPromiseWarning
+from eigenveil.exceptions import ColumnsLeftOutWarning, InvalidParameterError, WeakPromiseWarning
 from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
-from eigenveil.mechanisms.request import Request, public_scale
+from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
+from eigenveil.text import listed
 
-__all__ = ["fit_release", "foresee_release", "noise_and_ledger", "renewed", "warn_of_weakness"]
+__all__ = [
+    "fit_release",
+    "foresee_release",
+    "noise_and_ledger",
+    "renewed",
+    "warn_of_columns",
+    "warn_of_weakness",
+]
 
 
 def fit_release(
@@ -108,6 +117,22 @@ def warn_of_weakness(budget: Budget, rows: int | None) -> None:
         warnings.warn(weakness, WeakPromiseWarning, stacklevel=4)
 
 
+def warn_of_columns(estimator: BaseEstimator) -> None:
+    """Warn of columns that no private scale was found for: released facts alone."""
+    left = np.flatnonzero(np.isinf(estimator.scale_)).tolist()
+    if not left or "scale" not in estimator.shares_:
+        return
+    names = getattr(estimator, "feature_names_in_", None)
+    without = listed([f"x{j}" if names is None else str(names[j]) for j in left])
+    one = len(left) == 1
+    warnings.warn(
+        f"no scale was found for {without}, which {'was' if one else 'were'} left out: state "
+        f"{'its scale' if one else 'their scales'}, or give more rows or a larger budget",
+        ColumnsLeftOutWarning,
+        stacklevel=4,
+    )
+
+
 def _with_levels(
     estimator: BaseEstimator,
     source: RowSource,
@@ -160,6 +185,9 @@ def _request(
     """Return what the arguments of an estimator ask for."""
     names = getattr(estimator, "feature_names_in_", None)
     box, box_by_column = Request.ranges(estimator.bounds, names, source.n_columns)
+    known = encoded_scale(names, source.encoding)
+    all_known = known is not None and not np.isnan(known).any()
+    private = isinstance(estimator.scale, str) and not all_known
     return Request(
         releases=releases,
         adjacency=adjacency,
@@ -171,7 +199,8 @@ def _request(
         box=box,
         box_by_column=box_by_column,
         scale=public_scale(estimator.scale, source.n_columns, names, source.encoding),
-        private_scale=isinstance(estimator.scale, str),
+        private_scale=private,
+        known_scale=known if private else None,
         centring=estimator.centring,
         on_invalid=estimator.on_invalid,
         on_missing=estimator.on_missing,

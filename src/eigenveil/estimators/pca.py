@@ -6,8 +6,13 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from eigenveil.estimators.fitting import fit_release, foresee_release
-from eigenveil.estimators.results import component_result, public_settings, singular_values
+from eigenveil.estimators.fitting import fit_release, foresee_release, warn_of_columns
+from eigenveil.estimators.results import (
+    component_result,
+    noise_of_means,
+    public_settings,
+    singular_values,
+)
 from eigenveil.estimators.scores import GaussianDensity
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, RowNorm
 from eigenveil.mechanisms.execute import FitResult
@@ -58,10 +63,10 @@ class PrivatePCA(GaussianDensity):
         ``"paired"`` below max(72, 14 sqrt(d))/mu rows ((1000 + 100 d)/epsilon for a pure budget),
         and ``"located"`` above.
     scale : array of shape (n_features,), {name: number} or "private", optional
-        Public scales that columns are divided by. ``"private"`` finds them with 0.02 to 0.25 of the
-        budget; public numbers say how much. Each is about one standard deviation. Columns that do
-        not stand out alone share one scale; columns that never do are left out. By default columns
-        are taken as they are.
+        Public scales that columns are divided by. ``"private"`` finds them with 0.02 to 0.4 of the
+        budget; public numbers say how much. Each is about one standard deviation. A column whose
+        scale is not found is left out, with a `ColumnsLeftOutWarning` that names it. Columns that
+        are 0 or 1 for a level have the scale 1. By default columns are taken as they are.
     variances : bool
         Buy the variance inside the components in the units of the data, with 0.05 of the budget and
         a search for distances. Needed only where rows are scaled to unit length. One total, of rows
@@ -107,9 +112,12 @@ class PrivatePCA(GaussianDensity):
         Variance of a direction outside the components, in the units of ``explained_variance_``.
     mean_ : array of shape (n_features,)
         The released centre. ``"paired"`` finds none: then NaN, scores are those of rows as they
-        are, with a warning, and `inverse_transform` refuses.
+        are, with a warning, and `inverse_transform` refuses. Zero for a column that is left out.
     scale_ : array of shape (n_features,)
         What columns are divided by, infinite for a column that is left out; ones by default.
+    mean_noise_ : array of shape (n_features,)
+        Standard deviation of the noise on each entry of ``mean_``, as far as it is known from
+        public numbers and what was found; NaN for a column that is left out, or without a mean.
     mechanism_, choice_ : str
         The mechanism, and why ``"auto"`` chose it.
     row_norm_ : float
@@ -252,6 +260,10 @@ class PrivatePCA(GaussianDensity):
         )
         centring = "paired" if released.differences else plan.centring
         settings |= {"centring": centring, "shares": self.shares_}
+        noise = np.nan
+        if centring in ("mean", "located"):
+            noise = settings["centre_noise"] = fitted.centre_noise
+        self.mean_noise_ = noise_of_means(noise, self.scale_)
         if plan.tightens and staged.row_norm is not None:
             self.row_norm_ = settings["chosen_row_norm"] = float(staged.row_norm)
         shown, arrays = staged.scores, {}
@@ -264,4 +276,5 @@ class PrivatePCA(GaussianDensity):
                 self.kind_score_counts_ = arrays["kind_score_counts"] = shown.by_kind
                 settings["scores"] |= {"column": kinds.column, "levels": list(kinds.levels or ())}
         self.release_ = found.release(plan.entry.name, fitted.guarantee, settings, arrays=arrays)
+        warn_of_columns(self)
         return self

@@ -14,7 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_table, is_streamed
 from eigenveil.data.sources.design import reordered
-from eigenveil.estimators.fitting import noise_and_ledger, renewed, warn_of_weakness
+from eigenveil.estimators.fitting import (
+    noise_and_ledger,
+    renewed,
+    warn_of_columns,
+    warn_of_weakness,
+)
 from eigenveil.estimators.regression_results import RegressionNumbers, regression_numbers
 from eigenveil.estimators.tables import (
     TableEstimator,
@@ -31,7 +36,7 @@ from eigenveil.mechanisms.regression.request import (
     Scale,
     release_regression,
 )
-from eigenveil.mechanisms.request import Request, public_scale
+from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
@@ -206,7 +211,9 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         names = getattr(self, "feature_names_in_", None)
         box, _ = Request.ranges(self.bounds, names, features)
         scale: Scale = public_scale(self.scale, features, names, source.encoding)
-        if isinstance(self.scale, str):  # which can be this word only
+        known = encoded_scale(names, source.encoding)
+        all_known = known is not None and not np.isnan(known).any()
+        if isinstance(self.scale, str) and not all_known:  # which can be this word only
             scale = "private"
         return RegressionRequest(
             budget=budget,
@@ -220,6 +227,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             box=box,
             target_boxes=_target_boxes(self.target_bounds, targets),
             scale=scale,
+            known_scale=known,
             centred=self.centring == "none",
             alpha=_number(option("alpha"), self.alpha),
             on_invalid=self.on_invalid,
@@ -240,6 +248,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         self.shares_ = fitted.plan.shares.by_name(fitted.plan.request.n_targets)
         self.release_ = self._release(numbers, fitted)
+        warn_of_columns(self)
         return self
 
     def _release(self, numbers: RegressionNumbers, fitted: RegressionResult) -> Any:

@@ -21,6 +21,7 @@ __all__ = [
     "component_result",
     "distinguishable_components",
     "floor_without_law",
+    "noise_of_means",
     "public_settings",
 ]
 
@@ -163,6 +164,15 @@ def component_result(
         matrix_floor=matrix_floor,
         noise_floor=noise_floor,
     )
+
+
+def noise_of_means(level: float, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard deviation of the noise on each mean; NaN for a column left out.
+
+    ``level`` is that of scaled columns.
+    """
+    kept = np.isfinite(scale)
+    return np.where(kept, level * np.where(kept, scale, 0.0), np.nan)
 
 
 def _not_the_centre(values: NDArray[np.float64], error: float) -> NDArray[np.float64]:

@@ -45,7 +45,7 @@ class CentredResult(Generic[Result]):
     centre : array
         NaN where there is none: differences of rows need none.
     centre_error : float
-        Expected squared distance of the centre from the mean.
+        Expected squared distance of the centre from the mean, in the units of what ``inner`` sees.
     noisy_count : float or None
         Number of rows, where that is private.
     inner
@@ -56,6 +56,8 @@ class CentredResult(Generic[Result]):
         Whether ``inner`` is about half differences of pairs of rows.
     present : array, optional
         Share of the cells of each column that ``inner`` saw, where released.
+    distance_error : float, optional
+        ``centre_error`` in the units of scaled rows, where ``inner`` sees their directions.
 
     """
 
@@ -66,6 +68,7 @@ class CentredResult(Generic[Result]):
     scale: NDArray[np.float64] | None = None
     differences: bool = False
     present: NDArray[np.float64] | None = None
+    distance_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

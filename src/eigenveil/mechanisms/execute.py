@@ -4,10 +4,12 @@ Everything before `execute` is public; nothing after it is in reach of raw data.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.mechanisms.base import Gate
@@ -18,8 +20,9 @@ from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.text import listed
 
-__all__ = ["FitResult", "execute", "foreseen", "invalid_words", "scale_words"]
+__all__ = ["FitResult", "execute", "foreseen", "invalid_words", "private_scale_words"]
 
 Result = TypeVar("Result")
 
@@ -70,8 +73,9 @@ class FitResult(Generic[Result]):
         this is the root of the mean square.
         """
         result = self.result
+        error = result.centre_error if result.distance_error is None else result.distance_error
         empty = 1.0 if result.present is None else float(np.mean(result.present**-2.0))
-        return math.sqrt(result.centre_error / max(1, result.centre.size) * empty)
+        return math.sqrt(error / max(1, result.centre.size) * empty)
 
     @property
     def pair_factor(self) -> float:
@@ -101,6 +105,7 @@ def execute(
     release alone.
     """
     request, cost, remarks = plan.request, plan.cost, source.remarks
+    names = source.feature_names
     if request.column_scale is not None:
         source = ScaledSource(source, request.column_scale)
     if ledger is not None:
@@ -119,7 +124,7 @@ def execute(
     result = plan.procedure.run(source, plan.start, gate)
     del source  # post-processing only from here
     stated = plan.stated.chosen(
-        getattr(result.inner, "row_norm", None), (*_words(plan, result), *remarks)
+        getattr(result.inner, "row_norm", None), (*_words(plan, result, names), *remarks)
     )
     guarantee = _guarantee(plan, gate.total, stated.words, exact=gate.exact)
     return FitResult(
@@ -145,7 +150,7 @@ def foreseen(plan: Plan, cost: Cost, ledger: str | None, remarks: tuple[str, ...
         )
     words.append(_centre_words(plan, differences=plan.centring == "paired"))
     if request.private_scale:
-        words.append("columns divided by private scales; those that have none left out")
+        words.append("columns divided by private scales; those without one are left out by name")
     words += _further_words(plan)
     exact = bool(getattr(plan.inner(plan.strength), "exact", False))
     promised = _guarantee(plan, cost, (*words, *remarks), exact=exact)
@@ -167,10 +172,10 @@ def _guarantee(plan: Plan, cost: Cost, bounds: tuple[str, ...], *, exact: bool) 
     )
 
 
-def _words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
+def _words(plan: Plan, result: CentredResult[Any], names: Sequence[str] | None) -> tuple[str, ...]:
     """Return what bounds rows, and where that comes from."""
     centre = _centre_words(plan, differences=result.differences)
-    words = [*_bound_words(plan, result), centre, *scale_words(plan, result)]
+    words = [*_bound_words(plan, result), centre, *_scale_words(plan, result, names)]
     chosen = result.inner.row_norm if plan.components and not plan.tightens else None
     if chosen is not None:
         words.append(
@@ -218,16 +223,28 @@ def pair_factor(result: CentredResult[Any]) -> float:
     return math.sqrt(2) if result.differences else 1.0
 
 
-def scale_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
+def _scale_words(
+    plan: Plan, result: CentredResult[Any], names: Sequence[str] | None
+) -> tuple[str, ...]:
     """Return what columns were divided by, in words."""
     if result.scale is not None:
-        left = int(np.sum(np.isinf(result.scale)))
-        out = f"; {left} left out, as theirs did not stand out" if left else ""
-        return (f"columns divided by private scales{out}",)
+        known = plan.request.known_scale is not None
+        return (private_scale_words("columns", result.scale, names, known=known),)
     if plan.request.divides_by_ranges:
         return ("columns divided by half their stated ranges",)
     stated = ("columns divided by scales stated by the caller",)
     return stated if plan.request.scale is not None else ()
+
+
+def private_scale_words(
+    what: str, scale: NDArray[np.float64], names: Sequence[str] | None, *, known: bool
+) -> str:
+    """Return that columns were divided by scales, and which were left out, by name."""
+    left = np.flatnonzero(np.isinf(scale)).tolist()
+    out = [f"x{j}" if names is None else names[j] for j in left]
+    but = ", those that are 0 or 1 by 1" * known
+    without = f"; left out, as no scale was found for them: {listed(out)}" * bool(left)
+    return f"{what} divided by private scales{but}{without}"
 
 
 def invalid_words(

@@ -82,7 +82,9 @@ def unlifted(noisy: NoisyMatrix, clip: Clip, *, public: bool) -> CentredResult[N
     # Rounding must not leave a negative variance.
     np.fill_diagonal(complement, np.maximum(complement.diagonal(), 0.0))
     released = NoisyMatrix(complement, noisy.noise_scale, law, values)
-    return CentredResult(centre + mean, 0.0, count, released)
+    # An entry beside the diagonal has less noise than one on it.
+    spread = noisy.noise_scale / (math.sqrt(2) * clip.lift * clip.row_norm * (count or 1.0))
+    return CentredResult(centre + mean, 0.0, count, released, distance_error=side.size * spread**2)
 
 
 def schur_complement(lifted: NDArray[np.float64], corner: float) -> NDArray[np.float64]:

@@ -161,12 +161,13 @@ class LocatedCentre(Generic[Result]):
                 centre = np.clip(centre, *start.box)
             about = replace(about, centre=centre)
             error, count = rough.squared_error, rough.count
+        distance = error
         if self.directions:
             found = self.distances[-1].run(some, about, gate)
             error = min(1.0, error * found.mean_power(-2)) if found.found else 1.0
         added = error * (count or 1.0)
         inner = self.inner.run(source, replace(start, centre=centre, centre_error=added), gate)
-        return CentredResult(centre, error, count, inner)
+        return CentredResult(centre, error, count, inner, distance_error=distance)
 
     def _without_centre(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         if not gate.adjacency.count_is_public:

@@ -191,12 +191,13 @@ def _centring(request: Request, pure: bool) -> Centring:
 def _check_searches(found: Plan) -> None:
     """Refuse searches that would mostly fail, before anything is charged."""
     request = found.request
-    if request.private_scale and not enough_for_scales(
-        found.whole, found.n_rows, request.n_columns
-    ):
+    if request.private_scale and not enough_for_scales(found.whole, found.n_rows, request.n_sought):
         raise TooFewRowsError(
-            "too few rows for private scales of so many columns at this budget: give the scales, "
-            "fewer columns or a larger budget"
+            f"too few rows for private scales of {request.n_sought} columns at this budget: state ",
+            option("scale"),
+            " or ",
+            option("bounds"),
+            ", or give more rows, a larger budget or fewer columns",
         )
     if list(found.shares.values())[-1] < _LEAST_LEFT:
         raise TooFewRowsError(

@@ -26,7 +26,7 @@ from eigenveil.privacy.cost import Cost
 from eigenveil.text import did_you_mean, listed
 from eigenveil.wording import REPLACE_ONE, option
 
-__all__ = ["Centring", "Request", "half_ranges", "public_scale"]
+__all__ = ["Centring", "Request", "encoded_scale", "half_ranges", "public_scale"]
 
 Centring = Literal["none", "mean", "located", "paired"]
 
@@ -67,6 +67,8 @@ class Request:
         What columns are divided by, stated.
     private_scale : bool
         Whether scales are to be found.
+    known_scale : array, optional
+        Where they are: the scales of all columns that are public, and NaN for the others.
     centring : Centring, optional
         How the centre is found; by default it follows from public numbers.
     variances : bool
@@ -100,6 +102,7 @@ class Request:
     box_by_column: bool = False
     scale: NDArray[np.float64] | None = None
     private_scale: bool = False
+    known_scale: NDArray[np.float64] | None = None
     centring: Centring | None = None
     variances: bool = False
     show_scores: bool = False
@@ -179,6 +182,12 @@ class Request:
     def column_scale(self) -> NDArray[np.float64] | None:
         """What columns are divided by, where that is public."""
         return half_ranges(self.box) if self.divides_by_ranges else self.scale
+
+    @property
+    def n_sought(self) -> int:
+        """Number of columns whose scale is to be found, where some are."""
+        known = self.known_scale
+        return self.n_columns if known is None else int(np.isnan(known).sum())
 
     def wanted_components(self) -> int:
         """Return the number of components, the largest where it is to be found privately."""
@@ -284,6 +293,25 @@ def public_scale(
     return numbers
 
 
+def encoded_scale(
+    names: Sequence[str] | NDArray[Any] | None, encoding: Mapping[str, Any]
+) -> NDArray[np.float64] | None:
+    """Return 1 for columns that are 0 or 1 for a level, NaN for others; None without levels."""
+    levels = _level_columns(encoding)
+    if names is None or not levels:
+        return None
+    return np.array([1.0 if name in levels else np.nan for name in names])
+
+
+def _level_columns(encoding: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of single levels, each with the column that it is a level of."""
+    return {
+        f"{column}={level}": column
+        for column, noted in encoding.items()
+        for level in noted.get("levels", ())
+    }
+
+
 def _scale_by_name(
     scale: Mapping[str, Any],
     names: Sequence[str] | NDArray[Any] | None,
@@ -294,11 +322,7 @@ def _scale_by_name(
         raise InvalidParameterError(
             "the columns of this table have no names: state scales as numbers, in their order"
         )
-    owners = {
-        f"{column}={level}": column
-        for column, noted in encoding.items()
-        for level in noted.get("levels", ())
-    }
+    owners = _level_columns(encoding)
     known = [*dict.fromkeys([*names, *encoding])]
     for name in scale:
         if name not in known:

@@ -13,12 +13,10 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.norms import column_counts
 from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
-from eigenveil.mechanisms.paired import drawn_pairs
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
@@ -43,8 +41,7 @@ class Scaled(Generic[Result]):
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows once more than ``inner``; its centre is in scaled units."""
         raw = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing)
-        pairs, _ = drawn_pairs(source, raw, gate)
-        scale = gate.draw(self.scale, column_counts(pairs, raw, gate.adjacency))
+        scale = self.scale.run(source, raw, gate)
         if not np.isfinite(scale).any():
             raise NothingFoundError(
                 "no column's scale stands out from the noise, and the budget is spent: give the "

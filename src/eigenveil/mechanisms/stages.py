@@ -166,7 +166,7 @@ class Plan:
         """Shares of the budget, by stage."""
         shares = {}
         if self.request.private_scale:
-            shares["scale"] = scale_share(self.whole, self.n_rows, self.request.n_columns)
+            shares["scale"] = scale_share(self.whole, self.n_rows, self.request.n_sought)
         if self.request.on_missing == "centre":
             shares["present"] = PRESENT_SHARE
         if self.centring == "located":
@@ -248,7 +248,8 @@ class Plan:
             shares = PrivateMean(noise=_noise(whole, self.shares["present"]))
             outer = Present(shares=shares, inner=outer)
         if self.request.private_scale:
-            scale = ColumnScale(noise=_noise(whole, self.shares["scale"]))
+            noise = _noise(whole, self.shares["scale"])
+            scale = ColumnScale(noise=noise, known=self.request.known_scale)
             outer = Scaled(scale=scale, inner=outer)
         return outer
 

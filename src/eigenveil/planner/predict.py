@@ -15,14 +15,12 @@ from threadpoolctl import threadpool_limits
 
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.mechanisms.registry import Entry, entries, entry, unknown_mechanism
-from eigenveil.mechanisms.scalars.column_scale import enough_for_each_scale
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.planner.choice import Choice, choose
+from eigenveil.planner.scales import expected_scales
 from eigenveil.planner.simulator import Refused, Simulator, Unpredicted
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.guarantee import Kind
 
 __all__ = [
@@ -120,8 +118,8 @@ class Recommendation:
     private_radius : bool
         Whether rows are clipped at a private radius although none is asked for.
     scales : int
-        For how many columns private scales are expected: each, or 0 where all would share one or
-        there would be none.
+        How many columns have a private scale in nine of ten releases; 0 where a release with
+        private scales is refused.
 
     """
 
@@ -185,18 +183,8 @@ def recommend(situation: Situation) -> Recommendation:
         .request(entry(situation.releases, choice.mechanism))
         .normalises,
         private_radius=choice.private_radius,
-        scales=_expected_scales(situation),
+        scales=expected_scales(situation),
     )
-
-
-def _expected_scales(situation: Situation) -> int:
-    """Return for how many columns a private scale would stand out."""
-    if situation.n is None or not situation.adjacency.count_is_public:
-        return 0
-    pure = situation.budget.is_pure
-    found = whole_strength(situation.budget, pure=pure)
-    whole = Pure(found) if pure else Gaussian(found)
-    return situation.d if enough_for_each_scale(whole, situation.n, situation.d) else 0
 
 
 def foresee(situation: Situation) -> tuple[Choice, Prediction]:

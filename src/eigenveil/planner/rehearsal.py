@@ -38,7 +38,7 @@ from eigenveil.numerics.variates import normals
 from eigenveil.planner.assumed import AssumedTable, Rows
 from eigenveil.privacy.adjacency import Adjacency
 
-__all__ = ["BatchRehearsal", "rehearse", "settled"]
+__all__ = ["BatchRehearsal", "StandInGate", "rehearse", "settled"]
 
 # Rounds in which rows find their places, of few and of many directions: what is left falls by
 # about 2/d in each.
@@ -89,7 +89,7 @@ class _AssumedSource(ArraySource):
         return _AssumedSource(self.array, self._each * share, self._kept)
 
 
-class _StandInGate(Gate):
+class StandInGate(Gate):
     """Draws for which nothing is spent, with the noise of all columns."""
 
     def __init__(
@@ -164,7 +164,7 @@ def rehearse(
     if offset:
         away = normals(noise, (table.d,))
         rows = rows + offset * away / np.linalg.norm(away)
-    gate = _StandInGate(plan.request.adjacency, noise, stretch=table.stretch, kept=kept)
+    gate = StandInGate(plan.request.adjacency, noise, stretch=table.stretch, kept=kept)
     source = _AssumedSource(rows, n / len(rows), kept)
     start = replace(plan.start, box=None, centre=None)
     few = replace(plan, n_components=min(plan.n_components, table.k)).build(plan.strength)
@@ -216,7 +216,7 @@ class _Sample(Batch):
         return _Sample(self.array[first:last], self.records[start:stop])
 
 
-class _BatchGate(_StandInGate):
+class _BatchGate(StandInGate):
     """Draws on one batch; noise is larger in directions that stand for several."""
 
     def __init__(self, batch: _Sample, noise: NoiseSource, groups: Matrix) -> None:

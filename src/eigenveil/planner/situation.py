@@ -97,6 +97,8 @@ class Situation:
     private_scale : bool
         Whether scales of columns are to be found, with a part of the budget. The spectrum is then
         that of scaled columns.
+    known_scales : int
+        Number of columns whose scale is public in any case, as of those that are 0 or 1.
     variances : bool
         Whether variances in the units of the data are bought.
     show_scores : bool
@@ -128,6 +130,7 @@ class Situation:
     assume_centered: bool = False
     centring: Literal["mean", "located", "paired"] | None = None
     private_scale: bool = False
+    known_scales: int = 0
     variances: bool = False
     show_scores: bool = False
     one_pass: bool = False
@@ -234,11 +237,18 @@ class Situation:
             row_norm="private" if self.private_radius else norm,
             box=box,
             private_scale=self.private_scale,
+            known_scale=self._known_scale(),
             centring="none" if self.assume_centered else self.centring,
             variances=self.variances,
             show_scores=self.show_scores,
             on_missing="centre" if self.missing else "invalid",
         )
+
+    def _known_scale(self) -> NDArray[np.float64] | None:
+        """Return the scales that are public, where the others are to be found."""
+        if not (self.private_scale and self.known_scales):
+            return None
+        return np.where(np.arange(self.d) < self.known_scales, 1.0, np.nan)
 
     @property
     def releases(self) -> Releases:

@@ -24,6 +24,7 @@ __all__ = [
     "correlations",
     "eigenvalues",
     "feature_names",
+    "left_out",
     "loadings",
     "spectrum",
     "spending",
@@ -272,6 +273,13 @@ def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tup
     if names is None:
         return tuple(f"x{i}" for i in columns)
     return tuple(printable(names[i]) for i in columns)
+
+
+def left_out(settings: Mapping[str, Any], arrays: Arrays) -> tuple[str, ...]:
+    """Return the columns that a release has nothing about, as no scale was found for them."""
+    private = "scale" in arrays and "scale" in settings.get("shares", {})
+    out = np.flatnonzero(np.isinf(arrays["scale"])) if private else np.empty(0, dtype=np.intp)
+    return feature_names(settings, out)
 
 
 def spending(balance: Balance, now: Balance | None = None) -> list[tuple[str, float]]:

@@ -20,13 +20,14 @@ from eigenveil.report.views import (
     correlations,
     eigenvalues,
     feature_names,
+    left_out,
     loadings,
     spectrum,
 )
 from eigenveil.storage import release_files
 from eigenveil.storage.archive import zipped
 from eigenveil.studio.server import Asked, Studio
-from eigenveil.text import printable
+from eigenveil.text import listed, printable
 
 __all__ = ["compare", "examine", "exported", "receive", "release", "report"]
 
@@ -60,6 +61,7 @@ def release(studio: Studio, asked: Asked) -> dict[str, Any]:
         "promise": promise_of(found),
         "n_rows": found.settings["n_rows"],
         "n_features": found.settings["n_features"],
+        "left_out": listed(left_out(found.settings, found.arrays)),
         "clear": distinguishable_components(found),
         "ledger": found.settings.get("ledger"),
         "owners": [

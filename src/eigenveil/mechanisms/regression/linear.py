@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
 from eigenveil.data.gram import total, trace
-from eigenveil.data.norms import column_counts
 from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.data.sources.design import (
     ColumnsSource,
@@ -42,7 +41,6 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.mean import PrivateMean
-from eigenveil.mechanisms.paired import drawn_pairs
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.distances import (
     NoisyDistances,
@@ -258,8 +256,7 @@ class LinearStages:
     def _scales(self, features: RowSource, read: Clip, gate: Gate) -> NDArray[np.float64]:
         if isinstance(self.scale, np.ndarray):
             return self.scale
-        pairs, _ = drawn_pairs(features, read, gate)
-        return gate.draw(self.scale, column_counts(pairs, read, gate.adjacency))
+        return self.scale.run(features, read, gate)
 
     def _centre(
         self, features: RowSource, scale: NDArray[np.float64], read: Clip, gate: Gate

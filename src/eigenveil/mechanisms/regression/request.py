@@ -1,6 +1,7 @@
 """A regression as it is asked for, its steps at their shares, and the one charged release."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -21,6 +22,7 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import Box, OnInvalid, OnMissing
 from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.covariance.wishart import WishartCov
+from eigenveil.mechanisms.execute import private_scale_words
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.regression.linear import (
     CentreSteps,
@@ -72,6 +74,8 @@ class RegressionRequest:
     scale : array or "private", optional
         What features are divided by; by default half their ranges, or else private scales where
         there may be any.
+    known_scale : array, optional
+        Scales of features that are public in any case, and NaN for the others.
     centred : bool
         Whether the origin is the centre of the features.
     alpha : float, optional
@@ -92,6 +96,7 @@ class RegressionRequest:
     box: Box | None = None
     target_boxes: tuple[tuple[float, float], ...] | None = None
     scale: Scale = None
+    known_scale: NDArray[np.float64] | None = None
     centred: bool = False
     alpha: float | None = None
     on_invalid: OnInvalid = "raise"
@@ -113,10 +118,13 @@ class RegressionRequest:
             raise InvalidParameterError(option("alpha"), " must be a number, zero or more")
 
     @property
-    def finds_scales(self) -> bool:
-        """Whether scales of the features are searched for."""
+    def n_sought(self) -> int:
+        """Number of features whose scale is searched for."""
         free = self.scale is None and self.box is None and self.adjacency.count_is_public
-        return free or isinstance(self.scale, str)
+        if not (free or isinstance(self.scale, str)):
+            return 0
+        known = self.known_scale
+        return self.n_features if known is None else int(np.isnan(known).sum())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,7 +160,7 @@ class RegressionPlan:
             request.n_rows,
             request.n_features,
             request.n_targets,
-            scales=request.finds_scales,
+            scales=request.n_sought,
             centres=request.box is None and not request.centred,
             lengths=self.finds_length,
             ranged=request.target_boxes is not None,
@@ -216,7 +224,8 @@ class RegressionPlan:
     def _scale(self) -> ColumnScale | NDArray[np.float64]:
         request = self.request
         if self.shares.scale:
-            return ColumnScale(noise=vector_noise(part(self.whole, self.shares.scale)))
+            noise = vector_noise(part(self.whole, self.shares.scale))
+            return ColumnScale(noise=noise, known=request.known_scale)
         if isinstance(request.scale, np.ndarray):
             return request.scale
         if request.box is not None:
@@ -237,7 +246,7 @@ class RegressionPlan:
             return None
         return math.hypot(_LIFT, self.request.row_norm)
 
-    def words(self, released: LinearModel) -> tuple[str, ...]:
+    def words(self, released: LinearModel, names: Sequence[str] | None) -> tuple[str, ...]:
         """Return what bounds records, and where that comes from."""
         request, words = self.request, []
         if request.target_boxes is None:
@@ -258,7 +267,7 @@ class RegressionPlan:
             )
         else:
             words.append("every record scaled to unit length, whatever its length")
-        words += self._scale_words(released)
+        words += self._scale_words(released, names)
         if request.on_missing == "centre":
             words.append("empty cells taken as the centre's")
         if request.on_invalid == "zero":
@@ -267,13 +276,12 @@ class RegressionPlan:
             words.append(f"all rows of one {request.unit.name} together weigh as one row")
         return tuple(words)
 
-    def _scale_words(self, released: LinearModel) -> list[str]:
+    def _scale_words(self, released: LinearModel, names: Sequence[str] | None) -> list[str]:
         if self.means_alone:
             return []
         if self.shares.scale:
-            left = int(np.isinf(released.scale).sum())
-            out = f"; {left} left out, as theirs did not stand out" if left else ""
-            return [f"features divided by private scales{out}"]
+            known = self.request.known_scale is not None
+            return [private_scale_words("features", released.scale, names, known=known)]
         if self.request.scale is not None:
             return ["features divided by scales stated by the caller"]
         ranges = self.request.box is not None
@@ -315,12 +323,13 @@ def release_regression(
     )
     start = Clip(row_norm=1.0, on_invalid=request.on_invalid, on_missing=request.on_missing)
     model = plan.procedure.run(source, start, gate)
+    names = source.feature_names
     del source  # post-processing only from here
     guarantee = Guarantee(
         budget=request.budget,
         cost=gate.total,
         adjacency=request.adjacency,
-        bounds=plan.words(model),
+        bounds=plan.words(model, names),
         numerics=Numerics.EXACT if gate.exact else Numerics.IDEALISED,
         simulated=noise.simulated,
         ledger=gate.receipt,

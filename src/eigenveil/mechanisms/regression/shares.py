@@ -101,18 +101,21 @@ def divided(
     n_features: int,
     n_targets: int,
     *,
-    scales: bool,
+    scales: int,
     centres: bool,
     lengths: bool,
     ranged: bool,
 ) -> RegressionShares:
-    """Return the shares; what is True has to be searched for, ``ranged`` targets have a range."""
+    """Return the shares; what is True has to be searched for, ``ranged`` targets have a range.
+
+    ``scales`` is the number of features whose scales are searched for.
+    """
     pure = isinstance(whole, Pure)
     rows, power = effective_rows(whole, n_rows), 1 if pure else 2
     search = _needed(rows, pure, _MOST_SEARCH)
     scale = 0.0
     if scales:
-        columns = n_features if pure else math.sqrt(n_features)
+        columns = scales if pure else math.sqrt(scales)
         scale = max(_LEAST_SCALE, (_SCALES[pure] * columns / rows) ** power)
     mean = min(_MOST_CENTRE, max(_LEAST_CENTRE, 40 * n_features / rows**power))
     centre = (search, mean / 2, search, mean) if centres else ()

@@ -25,20 +25,24 @@ def columns_section(document: Mapping[str, Any], arrays: Arrays) -> str:
     mean, scale = _mean(settings, arrays), _scale(document["kind"], arrays)
     if "image" in settings:
         return _pixels(settings["image"], mean)
+    noise = float(settings.get("centre_noise", 0.0))
     shown = np.arange(min(d, _MOST))
     titles = [title for title, values in (("mean", mean), ("scale", scale)) if values is not None]
     told = _told(settings, mean, scale)
+    if mean is not None and noise:
+        told += " After ± stands the standard deviation of the noise on a mean."
     if d > _MOST:
         told += f" The first {_MOST} of {d:,} are listed; release.json and arrays.npz have all."
     look = "" if len(titles) == 2 else ' class="one"'
     head = "".join(f'<span class="number">{title}</span>' for title in titles)
     items = [f'<li class="head{" one" * (len(titles) < 2)}"><span>column</span>{head}</li>']
     for j, name in zip(shown.tolist(), feature_names(settings, shown), strict=True):
-        cells = "".join(
-            f'<span class="number">{_number(values[j])}</span>'
-            for values in (mean, scale)
-            if values is not None
-        )
+        unit = 1.0 if scale is None else float(scale[j])
+        numbers = [] if mean is None else [_number(mean[j], noise * unit)]
+        numbers += [] if scale is None else [_number(unit)]
+        if not np.isfinite(unit):
+            numbers = [_OUT] * len(numbers)
+        cells = "".join(f'<span class="number">{number}</span>' for number in numbers)
         items.append(f"<li{look}><code>{escape(name)}</code>{cells}</li>")
     return f'<p class="small soft">{told}</p><ul class="columns">{"".join(items)}</ul>'
 
@@ -87,5 +91,5 @@ def _told(
     return f"{centre} {how}; each column was divided by its scale."
 
 
-def _number(value: float) -> str:
-    return signed(value, ".4g") if np.isfinite(value) else _OUT
+def _number(value: float, noise: float = 0.0) -> str:
+    return signed(value, ".4g") + (f" ± {noise:.2g}" if noise else "")

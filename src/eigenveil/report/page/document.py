@@ -21,7 +21,7 @@ from eigenveil.report.views import spectrum, spending
 
 __all__ = ["PAGE_FORMAT", "render"]
 
-PAGE_FORMAT = 6  # a page of another format is not checked, and `verify` says so
+PAGE_FORMAT = 7  # a page of another format is not checked, and `verify` says so
 
 _CENTRES = {
     "none": "the origin, as stated",

@@ -12,8 +12,8 @@ from eigenveil.privacy.ledger import Balance
 from eigenveil.report.page.owners import UNITS, counted_as
 from eigenveil.report.page.regression import coefficient_tile
 from eigenveil.report.page.tables import Arrays, unbroken
-from eigenveil.report.views import Spectrum
-from eigenveil.text import percent, plural
+from eigenveil.report.views import Spectrum, left_out
+from eigenveil.text import listed, percent, plural
 
 __all__ = ["answers"]
 
@@ -57,7 +57,12 @@ def _what(
     owners: Sequence[Contribution],
 ) -> str:
     settings = document["settings"]
-    width = _counted(settings["n_features"], "column")
+    every = settings["n_features"]
+    width, out = _counted(every, "column"), left_out(settings, arrays)
+    without = ""
+    if out:
+        width = f"{every - len(out):,} of {width}"
+        without = f" <b>Left out, as no scale was found: {escape(listed(out))}.</b>"
     match document["kind"]:
         case "pca":
             count = _counted(len(arrays["components"]), "principal component")
@@ -73,7 +78,7 @@ def _what(
     where = f" of {_counted(len(owners), 'owner')}" if owners else ""
     purpose = settings.get("about", {}).get("purpose")
     use = f" For: {escape(purpose)}." if purpose else ""
-    return f"<b>{what}</b>, from {escape(size)}{where}.{use}"
+    return f"<b>{what}</b>, from {escape(size)}{where}.{without}{use}"
 
 
 def _who(guarantee: Guarantee) -> str:
