@@ -44,6 +44,30 @@ def test_intervals_cover_as_often_as_they_say():
     assert (doubles > high).all()
 
 
+def test_intervals_for_persons_cover_at_least_as_often():
+    """Persons with three rows each: equal ones cover as stated, and others more often.
+
+    Binomial tests at 1e-6 each; for equal rows, intervals as if all were independent are rejected.
+    """
+    tables, persons = 60, 200
+    hits, narrow = np.zeros(2), 0
+    for seed in range(tables):
+        first = rows(seed, persons)
+        for i, table in enumerate((np.repeat(first, 3, axis=0), rows(seed + 1000, 3 * persons))):
+            estimator = PrivateCovariance(
+                epsilon=50.0, delta=1e-6, mechanism="gauss", row_norm=14.0, random_state=seed
+            )
+            release = estimator.fit(table, groups=np.arange(3 * persons) // 3).release_
+            ends = intervals(release, draws=60, seed=seed).variances
+            off = np.abs(SPREAD**2 - ends.mean(axis=-1)) / ((ends[:, 1] - ends[:, 0]) / 2)
+            hits[i] += (off <= 1).sum()
+            narrow += 0 if i else (off <= 1 / np.sqrt(3)).sum()
+    low, high = binom.ppf([5e-7, 1 - 5e-7], 3 * tables, 0.9)
+    assert low <= hits[0] <= high
+    assert narrow < low
+    assert hits[1] > hits[0]
+
+
 def test_less_budget_and_fewer_rows_leave_wider_intervals():
     def width(**given):
         ends = intervals(released(0, **given), draws=100, seed=0).variances
@@ -99,11 +123,17 @@ def test_what_cannot_be_simulated_is_refused():
         with pytest.raises(InvalidParameterError):
             intervals(release, **wrong)
     hidden = released(0, adjacency="add-remove")
-    with pytest.raises(InvalidDataError, match="public number of rows"):
+    with pytest.raises(InvalidDataError, match="release with adjacency='replace-one'"):
         intervals(hidden)
     paired = released(0, "cleaned", centring="paired")
     with pytest.raises(InvalidDataError, match="with a centre"):
         intervals(paired)
+    table = rows(0, 2000)
+    table[:, 1] = 7.0
+    budget = {"epsilon": 8.0, "delta": 1e-6, "scale": "private", "random_state": 0}
+    for estimator in (PrivateCovariance(**budget), PrivatePCA(1, **budget)):
+        with pytest.raises(InvalidDataError, match="all columns, and x1 had no private scale"):
+            intervals(estimator.fit(table).release_)
     model = PrivateRegression(epsilon=4.0, delta=1e-6, random_state=0).fit(rows(0), rows(0)[:, 0])
     with pytest.raises(InvalidParameterError, match="a regression has its own"):
         intervals(model.release_)

@@ -100,15 +100,38 @@ def test_a_penalty_shrinks():
 
 
 def test_small_tables_have_a_mean_or_need_a_range():
-    small = PrivateRegression(**(BUDGET | {"epsilon": 0.3})).fit(X[:1500], Y[:1500])
+    accepted = BUDGET | {"means_alone": True}
+    small = PrivateRegression(**(accepted | {"epsilon": 0.3})).fit(X[:1500], Y[:1500])
     assert small.means_alone_
     assert not small.coef_.any()
     assert small.predict(X[:3]) == pytest.approx(Y.mean(), abs=0.5)
     assert small.intercept_interval_[0] < Y.mean() < small.intercept_interval_[1]
     with pytest.raises(TooFewRowsError, match="target_bounds"):
         PrivateRegression(**(BUDGET | {"epsilon": 0.01})).fit(X, Y)
-    stated = PrivateRegression(**(BUDGET | {"epsilon": 0.01}), target_bounds=(0.0, 40.0))
+    stated = PrivateRegression(**(accepted | {"epsilon": 0.01}), target_bounds=(0.0, 40.0))
     assert stated.fit(X, Y).intercept_ == pytest.approx(Y.mean(), abs=6.0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "stated", "advice"),
+    [
+        (0.3, {}, "state scale or bounds, or give a larger budget"),
+        (0.01, {"target_bounds": (0.0, 40.0)}, "give fewer columns or a larger budget"),
+    ],
+)
+def test_means_alone_are_refused_before_the_charge(epsilon, stated, advice, tmp_path):
+    """What is advised allows coefficients, as public numbers tell."""
+    ledger = Ledger.create(tmp_path / "l", epsilon=1, delta=1e-6)
+    budget = {"epsilon": epsilon, "delta": 1e-6}
+    model = PrivateRegression(**budget, ledger=ledger, **stated)
+    with pytest.raises(TooFewRowsError, match="no coefficients, only the mean") as refused:
+        model.fit(X[:1500], Y[:1500])
+    assert f": {advice}; means_alone=True releases the mean alone" in str(refused.value)
+    assert ledger.entries == ()
+    if "bounds" in advice:
+        box = (X.min(axis=0) - 1, X.max(axis=0) + 1)
+        followed = PrivateRegression(**budget, bounds=box, random_state=0)
+        assert not followed.fit(X[:1500], Y[:1500]).means_alone_
 
 
 def test_several_targets_share_one_gram_matrix():
@@ -138,7 +161,7 @@ def test_missing_cells_and_invalid_rows():
     assert filled.coef_[0] == pytest.approx(1.0, abs=0.15)
     assert np.isfinite(filled.predict(holes)).all()
     target[::70] = np.nan
-    with pytest.raises(InvalidDataError, match="missing"):
+    with pytest.raises(InvalidDataError, match=r"no target or .* add on_invalid='zero'"):
         PrivateRegression(**BUDGET, on_missing="centre").fit(X, target)
     left = PrivateRegression(**BUDGET, on_invalid="zero").fit(holes, target)
     assert left.coef_[0] == pytest.approx(1.0, abs=0.15)
@@ -200,7 +223,8 @@ def test_a_release_comes_back_as_it_was(tmp_path):
 
 
 def test_a_release_of_a_mean_comes_back_too(tmp_path):
-    model = PrivateRegression(**(BUDGET | {"epsilon": 0.3})).fit(X[:1500], Y[:1500])
+    budget = BUDGET | {"epsilon": 0.3}
+    model = PrivateRegression(**budget, means_alone=True).fit(X[:1500], Y[:1500])
     Release.load(model.release_.save(tmp_path / "r"))
     assert "only means" in model.privacy_.sentence()
 
@@ -215,7 +239,15 @@ def test_fits_can_be_repeated_cloned_and_used_in_pipelines():
 
 
 @parametrize_with_checks(
-    [PrivateRegression(epsilon=50.0, delta=1e-3, target_bounds=(-200.0, 200.0), random_state=0)],
+    [
+        PrivateRegression(
+            epsilon=50.0,
+            delta=1e-3,
+            target_bounds=(-200.0, 200.0),
+            means_alone=True,
+            random_state=0,
+        )
+    ],
     expected_failed_checks=lambda _: {
         "check_dtype_object": "wants numpy's own message, which may quote an entry",
         "check_estimators_empty_data_messages": "wants the number of rows, which may be private",

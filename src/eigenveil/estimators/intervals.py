@@ -11,6 +11,9 @@ Where noise is added to the second moment of rows clipped at a stated length (`g
 `continual`) its law is drawn from directly; any other mechanism is run on rows. Intervals cover as
 stated where rows are about normal, hardly any are clipped and eigenvalues stand apart:
 docs/intervals.md has what was measured.
+
+Of n persons, each brings the mean over his rows, which varies no more than one of them drawn at
+random does (Jensen): n simulated rows leave as much or more, and the noise has the same law.
 """
 
 import math
@@ -32,6 +35,9 @@ from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.unit_rows import variance_shares
 from eigenveil.numerics.variates import normals, uniforms
 from eigenveil.release.artefact import Release
+from eigenveil.report.views import feature_names
+from eigenveil.text import listed
+from eigenveil.wording import REPLACE_ONE, option
 
 __all__ = ["Intervals", "intervals"]
 
@@ -96,18 +102,35 @@ def intervals(
 
 
 def _rows(release: Release) -> int:
-    """Return the number of rows, or refuse where the bootstrap would not know the release."""
+    """Return the number of rows, or of persons; refuse where the bootstrap would not know it."""
     if release.kind not in ("pca", "covariance") or release.owners:
         raise InvalidParameterError(
             "intervals are those of one owner's covariance or components; a regression has its own"
         )
     rows = release.settings["n_rows"]
-    if rows is None or release.guarantee.protects.owns_many:
+    if rows is None:
         raise InvalidDataError(
-            "intervals need a public number of rows that are units of their own: release under "
-            "replace-one, without groups"
+            "intervals need a public number of rows, or of persons: release with ", REPLACE_ONE
         )
     return int(rows)
+
+
+def _require_whole(release: Release, centre: Matrix, scale: Matrix) -> None:
+    """Refuse a release that leaves something of the table undescribed."""
+    if np.isnan(centre).any():
+        raise InvalidDataError(
+            "intervals need a release with a centre, and pairs of rows have none: release with "
+            "another ",
+            option("centring"),
+        )
+    left_out = np.flatnonzero(np.isinf(scale))
+    if left_out.size:
+        raise InvalidDataError(
+            f"intervals need all columns, and {listed(feature_names(release.settings, left_out))} "
+            "had no private scale that stood out: release again with a stated ",
+            option("scale"),
+            ", or without them",
+        )
 
 
 Numbers = dict[str, Matrix]
@@ -119,8 +142,7 @@ def _of_covariance(
     """Return the numbers of a release, of the table it describes, and of releases of such."""
     settings, arrays = release.settings, release.arrays
     scale = arrays.get("scale", np.ones(settings["n_features"]))
-    if not np.isfinite(scale).all() or np.isnan(arrays["location"]).any():
-        raise InvalidDataError("intervals need a release with a centre and all of its columns")
+    _require_whole(release, arrays["location"], scale)
     matrix, location = arrays["covariance"] / np.outer(scale, scale), arrays["location"] / scale
     law = GaussianLaw(len(matrix), settings["noise_scale"])
     described, _ = map_eigenvalues(matrix, lambda values: np.maximum(values, 0.0))
@@ -255,8 +277,7 @@ def _of_components(
     """Return the numbers of a release of components, twice, and of releases of such tables."""
     arrays, asked = release.arrays, _asked(release)
     scale, components = arrays["scale"], arrays["components"]
-    if not np.isfinite(scale).all() or np.isnan(arrays["mean"]).any():
-        raise InvalidDataError("intervals need a release with a centre and all of its columns")
+    _require_whole(release, arrays["mean"], scale)
     k, d = components.shape
     shares = np.append(
         arrays["explained_variance_ratio"],

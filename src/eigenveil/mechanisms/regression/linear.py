@@ -19,6 +19,7 @@ no stages, and the mean is the model. Proof: docs/proofs/linear.md.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -35,7 +36,7 @@ from eigenveil.data.sources.design import (
     Records,
     ResidualRows,
 )
-from eigenveil.exceptions import NothingFoundError
+from eigenveil.exceptions import InvalidDataError, NothingFoundError
 from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
@@ -50,7 +51,8 @@ from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
-from eigenveil.wording import option
+from eigenveil.text import listed
+from eigenveil.wording import Part, option
 
 __all__ = ["CentreSteps", "LinearModel", "LinearStages", "NoisyModel", "Stage", "TargetSteps"]
 
@@ -345,8 +347,32 @@ def _check(source: RowSource, p: int, read: Clip) -> None:
     """Stop at a row that stops a run, before anything is charged; targets must be there."""
     whole = replace(read, on_missing="invalid")
     for chunk, _ in source.unit_tables():
-        read.check(chunk[:, :p])
-        whole.check(chunk[:, p:])
+        try:
+            read.check(chunk[:, :p])
+            whole.check(chunk[:, p:])
+        except InvalidDataError:
+            raise _bad_row((source.feature_names or ())[p:], read) from None
+
+
+def _bad_row(targets: Sequence[str], read: Clip) -> InvalidDataError:
+    """Return the refusal of a row; whether a feature or a target is bad, it does not tell."""
+    target = f"target {listed(targets)}" if targets else "target"
+    left_out: list[Part] = [option("on_invalid", "zero"), " to let such rows contribute nothing"]
+    if read.on_missing == "centre":
+        return InvalidDataError(
+            f"a row has no {target} or holds an infinite value, which ",
+            option("on_missing", "centre"),
+            " does not fill: clean the data, or add ",
+            *left_out,
+        )
+    return InvalidDataError(
+        "a row holds a missing or infinite value, or text, or has too many cells: clean the data, "
+        "or pass ",
+        *left_out,
+        "; ",
+        option("on_missing", "centre"),
+        f" fills empty cells of other columns than the {target}",
+    )
 
 
 def _per_length(noisy: NoisyMatrix, records: Records, gate: Gate) -> NoisyMatrix:
