@@ -28,7 +28,7 @@ class RegressionNumbers:
     intercept : array of shape (q,)
         What is predicted where all features are zero.
     interval : array of shape (q, p + 1, 2)
-        Ends of intervals, that of the intercept last.
+        Ends of intervals, that of the intercept last; infinite where nothing tells its error.
     noise_share : array of shape (q, p)
         Share of the squared widths that is noise.
     location, scale : arrays of shape (p,)
@@ -99,12 +99,17 @@ def regression_numbers(fitted: RegressionResult) -> RegressionNumbers:
     sampling, noise = (np.array([part[i] for part in parts]) for i in (1, 2))
     half = -float(ndtri((1 - INTERVAL_LEVEL) / 2)) * np.sqrt(sampling + noise)
     centre = np.column_stack([coef, intercept])
+    interval = np.stack([centre - half, centre + half], axis=-1)
+    boxes = fitted.plan.request.target_boxes
+    if boxes is not None and fitted.plan.means_alone:
+        interval[:, p] = np.clip(interval[:, p], *(np.array(boxes)[:, [i]] for i in (0, 1)))
     whole = sampling + noise
-    share = np.divide(noise, whole, out=np.ones_like(whole), where=whole > 0)
+    told = np.isfinite(whole) & (whole > 0)
+    share = np.divide(noise, whole, out=np.ones_like(whole), where=told)
     return RegressionNumbers(
         coef=coef,
         intercept=intercept,
-        interval=np.stack([centre - half, centre + half], axis=-1),
+        interval=interval,
         noise_share=share[:, :p],
         location=model.centre,
         scale=model.scale,

@@ -80,7 +80,9 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
     for name, array in arrays.items():
         if name in ("mean", "location") and np.isnan(array).all():
             continue  # pairs of rows have no centre
-        if not (array > 0 if name == "scale" else np.isfinite(array)).all():
+        # Infinite: the scale of a column that was left out, an interval that nothing bounds.
+        usable = {"scale": array > 0, "interval": ~np.isnan(array)}
+        if not usable.get(name, np.isfinite(array)).all():
             raise AlteredReleaseError(f"arrays.npz holds no usable numbers in {name!r}")
     _require("explained_variance", arrays, lambda array: array.min() >= 0)
     for name in ("explained_variance_ratio", "reliability", "agreement", "noise_share"):
