@@ -177,7 +177,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         self._target_names: tuple[str, ...] | None = None
         values = np.asarray(y)
         self._one_target = values.ndim == 1
-        targets = as_table(values.reshape(len(values), -1) if self._one_target else values)
+        targets = as_table(values[:, None] if self._one_target else values)
         if len(targets) != len(features):
             raise InvalidDataError("y must have one value for each row of X, in their order")
         both = np.column_stack(
