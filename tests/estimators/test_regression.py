@@ -114,8 +114,8 @@ def test_small_tables_have_a_mean_or_need_a_range():
 
 
 def test_few_rows_have_a_mean_within_the_stated_range():
-    """n epsilon = 30: Laplace noise of scale 200/30 on the mean, of which Gaussian noise of the same
-    budget would have five times as much; 60 is exceeded with probability e^-9.
+    """n epsilon = 30: Laplace noise of scale 200/30 on the mean, a third of the Gaussian noise of
+    the same budget; 60 is exceeded with probability e^-9.
     """
     few = PrivateRegression(**(BUDGET | {"epsilon": 0.1}), target_bounds=(-100.0, 100.0))
     few.fit(X[:300], Y[:300])

@@ -86,13 +86,15 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         weighted least-squares coefficients of the population, and assume that residuals are
         uncorrelated with the squares of the features.
     intercept_interval_ : array of shape (..., 2)
-        The same for the intercept.
+        The same for the intercept. Of a median of means nothing tells the error: then it is the
+        stated range, or infinite.
     noise_share_ : array of shape (..., n_features)
         Share of the squared width of each interval that privacy is responsible for.
     scale_, location_ : arrays of shape (n_features,)
         What features were divided by, infinite for one left out, and taken about.
     means_alone_ : bool
-        Whether public numbers allowed no coefficients: every prediction is the private mean.
+        Whether public numbers allowed no coefficients: every prediction is one private number, a
+        median of means of some rows each, or on very small tables a mean.
     n_samples_ : int or None
         None where the number of rows is private; with groups, that of groups.
     shares_ : dict

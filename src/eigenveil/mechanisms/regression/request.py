@@ -214,7 +214,7 @@ class RegressionPlan:
 
     @property
     def _rows_alone(self) -> float:
-        """n epsilon of a release of means; infinite where n is private."""
+        """Rows times the epsilon of one of several means; infinite where n is private."""
         n = self.request.n_rows
         return math.inf if n is None else n * self.pure_part
 

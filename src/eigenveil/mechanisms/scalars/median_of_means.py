@@ -57,7 +57,7 @@ def blocks_of(rows: float, *, ranged: bool) -> int:
     if math.isinf(rows):
         return 1
     most = int(rows / (_PER_BLOCK if ranged else _FREE_PER_BLOCK))
-    return max(1, min(most, round((_SKEWNESS * rows**2) ** (1 / 3))))
+    return max(1, min(most, round(math.pow(_SKEWNESS * rows**2, 1 / 3))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +81,7 @@ class MedianOfMeans:
         """Cost of one `run`."""
         return self.quantile.cost()
 
-    def run(
-        self, source: RowSource, start: Clip, gate: Gate
-    ) -> tuple[NDArray[np.float64], float]:
+    def run(self, source: RowSource, start: Clip, gate: Gate) -> tuple[NDArray[np.float64], float]:
         """Return the median, and infinity: how far off it is, no released number tells.
 
         ``source`` has one column; the box of ``start`` is its stated range.
