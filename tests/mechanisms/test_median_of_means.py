@@ -1,5 +1,6 @@
 """Median of means: where it lands, what a row moves, and how blocks are drawn."""
 
+import itertools
 import math
 
 import numpy as np
@@ -60,6 +61,19 @@ def test_blocks_and_persons_are_counted_once_at_their_means():
     # A block without any number has no mean.
     assert counts([math.nan, math.nan, 0.9], blocks=[0, 0, 1]) == [0] * 7 + [1]
     assert counts([math.nan, 0.9], blocks=[0, 0]) == [0] * 7 + [1]
+
+
+def test_the_order_within_a_block_or_a_person_does_not_matter():
+    """0.1 + 0.2 + 0.3 is 0.6 or a little more, and a mean of 0.2 an end of brackets."""
+    ends = np.array([-1.0, 0.2, 1.0])
+    for groups in (None, np.zeros(3, dtype=int)):
+        found = set()
+        for values in itertools.permutations((0.1, 0.2, 0.3)):
+            source = open_rows(np.array(values)[:, None])
+            source = source if groups is None else GroupedSource(source, groups)
+            blocks = np.zeros(3, dtype=int) if groups is None else None
+            found.add(tuple(value_counts(source, ends, REPLACE, blocks).value.units))
+        assert len(found) == 1
 
 
 @pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)

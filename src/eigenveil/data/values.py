@@ -2,7 +2,8 @@ r"""How the numbers of one column are distributed, or means of random blocks of 
 
 Numbers are counted in public brackets, and numbers beyond the outermost ends at those ends. Each
 row, or each person at the mean of the numbers they own, belongs to one block. A row moves the mean
-of its block alone, so it moves one count to another bracket, whatever the numbers are.
+of its block alone, so it moves one count to another bracket, whatever the numbers are. How the
+table is sorted does not matter, to the last bit.
 """
 
 import numpy as np
@@ -76,9 +77,12 @@ def _grouped(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the mean of each of so many groups, and which hold any value.
 
-    Values of a group are added in their order, so that no other group enters its mean.
+    Values of a group are added from the smallest to the largest: a mean is a function of the values
+    of its group, whatever their order in the table and whatever other groups hold.
     """
     sums, counts = np.zeros(size), np.zeros(size)
+    order = np.lexsort((values, groups))
+    values, groups = values[order], groups[order]
     with np.errstate(all="ignore"):  # a warning would tell of the values
         np.add.at(sums, groups, values)
     np.add.at(counts, groups, 1.0)
