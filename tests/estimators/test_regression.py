@@ -239,7 +239,7 @@ def test_a_release_comes_back_as_it_was(tmp_path):
 def test_a_release_of_a_mean_comes_back_too(tmp_path):
     model = PrivateRegression(**(BUDGET | {"epsilon": 0.3})).fit(X[:1500], Y[:1500])
     Release.load(model.release_.save(tmp_path / "r"))
-    assert "only medians of means of 4 rows" in model.privacy_.sentence()
+    assert "only medians of means of 4.5 rows each" in model.privacy_.sentence()
     assert model.privacy_.cost == Pure(model.privacy_.cost.epsilon)
 
 

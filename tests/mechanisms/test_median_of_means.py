@@ -125,9 +125,10 @@ def test_noise_is_that_of_the_epsilon():
 
 
 def test_public_numbers_decide_about_blocks():
-    assert [blocks_of(rows, ranged=True) for rows in (40, 90, 120, 240, 2000)] == [1, 1, 2, 4, 16]
-    assert [blocks_of(rows, ranged=False) for rows in (100, 199, 200, 300)] == [1, 1, 2, 3]
-    assert blocks_of(math.inf, ranged=False) == 1
+    sizes = [blocks_of(rows, ranged=True) for rows in (40, 88, 120, 240, 2000)]
+    assert sizes == pytest.approx([1.0, 1.6, 2.18, 3.99, 16.4], rel=0.01)
+    assert [blocks_of(rows, ranged=False) for rows in (90, 100, 120, 300)] == [1.0, 1.0, 1.2, 3.0]
+    assert blocks_of(math.inf, ranged=False) == 1.0
     assert findable(100.0, ranged=False)
     assert not findable(99.0, ranged=False)
     assert findable(40.0, ranged=True)
@@ -156,7 +157,7 @@ def _query(block):
         if block > 1:
             order = case.Arranged.order(source.count_units())
             blocks = np.empty_like(order)
-            blocks[order] = np.arange(order.size) // block
+            blocks[order] = np.floor(np.arange(order.size) / block).astype(int)
         return value_counts(source, np.linspace(-1.0, 1.0, 4097), adjacency, blocks)
 
     return query
@@ -187,8 +188,8 @@ CASES = [
     ),
     case.Case(
         name="median-of-means of blocks",
-        build=lambda epsilon, d, k: MedianOfMeans(epsilon=epsilon, block=2),
-        query=_query(2),
+        build=lambda epsilon, d, k: MedianOfMeans(epsilon=epsilon, block=1.5),
+        query=_query(1.5),
         adjacencies=(REPLACE,),
         # Beside another row in its block a row moves the mean by half: still to another bracket.
         **_MEDIAN,

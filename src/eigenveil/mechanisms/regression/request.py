@@ -321,7 +321,7 @@ class RegressionPlan:
         if not isinstance(found, MedianOfMeans) or found.block == 1:
             middle = "medians" if isinstance(found, MedianOfMeans) else "means"
             return f"only {middle}: {why}"
-        return f"only medians of means of {found.block} rows each: {why}"
+        return f"only medians of means of {found.block:.3g} rows each on average: {why}"
 
     def _scale_words(self, released: LinearModel, names: Sequence[str] | None) -> list[str]:
         if self.means_alone:

@@ -5,7 +5,8 @@ Source: the exponential mechanism for a median (Smith 2011) by report noisy max,
 
 .. math:: \arg\max_j \; -\bigl|\,|\{i : \bar y_i < e_j\}| - m/2\,\bigr| + \mathrm{Lap}(2/\epsilon)
 
-over public brackets, with m means of b rows each. A row moves one mean and every utility by at most
+over public brackets, with m means of b rows each on average: of blocks of 1 and 2 rows by turns
+where b = 1.5. A row moves one mean and every utility by at most
 1, however far away it is. So noise is counted in ranks, not in units of a range: the error falls
 with the spread of the rows even where the range is a hundred times as wide. The median of means
 differs from the mean by about skewness/(6 b) standard deviations of the rows, its noise grows with
@@ -49,28 +50,28 @@ def findable(rows: float, *, ranged: bool) -> bool:
     return rows >= (_LEAST_ROWS if ranged else _FREE_PER_BLOCK)
 
 
-def blocks_of(rows: float, *, ranged: bool) -> int:
-    """Return the number of rows in a block, for ``rows`` = n epsilon.
+def blocks_of(rows: float, *, ranged: bool) -> float:
+    """Return the mean number of rows in a block, for ``rows`` = n epsilon.
 
     In squared standard deviations, noise brings about 50 b/rows^2 and skewness 1 brings 1/(36 b^2).
     """
     if math.isinf(rows):
-        return 1
-    most = int(rows / (_PER_BLOCK if ranged else _FREE_PER_BLOCK))
-    return max(1, min(most, round(math.pow(_SKEWNESS * rows**2, 1 / 3))))
+        return 1.0
+    most = rows / (_PER_BLOCK if ranged else _FREE_PER_BLOCK)
+    return max(1.0, min(most, math.pow(_SKEWNESS * rows**2, 1 / 3)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MedianOfMeans:
     """A private median of block means. Fields are public, never data.
 
-    ``block`` is the number of rows, or persons, in a block; more than 1 needs a public number of
-    them.
+    ``block`` is the mean number of rows, or persons, in a block; more than 1 needs a public number
+    of them.
     """
 
     name: ClassVar[str] = "median-of-means"
     epsilon: float
-    block: int = 1
+    block: float = 1.0
 
     @property
     def quantile(self) -> PrivateQuantile:
@@ -92,7 +93,7 @@ class MedianOfMeans:
         if self.block > 1:
             order = gate.order(source.count_units())
             blocks = np.empty_like(order)
-            blocks[order] = np.arange(order.size) // self.block
+            blocks[order] = np.floor(np.arange(order.size) / self.block).astype(np.intp)
         query = value_counts(source, ends, gate.adjacency, blocks)
         j = ends.size - 2 - gate.draw(self.quantile, query)
         return (ends[j : j + 1] + ends[j + 1 : j + 2]) / 2, math.inf
