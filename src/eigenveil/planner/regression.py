@@ -100,7 +100,8 @@ class RegressionSituation:
 
     def __str__(self) -> str:
         return (
-            f"regression on {self.p:,} features, {self.n:,} rows, {self.budget}, R2 = {self.r2:g}"
+            f"regression on {self.p:,} features, {self.n:,} rows, {self.budget}, "
+            f"R2 = {self.r2:g}, correlation of neighbouring features = {self.correlation:g}"
         )
 
     @property
