@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
-from eigenveil.data.gram import limit_rows, require_rows
+from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
@@ -36,9 +36,6 @@ def value_counts(
         means, found = _grouped(means[found], blocks[found], int(blocks.max()) + 1)
     brackets = np.searchsorted(ends[1:-1], means[found], side="right")
     counts = np.bincount(brackets, minlength=ends.size - 1)[::-1]
-    rows = limit_rows(source.count_units()) if public else None
-    if rows is not None:
-        require_rows(rows)
     statistic = Bounded(
         value=FixedPoint(counts.astype(np.int64), 0),
         sensitivities={"l1": 2.0 if public else 1.0, "linf": 1.0},
@@ -46,7 +43,7 @@ def value_counts(
         protects=source.protects,
         records=source.records,
         unit=1.0,
-        count=rows,
+        count=public_rows(source) if public else None,
         exact=True,
     )
     return source.represented(statistic)
