@@ -205,6 +205,8 @@ def test_what_cannot_be_fitted_is_refused():
         {"scale": "wide"},
         {"target_bounds": (1.0, 1.0)},
         {"alpha": "small"},
+        {"alpha": 10**400},
+        {"row_norm": 10**400},
     ):
         with pytest.raises(InvalidParameterError):
             PrivateRegression(**BUDGET, **wrong).fit(X, Y)

@@ -38,7 +38,7 @@ from eigenveil.mechanisms.regression.request import (
 )
 from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.budget import Budget, as_float
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.wording import Phrase, option
 
@@ -287,7 +287,7 @@ def _number(name: Phrase, value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameterError(name, " must be a number")
-    return float(value)
+    return as_float(value)
 
 
 def _positive(name: Phrase, value: Any) -> float | None:
