@@ -1,10 +1,18 @@
-"""How often intervals hold the truth: 90 % ones of releases of simulated normal tables.
+"""How often intervals hold the truth: 90 % ones of releases of simulated tables.
 
 The truth is that of the law that rows are drawn from, so that sampling counts. Each entry is the
 share of tables and columns (or pairs, components, coefficients) whose interval holds it; those of
 one table hang together, so the standard error is that of the tables' own shares.
 
-    python benchmarks/bench_coverage.py [--tables 200] [--draws 100] [--only elliptical]
+Rows are normal, except where a release is called "t" (elliptical, t of 5 degrees of freedom) or
+"skewed" (shifted exponential): there the model of the intervals does not hold. Features of
+regressions may be skewed, as nothing is assumed about them. A column that was left out has no
+interval, and its part of the mean belongs to the intercept.
+
+    python benchmarks/bench_coverage.py [--tables 100] [--draws 100] [--only gauss ...]
+
+`--before` keeps the shares in the column of that name: run it with an earlier version on the path,
+and the same tables and seeds.
 """
 
 import argparse
@@ -18,22 +26,42 @@ from eigenveil.estimators.intervals import intervals
 from eigenveil.exceptions import NothingFoundError
 from side_by_side import RESULTS, report
 
-D = 5
-SPECTRUM = np.array([8.0, 4.0, 2.0, 1.0, 0.5])
-BASIS = np.linalg.qr(np.random.default_rng(7).standard_normal((D, D)))[0]
-COVARIANCE = (BASIS * SPECTRUM) @ BASIS.T
 SLOPES = np.array([1.0, -0.5, 0.25, 0.0, 0.5])
 BUDGET = {"delta": 1e-6}
+FIRST = 50_000  # seed: the forms of intervals were chosen on tables of smaller ones
+KEYS = ("release", "rows", "epsilon", "interval")
 
 
-def normal_rows(n, seed):
-    random = np.random.default_rng(seed)
-    return random.standard_normal((n, D)) @ (BASIS * np.sqrt(SPECTRUM)).T + 1.0
+class Law:
+    """Rows of mean 1 in every column, with a spectrum along fixed components."""
+
+    def __init__(self, *spectrum, kind="normal"):
+        self.spectrum, self.kind, self.d = np.array(spectrum), kind, len(spectrum)
+        self.basis = np.linalg.qr(np.random.default_rng(7).standard_normal((self.d, self.d)))[0]
+        self.covariance = (self.basis * self.spectrum) @ self.basis.T
+
+    def rows(self, n, seed):
+        """Draw a table."""
+        random = np.random.default_rng(seed)
+        along = random.standard_normal((n, self.d))
+        if self.kind == "t":  # of unit variance
+            along *= np.sqrt(3 / random.chisquare(5, size=(n, 1)))
+        if self.kind == "skewed":
+            along = random.exponential(size=(n, self.d)) - 1
+        return along @ (self.basis * np.sqrt(self.spectrum)).T + 1.0
+
+
+APART = Law(8.0, 4.0, 2.0, 1.0, 0.5)
+EQUAL = Law(5.0, 1.0, 1.0, 1.0, 1.0)
+NEAR = Law(5.0, 1.2, 1.0, 0.8, 0.5)
+WIDE = Law(*np.geomspace(8.0, 0.25, 12))
+WIDER = Law(*np.geomspace(8.0, 0.25, 40))
+TAILS, SKEWED = Law(8.0, 4.0, 2.0, 1.0, 0.5, kind="t"), Law(8.0, 4.0, 2.0, 1.0, 0.5, kind="skewed")
 
 
 def holds(ends, truth):
     inside = (ends[..., 0] <= truth) & (truth <= ends[..., 1])
-    return inside[~np.isnan(ends[..., 0])]
+    return inside[np.isfinite(ends[..., 0])]
 
 
 def signed(components, ends):
@@ -42,29 +70,41 @@ def signed(components, ends):
     return components * np.sign(np.einsum("ij,ij->i", components, middle))[:, None]
 
 
-def covariance_hits(release, draws, seed):
-    found = intervals(release, draws=draws, seed=seed)
-    deviations = np.sqrt(COVARIANCE.diagonal())
-    correlation = COVARIANCE / np.outer(deviations, deviations)
-    pairs = np.triu_indices(D, 1)
+def loading_hits(law, found, k):
+    """First and last of k components, and the largest loading of the last."""
+    truth = signed(law.basis.T[:k], found.loadings[:k])
+    most = np.abs(truth[-1]).argmax()
     return {
-        "means": holds(found.means, np.ones(D)),
-        "variances": holds(found.variances, COVARIANCE.diagonal()),
-        "correlations": holds(found.correlations[pairs], correlation[pairs]),
-        "first eigenvalue": holds(found.eigenvalues[:1], SPECTRUM[:1]),
-        "eigenvalues": holds(found.eigenvalues, SPECTRUM),
-        "first loadings": holds(found.loadings[:1], signed(BASIS.T[:1], found.loadings[:1])),
+        "first loadings": holds(found.loadings[0], truth[0]),
+        f"loadings {k}": holds(found.loadings[k - 1], truth[k - 1]),
+        f"largest of loadings {k}": holds(found.loadings[k - 1, most], truth[k - 1, most]),
     }
 
 
-def covariance(mechanism, n, epsilon, **given):
+def covariance_hits(law, release, draws, seed):
+    found = intervals(release, draws=draws, seed=seed)
+    deviations = np.sqrt(law.covariance.diagonal())
+    correlation = law.covariance / np.outer(deviations, deviations)
+    pairs = np.triu_indices(law.d, 1)
+    return {
+        "means": holds(found.means, np.ones(law.d)),
+        "variances": holds(found.variances, law.covariance.diagonal()),
+        "correlations": holds(found.correlations[pairs], correlation[pairs]),
+        "first eigenvalue": holds(found.eigenvalues[:1], law.spectrum[:1]),
+        "last eigenvalue": holds(found.eigenvalues[-1:], law.spectrum[-1:]),
+        "eigenvalues": holds(found.eigenvalues, law.spectrum),
+        **(loading_hits(law, found, 3) if (np.diff(law.spectrum) < 0).all() else {}),
+    }
+
+
+def covariance(mechanism, n, epsilon, law=APART, **given):
     def hits(seed, draws):
         estimator = PrivateCovariance(
             epsilon=epsilon, **BUDGET, mechanism=mechanism, random_state=seed, **given
         )
-        return covariance_hits(estimator.fit(normal_rows(n, seed)).release_, draws, seed)
+        return covariance_hits(law, estimator.fit(law.rows(n, seed)).release_, draws, seed)
 
-    return hits
+    return n, epsilon, hits
 
 
 def continual(n, epsilon):
@@ -74,93 +114,120 @@ def continual(n, epsilon):
             epsilon=epsilon,
             **BUDGET,
             row_norm=14.0,
-            centre=np.ones(D),
+            centre=np.ones(APART.d),
             random_state=seed,
         )
-        for part in np.array_split(normal_rows(n, seed), 5):
+        for part in np.array_split(APART.rows(n, seed), 5):
             days.partial_fit(part)
-        return covariance_hits(days.release_, draws, seed)
+        return covariance_hits(APART, days.release_, draws, seed)
 
-    return hits
+    return n, epsilon, hits
 
 
 def components(n, epsilon):
     def hits(seed, draws):
-        pca = PrivatePCA(2, epsilon=epsilon, **BUDGET, random_state=seed).fit(normal_rows(n, seed))
+        pca = PrivatePCA(2, epsilon=epsilon, **BUDGET, random_state=seed).fit(APART.rows(n, seed))
         found = intervals(pca.release_, draws=draws, seed=seed)
-        return {
-            "first loadings": holds(found.loadings[:1], signed(BASIS.T[:1], found.loadings[:1]))
+        truth = signed(APART.basis.T[:2], found.loadings)
+        beside = np.abs(APART.basis[:, 2]).argmax()  # the column of the next component
+        return loading_hits(APART, found, 2) | {
+            "loadings towards the next": holds(found.loadings[:, beside], truth[:, beside])
         }
 
-    return hits
+    return n, epsilon, hits
 
 
-def regression(n, epsilon):
+def regression(features, n, epsilon):
     def hits(seed, draws):
-        rows = normal_rows(n, seed)
-        target = rows @ SLOPES + 2 * np.random.default_rng(seed + 10**6).standard_normal(n)
+        random = np.random.default_rng(seed)
+        rows = features(n, seed, random)
+        target = rows @ SLOPES + 2 * random.standard_normal(n)
         model = PrivateRegression(epsilon=epsilon, **BUDGET, random_state=seed).fit(rows, target)
-        return {"coefficients": holds(model.coef_interval_, SLOPES)}
+        kept = np.isfinite(model.scale_)
+        return {
+            "coefficients": holds(model.coef_interval_[kept], SLOPES[kept]),
+            "largest coefficient": holds(model.coef_interval_[:1][kept[:1]], SLOPES[:1][kept[:1]]),
+            "intercept": holds(model.intercept_interval_[None], SLOPES[~kept].sum()),
+        }
 
-    return hits
+    return n, epsilon, hits
+
+
+def regressions(features):
+    return [regression(features, n, e) for n, e in ((5000, 0.5), (5000, 1.0), (20_000, 1.0))]
 
 
 CELLS = {
     "gauss": [
-        (n, e, covariance("gauss", n, e, row_norm=14.0))
+        covariance("gauss", n, e, row_norm=14.0)
         for n, e in ((2000, 4.0), (20_000, 0.5), (20_000, 1.0))
     ],
-    "cleaned": [(n, e, covariance("cleaned", n, e, row_norm=14.0)) for n, e in ((2000, 4.0),)],
-    "continual": [(n, e, continual(n, e)) for n, e in ((20_000, 1.0),)],
-    "elliptical": [(n, e, covariance("elliptical", n, e)) for n, e in ((2000, 4.0),)],
-    "components": [(n, e, components(n, e)) for n, e in ((2000, 4.0),)],
-    "regression": [(n, e, regression(n, e)) for n, e in ((5000, 0.5), (5000, 1.0), (20_000, 1.0))],
+    "gauss, near eigenvalues": [covariance("gauss", 2000, 4.0, NEAR, row_norm=12.0)],
+    "gauss, equal eigenvalues": [covariance("gauss", 2000, 4.0, EQUAL, row_norm=12.0)],
+    "gauss, 12 columns": [covariance("gauss", 5000, 2.0, WIDE, row_norm=18.0)],
+    "cleaned": [covariance("cleaned", 2000, 4.0, row_norm=14.0)],
+    "continual": [continual(20_000, 1.0)],
+    "elliptical": [covariance("elliptical", 2000, 4.0)],
+    "components": [components(2000, 4.0)],
+    "gauss, drowned": [covariance("gauss", 5000, 1.0, WIDER, row_norm=25.0)],
+    "gauss, t": [covariance("gauss", 20_000, 4.0, TAILS, row_norm=40.0)],
+    "gauss, skewed": [covariance("gauss", 20_000, 4.0, SKEWED, row_norm=40.0)],
+    "elliptical, t": [covariance("elliptical", 2000, 4.0, TAILS)],
+    "elliptical, skewed": [covariance("elliptical", 2000, 4.0, SKEWED)],
+    "regression": regressions(lambda n, seed, random: APART.rows(n, seed + 10**6)),
+    "regression, independent": regressions(lambda n, s, random: random.normal(1.0, size=(n, 5))),
+    "regression, skewed": regressions(lambda n, s, random: random.exponential(size=(n, 5))),
 }
 
 
-def kept_lines(only):
-    """What was measured of other releases before, where one is measured again."""
+def measured(hits, tables, draws):
+    """Return the shares of each kind of interval, table by table."""
+    found = {}
+    for seed in range(FIRST, FIRST + tables):
+        try:
+            each = hits(seed, draws)
+        except NothingFoundError:
+            continue
+        for what, inside in each.items():
+            if inside.size:
+                found.setdefault(what, []).append(inside.mean())
+    return found
+
+
+def kept_lines():
     path = RESULTS / "coverage.csv"
-    if not only or not path.exists():
-        return []
+    if not path.exists():
+        return {}
     with path.open(newline="") as file:
-        return [line for line in csv.DictReader(file) if line["release"] != only]
+        lines = list(csv.DictReader(file))
+    return {tuple(line[key] for key in KEYS): line for line in lines}
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tables", type=int, default=200)
+    parser.add_argument("--tables", type=int, default=100)
     parser.add_argument("--draws", type=int, default=100)
-    parser.add_argument("--only", default="", choices=("", *CELLS))
+    parser.add_argument("--only", nargs="*", default=list(CELLS), choices=list(CELLS))
+    parser.add_argument("--before", action="store_true")
     given = parser.parse_args()
-    lines = []
+    lines = kept_lines()
     with threadpool_limits(1):
-        for name, cells in CELLS.items():
-            for n, epsilon, hits in cells if given.only in ("", name) else ():
-                found = {}
-                for seed in range(given.tables):
-                    try:
-                        each = hits(seed, given.draws)
-                    except NothingFoundError:
+        for name in given.only:
+            for n, epsilon, hits in CELLS[name]:
+                for what, shares in measured(hits, given.tables, given.draws).items():
+                    key = (name, str(n), str(epsilon), what)
+                    line = lines.setdefault(key, dict(zip(KEYS, key, strict=True)))
+                    if given.before:
+                        line["before"] = round(float(np.mean(shares)), 4)
                         continue
-                    for what, inside in each.items():
-                        if inside.size:
-                            found.setdefault(what, []).append(inside.mean())
-                for what, shares in found.items():
+                    line["tables"], line["covered"] = len(shares), round(float(np.mean(shares)), 4)
                     error = np.std(shares) / np.sqrt(len(shares))
-                    lines.append(
-                        {
-                            "release": name,
-                            "rows": n,
-                            "epsilon": epsilon,
-                            "interval": what,
-                            "tables": len(shares),
-                            "covered": float(np.mean(shares)),
-                            "standard_error": float(error),
-                        }
-                    )
-                    print(*lines[-1].values(), flush=True)
-    report("coverage", [*kept_lines(given.only), *lines])
+                    line["standard_error"] = round(float(error), 4)
+                    print(*line.values(), flush=True)
+    columns = (*KEYS, "tables", "before", "covered", "standard_error")
+    order = {name: i for i, name in enumerate(CELLS)}
+    whole = sorted(lines.values(), key=lambda line: order[line["release"]])
+    report("coverage", [{name: line.get(name, "") for name in columns} for line in whole])
 
 
 if __name__ == "__main__":

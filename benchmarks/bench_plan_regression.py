@@ -35,7 +35,8 @@ def measured(n, p, epsilon, r2, law, seed):
     slopes = random.standard_normal(p)
     slopes *= np.sqrt(r2 / (slopes @ covariance @ slopes))
     target = rows @ slopes + np.sqrt(1 - r2) * random.standard_normal(n)
-    model = PrivateRegression(epsilon=epsilon, delta=DELTA, random_state=seed).fit(rows, target)
+    budget = {"epsilon": epsilon, "delta": DELTA, "random_state": seed}
+    model = PrivateRegression(**budget, means_alone=True).fit(rows, target)
     off = model.coef_ - slopes
     return float(off @ covariance @ off + model.intercept_**2)
 

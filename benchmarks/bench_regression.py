@@ -5,8 +5,9 @@ published: columns standardised, an intercept column, rows divided by their larg
 by their largest value, all of it read off the data and taken as stated; add/remove neighbours.
 Ours: the columns as they are, nothing stated, replace-one neighbours, which cost more noise; scales
 and centres are bought from the same budget. Where public numbers tell that the range of the target
-cannot be found, it is stated, as it is for theirs. A search that finds nothing counts as a
-prediction of zero. "stated scales" divides by the scales that theirs are given.
+cannot be found, it is stated, as it is for theirs; where they allow no coefficients, the private
+mean of the target is the prediction. A search that finds nothing counts as a prediction of zero.
+"stated scales" divides by the scales that theirs are given.
 
 Errors are mean squared ones on the rows left out, in units of the variance of the target there.
 Tables of ../shared/data/regression are used where they are present.
@@ -66,7 +67,7 @@ def published(rows, target, test, method, epsilon, delta, rng):
 
 def ours(rows, target, test, epsilon, delta, seed, **stated):
     """Predictions, and whether the range of the target had to be stated."""
-    budget = {"epsilon": epsilon, "delta": delta, "random_state": seed}
+    budget = {"epsilon": epsilon, "delta": delta, "random_state": seed, "means_alone": True}
     try:
         model = PrivateRegression(**budget, **stated).fit(rows, target)
     except TooFewRowsError:  # from public numbers: nothing is spent yet

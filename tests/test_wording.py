@@ -76,6 +76,7 @@ PARAMETERS = parameters(
     PrivatePCA,
     PrivatePCA.fit,
     PrivateCovariance,
+    PrivateRegression,
     StreamingPCA,
     StreamingPCA.partial_fit,
     ContinualCovariance,

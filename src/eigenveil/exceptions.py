@@ -4,6 +4,8 @@ A message may name what others chose, a path or a column: `str` of an error is o
 What to type differs between Python, the command line and files: `said` has the words of each.
 """
 
+from collections.abc import Sequence
+
 from eigenveil.text import printable
 from eigenveil.wording import Face, Part, said
 
@@ -26,6 +28,7 @@ __all__ = [
     "QuorumLostError",
     "StateError",
     "TooFewRowsError",
+    "UnexplainedColumnsError",
     "UnsupportedNotionError",
     "VerificationError",
     "WeakPromiseWarning",
@@ -76,13 +79,22 @@ class BoundsRequiredError(InvalidParameterError):
 
 
 class TooFewRowsError(InvalidParameterError):
-    """Public numbers tell that a private search would mostly fail."""
+    """Public numbers tell that a private search would mostly fail, or nothing useful come of it."""
 
 
 class InvalidDataError(EigenveilError, ValueError):
     """The records cannot be used as they are."""
 
     exit_code = 3
+
+
+class UnexplainedColumnsError(InvalidDataError):
+    """Columns are named like ids or hold text, and nobody has said what becomes of them."""
+
+    ids: Sequence[str] = ()
+    text: Sequence[str] = ()
+    others: Sequence[str] = ()  # which can be analysed as they are
+    named = False  # whether all of them were chosen by name
 
 
 class DuplicateBatchError(InvalidDataError):

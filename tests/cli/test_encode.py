@@ -140,6 +140,10 @@ def test_mistyped_dates_and_targets_get_a_hint(table, tmp_path):
     words = [*BUDGET, "--unit", "patient_id", "-o", tmp_path / "r"]
     wrong = ["--drop", "sex,ward", "--encode", "admitted=2024-13-45"]
     assert "no such day: write the date as 2024-01-31" in fails(2, "fit", table, *words, *wrong)
+    for other in ("01/01/2024", "1.1.2024", "2024/01/01", "31-12-23"):
+        wrong = ["--drop", "sex,ward", "--encode", f"admitted={other}"]
+        message = fails(2, "fit", table, *words, *wrong)
+        assert "write the first day as 2024-01-31; cells are dates if written so" in message
     words += ["--drop", "admitted,sex,ward", "--on-missing", "centre"]
     message = fails(3, "regress", table, *words, "--target", "sytolic")
     assert "did you mean 'systolic'?" in message

@@ -12,6 +12,10 @@ from tests.cli.conftest import fails, invoke
 MISTAKES = {
     # options after `fit people.csv`: exit code, words of the line
     "--columns age,hours --epsilon 0 --delta 1e-6": (2, "epsilon must be positive"),
+    "--columns age,hours --epsilon -1": (2, "positive and finite: 1 is usual, less protects more"),
+    "--columns age,hours --epsilon nan": (2, "positive and finite: 1 is usual, less protects more"),
+    "--columns age,hours --epsilon 1 --delta nan": (2, "well below 1 over the number of rows"),
+    "--columns age,hours --rho inf": (2, "0.03 is about epsilon = 1 with delta = 1e-6"),
     "--columns age,hours --epsilon one": (2, "not a valid float"),
     "--columns age,hours": (2, "give a budget"),
     "--columns age,hours --epsilon 1 --rho 1": (2, "not both"),
@@ -75,7 +79,10 @@ def test_the_same_columns_are_text_in_parquet(files, tmp_path):
         ("binary.npy", b"nonsense", "not a readable .npy"),
         ("binary.parquet", b"PAR1 nonsense", "not a readable parquet"),
         ("header.csv", b"a,b\n", "the table has no rows"),
-        ("twice.csv", b"a,a\n1,2\n", "two columns have the same name"),
+        ("twice.csv", b"b,a,a\n1,2,3\n", "two columns have the same name, 'a': rename one"),
+        ("old.csv", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", "save it as .xlsx or CSV"),
+        ("packed.csv", b"\x1f\x8b\x08\0ab", "rename it to end in .csv.gz"),
+        ("column.csv", b"PAR1\x15\x04\x15", "rename it to end in .parquet"),
         ("index.csv", b",a\n1,2\n3,4\n", "--columns"),
     ],
 )
@@ -86,6 +93,41 @@ def test_files_that_cannot_be_used(name, content, words, tmp_path):
         pytest.importorskip("pyarrow")
     message = fails(3, "fit", tmp_path / name, "--epsilon", 1, "-o", tmp_path / "released")
     assert words in message
+
+
+def test_a_workbook_by_the_name_of_a_csv_file(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for record in [("a", "b"), *((i, i % 7) for i in range(300))]:
+        book.worksheets[0].append(record)
+    book.save(tmp_path / "t.xlsx")
+    content = (tmp_path / "t.xlsx").read_bytes()
+    (tmp_path / "t.csv").write_bytes(content)
+    words = ["--epsilon", 1, "-o", tmp_path / "released"]
+    advice = "looks like an Excel workbook: rename it to end in .xlsx, or export it as CSV"
+    assert advice in fails(3, "fit", tmp_path / "t.csv", *words)
+    assert advice in fails(3, "fit", "-", *words, input=content)
+    assert invoke("fit", tmp_path / "t.xlsx", *words).exit_code == 0
+
+
+def test_names_like_the_marks_of_other_files_are_names(tmp_path):
+    lines = ["PAR1,PK", *(f"{i % 7},{i % 5}" for i in range(300))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    words = ["--epsilon", 1, "-o", tmp_path / "released"]
+    assert invoke("fit", tmp_path / "t.csv", *words).exit_code == 0
+
+
+def test_which_cell_is_bad_is_not_told(tmp_path):
+    """A word, an empty cell and a cell too many, in any column: one message for all."""
+    told = set()
+    for bad in ("secret,1", "1,secret", ",1", "1,2,4711"):
+        lines = ["a,b", *(f"{i % 7},{i % 5}" for i in range(300))]
+        lines[200] = bad
+        (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+        told.add(fails(3, "fit", tmp_path / "t.csv", "--epsilon", 1, "-o", tmp_path / "released"))
+    (message,) = told
+    assert "or text, or has too many cells" in message
+    assert "secret" not in message
 
 
 def test_a_first_record_is_not_taken_for_names(tmp_path):

@@ -105,9 +105,40 @@ def test_units_of_columns_are_hinted_at_where_nothing_bounds_them(files):
     words = ["plan", files.csv, "--k", 1, *BUDGET, "--columns"]
     assert "--scale private" in invoke(*words, "age,hours").stderr
     few = invoke(*words, "age,hours", "--rows", 100).stderr  # where private scales are refused
-    assert few.endswith("columns in different units drown one another: state --scale or --bounds\n")
+    assert "columns in different units drown one another: state --scale or --bounds\n" in few
     for others in (["age"], ["age,hours", "--bounds", "0,9"], ["age,hours", "--row-norm", 9]):
-        assert invoke(*words, *others).stderr == ""
+        assert "--scale" not in invoke(*words, *others).stderr
+
+
+def test_empty_cells_are_hinted_at_in_words(files):
+    """Whether there are any is not looked at."""
+    hint = "hint: if cells may be empty, add --on-missing centre\n"
+    words = ["plan", files.npy, "--k", 1, *BUDGET]
+    assert hint in invoke(*words).stderr
+    for said in (["--on-missing", "centre"], ["--on-invalid", "zero"]):
+        assert "empty" not in invoke(*words, *said).stderr
+    named = [files.csv, "--columns", "age,hours,gain", "--of", "regression", "--target", "age"]
+    told = invoke("plan", *named, "--epsilon", 0.3, "--delta", 1e-6).stderr
+    assert "add --on-missing centre, and --on-invalid zero if those of the target may be" in told
+
+
+def test_a_recommendation_has_the_numbers_of_the_table():
+    """And says what is ahead of it, where something is."""
+    for epsilon in (1, 9):
+        words = ["--rows", 1097, "--columns-count", 8, "--k", 2, "--delta", 1e-6]
+        result = invoke("plan", *words, "--epsilon", epsilon)
+        table, _, rest = result.stdout.partition("recommended  ")
+        _, _, first, *lines = (line.split() for line in table.splitlines() if line)
+        errors = {line[0]: line[1] for line in (first, *lines)}
+        recommended, said = rest.splitlines()[:2]
+        name, error = recommended.split()[:2]
+        assert error == f"({errors[name]}):"
+        assert "expected to lose" not in rest
+        if first[0] == name:
+            assert "is ahead" not in rest
+        else:
+            assert said.strip().startswith(f"{first[0]} ({first[1]}) is ahead on the assumed table")
+            assert said.endswith(f"--mechanism {first[0]} asks for it")
 
 
 def test_a_plan_that_loses_most_says_so():
@@ -198,7 +229,7 @@ class TestOptionsOfFit:
         assert plan["mechanism"] == plan["prediction"]["mechanism"] == "laplace"
         assert "--mechanism laplace" in plan["next"]
         said = invoke("plan", *SIZE, "--k", 2, *BUDGET, "--mechanism", "laplace").stdout
-        assert "mechanism    laplace: as asked for" in said
+        assert f"mechanism    laplace ({plan['prediction']['error']:.3g}): as asked for" in said
         words = ["plan", *SIZE, "--k", 2, "--epsilon", 1, "--mechanism", "tangent"]
         assert "pure epsilon" in fails(2, *words)
 

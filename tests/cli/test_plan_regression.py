@@ -36,3 +36,16 @@ def test_the_command_plans_regressions(files):
     assert "between -1 and 1" in fails(2, "plan", *numbers, *budget, "--correlation", 1)
     assert invoke("plan", *numbers, *budget, "--correlation", -0.5).exit_code == 0
     assert "one --target" in fails(2, "plan", *numbers, *budget, "--target", "a,b")
+
+
+@pytest.mark.usefixtures("few_runs")
+def test_a_plan_refuses_what_the_release_would(files):
+    words = ["plan", files.csv, "--of", "regression", "--epsilon", 8, "--delta", 1e-6]
+    message = fails(3, *words, "--target", "job")
+    assert "the target 'job' holds no numbers: choose another column" in message
+    message = fails(3, *words, "--target", "agee", "--drop", "job")
+    assert "not there: 'agee'; did you mean 'age'?" in message
+    message = fails(2, *words, "--target", "age", "--encode", "job")
+    assert "state them, --encode NAME=LEVEL,LEVEL" in message
+    planned = invoke(*words, "--target", "age", "--columns", "hours,gain")
+    assert planned.stdout.startswith("regression on 2 features")

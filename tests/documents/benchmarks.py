@@ -104,6 +104,137 @@ def federated_owners() -> str:
     return lines(("table", "owners", "components", "epsilon", "alone", "together", more), rows)
 
 
+COVERED = {
+    "means": "means",
+    "variances": "variances",
+    "correlations": "correlations",
+    "first eigenvalue": "first eigenvalue",
+    "last eigenvalue": "last eigenvalue",
+    "eigenvalues": "all eigenvalues",
+    "first loadings": "first loadings",
+    "loadings 3": "third loadings",
+    "largest of loadings 3": "largest of them",
+}
+SINGLE = (
+    "largest of loadings 3",
+    "first eigenvalue",
+    "last eigenvalue",
+    "intercept",
+    "largest coefficient",
+)
+RELEASES = {
+    "gauss": "`gauss`",
+    "gauss, near eigenvalues": "`gauss`, near eigenvalues",
+    "gauss, equal eigenvalues": "`gauss`, equal eigenvalues",
+    "gauss, 12 columns": "`gauss`, 12 columns",
+    "cleaned": "`cleaned`",
+    "continual": "`continual`, day 5 of 30",
+    "elliptical": "`elliptical`, the default",
+    "gauss, drowned": "`gauss`, 40 columns that drown",
+    "gauss, t": "`gauss`, rows of t₅",
+    "gauss, skewed": "`gauss`, skewed rows",
+    "elliptical, t": "`elliptical`, rows of t₅",
+    "elliptical, skewed": "`elliptical`, skewed rows",
+}
+OUTSIDE = (", drowned", ", t", ", skewed")
+FEATURES = {
+    "regression": "normal, correlated",
+    "regression, independent": "normal, independent",
+    "regression, skewed": "exponential, independent",
+}
+CHANGED = ("eigenvalues", "last eigenvalue", "coefficients", "largest coefficient", "intercept")
+
+
+def _coverage(chosen: Iterable[str]) -> list[dict[str, str]]:
+    chosen = set(chosen)
+    return [row for row in kept("coverage") if row["release"] in chosen]
+
+
+def _cell(row: dict[str, str]) -> tuple[str, str, str]:
+    """Return what a line of a table is about."""
+    name = RELEASES.get(row["release"]) or f"regression, {FEATURES[row['release']]}"
+    return name, f"{int(row['rows']):,}", f"{float(row['epsilon']):g}"
+
+
+def _errors(rows: list[dict[str, str]]) -> str:
+    """Return the largest standard errors."""
+    among = {one: [row for row in rows if (row["interval"] in SINGLE) == one] for one in (0, 1)}
+    many, single = (max((r["standard_error"] for r in among[one]), key=float) for one in (0, 1))
+    return (
+        f"\nStandard errors are at most {short(many, 3)}, and {short(single, 3)} for a single "
+        "number of a table.\n"
+    )
+
+
+def _by_interval(chosen: Iterable[str], shown: dict[str, str]) -> str:
+    rows = [row for row in _coverage(chosen) if row["interval"] in shown]
+    made = []
+    for about, group in groupby(rows, _cell):
+        found = list(group)
+        covered = {row["interval"]: short(row["covered"]) for row in found}
+        tables = max(int(row["tables"]) for row in found)
+        made.append((*about, str(tables), *(covered.get(name, "–") for name in shown)))
+    return lines(("release", "rows", "ε", "tables", *shown.values()), made) + _errors(rows)
+
+
+def coverage() -> str:
+    """Return how often intervals of covariances cover where rows are normal."""
+    return _by_interval([n for n in RELEASES if not n.endswith(OUTSIDE)], COVERED)
+
+
+def coverage_outside() -> str:
+    """Return how often they cover where the model does not hold, or noise is all there is."""
+    return _by_interval([n for n in RELEASES if n.endswith(OUTSIDE)], COVERED)
+
+
+def coverage_components() -> str:
+    """Return how often intervals of the loadings of two released components cover."""
+    told = {
+        "first loadings": "of the first component",
+        "loadings 2": "of the second",
+        "loadings towards the next": "in the column that is most of the third, unreleased one",
+    }
+    rows = [row for row in _coverage(["components"]) if row["interval"] in told]
+    parts = [f"{short(row['covered'])} {told[row['interval']]}" for row in rows]
+    error = max((row["standard_error"] for row in rows), key=float)
+    return (
+        f"Loadings of `PrivatePCA(2)`, 2,000 rows, ε = 4, {rows[0]['tables']} tables: "
+        f"{parts[0]}, {parts[1]}, {parts[2]} (standard error {short(error, 3)}).\n"
+    )
+
+
+def coverage_regression() -> str:
+    """Return how often intervals of regressions cover."""
+    shown = {name: name for name in ("coefficients", "largest coefficient", "intercept")}
+    return _by_interval(FEATURES, shown)
+
+
+def coverage_before() -> str:
+    """Return coverage before and after intervals changed."""
+    rows = [row for row in kept("coverage") if row["before"] and row["interval"] in CHANGED]
+    cells = ((*_cell(r), r["interval"], short(r["before"]), short(r["covered"])) for r in rows)
+    return lines(("release", "rows", "ε", "intervals", "before", "now"), cells)
+
+
+def coverage_told() -> str:
+    """Return the sentence of `docs/regression.md` on what intervals cover."""
+    parts = []
+    for name, features in FEATURES.items():
+        rows = _coverage([name])
+        found = {
+            what: [f"{100 * float(r['covered']):.0f}" for r in rows if r["interval"] == what]
+            for what in ("coefficients", "intercept")
+        }
+        both = (f"{a}, {b} and {c} %" for a, b, c in found.values())
+        words = "{} of coefficients and {} of intercepts".format(*both)
+        parts.append(f"{features.capitalize()} features: {words}.")
+    return (
+        "- What 90 % intervals covered on simulated tables of 5 features, at 5,000 rows and "
+        "epsilon = 0.5, at 5,000 and 1, and at 20,000 and 1 ([more](intervals.md)). "
+        f"{' '.join(parts)}\n"
+    )
+
+
 def secure() -> str:
     """Return what secure sums reach, beside noise of one's own and one table."""
     sides = {

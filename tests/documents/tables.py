@@ -106,6 +106,7 @@ INSIDE = SOURCE / "mechanisms" / "README.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
 PAPERS = ROOT / "docs" / "papers"
+INTERVALS = ROOT / "docs" / "intervals.md"
 MEASURED = ("scaling", "one_core", "wide", "csv", "dask", "dask_generated", "machine")
 TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "mechanisms.md", "mechanisms"): overview,
@@ -114,6 +115,12 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (ROOT / "docs" / "guide.md", "covariance_free"): benchmarks.covariance_free,
     (ROOT / "docs" / "federation.md", "federated_owners"): benchmarks.federated_owners,
     (ROOT / "docs" / "federation.md", "secure"): benchmarks.secure,
+    (INTERVALS, "coverage"): benchmarks.coverage,
+    (INTERVALS, "coverage_components"): benchmarks.coverage_components,
+    (INTERVALS, "coverage_regression"): benchmarks.coverage_regression,
+    (INTERVALS, "coverage_outside"): benchmarks.coverage_outside,
+    (INTERVALS, "coverage_before"): benchmarks.coverage_before,
+    (ROOT / "docs" / "regression.md", "coverage_told"): benchmarks.coverage_told,
     (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
     (ROOT / "docs" / "proofs" / "column_scale.md", "scales"): benchmarks.scales,
     (INSIDE, "mechanisms"): by_file,

@@ -6,7 +6,11 @@ from scipy.stats import binom
 
 from eigenveil import ContinualCovariance, PrivateCovariance, PrivatePCA, PrivateRegression
 from eigenveil.estimators.intervals import intervals
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.exceptions import (
+    ColumnsLeftOutWarning,
+    InvalidDataError,
+    InvalidParameterError,
+)
 
 SPREAD = np.array([3.0, 2.0, 1.0])
 
@@ -24,24 +28,61 @@ def released(seed, mechanism="gauss", epsilon=4.0, n=400, **given):
 
 
 def test_intervals_cover_as_often_as_they_say():
-    """Two-sided binomial tests at 1e-6 each; intervals of half or twice the width are rejected.
+    """Two-sided binomial tests at 1e-4 each; intervals a fifth too narrow or wide are rejected.
 
     Columns are independent, so that their intervals hit or miss on their own.
     """
-    tables, hits, halves, doubles = 50, np.zeros(2), np.zeros(2), np.zeros(2)
+    tables, factors = 260, (1.0, 0.8, 1.25)
+    hits = np.zeros((2, len(factors)))
     for seed in range(tables):
-        found = intervals(released(seed), draws=60, seed=seed)
+        found = intervals(released(seed), draws=40, seed=seed)
         for i, (ends, truth) in enumerate(((found.means, 1.0), (found.variances, SPREAD**2))):
-            middle, half = ends.mean(axis=-1), (ends[:, 1] - ends[:, 0]) / 2
-            off = np.abs(truth - middle)
-            for counted, factor in ((hits, 1.0), (halves, 0.5), (doubles, 2.0)):
-                counted[i] += (off <= factor * half).sum()
-    trials = 3 * tables
-    low, high = binom.ppf([5e-7, 1 - 5e-7], trials, 0.9)
-    assert (hits >= low).all()
-    assert (hits <= high).all()
-    assert (halves < low).all()
-    assert (doubles > high).all()
+            off = np.abs(truth - ends.mean(axis=-1)) / ((ends[:, 1] - ends[:, 0]) / 2)
+            hits[i] += [(off <= factor).sum() for factor in factors]
+    low, high = binom.ppf([5e-5, 1 - 5e-5], 3 * tables, 0.9)
+    right, narrow, wide = hits.T
+    assert (right >= low).all()
+    assert (right <= high).all()
+    assert (narrow < low).all()
+    assert (wide > high).all()
+
+
+def test_columns_of_other_units_have_the_same_intervals_in_them():
+    """A power of 2 as a scale changes no bit; eigenvalues of other units are other numbers."""
+    units = np.array([4.0, 1.0, 0.5])
+    plain = released(0)
+    scaled = PrivateCovariance(
+        epsilon=4.0, delta=1e-6, mechanism="gauss", row_norm=12.0, scale=units, random_state=0
+    ).fit(rows(0) * units)
+    ours, theirs = intervals(plain, seed=1), intervals(scaled.release_, seed=1)
+    width = ours.variances[:, 1] - ours.variances[:, 0]
+    moved = np.abs(theirs.variances / units[:, None] ** 2 - ours.variances) / width[:, None]
+    assert moved.max() < 0.35  # the draws are others
+    assert (theirs.eigenvalues[:, 0] < theirs.eigenvalues[:, 1]).all()
+
+
+def test_intervals_for_persons_cover_at_least_as_often():
+    """Persons with three rows each: equal ones cover as stated, and others more often.
+
+    Binomial tests at 1e-6 each; for equal rows, intervals as if all were independent are rejected.
+    """
+    tables, persons = 60, 200
+    hits, narrow = np.zeros(2), 0
+    for seed in range(tables):
+        first = rows(seed, persons)
+        for i, table in enumerate((np.repeat(first, 3, axis=0), rows(seed + 1000, 3 * persons))):
+            estimator = PrivateCovariance(
+                epsilon=50.0, delta=1e-6, mechanism="gauss", row_norm=14.0, random_state=seed
+            )
+            release = estimator.fit(table, groups=np.arange(3 * persons) // 3).release_
+            ends = intervals(release, draws=60, seed=seed).variances
+            off = np.abs(SPREAD**2 - ends.mean(axis=-1)) / ((ends[:, 1] - ends[:, 0]) / 2)
+            hits[i] += (off <= 1).sum()
+            narrow += 0 if i else (off <= 1 / np.sqrt(3)).sum()
+    low, high = binom.ppf([5e-7, 1 - 5e-7], 3 * tables, 0.9)
+    assert low <= hits[0] <= high
+    assert narrow < low
+    assert hits[1] > hits[0]
 
 
 def test_less_budget_and_fewer_rows_leave_wider_intervals():
@@ -99,11 +140,19 @@ def test_what_cannot_be_simulated_is_refused():
         with pytest.raises(InvalidParameterError):
             intervals(release, **wrong)
     hidden = released(0, adjacency="add-remove")
-    with pytest.raises(InvalidDataError, match="public number of rows"):
+    with pytest.raises(InvalidDataError, match="release with adjacency='replace-one'"):
         intervals(hidden)
     paired = released(0, "cleaned", centring="paired")
     with pytest.raises(InvalidDataError, match="with a centre"):
         intervals(paired)
+    table = rows(0, 2000)
+    table[:, 1] = 7.0
+    budget = {"epsilon": 8.0, "delta": 1e-6, "scale": "private", "random_state": 0}
+    for estimator in (PrivateCovariance(**budget), PrivatePCA(1, **budget)):
+        with pytest.warns(ColumnsLeftOutWarning, match="x1"):
+            estimator.fit(table)
+        with pytest.raises(InvalidDataError, match="all columns, and x1 had no private scale"):
+            intervals(estimator.release_)
     model = PrivateRegression(epsilon=4.0, delta=1e-6, random_state=0).fit(rows(0), rows(0)[:, 0])
     with pytest.raises(InvalidParameterError, match="a regression has its own"):
         intervals(model.release_)

@@ -101,14 +101,15 @@ def test_a_penalty_shrinks():
 
 
 def test_small_tables_have_a_mean_or_need_a_range():
-    small = PrivateRegression(**(BUDGET | {"epsilon": 0.3})).fit(X[:1500], Y[:1500])
+    accepted = BUDGET | {"means_alone": True}
+    small = PrivateRegression(**(accepted | {"epsilon": 0.3})).fit(X[:1500], Y[:1500])
     assert small.means_alone_
     assert not small.coef_.any()
     assert small.predict(X[:3]) == pytest.approx(Y.mean(), abs=0.5)
     assert small.intercept_interval_.tolist() == [-math.inf, math.inf]  # nothing tells its error
     with pytest.raises(TooFewRowsError, match="target_bounds"):
         PrivateRegression(**(BUDGET | {"epsilon": 0.01})).fit(X, Y)
-    stated = PrivateRegression(**(BUDGET | {"epsilon": 0.01}), target_bounds=(0.0, 40.0))
+    stated = PrivateRegression(**(accepted | {"epsilon": 0.01}), target_bounds=(0.0, 40.0))
     assert stated.fit(X, Y).intercept_ == pytest.approx(Y.mean(), abs=6.0)
     assert stated.intercept_interval_.tolist() == [0.0, 40.0]
 
@@ -117,7 +118,8 @@ def test_few_rows_have_a_mean_within_the_stated_range():
     """n epsilon = 30: Laplace noise of scale 200/30 on the mean, a third of the Gaussian noise of
     the same budget; 60 is exceeded with probability e^-9.
     """
-    few = PrivateRegression(**(BUDGET | {"epsilon": 0.1}), target_bounds=(-100.0, 100.0))
+    accepted = BUDGET | {"epsilon": 0.1, "means_alone": True}
+    few = PrivateRegression(**accepted, target_bounds=(-100.0, 100.0))
     few.fit(X[:300], Y[:300])
     assert "only means" in few.privacy_.sentence()
     assert few.privacy_.cost == Pure(few.privacy_.cost.epsilon)
@@ -128,7 +130,7 @@ def test_few_rows_have_a_mean_within_the_stated_range():
 
 def test_several_means_share_the_budget():
     both = np.column_stack([Y, 1000 + Y])[:1500]
-    model = PrivateRegression(epsilon=0.4, random_state=0).fit(X[:1500], both)
+    model = PrivateRegression(epsilon=0.4, means_alone=True, random_state=0).fit(X[:1500], both)
     assert model.means_alone_
     assert model.intercept_ == pytest.approx(both.mean(axis=0), abs=1.0)
     assert model.privacy_.cost == Composed((Pure(0.2), Pure(0.2)))
@@ -142,10 +144,49 @@ def test_a_median_is_as_good_as_a_mean_however_wide_the_range():
     target = 125 + 7 * rng.standard_normal(1200)
     worse = []
     for seed in range(20):
-        budget = {"epsilon": 0.1, "delta": 1e-6, "random_state": seed}
+        budget = {"epsilon": 0.1, "delta": 1e-6, "means_alone": True, "random_state": seed}
         model = PrivateRegression(**budget, target_bounds=(-141.0, 141.0)).fit(X[:1200], target)
         worse.append((model.intercept_ - target.mean()) ** 2 / target.var())
     assert np.mean(worse) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "stated", "advice"),
+    [
+        (0.3, {}, "state scale or bounds, or give a larger budget"),
+        (0.01, {"target_bounds": (0.0, 40.0)}, "give fewer columns or a larger budget"),
+    ],
+)
+def test_means_alone_are_refused_before_the_charge(epsilon, stated, advice, tmp_path):
+    """What is advised allows coefficients, as public numbers tell."""
+    ledger = Ledger.create(tmp_path / "l", epsilon=1, delta=1e-6)
+    budget = {"epsilon": epsilon, "delta": 1e-6}
+    model = PrivateRegression(**budget, ledger=ledger, **stated)
+    with pytest.raises(TooFewRowsError, match="no coefficients, only the mean") as refused:
+        model.fit(X[:1500], Y[:1500])
+    assert f": {advice}; means_alone=True releases the mean alone" in str(refused.value)
+    assert ledger.entries == ()
+    if "bounds" in advice:
+        box = (X.min(axis=0) - 1, X.max(axis=0) + 1)
+        followed = PrivateRegression(**budget, bounds=box, random_state=0)
+        assert not followed.fit(X[:1500], Y[:1500]).means_alone_
+
+
+def test_what_was_not_measured_has_no_bounded_interval(tmp_path):
+    """A column that is left out, and coefficients where a mean is all that was released."""
+    wide = np.column_stack([X, np.ones(5000)])
+    with pytest.warns(ColumnsLeftOutWarning, match="x4"):
+        model = PrivateRegression(**BUDGET).fit(wide, Y)
+    assert np.isinf(model.scale_[4])
+    assert np.isinf(model.coef_interval_[4]).all()
+    assert np.isfinite(model.coef_interval_[:4]).all()
+    assert np.isfinite(model.intercept_interval_).all()
+    model.release_.save(tmp_path / "released")
+    assert Release.load(tmp_path / "released").arrays["interval"][0, 4, 1] == np.inf
+    accepted = BUDGET | {"epsilon": 0.3, "means_alone": True}
+    small = PrivateRegression(**accepted).fit(X[:1500], Y[:1500])
+    assert np.isinf(small.coef_interval_).all()
+    assert (small.noise_share_ == 1).all()
 
 
 def test_several_targets_share_one_gram_matrix():
@@ -175,7 +216,7 @@ def test_missing_cells_and_invalid_rows():
     assert filled.coef_[0] == pytest.approx(1.0, abs=0.15)
     assert np.isfinite(filled.predict(holes)).all()
     target[::70] = np.nan
-    with pytest.raises(InvalidDataError, match="missing"):
+    with pytest.raises(InvalidDataError, match=r"no target or .* add on_invalid='zero'"):
         PrivateRegression(**BUDGET, on_missing="centre").fit(X, target)
     left = PrivateRegression(**BUDGET, on_invalid="zero").fit(holes, target)
     assert left.coef_[0] == pytest.approx(1.0, abs=0.15)
@@ -239,7 +280,8 @@ def test_a_release_comes_back_as_it_was(tmp_path):
 
 
 def test_a_release_of_a_mean_comes_back_too(tmp_path):
-    model = PrivateRegression(**(BUDGET | {"epsilon": 0.3})).fit(X[:1500], Y[:1500])
+    budget = BUDGET | {"epsilon": 0.3}
+    model = PrivateRegression(**budget, means_alone=True).fit(X[:1500], Y[:1500])
     Release.load(model.release_.save(tmp_path / "r"))
     assert "only medians of means of 4.5 rows each" in model.privacy_.sentence()
     assert model.privacy_.cost == Pure(model.privacy_.cost.epsilon)
@@ -255,7 +297,15 @@ def test_fits_can_be_repeated_cloned_and_used_in_pipelines():
 
 
 @parametrize_with_checks(
-    [PrivateRegression(epsilon=50.0, delta=1e-3, target_bounds=(-200.0, 200.0), random_state=0)],
+    [
+        PrivateRegression(
+            epsilon=50.0,
+            delta=1e-3,
+            target_bounds=(-200.0, 200.0),
+            means_alone=True,
+            random_state=0,
+        )
+    ],
     expected_failed_checks=lambda _: {
         "check_dtype_object": "wants numpy's own message, which may quote an entry",
         "check_estimators_empty_data_messages": "wants the number of rows, which may be private",

@@ -73,6 +73,8 @@ def _commanded(rng: Random, place: Path) -> Case:
     for name, values in _OPTIONS.items():
         if rng.random() < _OFTEN.get(name, 0.15):
             words += [name, _value(rng, *values, odd)]
+    if rng.random() < 0.6:
+        words.append("--means-alone")
     if rng.random() < 0.2:
         words.append("--json")
     step = Command(tuple(words))
@@ -131,7 +133,7 @@ def _targets(rng: Random, table: Any) -> Any:
 def _called(rng: Random) -> Case:
     """`PrivateRegression` with odd arguments, an odd table, or odd targets."""
     known = [n for n in inspect.signature(PrivateRegression).parameters if n != "ledger"]
-    chosen: dict[str, Any] = dict(rng.choice(_BUDGETS))
+    chosen: dict[str, Any] = {**rng.choice(_BUDGETS), "means_alone": rng.random() < 0.6}
     if rng.random() < 0.6:
         chosen["target_bounds"] = (-1.0, 1.0)
     for name in rng.sample(known, rng.choice((0, 0, 1, 2))):

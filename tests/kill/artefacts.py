@@ -165,8 +165,8 @@ class Regressions(Commands):
         np.savetxt(folder / "rows.csv", ROWS, delimiter=",", header="a,b,y", comments="")
 
     def run(self, folder: Path, *files: object) -> None:
-        kind = ("--target", "y", "--target-bounds", "-5,5", "--epsilon", self._epsilon)
-        run_command("regress", folder / "rows.csv", *kind, *files)
+        kind = ("--target", "y", "--target-bounds", "-5,5", "--means-alone")
+        run_command("regress", folder / "rows.csv", *kind, "--epsilon", self._epsilon, *files)
 
 
 def _fill_in_place(place: Any, content: Any) -> None:

@@ -105,6 +105,24 @@ def test_means_of_powers():
     assert distances.beyond(3.0) == pytest.approx(np.sum(LENGTHS > 3.0), rel=0.3)
 
 
+def test_rows_that_noise_hides_are_counted_as_normal_ones():
+    """The mean error of the share beyond the 90 % quantile is within four standard errors of zero,
+    which chance leaves once in 10,000 times; that of counts alone is not within twice as many.
+    """
+    column, errors = ROWS[:, :1], []
+    for seed in range(60):
+        distances = found(column, GaussianNoise(mu=0.015), seed=seed)
+        radius = distances.quantile(0.9)
+        beyond = np.mean(np.abs(column) > radius)
+        counted = distances.beyond(radius) / 4000
+        errors.append([distances.normal_share_beyond(radius) - beyond, counted - beyond])
+    shares, counts = np.mean(errors, axis=0) / (np.std(errors, axis=0) / math.sqrt(60))
+    assert abs(shares) < 4
+    assert counts < -8
+    generous = found(np.sign(column), GaussianNoise(mu=100.0))  # which no normal law describes
+    assert generous.normal_share_beyond(1.5) < 0.01
+
+
 def test_the_unit_of_the_data_does_not_matter():
     plain = found()
     for unit in (2.0**-100, 2.0**100):

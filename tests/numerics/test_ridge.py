@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from eigenveil.numerics.ridge import RidgeState
 
@@ -62,13 +63,34 @@ def test_shrinking_is_better_than_solving_where_noise_is_large():
     assert shrunk < 0.85 * plain
 
 
+def test_intervals_cover_the_largest_coefficient():
+    """A two-sided binomial test at 1e-4, one trial for each problem.
+
+    Intervals that are a fifth too narrow, and intervals about shrunk coefficients, are rejected.
+    """
+    problems, hits = 700, np.zeros(3)
+    for seed in range(problems):
+        gram, beta, rng = problem(seed)
+        beta[:-1] /= 4
+        beta[-1] = 3.0
+        state = stages(gram, beta, [0.6, 0.5], rng, noise_scale=0.02)
+        half = 1.645 * np.sqrt(state.noise()[-1, -1])
+        middle, shrunk = state.middle()[-1], state.coefficients()[-1]
+        for i, (about, factor) in enumerate(((middle, 1.0), (middle, 0.8), (shrunk, 1.0))):
+            hits[i] += abs(beta[-1] - about) <= factor * half
+    low, high = binom.ppf([5e-5, 1 - 5e-5], problems, 0.9)
+    assert low <= hits[0] <= high
+    assert hits[1] < low
+    assert hits[2] < low
+
+
 def test_variances_are_those_of_the_errors():
     """Over 400 problems, the mean of squared errors over variances is 1 with a spread of 0.03."""
     ratios = []
     for seed in range(400):
         gram, beta, rng = problem(seed)
         state = stages(gram, beta, [0.2, 0.1, 0.05], rng, noise_scale=0.02)
-        ratios.append(np.mean((state.coefficients() - beta) ** 2 / state.noise().diagonal()))
+        ratios.append(np.mean((state.middle() - beta) ** 2 / state.noise().diagonal()))
     assert 0.85 < np.mean(ratios) < 1.15
 
 

@@ -116,6 +116,17 @@ def test_a_missing_file_is_detected(folder, name):
         Release.verify(folder)
 
 
+def test_sums_in_another_order_are_told_from_wrong_ones(folder):
+    """Their fingerprint is another one, and whoever signed them did not sign this."""
+    path = folder / "SHA256SUMS"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(reversed(lines)))
+    with pytest.raises(VerificationError, match="right sums but not as they were written"):
+        Release.verify(folder)
+    path.write_text("".join(lines))
+    assert Release.verify(folder)
+
+
 def test_an_extra_file_is_detected(folder):
     (folder / "scores.csv").write_text("1,2\n")
     with pytest.raises(VerificationError, match="not part of it"):

@@ -42,8 +42,10 @@ def release_command(
     return shlex.join(["eigenveil", name, data or "DATA", *words])
 
 
-def regress_command(ctx: click.Context, data: str | None, budget: "Budget") -> str:
-    """Return the command that releases a regression as planned."""
+def regress_command(
+    ctx: click.Context, data: str | None, budget: "Budget", *, means_alone: bool
+) -> str:
+    """Return the command that releases a regression, or means alone, as planned."""
     release: click.Command = import_module("eigenveil.cli.regress").command
     stated = {
         option.name: ctx.params[option.name]
@@ -52,6 +54,7 @@ def regress_command(ctx: click.Context, data: str | None, budget: "Budget") -> s
     }
     stated |= dict.fromkeys(("epsilon", "delta", "rho")) | budget.as_dict()
     stated["target"] = ctx.params["target"] or ("TARGET",)
+    stated["means_alone"] = means_alone
     stated["ledger"] = str(_ledger(ctx.params["ledger"], data))
     stated["output"] = ctx.params["output"] or _new_folder()
     options = ((option, stated.get(option.name or "")) for option in release.params)

@@ -18,6 +18,7 @@ __all__ = ["command"]
 def command(folder: Path, key: Path | None, as_json: bool) -> None:
     """Show what a release FOLDER holds and promises, after checking that it is intact."""
     from eigenveil.cli.summary import (
+        coefficients,
         components,
         distinguishable_components,
         headline,
@@ -34,7 +35,7 @@ def command(folder: Path, key: Path | None, as_json: bool) -> None:
         say_json({**facts, "stand_out": distinguishable_components(release), "left_out": out})
         return
     say(f"released     {headline(release)}", *target(release))
-    if table := components(release):
+    if table := components(release) or coefficients(release):
         say("", *table, "")
     say(f"created      {facts['created']} by eigenveil {facts['library']}")
     say(f"fingerprint  {facts['fingerprint']}")

@@ -39,6 +39,7 @@ _UNITS = (
     "of the budget"
 )
 _UNITS_STATED = "hint: columns in different units drown one another: state --scale or --bounds"
+_EMPTY_CELLS = "hint: if cells may be empty, add --on-missing centre"
 _PRIVATE_RANK = (
     "components   planned for {k}: --k private finds the number with a tenth of the budget, which "
     "the prediction leaves out"
@@ -182,6 +183,8 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     stated = ("bounds", "row_norm", "scale")
     if data is not None and situation.d > 1 and all(options[name] is None for name in stated):
         say(_UNITS if advice.scales else _UNITS_STATED, err=True)
+    if data is not None and options["on_missing"] is None and options["on_invalid"] is None:
+        say(_EMPTY_CELLS, err=True)
 
 
 def _advice(
@@ -203,6 +206,7 @@ def _advice(
         recommend(situation),
         mechanism=mechanism,
         reason=_AS_ASKED,
+        rule=_AS_ASKED,
         prediction=found,
         unit_rows=situation.request(wanted).normalises,
         private_radius=False,
@@ -257,7 +261,13 @@ def _tell(
     if situation.task == "pca" and expected > _LOST:
         say("beware       most of the variance would be lost to noise")
     title = "mechanism" if advice.reason == _AS_ASKED else "recommended"
-    say(f"{title:<13}{advice.mechanism}: {advice.reason}")
+    shown = "" if advice.prediction.error is None else f" ({advice.prediction.error:.3g})"
+    say(f"{title:<13}{advice.mechanism}{shown}: {advice.rule}")
+    if title == "recommended" and (better := _better(advice)) is not None:
+        say(
+            f"             {better.mechanism} ({better.error:.3g}) is ahead on the assumed table; "
+            f"the rule was measured on real ones; --mechanism {better.mechanism} asks for it"
+        )
     if advice.prediction.shares:
         parts = ", ".join(f"{name} {share:.3g}" for name, share in advice.prediction.shares)
         say(f"budget       {parts}")
@@ -278,6 +288,14 @@ def _scales(situation: "Situation", advice: "Recommendation", sought: int) -> st
     verb = "finds" if "scale" in dict(advice.prediction.shares) else "would find"
     rest = f"; {situation.known_scales:,} of 0 and 1 keep theirs" * bool(situation.known_scales)
     return f"{verb} {found} in nine of ten releases{rest}"
+
+
+def _better(advice: "Recommendation") -> "Prediction | None":
+    """Return the prediction that is better than the recommended one, if its mechanism serves."""
+    best = advice.predictions[0]
+    expected = advice.prediction.error
+    ahead = expected is not None and best.error is not None and best.error < expected
+    return best if ahead and best.serves else None
 
 
 def _why(one: "Prediction") -> str:

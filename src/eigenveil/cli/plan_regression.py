@@ -13,8 +13,14 @@ from eigenveil.exceptions import InvalidParameterError
 if TYPE_CHECKING:
     from eigenveil.planner import Needed, Prediction
     from eigenveil.planner.regression import RegressionSituation
+    from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = ["plan_regression"]
+
+_EMPTY_CELLS = (
+    "hint: if cells may be empty, add --on-missing centre, and --on-invalid zero if those of the "
+    "target may be"
+)
 
 
 def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, Any]) -> None:
@@ -35,7 +41,8 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
         else:
             situation = _affording(situation, answers["needed_epsilon"])
     expected = predict_regression(situation)
-    following = regress_command(ctx, data, situation.budget)
+    alone = expected.error is not None and bool(expected.why)
+    following = regress_command(ctx, data, situation.budget, means_alone=alone)
     if options["as_json"]:
         known = {name: value for name, value in asdict(expected).items() if name != "refusal"}
         say_json(
@@ -55,7 +62,7 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
         say(f"error        {expected.error:.3g} (8 of 10 releases: {band})")
         say(f"             {expected.measure}, if the table is as assumed")
         say(f"             the mean of the target alone loses {situation.r2:g}")
-        if expected.why:
+        if alone:
             say(f"beware       {expected.why}: more rows, a larger budget or stated --scale help")
     for answer in answers.values():
         say(f"for {error:<8g} {answer.words}")
@@ -64,12 +71,13 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
         say(f"budget       {parts}")
     say(f"next         {following}")
     beware(situation.budget.as_dict())
+    if data is not None and options["on_missing"] is None and options["on_invalid"] is None:
+        say(_EMPTY_CELLS, err=True)
 
 
 def _situation(
     ctx: click.Context, data: str | None, options: Mapping[str, Any]
 ) -> "RegressionSituation":
-    from eigenveil.cli.situation import size_of
     from eigenveil.planner.regression import RegressionSituation
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget
@@ -79,8 +87,12 @@ def _situation(
     if options["error"] is not None and not wanted.keys() & {"epsilon", "rho"}:
         wanted["epsilon"] = 1.0  # to begin with: the question is which one it takes
     rows, width = options["rows"], options["columns_count"]
+    if any(levels == "private" for _, levels in options["encode"]):
+        raise InvalidParameterError(
+            "a regression finds no levels of categories: state them, --encode NAME=LEVEL,LEVEL"
+        )
     if data is not None:
-        rows, _, width, _ = size_of(data, options, rows, neighbours)
+        rows, width = _size(data, options, rows, neighbours)
     if rows is None or width is None:
         raise InvalidParameterError(
             "give DATA, or --rows and --columns-count; under add-remove neighbours always --rows"
@@ -97,6 +109,24 @@ def _situation(
     return RegressionSituation(
         n=rows, p=width - 1, budget=Budget(**wanted), adjacency=neighbours, scaled=known, **given
     )
+
+
+def _size(
+    data: str, options: Mapping[str, Any], rows: int | None, neighbours: "Adjacency"
+) -> tuple[int | None, int]:
+    """Return the number of rows, if it is public or given, and that of columns, targets too."""
+    from eigenveil.cli.situation import size_of
+    from eigenveil.data.sources.asking import asking_for_regression
+    from eigenveil.data.sources.design import named_targets
+
+    target, columns = options["target"] or (), options["columns"]
+    taken = None if columns is None else (*dict.fromkeys((*columns, *target)),)
+    with asking_for_regression(target):
+        sizes = size_of(data, {**options, "columns": taken}, rows, neighbours)
+    rows, names, width, _ = sizes
+    if target:
+        named_targets(names, target)
+    return rows, width
 
 
 def _affording(situation: "RegressionSituation", needed: "Needed") -> "RegressionSituation":

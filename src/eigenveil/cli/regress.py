@@ -63,6 +63,11 @@ __all__ = ["command"]
         type=click.Choice(["none", "located"]),
         help="How the centre of the features is found; none takes the origin.",
     ),
+    click.option(
+        "--means-alone",
+        is_flag=True,
+        help="Release the mean of the target where no coefficients are possible.",
+    ),
     UNIT,
     *INVALID,
     LEDGER,
@@ -98,6 +103,7 @@ def command(
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.cli.values import per_column
+    from eigenveil.data.sources.asking import asking_for_regression
     from eigenveil.data.sources.design import reordered
     from eigenveil.estimators import PrivateRegression
     from eigenveil.privacy.adjacency import Adjacency
@@ -116,7 +122,8 @@ def command(
         zero = given.get("on_invalid") == "zero"
         text: Literal["refused", "invalid"] = "invalid" if zero else "refused"
         rows = {name: given.pop(name, None) for name in ROW_OPTIONS if name in given}
-        source = open_table(data, text=text, columns=wanted, unit=unit, **rows)
+        with asking_for_regression(target):
+            source = open_table(data, text=text, columns=wanted, unit=unit, **rows)
         names = reordered(source, target).feature_names or ()
         features = names[: -len(target)]
         for name, among in (("bounds", features), ("scale", features), ("target_bounds", target)):

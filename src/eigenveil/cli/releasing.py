@@ -16,6 +16,7 @@ from eigenveil.cli.progress import watched
 from eigenveil.cli.rows import ROW_OPTIONS, open_table, read_by_workers
 from eigenveil.cli.saving import expected_size, keep, place_for
 from eigenveil.cli.summary import (
+    coefficients,
     components,
     distinguishable_components,
     headed,
@@ -163,7 +164,7 @@ def tell(
         say_json(document)
         return
     say(f"released     {headline(released)}", *target(released))
-    if table := components(released):
+    if table := components(released) or coefficients(released):
         say("", *table, "")
     say(*headed("guarantee", released.guarantee.lines()), *details)
     say(f"folder       {folder}")

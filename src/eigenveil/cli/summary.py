@@ -5,13 +5,29 @@ from collections.abc import Sequence
 import numpy as np
 
 from eigenveil.release import Release
-from eigenveil.report.views import eigenvalues, left_out, loadings, spectrum
+from eigenveil.report.views import (
+    eigenvalues,
+    feature_names,
+    left_out,
+    loadings,
+    spectrum,
+    target_name,
+)
 from eigenveil.text import listed, percent, plural
 
-__all__ = ["components", "distinguishable_components", "headed", "headline", "owners", "target"]
+__all__ = [
+    "coefficients",
+    "components",
+    "distinguishable_components",
+    "headed",
+    "headline",
+    "owners",
+    "target",
+]
 
 _MOST_OWNERS = 20
 _MOST_COMPONENTS, _MOST_LOADINGS = 10, 4
+_MOST_COEFFICIENTS, _MOST_TARGETS = 20, 3
 _MARGIN = 13  # columns of what a line is about
 
 
@@ -100,6 +116,43 @@ def components(release: Release) -> list[str]:
     if (more := len(share) - _MOST_COMPONENTS) > 0:
         lines.append(f"and {more:,} more: report.html has all")
     return lines
+
+
+def coefficients(release: Release) -> list[str]:
+    """Return tables of released coefficients with intervals; none of other releases."""
+    if release.kind != "regression":
+        return []
+    lines: list[str] = []
+    for target in range(min(_MOST_TARGETS, len(release.arrays["coef"]))):
+        lines += ["", *_coefficients(release, target)] if lines else _coefficients(release, target)
+    if (more := len(release.arrays["coef"]) - _MOST_TARGETS) > 0:
+        lines += ["", f"and {more:,} more {plural('target', more)}: eigenveil export writes all"]
+    return lines
+
+
+def _coefficients(release: Release, target: int) -> list[str]:
+    """Return one line for each column in the order of the table, and one for the intercept."""
+    arrays = release.arrays
+    wide_enough = np.ptp(arrays["interval"][target, :-1], axis=-1) > 0  # none of means alone
+    kept = np.flatnonzero(np.isfinite(arrays["scale"]) & wide_enough)
+    shown = kept[:_MOST_COEFFICIENTS]
+    names = (*feature_names(release.settings, shown), "(intercept)")
+    numbers = (*arrays["coef"][target, shown], arrays["intercept"][target])
+    ends = arrays["interval"][target, [*shown, -1]]
+    called = target_name(release.settings, target)
+    wide = max(_MARGIN, 2 + max(map(len, (*names, called))))
+    level = percent(release.settings["interval_level"])
+    lines = [f"{called:<{wide}}{'coefficient':>12}  {level} interval"]
+    for name, number, (low, high) in zip(names, numbers, ends, strict=True):
+        clear = low > 0 or high < 0 or name == names[-1]
+        told = f"{low:.4g} to {high:.4g}"
+        said = told if clear else f"{told:<26}not told from zero"
+        lines.append(f"{name:<{wide}}{number:>12.4g}  {said}")
+    if not arrays["coef"][target].any():
+        lines.append("all coefficients are zero: nothing stands out from the noise")
+    if more := len(kept) - len(shown):
+        lines.append(f"and {more:,} more: eigenveil export writes all")
+    return [line.rstrip() for line in lines]
 
 
 def _loadings(release: Release, component: int) -> str:

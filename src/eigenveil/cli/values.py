@@ -156,6 +156,7 @@ def single_numbers(value: Any) -> Any:
 
 
 _LIKE_A_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
+_OTHERWISE_A_DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}")
 
 
 class Encoded(click.ParamType):  # type: ignore[type-arg]
@@ -175,6 +176,13 @@ class Encoded(click.ParamType):  # type: ignore[type-arg]
         except ValueError:
             if _LIKE_A_DATE.fullmatch(text.strip()):
                 self.fail("no such day: write the date as 2024-01-31", param, ctx)
+            if _OTHERWISE_A_DATE.fullmatch(text.strip()):
+                self.fail(
+                    "write the first day as 2024-01-31; cells are dates if written so, or as "
+                    "31.1.2024, and empty otherwise",
+                    param,
+                    ctx,
+                )
             return name.strip(), list(Names().convert(text, param, ctx))
 
 

@@ -386,8 +386,8 @@ class Clip:
                     " to let such rows contribute nothing",
                 )
             raise InvalidDataError(
-                "a row holds a missing or infinite value, or text: clean the data, choose numeric "
-                "columns, pass ",
+                "a row holds a missing or infinite value, or text, or has too many cells: clean "
+                "the data, choose numeric columns, pass ",
                 option("on_missing", "centre"),
                 " to take empty cells as the centre's, or ",
                 option("on_invalid", "zero"),

@@ -5,12 +5,17 @@ released like the first, and how far those releases are from what they were draw
 how far the first one is from the truth: with :math:`\theta` a number of the release,
 :math:`\theta_0` that of the table it describes and :math:`\theta^*` those of new releases, the
 interval is :math:`\theta - q(\theta^* - \theta_0)`, q two quantiles. Correlations are compared by
-Fisher's z. Everything is computed from released and public numbers: post-processing, free of cost.
+Fisher's z. Eigenvalues of a matrix with noise as it is (`gauss`) have intervals of their own
+(`eigenveil.numerics.spectrum_intervals`). Everything is computed from released and public numbers:
+post-processing, free of cost.
 
 Where noise is added to the second moment of rows clipped at a stated length (`gauss`, `cleaned`,
 `continual`) its law is drawn from directly; any other mechanism is run on rows. Intervals cover as
 stated where rows are about normal, hardly any are clipped and eigenvalues stand apart:
 docs/intervals.md has what was measured.
+
+Of n persons, each brings the mean over his rows, which varies no more than one of them drawn at
+random does (Jensen): n simulated rows leave as much or more, and the noise has the same law.
 """
 
 import math
@@ -28,10 +33,14 @@ from eigenveil.numerics.cleaning import clean_eigenvalues
 from eigenveil.numerics.correlation import clear_variances
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.numerics.spectral import map_eigenvalues
+from eigenveil.numerics.spectrum_intervals import SimulatedSpectra
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.unit_rows import variance_shares
 from eigenveil.numerics.variates import normals, uniforms
 from eigenveil.release.artefact import Release
+from eigenveil.report.views import feature_names
+from eigenveil.text import listed
+from eigenveil.wording import REPLACE_ONE, option
 
 __all__ = ["Intervals", "intervals"]
 
@@ -79,16 +88,19 @@ def intervals(
     rows = _rows(release)
     bits: NoiseSource = SystemSource() if seed is None else SimulationSource(seed)
     source = bits.bound_to(np.array([rows, draws]))
+    spectra = None
     if release.kind == "pca":
         found, described, again = _of_components(release, rows, draws, source)
     else:
-        found, described, again = _of_covariance(release, rows, draws, source)
+        found, described, again, spectra = _of_covariance(release, rows, draws, source)
     tails = [(1 - level) / 2, (1 + level) / 2]
     ends = {}
     for name, value in found.items():
         errors = np.array([each[name] - described[name] for each in again])
         low, high = np.quantile(errors, tails, axis=0, method="weibull")
         ends[name] = np.stack([value - high, value - low], axis=-1)
+    if spectra is not None:
+        ends["eigenvalues"] = spectra.ends(tails)[::-1]
     if "z" in ends:
         ends["correlations"] = np.tanh(ends.pop("z"))
     nothing: dict[str, Any] = dict.fromkeys(("means", "variances", "correlations"))
@@ -96,18 +108,35 @@ def intervals(
 
 
 def _rows(release: Release) -> int:
-    """Return the number of rows, or refuse where the bootstrap would not know the release."""
+    """Return the number of rows, or of persons; refuse where the bootstrap would not know it."""
     if release.kind not in ("pca", "covariance") or release.owners:
         raise InvalidParameterError(
             "intervals are those of one owner's covariance or components; a regression has its own"
         )
     rows = release.settings["n_rows"]
-    if rows is None or release.guarantee.protects.owns_many:
+    if rows is None:
         raise InvalidDataError(
-            "intervals need a public number of rows that are units of their own: release under "
-            "replace-one, without groups"
+            "intervals need a public number of rows, or of persons: release with ", REPLACE_ONE
         )
     return int(rows)
+
+
+def _require_whole(release: Release, centre: Matrix, scale: Matrix) -> None:
+    """Refuse a release that leaves something of the table undescribed."""
+    if np.isnan(centre).any():
+        raise InvalidDataError(
+            "intervals need a release with a centre, and pairs of rows have none: release with "
+            "another ",
+            option("centring"),
+        )
+    left_out = np.flatnonzero(np.isinf(scale))
+    if left_out.size:
+        raise InvalidDataError(
+            f"intervals need all columns, and {listed(feature_names(release.settings, left_out))} "
+            "had no private scale that stood out: release again with a stated ",
+            option("scale"),
+            ", or without them",
+        )
 
 
 Numbers = dict[str, Matrix]
@@ -115,36 +144,41 @@ Numbers = dict[str, Matrix]
 
 def _of_covariance(
     release: Release, rows: int, draws: int, source: NoiseSource
-) -> tuple[Numbers, Numbers, list[Numbers]]:
-    """Return the numbers of a release, of the table it describes, and of releases of such."""
+) -> tuple[Numbers, Numbers, list[Numbers], SimulatedSpectra | None]:
+    """Return the numbers of a release, of the table it describes, and of releases of such.
+
+    Where the noise is left as it is, the spectra of those releases come with them.
+    """
     settings, arrays = release.settings, release.arrays
     scale = arrays.get("scale", np.ones(settings["n_features"]))
-    if not np.isfinite(scale).all() or np.isnan(arrays["location"]).any():
-        raise InvalidDataError("intervals need a release with a centre and all of its columns")
-    matrix, location = arrays["covariance"] / np.outer(scale, scale), arrays["location"] / scale
+    _require_whole(release, arrays["location"], scale)
+    matrix, location = arrays["covariance"], arrays["location"]
+    units = np.outer(scale, scale)
     law = GaussianLaw(len(matrix), settings["noise_scale"])
-    described, _ = map_eigenvalues(matrix, lambda values: np.maximum(values, 0.0))
-    if release.mechanism == "gauss":
-        described, _ = map_eigenvalues(matrix, lambda values: clean_eigenvalues(values, law))
+    as_it_is = release.mechanism == "gauss"
+    described, _ = map_eigenvalues(
+        matrix / units,
+        lambda values: clean_eigenvalues(values, law) if as_it_is else np.maximum(values, 0.0),
+    )
+    described = described * units
+    values, vectors = np.linalg.eigh(described)
+    kept = clear_variances(matrix.diagonal() / scale**2, np.full(len(matrix), law.scale))
+    like = vectors[:, ::-1].T
+    spectra = None
     if release.mechanism in _ADDITIVE and "chosen_row_norm" not in settings:
-        centre = float(settings.get("centre_noise", 0.0))
-        clean = release.mechanism != "gauss"
-        tables = _noisy(described, rows, law, centre, source, draws, clean=clean)
+        centre_noise = float(settings.get("centre_noise", 0.0))
+        if as_it_is:
+            observed: Matrix = np.linalg.eigvalsh(matrix).astype(np.float64)
+            spectra = SimulatedSpectra(observed, np.maximum(values, 0.0))
+        tables = _noisy(described, scale, rows, law, centre_noise, source, draws, spectra)
     else:
-        tables = _released(release, location, described, rows, scale, source, draws)
-    kept = clear_variances(matrix.diagonal(), np.full(len(matrix), settings["noise_scale"]))
-    vectors = np.linalg.eigh(described)[1][:, ::-1].T
-
-    def numbers(covariance: Matrix, mean: Matrix) -> Numbers:
-        return _numbers(covariance * np.outer(scale, scale), mean * scale, vectors, scale, kept)
-
-    again = [numbers(covariance, location + off) for covariance, off in tables]
-    return numbers(matrix, location), numbers(described, location), again
+        tables = _released(release, location, described, rows, source, draws)
+    again = [_numbers(covariance, location + off, like, kept) for covariance, off in tables]
+    found, told = (_numbers(each, location, like, kept) for each in (matrix, described))
+    return found, told, again, spectra
 
 
-def _numbers(
-    covariance: Matrix, mean: Matrix, like: Matrix, scale: Matrix, kept: NDArray[np.bool_]
-) -> Numbers:
+def _numbers(covariance: Matrix, mean: Matrix, like: Matrix, kept: NDArray[np.bool_]) -> Numbers:
     """Return means, variances, correlations by their z, eigenvalues and loadings."""
     variances = covariance.diagonal()
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -153,8 +187,7 @@ def _numbers(
     np.fill_diagonal(among, np.where(np.isnan(deviations), np.nan, _LARGEST))
     values, vectors = np.linalg.eigh(covariance)
     loadings = vectors[:, ::-1].T
-    reference = like * scale
-    signs = np.where(np.einsum("ij,ij->i", loadings, reference) < 0, -1.0, 1.0)
+    signs = np.where(np.einsum("ij,ij->i", loadings, like) < 0, -1.0, 1.0)
     return {
         "means": mean,
         "variances": np.array(variances),
@@ -166,31 +199,38 @@ def _numbers(
 
 def _noisy(
     covariance: Matrix,
+    scale: Matrix,
     rows: int,
     law: GaussianLaw,
     centre_noise: float,
     source: NoiseSource,
     draws: int,
-    *,
-    clean: bool,
+    spectra: SimulatedSpectra | None,
 ) -> Iterator[tuple[Matrix, Matrix]]:
-    """Yield released covariances of normal rows, and how far their centres are off."""
-    d = len(covariance)
+    """Yield released covariances of normal rows, and how far their centres are off.
+
+    Without ``spectra`` they are cleaned, as the release was; otherwise it is given the draws.
+    """
+    d, units = len(covariance), np.outer(scale, scale)
     values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    root = np.sqrt(np.maximum(values, 0.0))
     upper = np.triu_indices(d, 1)
     for _ in range(draws):
         triangle = np.zeros((d, d))  # Bartlett's
         freedom = np.maximum(1, rows - 1 - np.arange(d))
         np.fill_diagonal(triangle, np.sqrt(2 * gammaincinv(freedom / 2, uniforms(source, d))))
         triangle.T[upper] = normals(source, (len(upper[0]),))
-        factor = root @ triangle / math.sqrt(rows)
+        wishart = triangle @ triangle.T / rows
         noise = normals(source, (d, d)) * law.scale
-        off = centre_noise * normals(source, (d,))
-        noisy = factor @ factor.T + (noise + noise.T) / 2 + np.outer(off, off)
-        if clean:
-            noisy, _ = map_eigenvalues(noisy, lambda each: clean_eigenvalues(each, law))
-        yield noisy, off + root @ normals(source, (d,)) / math.sqrt(rows)
+        off = centre_noise * normals(source, (d,)) * scale
+        added = (noise + noise.T) / 2 * units + np.outer(off, off)
+        noisy = (vectors * root) @ wishart @ (vectors * root).T + added
+        if spectra is None:
+            noisy, _ = map_eigenvalues(noisy / units, lambda each: clean_eigenvalues(each, law))
+            noisy = noisy * units
+        else:
+            spectra.add(np.linalg.eigvalsh(noisy), wishart, vectors.T @ added @ vectors)
+        yield noisy, off + vectors @ (root * normals(source, (d,))) / math.sqrt(rows)
 
 
 def _table(mean: Matrix, covariance: Matrix, rows: int, source: NoiseSource) -> Matrix:
@@ -231,22 +271,18 @@ def _released(
     location: Matrix,
     covariance: Matrix,
     rows: int,
-    scale: Matrix,
     source: NoiseSource,
     draws: int,
 ) -> Iterator[tuple[Matrix, Matrix]]:
     """Yield covariances that the mechanism itself releases of normal rows, and their centres."""
     asked = _asked(release)
     for _ in range(draws):
-        table = _table(location, covariance, rows, source) * scale
+        table = _table(location, covariance, rows, source)
         try:
             fitted = PrivateCovariance(**asked, random_state=_seed(source)).fit(table)
         except NothingFoundError:
             continue
-        yield (
-            fitted.covariance_ / np.outer(scale, scale),
-            np.nan_to_num(fitted.location_ / scale - location),
-        )
+        yield fitted.covariance_, np.nan_to_num(fitted.location_ - location)
 
 
 def _of_components(
@@ -255,8 +291,7 @@ def _of_components(
     """Return the numbers of a release of components, twice, and of releases of such tables."""
     arrays, asked = release.arrays, _asked(release)
     scale, components = arrays["scale"], arrays["components"]
-    if not np.isfinite(scale).all() or np.isnan(arrays["mean"]).any():
-        raise InvalidDataError("intervals need a release with a centre and all of its columns")
+    _require_whole(release, arrays["mean"], scale)
     k, d = components.shape
     shares = np.append(
         arrays["explained_variance_ratio"],

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_table, is_streamed
+from eigenveil.data.sources.asking import asking_for_regression
 from eigenveil.data.sources.design import reordered
 from eigenveil.estimators.fitting import (
     noise_and_ledger,
@@ -72,6 +73,9 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         private scales under replace-one, and no scales under add/remove.
     centring : {"none", "located"}, optional
         Whether the origin is taken as the centre of the features, or a private one is found.
+    means_alone : bool
+        Whether to release the means of the targets where public numbers allow no coefficients. By
+        default such a fit is refused, and nothing is charged.
     adjacency, on_invalid, on_missing, ledger, random_state
         As in `PrivateCovariance`. A row without its target is invalid.
 
@@ -84,7 +88,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
     coef_interval_ : array of shape (..., n_features, 2)
         Lower and upper ends of 90 % intervals: what sampling and noise leave. They are about the
         weighted least-squares coefficients of the population, and assume that residuals are
-        uncorrelated with the squares of the features.
+        uncorrelated with the squares of the features. Infinite for a feature that was left out.
     intercept_interval_ : array of shape (..., 2)
         The same for the intercept. Of a median of means nothing tells the error: then it is the
         stated range, or infinite.
@@ -125,6 +129,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         target_bounds: Any = None,
         scale: Any = None,
         centring: str | None = None,
+        means_alone: bool = False,
         adjacency: str = "replace-one",
         on_invalid: OnInvalid = "raise",
         on_missing: OnMissing = "invalid",
@@ -140,6 +145,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         self.target_bounds = target_bounds
         self.scale = scale
         self.centring = centring
+        self.means_alone = means_alone
         self.adjacency = adjacency
         self.on_invalid = on_invalid
         self.on_missing = on_missing
@@ -175,7 +181,8 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             X = X.toarray()
         if is_streamed(X):
             return self._open_streamed(X, y, adjacency, groups)
-        features = check_table(self, X, reset=True)
+        with asking_for_regression(()):
+            features = check_table(self, X, reset=True)
         self._target_names: tuple[str, ...] | None = None
         values = np.asarray(y)
         self._one_target = values.ndim == 1
@@ -194,7 +201,8 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             raise InvalidParameterError(
                 "y must name the target columns of a file or source of rows: pass y='name'"
             )
-        source = reordered(open_table(self, X, adjacency, groups), tuple(names))
+        with asking_for_regression(names):
+            source = reordered(open_table(self, X, adjacency, groups), tuple(names))
         self._target_names = tuple(names)
         self._one_target = isinstance(y, str)
         features = source.n_columns - len(names)
@@ -234,6 +242,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             alpha=_number(option("alpha"), self.alpha),
             on_invalid=self.on_invalid,
             on_missing=self.on_missing,
+            accepts_means=bool(self.means_alone),
         )
 
     def _hold(self, fitted: RegressionResult) -> Self:

@@ -96,9 +96,8 @@ def regression_numbers(fitted: RegressionResult) -> RegressionNumbers:
     parts = [_in_units(model, target) for target in model.targets]
     coef = np.array([part[0][:p] for part in parts])
     intercept = np.array([part[0][p] for part in parts])
-    sampling, noise = (np.array([part[i] for part in parts]) for i in (1, 2))
+    sampling, noise, centre = (np.array([part[i] for part in parts]) for i in (1, 2, 3))
     half = -float(ndtri((1 - INTERVAL_LEVEL) / 2)) * np.sqrt(sampling + noise)
-    centre = np.column_stack([coef, intercept])
     interval = np.stack([centre - half, centre + half], axis=-1)
     boxes = fitted.plan.request.target_boxes
     if boxes is not None and fitted.plan.means_alone:
@@ -116,25 +115,28 @@ def regression_numbers(fitted: RegressionResult) -> RegressionNumbers:
     )
 
 
-def _in_units(
-    model: LinearModel, target: NoisyModel
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return coefficients and intercept, and their variances from sampling and from noise."""
+def _in_units(model: LinearModel, target: NoisyModel) -> tuple[NDArray[np.float64], ...]:
+    """Return coefficients and intercept; the variances from sampling and from noise of what their
+    intervals are about, infinite for a column that was left out; and that itself.
+    """
     p, kept = model.scale.size, np.flatnonzero(np.isfinite(model.scale))
     change = np.zeros((p + 1, 1 + kept.size))  # from coefficients on records
     change[kept, 1 + np.arange(kept.size)] = 1 / model.scale[kept]
     change[p, 0] = model.lift
     change[p, 1:] = -model.centre[kept] / model.scale[kept]
-    if model.gram is None:
+    noise = np.full(p + 1, np.inf)
+    if model.gram is None or not target.noise.any():  # no stage: the offset is the model
         numbers = np.zeros(p + 1)
         numbers[p] = target.offset
-        noise = np.zeros(p + 1)
         noise[p] = target.offset_error
-        return numbers, np.zeros(p + 1), noise
-    numbers = change @ target.coefficients
-    numbers[p] += target.offset
-    sampling, noise = (
+        return numbers, np.zeros(p + 1), noise, numbers
+    numbers, middle = change @ target.coefficients, change @ target.middle
+    for each in (numbers, middle):
+        each[p] += target.offset
+    sampling, found = (
         np.maximum(np.einsum("ij,jk,ik->i", change, covariance, change), 0.0)
         for covariance in (target.sampling, target.noise)
     )
-    return numbers, sampling, noise
+    some = np.append(kept, p)
+    noise[some] = found[some]
+    return numbers, sampling, noise, middle

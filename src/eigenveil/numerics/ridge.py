@@ -18,6 +18,11 @@ coordinate,
 with P the variance of what is left of beta - b, at first omega. Of residuals that are clipped g
 has nothing: where their share is q, l is (1 - q) times the eigenvalue. That is exact for normal
 rows; the last term of R allows for others.
+
+Coefficients are drawn to zero, the more the larger they are; an interval about them would miss the
+largest. So a second filter on the same sums has a wide prior, and intervals are about its
+estimate w: with V the variance of beta - w, it sees :math:`g - l(w - b)` and expects
+:math:`V + (w - b)^2` where R has P.
 """
 
 from dataclasses import dataclass, replace
@@ -51,9 +56,10 @@ class RidgeState:
         Coefficients.
     variance : array, optional
         P; None before the first stage.
+    wide : array
+        The estimate under a wide prior that intervals are about, w.
     doubt : array, optional
-        Expected squared error of the coefficients under a wider prior, so that large ones, and
-        those which were shrunk to zero, have intervals wide enough.
+        Its variance, V; None before the first stage.
 
     """
 
@@ -61,6 +67,7 @@ class RidgeState:
     vectors: Vector
     blur: float
     along: Vector
+    wide: Vector
     variance: Vector | None = None
     doubt: Vector | None = None
 
@@ -71,7 +78,7 @@ class RidgeState:
         values = np.maximum(values, 0.0)
         least = (_TINY * values.max(initial=0.0)) ** 2 + _SMALLEST
         blur = max((values.size + 1) / 2 * noise_scale**2, float(least))
-        return cls(values, vectors, blur, np.zeros(values.size))
+        return cls(values, vectors, blur, np.zeros(values.size), np.zeros(values.size))
 
     def updated(
         self,
@@ -97,32 +104,38 @@ class RidgeState:
             variance = np.full(values.size, prior)
             if not shrinks:
                 variance = doubt + _BEYOND * g**2 / self._squares
-        left = self._left(variance, noise_variance)
-        gain = values * variance / (values**2 * variance + left)
-        kept = 1 - gain * values  # of what was there before
+        gain = self._gain(variance, variance, noise_variance)
+        apart = self.wide - self.along
+        wide_gain = self._gain(doubt, doubt + apart**2, noise_variance)
         return replace(
             self,
             along=self.along + gain * g,
-            variance=kept * variance,
-            doubt=kept**2 * doubt + gain**2 * self._left(doubt, noise_variance),
+            wide=self.wide + wide_gain * (g - values * apart),
+            variance=(1 - gain * values) * variance,
+            doubt=(1 - wide_gain * values) * doubt,
         )
 
     @property
     def _squares(self) -> Vector:
         return np.asarray(self.values**2 + self.blur)
 
-    def _left(self, variance: Vector, noise_variance: float) -> Vector:
-        """Return R, never zero."""
-        clipped = (_CLIPPED * self.values) ** 2 * variance
-        return np.asarray(noise_variance + self.blur * variance.mean() + clipped + _SMALLEST)
+    def _gain(self, variance: Vector, squares: Vector, noise_variance: float) -> Vector:
+        """Return the weight of a sum, for coefficients that are off by these expected squares."""
+        clipped = (_CLIPPED * self.values) ** 2 * squares
+        left = noise_variance + self.blur * squares.mean() + clipped + _SMALLEST  # R
+        return np.asarray(self.values * variance / (self.values**2 * variance + left))
 
     def coefficients(self, alpha: float = 0.0) -> Vector:
         """Return the coefficients; a penalty ``alpha`` is that of ridge regression."""
         shrink = self.values / (self.values + alpha + _SMALLEST)
         return np.asarray(self.vectors @ (shrink * self.along))
 
+    def middle(self) -> Vector:
+        """Return the coefficients that intervals are about."""
+        return np.asarray(self.vectors @ self.wide)
+
     def noise(self) -> NDArray[np.float64]:
-        """Return the covariance of what noise leaves."""
+        """Return the covariance of what noise leaves of them."""
         doubt = np.zeros(self.values.size) if self.doubt is None else self.doubt
         return np.asarray((self.vectors * doubt) @ self.vectors.T)
 

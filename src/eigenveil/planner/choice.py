@@ -44,6 +44,12 @@ class Choice:
     mechanism: str
     reason: str
     private_radius: bool = False  # whether rows are clipped where nothing is stated
+    numbers: str = ""  # the part of the reason that a prediction has better ones for
+
+    @property
+    def rule(self) -> str:
+        """The reason without numbers to first order, for whoever shows predictions."""
+        return self.reason.removesuffix(self.numbers)
 
 
 def chosen(request: Request) -> Request:
@@ -80,6 +86,7 @@ def _components(situation: Situation) -> Choice:
             mechanism="wishart",
             reason=f"{why}noise on a matrix{numbers}",
             private_radius=clips and situation.d > 1,
+            numbers=numbers,
         )
     if stated:
         return Choice(
@@ -93,7 +100,10 @@ def _components(situation: Situation) -> Choice:
     clips, numbers = _generous(situation)
     if clips:
         return Choice(
-            mechanism="analyze-gauss", reason=numbers.removeprefix("; "), private_radius=True
+            mechanism="analyze-gauss",
+            reason=f"the budget allows directions of the covariance itself{numbers}",
+            private_radius=True,
+            numbers=numbers,
         )
     if wide(situation.d, situation.k):
         return Choice(
@@ -106,7 +116,11 @@ def _components(situation: Situation) -> Choice:
             mechanism="spherical",
             reason="cells may be empty: the moments of unit rows can allow for them",
         )
-    return Choice(mechanism="tangent", reason=f"directions of rows need no length{numbers}")
+    return Choice(
+        mechanism="tangent",
+        reason=f"directions of rows need no length{numbers}",
+        numbers=numbers,
+    )
 
 
 def _only_batches(situation: Situation) -> bool:

@@ -109,6 +109,8 @@ class Recommendation:
         What ``mechanism="auto"`` uses; where that cannot serve, the best that can.
     reason : str
         One sentence of public numbers.
+    rule : str
+        The same without numbers, beside predictions.
     prediction : Prediction
         Of that mechanism.
     predictions : tuple of Prediction
@@ -125,6 +127,7 @@ class Recommendation:
 
     mechanism: str
     reason: str
+    rule: str
     prediction: Prediction
     predictions: tuple[Prediction, ...]
     unit_rows: bool
@@ -177,6 +180,7 @@ def recommend(situation: Situation) -> Recommendation:
     return Recommendation(
         mechanism=choice.mechanism,
         reason=choice.reason,
+        rule=choice.rule,
         prediction=chosen,
         predictions=_ordered([chosen, *others]),
         unit_rows=_as_chosen(situation, choice)

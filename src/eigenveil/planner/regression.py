@@ -123,6 +123,7 @@ class RegressionSituation:
             n_rows=rows if self.adjacency.count_is_public else None,
             scale=np.ones(self.p) if known else None,
             target_boxes=((-reach, reach),) if self.ranged else None,
+            accepts_means=True,  # whose error is foreseen, too
         )
 
 

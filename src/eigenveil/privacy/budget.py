@@ -12,6 +12,11 @@ __all__ = ["Budget", "as_float", "stated"]
 
 _RANGE = (1e-100, 1e100)  # squares and their roots stay ordinary floats
 _LARGE_DELTA, _LARGE_EPSILON = 1e-3, 10.0
+_USUAL = {
+    "epsilon": "1 is usual, less protects more",
+    "delta": "choose well below 1 over the number of rows, such as 1e-6",
+    "rho": "0.03 is about epsilon = 1 with delta = 1e-6",
+}
 _SIX_DIGITS = decimal.Context(prec=6, rounding=decimal.ROUND_CEILING)
 
 
@@ -37,7 +42,7 @@ def _positive(name: str, value: Any) -> float:
     if name == "delta" and number == 0:
         raise InvalidBudgetError("delta must be positive: leave it out for a pure guarantee")
     if not (math.isfinite(number) and number > 0):
-        raise InvalidBudgetError(f"{name} must be positive and finite")
+        raise InvalidBudgetError(f"{name} must be positive and finite: {_USUAL[name]}")
     if not _RANGE[0] <= number <= _RANGE[1]:
         raise InvalidBudgetError(f"{name} must lie between {_RANGE[0]:g} and {_RANGE[1]:g}")
     return number

@@ -28,6 +28,7 @@ __all__ = [
     "loadings",
     "spectrum",
     "spending",
+    "target_name",
 ]
 
 _BITS = 40  # of an eigenvalue, counted from the largest one
@@ -244,8 +245,9 @@ class Coefficients:
 def coefficients(
     settings: Mapping[str, Any], arrays: Arrays, target: int, most: int = 24
 ) -> Coefficients:
-    """Return the ``most`` coefficients of one target that stand out most."""
-    kept = np.flatnonzero(np.isfinite(arrays["scale"]))
+    """Return the ``most`` coefficients of one target that stand out most, of those measured."""
+    measured = np.isfinite(arrays["interval"][target, :-1]).all(axis=-1)
+    kept = np.flatnonzero(np.isfinite(arrays["scale"]) & measured)
     scale = arrays["scale"][kept]
     with np.errstate(over="ignore"):  # noise may be of any size
         values = arrays["coef"][target, kept] * scale
@@ -255,9 +257,8 @@ def coefficients(
     half = np.maximum(high / 2 - low / 2, np.finfo(np.float64).tiny)
     with np.errstate(over="ignore"):
         order = np.argsort(-np.abs(values / half), kind="stable")[:most]
-    names = settings.get("target_names")
     return Coefficients(
-        target=f"target {target + 1}" if names is None else printable(names[target]),
+        target=target_name(settings, target),
         names=feature_names(settings, kept[order]),
         values=values[order],
         low=low[order],
@@ -280,6 +281,12 @@ def left_out(settings: Mapping[str, Any], arrays: Arrays) -> tuple[str, ...]:
     private = "scale" in arrays and "scale" in settings.get("shares", {})
     out = np.flatnonzero(np.isinf(arrays["scale"])) if private else np.empty(0, dtype=np.intp)
     return feature_names(settings, out)
+
+
+def target_name(settings: Mapping[str, Any], target: int) -> str:
+    """Return the name of a target; its number where it has none."""
+    names = settings.get("target_names")
+    return f"target {target + 1}" if names is None else printable(names[target])
 
 
 def spending(balance: Balance, now: Balance | None = None) -> list[tuple[str, float]]:

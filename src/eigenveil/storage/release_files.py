@@ -31,6 +31,11 @@ LARGEST = {
 }
 
 _ALTERED = "the files do not match SHA256SUMS, damaged or altered: ask their sender for them again"
+# Another order would be another fingerprint, and another content to sign.
+_REORDERED = (
+    "SHA256SUMS has the right sums but not as they were written, so that fingerprint and signature "
+    f"do not match: put one line each, in the order {', '.join(FILES)}"
+)
 _INCOMPLETE = "is not a complete release folder: ask its sender for all of its files"
 _MOST_NAMED = 3  # files that do not belong to a release, in a message
 Load = Callable[[str], bytes]
@@ -57,8 +62,9 @@ def read(path: Path, largest_arrays: Callable[[bytes], int]) -> dict[str, bytes]
         raise InvalidDataError(f"cannot read {path}: ask for permission to read it") from None
     except OSError:
         raise VerificationError(f"{path} {_INCOMPLETE}") from None
-    if content[SUMS] != sums(content):
-        raise VerificationError(_ALTERED)
+    if content[SUMS] != (wanted := sums(content)):
+        same = sorted(content[SUMS].splitlines()) == sorted(wanted.splitlines())
+        raise VerificationError(_REORDERED if same else _ALTERED)
     return {name: content[name] for name in (*FILES, SUMS, SIGNATURE) if name in content}
 
 

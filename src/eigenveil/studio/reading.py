@@ -297,6 +297,7 @@ def _coefficients(found: Release) -> list[dict[str, Any]]:
             "clear": one.clear.tolist(),
         }
         for one in shown
+        if one.names  # none where a mean is all that was released
     ]
 
 

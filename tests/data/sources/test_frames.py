@@ -124,8 +124,15 @@ def test_polars_and_pyarrow_columns_are_refused_by_name(kind, column):
     ],
 )
 def test_a_name_stands_for_one_column(frame):
-    with pytest.raises(InvalidDataError, match=r"^two columns have the same name: rename one$"):
+    with pytest.raises(InvalidDataError, match=r"^two columns have the same name, 'a': rename one"):
         as_table(frame)
+
+
+def test_a_name_that_may_be_a_value_is_not_shown_for_being_there_twice():
+    frame = pd.DataFrame([[1.0, 2.0]], columns=["47.11", "47.11"])
+    with pytest.raises(InvalidDataError, match="named like a value") as refused:
+        as_table(frame)
+    assert "47" not in str(refused.value)
 
 
 def test_lazy_frames_and_columns_say_what_to_do():

@@ -8,13 +8,14 @@ answered already.
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from eigenveil.exceptions import InvalidDataError
+from eigenveil.exceptions import InvalidDataError, UnexplainedColumnsError
 from eigenveil.text import joined, listed
-from eigenveil.wording import Part, Phrase
+from eigenveil.wording import COLUMNS, Part, Phrase
 
-__all__ = ["ask_about", "is_named_like_an_id"]
+__all__ = ["ask_about", "asking_for_regression", "is_named_like_an_id"]
 
 _LAST_WORDS = frozenset(["id", "ids", "uuid", "guid", "mrn", "ssn", "nhs", "pid"])
 _WHOLE_NAMES = frozenset(
@@ -42,13 +43,40 @@ def is_named_like_an_id(name: str) -> bool:
     return _NUMBERED.fullmatch("".join(words)) is not None
 
 
+@contextmanager
+def asking_for_regression(targets: Sequence[str]) -> Iterator[None]:
+    """Ask what a regression can be answered: its target stays, and levels have to be stated."""
+    try:
+        yield
+    except UnexplainedColumnsError as asked:
+        for name in targets:
+            if name in asked.text:
+                raise InvalidDataError(
+                    f"the target {name!r} holds no numbers: choose another column, or ", _days(name)
+                ) from None
+            if name in asked.ids:
+                raise InvalidDataError(
+                    f"the target {name!r} is named like an id: choose another column, or name the "
+                    "features, ",
+                    COLUMNS,
+                ) from None
+        others = [name for name in asked.others if name not in targets]
+        ask_about(asked.ids, asked.text, others, named=asked.named, levels_found=False)
+
+
 def ask_about(
-    ids: Sequence[str], text: Sequence[str], others: Sequence[str], *, named: bool = False
+    ids: Sequence[str],
+    text: Sequence[str],
+    others: Sequence[str],
+    *,
+    named: bool = False,
+    levels_found: bool = True,
 ) -> None:
     """Refuse columns until somebody has said what they are; all of them at once.
 
     ``ids`` are named like ids, ``text`` holds text or dates, ``others`` can be analysed as they
-    are. ``named`` says that all of them were chosen by name.
+    are. ``named`` says that all of them were chosen by name, ``levels_found`` that levels of
+    categories may be found privately.
     """
     if not ids and not text:
         return
@@ -60,8 +88,10 @@ def ask_about(
         told += [_unit(ids[0])]
     if text:
         told += ["; " if others or ids else "", "categories and dates become numbers with "]
-        told += [_encode(text[0])]
-    raise InvalidDataError(*told)
+        told += [_encode(text[0]) if levels_found else _encode_stated(text[0])]
+    asked = UnexplainedColumnsError(*told)
+    asked.ids, asked.text, asked.others, asked.named = ids, text, others, named
+    raise asked
 
 
 def _found(ids: Sequence[str], text: Sequence[str]) -> str:
@@ -115,4 +145,24 @@ def _encode(name: str) -> Phrase:
         f"--encode {word}=2024-01-31 to count days",
         file="another table, in which they are numbers",
         page="what is chosen beside their names",
+    )
+
+
+def _encode_stated(name: str) -> Phrase:
+    word = shlex.quote(name)
+    return Phrase(
+        python=f"open_rows(X, encode={{{name!r}: [...]}}): a list of levels, or a date to count "
+        "days from",
+        shell=f"--encode {word}=LEVEL,LEVEL, or --encode {word}=2024-01-31 to count days",
+        file="another table, in which they are numbers",
+        page="what is chosen beside their names",
+    )
+
+
+def _days(name: str) -> Phrase:
+    return Phrase(
+        python=f"open_rows(X, encode={{{name!r}: ...}}) with a day to count from if it is a date",
+        shell=f"--encode {shlex.quote(name)}=2024-01-31 if it is a date",
+        file="another table, in which it is a number",
+        page="what is chosen beside its name",
     )

@@ -92,7 +92,8 @@ def parsed_encode(encode: Encode | None) -> dict[str, Feature]:
         return {}
     wrong = InvalidParameterError(
         ENCODE,
-        " gives for the name of a column a list of levels, 'private', or a date to count days from",
+        " gives for the name of a column a list of levels, 'private', or a date to count days "
+        "from, such as date(2024, 1, 31)",
     )
     if not isinstance(encode, Mapping):
         raise wrong

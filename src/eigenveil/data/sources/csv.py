@@ -261,7 +261,7 @@ def read_records(lines: TextIO, file: str, size: int) -> Iterator[list[list[str]
             yield batch
     except csv.Error:  # its message could quote a cell
         lines.seek(0)
-        check_encoding(lines.read(4), file)  # as two bytes a character have NULs everywhere
+        check_encoding(lines.read(5), file)  # as two bytes a character have NULs everywhere
         line = _first_damaged(lines, between)
         raise InvalidDataError(
             f"{file} has a line that is not one record, line {line}: remove stray quotes, "

@@ -27,7 +27,15 @@ from eigenveil.data.sources.rowwise import RowwiseSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import did_you_mean
 
-__all__ = ["ColumnsSource", "DesignRows", "GradientRows", "Records", "ResidualRows", "reordered"]
+__all__ = [
+    "ColumnsSource",
+    "DesignRows",
+    "GradientRows",
+    "Records",
+    "ResidualRows",
+    "named_targets",
+    "reordered",
+]
 
 _FARTHEST = 1e140  # of an entry, so that lengths of records are finite
 
@@ -191,7 +199,16 @@ class _ReorderedSource(RowwiseSource):
 
 def reordered(source: RowSource, targets: tuple[str, ...]) -> RowSource:
     """Return a source with its target columns last, by name."""
-    names = source.feature_names
+    names = named_targets(source.feature_names, targets)
+    last = [names.index(name) for name in targets]
+    features = [j for j in range(len(names)) if j not in last]
+    if not features:
+        raise InvalidDataError("a regression needs a column apart from its targets")
+    return _ReorderedSource(source, [*features, *last])
+
+
+def named_targets(names: tuple[str, ...] | None, targets: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of columns, with targets among them; refuse others."""
     if names is None:
         raise InvalidParameterError(
             "targets by name need a table with names: pass a CSV or parquet file, or arrays X and y"
@@ -204,8 +221,4 @@ def reordered(source: RowSource, targets: tuple[str, ...]) -> RowSource:
             )
     if len(set(targets)) < len(targets):
         raise InvalidParameterError("a target is named twice: name each once")
-    last = [names.index(name) for name in targets]
-    features = [j for j in range(len(names)) if j not in last]
-    if not features:
-        raise InvalidDataError("a regression needs a column apart from its targets")
-    return _ReorderedSource(source, [*features, *last])
+    return names

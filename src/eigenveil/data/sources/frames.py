@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources.asking import ask_about, is_named_like_an_id
 from eigenveil.data.sources.cells import as_floats
-from eigenveil.data.sources.headers import are_positions, check_names
+from eigenveil.data.sources.headers import are_positions, check_names, refuse_twins
 from eigenveil.exceptions import InvalidDataError
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ def _frame(data: Any) -> "narwhals.DataFrame[Any] | None":
     try:
         frame = narwhals.from_native(data, eager_only=True, pass_through=True)
     except narwhals.exceptions.DuplicateError:
+        labels: Any = getattr(data, "column_names", None) or getattr(data, "columns", ())
+        names = [label for label in labels if isinstance(label, str)]
+        check_names(names, "the frame")
+        refuse_twins(names)
         raise InvalidDataError("two columns have the same name: rename one") from None
     return frame if isinstance(frame, narwhals.DataFrame) else None
 

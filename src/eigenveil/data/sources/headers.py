@@ -11,8 +11,22 @@ from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import did_you_mean
 from eigenveil.wording import COLUMNS, DROP, LATIN, UTF_16, option
 
-__all__ = ["are_positions", "check_encoding", "check_header", "check_names", "select_columns"]
+__all__ = [
+    "are_positions",
+    "check_encoding",
+    "check_header",
+    "check_names",
+    "refuse_twins",
+    "select_columns",
+]
 
+# What files of other kinds start with, read as text: a byte that is none is replaced.
+_OTHER_KINDS = {
+    "PK\x03\x04": "an Excel workbook: rename it to end in .xlsx, or export it as CSV",
+    "\ufffd\ufffd\x11": "an old Excel workbook: save it as .xlsx or CSV",
+    "PAR1\x15": "a parquet file: rename it to end in .parquet",
+    "\x1f\ufffd\x08": "a compressed file: rename it to end in .csv.gz",
+}
 _EXPONENT = re.compile(r"(?<=[\d.])[eE](?=[-+\u2212]?\d)")
 
 
@@ -33,7 +47,13 @@ def check_header(header: Sequence[str], file: str) -> None:
 
 
 def check_encoding(start: str, file: str) -> None:
-    """Refuse a file in whose first characters a byte was replaced, or is one of two of each."""
+    """Refuse a file of another kind, and one whose first characters are in another encoding.
+
+    There a byte was replaced, or is one of two of each character.
+    """
+    for mark, advice in _OTHER_KINDS.items():
+        if start.startswith(mark):
+            raise InvalidDataError(f"{file} is no text but looks like {advice}")
     if start.startswith("\ufffd\ufffd") or "\0" in start:
         raise InvalidDataError(f"{file} is not in UTF-8 but perhaps in UTF-16: pass ", UTF_16)
     if "\ufffd" in start:
@@ -53,6 +73,13 @@ def check_names(names: Iterable[Any], table: str, *, numbered: bool = False) -> 
             f"{table} has a column named like a value, which may be one of a first record: read "
             "the file with header=None, or give all columns names of their own"
         )
+
+
+def refuse_twins(names: Sequence[str]) -> None:
+    """Refuse a name that two columns have; names were checked before, as it is shown."""
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InvalidDataError(f"two columns have the same name, {name!r}: rename one")
 
 
 def are_positions(metadata: Mapping[str, Any] | None) -> bool:
@@ -77,8 +104,7 @@ def select_columns(
     The one of the ``unit`` is no feature. Of those that nobody named, an id is asked about, and
     with it what holds text, as ``wordy`` says.
     """
-    if len(set(available)) < len(available):
-        raise InvalidDataError("two columns have the same name: rename one")
+    refuse_twins(available)
     for name in (*drop, *encoded, *((unit,) if unit is not None else ())):
         if name not in available:
             raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, available)}")

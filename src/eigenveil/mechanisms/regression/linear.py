@@ -19,6 +19,7 @@ no stages, and a private median of means is the model. Proof: docs/proofs/linear
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -35,7 +36,7 @@ from eigenveil.data.sources.design import (
     Records,
     ResidualRows,
 )
-from eigenveil.exceptions import NothingFoundError
+from eigenveil.exceptions import InvalidDataError, NothingFoundError
 from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
@@ -51,7 +52,8 @@ from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
-from eigenveil.wording import option
+from eigenveil.text import listed
+from eigenveil.wording import Part, option
 
 __all__ = ["CentreSteps", "LinearModel", "LinearStages", "NoisyModel", "Stage", "TargetSteps"]
 
@@ -134,14 +136,17 @@ class NoisyModel:
         Expected squared error of the offset, from noise; infinite where it is unknown.
     coefficients : array
         One for the constant, one for each feature that was kept.
+    middle : array
+        The same with hardly any penalty: what intervals are about.
     sampling, noise : arrays of shape (d, d)
-        Covariances of the unpenalised coefficients: what the rows and what the noise leave.
+        Covariances of ``middle``: what the rows and what the noise leave.
 
     """
 
     offset: float
     offset_error: float
     coefficients: NDArray[np.float64]
+    middle: NDArray[np.float64]
     sampling: NDArray[np.float64]
     noise: NDArray[np.float64]
 
@@ -291,8 +296,8 @@ class LinearStages:
         """Improve the coefficients of one target, stage by stage."""
         d = records.width
         if gram is None:
-            nothing = np.zeros((d, d))
-            return NoisyModel(records.offset, offset_error, np.zeros(d), nothing, nothing)
+            none, nothing = np.zeros(d), np.zeros((d, d))
+            return NoisyModel(records.offset, offset_error, none, none, nothing, nothing)
         state, squares = RidgeState.start(gram.matrix, gram.noise_scale), 0.0
         for stage in steps.stages:
             b = state.coefficients()
@@ -310,7 +315,7 @@ class LinearStages:
                 noisy.values,
                 noise_variance=noisy.deviation**2,
                 sampling_variance=squares,
-                clipped=min(0.5, found.beyond(most) / max(1.0, found.rows)),
+                clipped=min(0.5, found.normal_share_beyond(most)),
                 shrinks=self.alpha is None,
             )
         b = state.coefficients()
@@ -325,6 +330,7 @@ class LinearStages:
             offset=records.offset,
             offset_error=offset_error,
             coefficients=state.coefficients((self.alpha or 0.0) * float(np.trace(gram.matrix))),
+            middle=state.middle(),
             sampling=state.sampling(squares),
             noise=state.noise(),
         )
@@ -346,8 +352,32 @@ def _check(source: RowSource, p: int, read: Clip) -> None:
     """Stop at a row that stops a run, before anything is charged; targets must be there."""
     whole = replace(read, on_missing="invalid")
     for chunk, _ in source.unit_tables():
-        read.check(chunk[:, :p])
-        whole.check(chunk[:, p:])
+        try:
+            read.check(chunk[:, :p])
+            whole.check(chunk[:, p:])
+        except InvalidDataError:
+            raise _bad_row((source.feature_names or ())[p:], read) from None
+
+
+def _bad_row(targets: Sequence[str], read: Clip) -> InvalidDataError:
+    """Return the refusal of a row; whether a feature or a target is bad, it does not tell."""
+    target = f"target {listed(targets)}" if targets else "target"
+    left_out: list[Part] = [option("on_invalid", "zero"), " to let such rows contribute nothing"]
+    if read.on_missing == "centre":
+        return InvalidDataError(
+            f"a row has no {target} or holds an infinite value, which ",
+            option("on_missing", "centre"),
+            " does not fill: clean the data, or add ",
+            *left_out,
+        )
+    return InvalidDataError(
+        "a row holds a missing or infinite value, or text, or has too many cells: clean the data, "
+        "or pass ",
+        *left_out,
+        "; ",
+        option("on_missing", "centre"),
+        f" fills empty cells of other columns than the {target}",
+    )
 
 
 def _per_length(noisy: NoisyMatrix, records: Records, gate: Gate) -> NoisyMatrix:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -44,12 +44,15 @@ from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
-from eigenveil.wording import REPLACE_ONE, option
+from eigenveil.wording import REPLACE_ONE, Part, Phrase, option
 
 __all__ = ["RegressionPlan", "RegressionRequest", "RegressionResult", "Scale", "release_regression"]
 
 Scale = NDArray[np.float64] | Literal["private"] | None
 _LIFT = 1.0  # the constant coordinate, in scales of a feature
+_MEANS_ALONE = Phrase(
+    python="means_alone=True", shell="--means-alone", file="a request for the mean"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,6 +86,8 @@ class RegressionRequest:
         Stated penalty, as a share of the mean squared length of records; by default found.
     on_invalid, on_missing
         What happens to rows and cells that hold no numbers.
+    accepts_means : bool
+        Whether the means of targets are worth the budget where no coefficients are possible.
 
     """
 
@@ -102,6 +107,7 @@ class RegressionRequest:
     alpha: float | None = None
     on_invalid: OnInvalid = "raise"
     on_missing: OnMissing = "invalid"
+    accepts_means: bool = False
 
     def __post_init__(self) -> None:
         if not self.rereadable:
@@ -357,6 +363,8 @@ def release_regression(
             option("target_bounds"),
             ", or give a larger budget",
         )
+    if plan.means_alone and not request.accepts_means:
+        raise _no_coefficients(request)
     cost = plan.cost
     if ledger is not None:
         ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
@@ -384,4 +392,32 @@ def release_regression(
     )
     return RegressionResult(
         plan=plan, model=model, n_rows=gate.rows, guarantee=guarantee, balance=gate.balance
+    )
+
+
+def _no_coefficients(request: RegressionRequest) -> TooFewRowsError:
+    """Return the refusal of a release of means alone, with what would allow coefficients."""
+    ones = np.ones(request.n_features)
+    scaled, bounded = replace(request, scale=ones), replace(request, box=(-ones, ones))
+    ranges = ((-1.0, 1.0),) * request.n_targets
+    ranged, both = (replace(each, target_boxes=ranges) for each in (request, bounded))
+    single: list[tuple[RegressionRequest, list[Part]]] = [
+        (scaled, [option("scale")]),
+        (bounded, [option("bounds")]),
+        (ranged, [option("target_bounds")]),
+    ]
+    together: list[Part] = [option("bounds"), " and ", option("target_bounds")]
+    told: list[Part] = []
+    for asked, words in (*single, (both, together)):
+        if RegressionPlan(request=asked).means_alone or (told and asked is both):
+            continue
+        told += [" or " if told else "state ", *words]
+    if told:
+        told += [", or give "]
+    return TooFewRowsError(
+        "at this budget public numbers allow no coefficients, only the mean of the target: ",
+        *(told or ["give fewer columns or "]),
+        "a larger budget; ",
+        _MEANS_ALONE,
+        " releases the mean alone",
     )

@@ -22,7 +22,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import LARGEST_NORM, NO_EXPONENT, SMALLEST_NORM, Clip
@@ -178,6 +178,17 @@ class NoisyDistances:
     def beyond(self, radius: float) -> float:
         """Return the number of rows farther away than ``radius``, as far as brackets tell."""
         return float(self.counts[radius < _MIDDLE].sum())
+
+    def normal_share_beyond(self, radius: float) -> float:
+        """Return the share of rows farther away than ``radius``, for numbers that are about normal.
+
+        Noise hides brackets of few rows, so that counts alone would say that there are none. The
+        share is that of a normal law with the mean square found, as far as the counts allow.
+        """
+        rows = max(1.0, self.rows)
+        least = self.beyond(radius) / rows
+        expected = 2 * float(ndtr(-radius / math.sqrt(self.mean_power(2.0))))
+        return max(least, min(expected, least + _TAIL_WIDTH * self.unseen / rows))
 
     def mean_power(self, power: float) -> float:
         """Return the mean of a power of the distances found."""
