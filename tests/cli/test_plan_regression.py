@@ -32,6 +32,9 @@ def test_the_command_plans_regressions(files):
     assert "beyond the best line" in shown.stdout
     assert "--target TARGET" in shown.stdout
     assert "--of regression" in fails(2, "plan", *numbers[2:], *budget, "--r2", 0.3)
+    assert "--of regression" in fails(2, "plan", *numbers[2:], *budget, "--correlation", 0.3)
+    assert "between -1 and 1" in fails(2, "plan", *numbers, *budget, "--correlation", 1)
+    assert invoke("plan", *numbers, *budget, "--correlation", -0.5).exit_code == 0
     assert "one --target" in fails(2, "plan", *numbers, *budget, "--target", "a,b")
 
 

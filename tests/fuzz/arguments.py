@@ -15,7 +15,7 @@ from tests.fuzz.case import Call, Case
 from tests.fuzz.stock import NAMES, rows
 from tests.fuzz.values import BEYOND, any_json, odd_text
 
-__all__ = ["argument_case"]
+__all__ = ["any_bounds", "argument_case", "odd_argument"]
 
 Random = random.Random
 _ESTIMATORS: dict[type, tuple[Releases, dict[str, Any]]] = {
@@ -28,7 +28,7 @@ _BUDGETS: tuple[dict[str, Any], ...] = ({"rho": 1.0}, {"epsilon": 1.0, "delta": 
 _RAGGED = ([[1], [2, 3]], [[[1], [2, 3]], 1], [1, 2, 3], (0, [1, 2]), np.array(3.0), [], ())
 
 
-def _bounds(rng: Random) -> Any:
+def any_bounds(rng: Random) -> Any:
     """Return what somebody may write for the ranges of three columns."""
     ends: tuple[Any, ...] = (0, 1, -1e50, 1e51, np.nan, np.inf, "0", None, True, *BEYOND)
     low, high = rng.choice(ends), rng.choice(ends)
@@ -53,9 +53,14 @@ def _bounds(rng: Random) -> Any:
 def _odd(rng: Random, name: str, releases: Releases) -> Any:
     """Return an odd value for an argument of that name."""
     if name == "bounds" and rng.random() < 0.8:
-        return _bounds(rng)
+        return any_bounds(rng)
     if name == "mechanism" and rng.random() < 0.8:
         return _mechanism(rng, releases)
+    return odd_argument(rng)
+
+
+def odd_argument(rng: Random) -> Any:
+    """Return an odd value for any argument."""
     return rng.choice(
         (any_json(rng), rng.choice(BEYOND), rng.choice(_WORDS), odd_text(rng), rng.choice(_RAGGED))
     )

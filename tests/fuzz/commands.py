@@ -31,6 +31,9 @@ _SETS = (
 )
 
 
+_LINE = ("--target", "gain", "--target-bounds", "-1,1", *BUDGET)
+
+
 def _inputs(place: Path) -> None:
     """Files that are all right."""
     table = rows(40)
@@ -41,7 +44,7 @@ def _inputs(place: Path) -> None:
     (place / "key.pem").write_bytes(private_pem())
     (place / "key.pem.pub").write_bytes(public_pem())
     (place / "file.toml").write_text("epsilon = 1\n")
-    for name in ("pca", "covariance"):
+    for name in ("pca", "covariance", "regression"):
         (place / name).mkdir()
         for each, data in releases()[name].items():
             (place / name / each).write_bytes(data)
@@ -66,7 +69,7 @@ def _walk(words: tuple[str, ...], command: click.Command) -> Iterator[Any]:
 
 _ARGUMENTS = {
     "data": ("rows.csv", "rows.csv", "rows.npy"),
-    "folder": ("pca", "pca", "covariance"),
+    "folder": ("pca", "pca", "covariance", "regression"),
     "file": ("ledger", "new.csv", "new"),
     "mechanism": ("spherical", "tangent", "wishart", "cleaned", "gauss"),
     "name": ("east",),
@@ -94,6 +97,9 @@ _GOOD = {
     "error": "0.2",
     "batch_size": "10",
     "spread": "0.3",
+    "target": "gain",
+    "target_bounds": "-10,10",
+    "scale": "private",
 }
 
 
@@ -154,6 +160,9 @@ def path_case(rng: Random, place: Path) -> Case:
             ("fit", "rows.npy", *budget, "-o", "out", "--config", odd),
             ("fit", "rows.npy", *budget, "-o", "out", "--sign", odd),
             ("covariance", odd, *BUDGET, "--row-norm", "1", "-o", "out"),
+            ("regress", odd, *_LINE, "-o", "out"),
+            ("regress", "rows.csv", *_LINE, "-o", odd),
+            ("regress", "rows.csv", *_LINE, "-o", "out", "--ledger", odd),
             ("plan", odd, *BUDGET),
             ("plan", "rows.npy", *budget, "--figure", f"{odd}.svg"),
             ("stream", odd, "--state", "state", "--k", "1", "--rho", "1"),

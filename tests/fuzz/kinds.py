@@ -1,6 +1,16 @@
 """Which kind of input a case is: its number says so."""
 
-from tests.fuzz import arguments, artefacts, books, commands, federations, messages, secure, tables
+from tests.fuzz import (
+    arguments,
+    artefacts,
+    books,
+    commands,
+    federations,
+    messages,
+    regressions,
+    secure,
+    tables,
+)
 from tests.fuzz.case import Make
 
 __all__ = ["KINDS", "kind_of"]
@@ -12,14 +22,15 @@ KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hun
     "parquet": (tables.parquet_case, 8),
     "object": (tables.object_case, 3),
     "argument": (arguments.argument_case, 4),
-    "statement": (artefacts.statement_case, 10),
+    "statement": (artefacts.statement_case, 9),
     "array": (artefacts.array_case, 6),
     "container": (artefacts.container_case, 6),
+    "regression": (regressions.regression_case, 3),
     "key": (artefacts.key_case, 2),
-    "ledger": (books.ledger_case, 9),
+    "ledger": (books.ledger_case, 8),
     "stream": (books.stream_case, 4),
     "days": (books.days_case, 2),
-    "message": (messages.message_case, 7),
+    "message": (messages.message_case, 6),
     "agreement": (federations.agreement_case, 2),
     "configuration": (federations.configuration_case, 4),
     "secure": (secure.secure_case, 2),

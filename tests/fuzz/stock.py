@@ -13,7 +13,14 @@ from unittest import mock
 
 import numpy as np
 
-from eigenveil import ContinualCovariance, PrivateCovariance, PrivatePCA, Release, StreamingPCA
+from eigenveil import (
+    ContinualCovariance,
+    PrivateCovariance,
+    PrivatePCA,
+    PrivateRegression,
+    Release,
+    StreamingPCA,
+)
 from eigenveil.data.sources import ArraySource
 from eigenveil.federated.simulation import simulate
 from eigenveil.privacy.adjacency import Adjacency
@@ -72,6 +79,9 @@ def releases() -> dict[str, dict[str, bytes]]:
         "covariance": PrivateCovariance(**budget, row_norm=10.0).fit(source).release_,
         "bounded": PrivatePCA(2, **budget, bounds=(-10, 10), mechanism="analyze-gauss")
         .fit(ArraySource(rows()))
+        .release_,
+        "regression": PrivateRegression(rho=50.0, random_state=0)
+        .fit(rows(200)[:, :2], rows(200)[:, 2])
         .release_,
         "stream": StreamingPCA(1, **STREAM).fit(rows()).release_,
         "federated": simulate(agreement(), {name: Stub(name) for name in OWNERS}),

@@ -17,7 +17,16 @@ from tests.fuzz.secrets import NUMBER, number_cell, text_cell
 from tests.fuzz.stock import BUDGET, NAMES, STREAM, loaded, releases, rows
 from tests.fuzz.values import NUMBERS, any_json, dumped, mutated_bytes, odd_text
 
-__all__ = ["archive_case", "csv_case", "npy_case", "object_case", "parquet_case"]
+__all__ = [
+    "any_object",
+    "archive_case",
+    "csv_case",
+    "csv_table",
+    "npy_case",
+    "object_case",
+    "parquet_case",
+    "published",
+]
 
 Random = random.Random
 _ENDS = ("\n", "\n", "\r\n", "\r", "\n\n", "\n\r", "\x0b\n", "\x0c\n", "\u2028\n", "\x85\n")
@@ -93,7 +102,7 @@ def uses(rng: Random, place: Path, data: str, n: int | None, text: bytes | None 
             words = ["fit", data, *columns, "--rho", "1", "--adjacency", "add-remove", *released]
             steps = [Command(tuple(words), stdin)]
             exact = False
-    check = _published(place / released[1], n if exact else None)
+    check = published(place / released[1], n if exact else None)
     return Case(steps, private, check)
 
 
@@ -124,7 +133,7 @@ def _counted(outcomes: list[Outcome], n: int | None) -> str | None:
     return None
 
 
-def _published(out: Path, n: int | None) -> Callable[[list[Outcome]], str | None]:
+def published(out: Path, n: int | None) -> Callable[[list[Outcome]], str | None]:
     """Whether a run that succeeded has left a release of as many records as were written."""
 
     def check(outcomes: list[Outcome]) -> str | None:
@@ -198,8 +207,8 @@ def _lines(rng: Random, width: int, n: int) -> list[list[str]]:
     return rows
 
 
-def csv_case(rng: Random, place: Path) -> Case:
-    """A CSV file: quotes, line ends, encodings, uneven rows, huge cells, header tricks."""
+def csv_table(rng: Random) -> tuple[bytes, int | None]:
+    """Return the bytes of a CSV file near a valid one, and how many records a reader must find."""
     names = rng.choice((NAMES, NAMES, NAMES[:1], (*NAMES, "job"), NAMES[::-1]))
     n = rng.choice((0, 1, 2, 30, 45, 60))
     header, rows = _header(rng, names), _lines(rng, len(names), n)
@@ -215,16 +224,22 @@ def csv_case(rng: Random, place: Path) -> Case:
     data, encoded = _encoded(rng, text)
     if rng.random() < 0.1:
         data, encoded = mutated_bytes(rng, data), False
+    return data, n if known and encoded else None
+
+
+def csv_case(rng: Random, place: Path) -> Case:
+    """A CSV file: quotes, line ends, encodings, uneven rows, huge cells, header tricks."""
+    data, n = csv_table(rng)
     path = place / "table.csv"
     if rng.random() < 0.1:
         packed = gzip.compress(data, mtime=0)
         if rng.random() < 0.5:
-            packed, encoded = mutated_bytes(rng, packed), False
+            packed, n = mutated_bytes(rng, packed), None
         path = place / "table.csv.gz"
         path.write_bytes(packed)
-        return uses(rng, place, path.name, n if known and encoded else None)
+        return uses(rng, place, path.name, n)
     path.write_bytes(data)
-    return uses(rng, place, path.name, n if known and encoded else None, data)
+    return uses(rng, place, path.name, n, data)
 
 
 def _disturbed(rng: Random, lines: list[str]) -> list[str]:
@@ -422,7 +437,7 @@ def parquet_case(rng: Random, place: Path) -> Case:
 # In memory
 
 
-def _objects(rng: Random) -> Any:
+def any_object(rng: Random) -> Any:
     """Return what somebody may pass for a table."""
     cells = [[number_cell(rng) for _ in range(3)] for _ in range(rng.choice((0, 1, 5, 40)))]
     numbers = [[float(cell) for cell in row] for row in cells]
@@ -495,7 +510,7 @@ def _scored(rng: Random, given: Any) -> Call:
 
 def object_case(rng: Random, place: Path) -> Case:
     """Something in memory, to the estimator."""
-    given = _objects(rng) if rng.random() < 0.8 else rows(40)
+    given = any_object(rng) if rng.random() < 0.8 else rows(40)
     if rng.random() < 0.3:
         return Case([_scored(rng, given)])
     options: dict[str, Any] = {"on_invalid": "zero"} if rng.random() < 0.5 else {}

@@ -15,7 +15,7 @@ from eigenveil.storage import reservation
 from eigenveil.storage.places import is_empty
 from tests.kill.witness import draws
 
-__all__ = ["Commands", "Saves", "clear", "drafts", "run_command", "unexplained"]
+__all__ = ["Commands", "Regressions", "Saves", "clear", "drafts", "run_command", "unexplained"]
 
 ROWS = np.random.default_rng(0).standard_normal((60, 3)) * [3, 2, 1]
 
@@ -128,16 +128,18 @@ class Commands:
 
     def prepare(self, folder: Path) -> None:
         np.save(folder / "rows.npy", ROWS)
-        Ledger.create(folder / "ledger", epsilon=50.0, delta=1e-6)
+        Ledger.create(folder / "ledger", epsilon=500.0, delta=1e-4)
 
     def attempt(self, folder: Path) -> None:
         out = folder / self._out
         clear(out)
         if out.exists():  # the last process got so far
             return
-        budget = ("--epsilon", 0.1, "--delta", 1e-7, "--k", 1, "--mechanism", "spherical")
-        files = ("--ledger", folder / "ledger", "-o", out)
-        run_command("fit", folder / "rows.npy", *budget, *files)
+        self.run(folder, "--delta", 1e-7, "--ledger", folder / "ledger", "-o", out)
+
+    def run(self, folder: Path, *files: object) -> None:
+        kind = ("--k", 1, "--mechanism", "spherical", "--epsilon", 0.1)
+        run_command("fit", folder / "rows.npy", *kind, *files)
 
     def check(self, folder: Path, *, ended: bool) -> Iterator[str]:
         ledger = Ledger(folder / "ledger")
@@ -148,6 +150,23 @@ class Commands:
             receipt = Release.load(folder / self._out).guarantee.ledger or ""
             if not any(f"(hash {entry.hash[:16]})" in receipt for entry in ledger.entries):
                 yield "no entry of the ledger paid for the release"
+
+
+class Regressions(Commands):
+    """``eigenveil regress -o`` with a ledger: all stages, or a mean alone."""
+
+    def __init__(self, out: str, epsilon: float) -> None:
+        super().__init__(out)
+        self._epsilon = epsilon
+        self.name = f"release regress {out}"
+
+    def prepare(self, folder: Path) -> None:
+        super().prepare(folder)
+        np.savetxt(folder / "rows.csv", ROWS, delimiter=",", header="a,b,y", comments="")
+
+    def run(self, folder: Path, *files: object) -> None:
+        kind = ("--target", "y", "--target-bounds", "-5,5", "--means-alone")
+        run_command("regress", folder / "rows.csv", *kind, "--epsilon", self._epsilon, *files)
 
 
 def _fill_in_place(place: Any, content: Any) -> None:

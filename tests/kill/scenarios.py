@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.kill.artefacts import Commands, Saves
+from tests.kill.artefacts import Commands, Regressions, Saves
 from tests.kill.continual import Watched
 from tests.kill.federations import Federation, Owned, Served
 from tests.kill.ledgers import Charges, Rivals
@@ -18,6 +18,8 @@ SCENARIOS: list[Any] = [
     Saves("out.zip"),
     Commands("out"),
     Commands("out.zip"),
+    Regressions("out", 20.0),
+    Regressions("out.zip", 2.0),
     Days(),
     DaysByCommand(),
     DaysOfPersons(),

@@ -7,6 +7,7 @@ import pytest
 
 from eigenveil import PrivateRegression
 from eigenveil.exceptions import InvalidParameterError, TooFewRowsError
+from eigenveil.mechanisms.regression.request import RegressionPlan
 from eigenveil.planner import regression
 from eigenveil.planner.regression import (
     RegressionSituation,
@@ -65,10 +66,34 @@ def test_too_small_tables_are_refused_or_have_a_mean_alone():
     tiny = predict_regression(replace(ASKED, n=50))
     assert isinstance(tiny.refusal, TooFewRowsError)
     small = predict_regression(replace(ASKED, n=400), runs=4)
-    assert small.error == pytest.approx(0.5, rel=0.2)
+    assert small.error == pytest.approx(0.5, rel=0.02)
     assert "only the mean" in small.why
     ranged = predict_regression(replace(ASKED, n=200, ranged=True), runs=4)
     assert ranged.error is not None
+
+
+def test_a_mean_alone_is_stood_for_by_one_of_the_same_n_epsilon():
+    """200,000 rows at epsilon = 0.002 have 400 times as many: n mu alone would say 90."""
+    large = replace(ASKED, n=200_000, p=40, budget=Budget(epsilon=0.002, delta=1e-8))
+    stood = RegressionPlan(request=large.request())
+    real = RegressionPlan(
+        request=replace(large.request(), n_rows=200_000, budget=large.budget),
+    )
+    assert stood.means_alone
+    assert stood.request.n_rows == 10_000
+    assert 10_000 * stood.pure_part == pytest.approx(200_000 * real.pure_part, rel=0.01)
+    assert 10_000 * stood.whole.mu == pytest.approx(200_000 * real.whole.mu, rel=0.01)
+    assert predict_regression(large, runs=4).error == pytest.approx(0.5, rel=0.02)
+
+
+def test_correlated_features_make_noise_worse():
+    """Fixed seeds, 16 releases each: three times the error, and no less than 1.3 times."""
+    plain, close = (
+        predict_regression(replace(ASKED, correlation=c), runs=16).error for c in (0.0, 0.8)
+    )
+    assert close > 1.3 * plain
+    with pytest.raises(InvalidParameterError, match="correlation"):
+        replace(ASKED, correlation=1.0)
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,11 @@ _OWN = (
     click.option(
         "--r2", type=float, help="Share of variance explained that a regression assumes; 0.5."
     ),
+    click.option(
+        "--correlation",
+        type=float,
+        help="Correlation of neighbouring features that a regression assumes; 0.3.",
+    ),
     click.option("--rows", type=COUNT, help="Number of rows, instead of counting those of DATA."),
     click.option("--columns-count", type=COUNT, help="Number of columns, where DATA is not given."),
     K,
@@ -125,8 +130,10 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
 
         plan_regression(ctx, data, options)
         return
-    if options["target"] is not None or options["r2"] is not None:
-        raise InvalidParameterError("--target and --r2 are those of a regression: --of regression")
+    if any(options[name] is not None for name in ("target", "r2", "correlation")):
+        raise InvalidParameterError(
+            "--target, --r2 and --correlation are those of a regression: --of regression"
+        )
     figure = options["figure"]
     if figure is not None:
         _require_picture(figure)

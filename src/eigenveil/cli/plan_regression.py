@@ -104,7 +104,7 @@ def _situation(
         )
     if width < 2:
         raise InvalidParameterError("a regression needs a target and at least one other column")
-    given = {} if options["r2"] is None else {"r2": options["r2"]}
+    given = {name: options[name] for name in ("r2", "correlation") if options[name] is not None}
     known = isinstance(options["scale"], (tuple, dict)) or options["bounds"] is not None
     return RegressionSituation(
         n=rows, p=width - 1, budget=Budget(**wanted), adjacency=neighbours, scaled=known, **given

@@ -39,7 +39,7 @@ from eigenveil.mechanisms.regression.request import (
 )
 from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.budget import Budget, as_float
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.wording import Phrase, option
 
@@ -90,13 +90,15 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         weighted least-squares coefficients of the population, and assume that residuals are
         uncorrelated with the squares of the features. Infinite for a feature that was left out.
     intercept_interval_ : array of shape (..., 2)
-        The same for the intercept.
+        The same for the intercept. Of a median of means nothing tells the error: then it is the
+        stated range, or infinite.
     noise_share_ : array of shape (..., n_features)
         Share of the squared width of each interval that privacy is responsible for.
     scale_, location_ : arrays of shape (n_features,)
         What features were divided by, infinite for one left out, and taken about.
     means_alone_ : bool
-        Whether public numbers allowed no coefficients: every prediction is the private mean.
+        Whether public numbers allowed no coefficients: every prediction is one private number, a
+        median of means of some rows each, or on very small tables a mean.
     n_samples_ : int or None
         None where the number of rows is private; with groups, that of groups.
     shares_ : dict
@@ -184,7 +186,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         self._target_names: tuple[str, ...] | None = None
         values = np.asarray(y)
         self._one_target = values.ndim == 1
-        targets = as_table(values.reshape(len(values), -1) if self._one_target else values)
+        targets = as_table(values[:, None] if self._one_target else values)
         if len(targets) != len(features):
             raise InvalidDataError("y must have one value for each row of X, in their order")
         both = np.column_stack(
@@ -294,7 +296,7 @@ def _number(name: Phrase, value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameterError(name, " must be a number")
-    return float(value)
+    return as_float(value)
 
 
 def _positive(name: Phrase, value: Any) -> float | None:

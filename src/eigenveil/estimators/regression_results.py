@@ -98,13 +98,17 @@ def regression_numbers(fitted: RegressionResult) -> RegressionNumbers:
     intercept = np.array([part[0][p] for part in parts])
     sampling, noise, centre = (np.array([part[i] for part in parts]) for i in (1, 2, 3))
     half = -float(ndtri((1 - INTERVAL_LEVEL) / 2)) * np.sqrt(sampling + noise)
+    interval = np.stack([centre - half, centre + half], axis=-1)
+    boxes = fitted.plan.request.target_boxes
+    if boxes is not None and fitted.plan.means_alone:
+        interval[:, p] = np.clip(interval[:, p], *(np.array(boxes)[:, [i]] for i in (0, 1)))
     whole = sampling + noise
     told = np.isfinite(whole) & (whole > 0)
     share = np.divide(noise, whole, out=np.ones_like(whole), where=told)
     return RegressionNumbers(
         coef=coef,
         intercept=intercept,
-        interval=np.stack([centre - half, centre + half], axis=-1),
+        interval=interval,
         noise_share=share[:, :p],
         location=model.centre,
         scale=model.scale,

@@ -1,8 +1,9 @@
 """What a private regression will be like, before anything is spent.
 
-The regression itself is run on assumed tables: normal features of equal variance, a target with as
-much of its variance explained as is assumed. Noise depends on n mu alone, so that large tables are
-stood for by smaller ones of the same n mu; what sampling leaves is that of the large ones.
+The regression itself is run on assumed tables: normal features of equal variance, of which
+neighbours have an assumed correlation, and a target with as much of its variance explained as is
+assumed. Noise depends on n mu and n epsilon alone, so that large tables are stood for by smaller
+ones of the same n mu and n epsilon; what sampling leaves is that of the large ones.
 """
 
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from eigenveil.mechanisms.regression.request import (
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.variates import normals
 from eigenveil.planner.predict import MOST_SEARCHED_ROWS, Needed, Prediction, banded, least
+from eigenveil.privacy.accounting import gaussian_delta
 from eigenveil.privacy.adjacency import ROW, Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
@@ -43,6 +45,8 @@ MEASURE = (
 )
 _RUNS, _FEW = 40, 12  # releases of a prediction, and of each step of a search
 _ROWS, _CELLS = 10_000, 400_000  # of a simulated table, at most
+CORRELATION = 0.3  # between none and the 0.5 that tables of measurements often have
+_LEAST_DELTA, _MOST_DELTA = 1e-100, 0.1  # of a budget that has the same mu and epsilon
 _REACH = 4.0  # half a stated range of the target, in its standard deviations
 _SMALLEST, _LARGEST = 1e-3, 1e4  # budgets that are looked at
 
@@ -59,6 +63,8 @@ class RegressionSituation:
         What may be spent.
     r2 : float
         Assumed share of the target's variance that the features explain.
+    correlation : float
+        Assumed correlation of neighbouring features; those farther apart have its powers.
     adjacency : Adjacency
         The neighbours; under add/remove features are assumed to be scaled.
     scaled : bool
@@ -72,6 +78,7 @@ class RegressionSituation:
     p: int
     budget: Budget
     r2: float = 0.5
+    correlation: float = CORRELATION
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     scaled: bool = False
     ranged: bool = False
@@ -81,6 +88,10 @@ class RegressionSituation:
             raise InvalidParameterError(
                 "r2, the assumed share of variance explained, must lie between 0 and 1"
             )
+        if not -1 < self.correlation < 1:
+            raise InvalidParameterError(
+                "the assumed correlation of neighbouring features must lie between -1 and 1"
+            )
         if not (self.p >= 1 and 1 <= self.n <= most_rows(self.p + 1)):
             raise InvalidParameterError(
                 "a regression needs at least one feature and one row, and "
@@ -89,7 +100,8 @@ class RegressionSituation:
 
     def __str__(self) -> str:
         return (
-            f"regression on {self.p:,} features, {self.n:,} rows, {self.budget}, R2 = {self.r2:g}"
+            f"regression on {self.p:,} features, {self.n:,} rows, {self.budget}, "
+            f"R2 = {self.r2:g}, correlation of neighbouring features = {self.correlation:g}"
         )
 
     @property
@@ -99,17 +111,11 @@ class RegressionSituation:
 
     def request(self) -> RegressionRequest:
         """Return what is asked of a simulated table, with the n mu of the real one."""
-        rows, more = self.simulated_rows, self.n / self.simulated_rows
-        if self.budget.is_pure:
-            assert self.budget.epsilon is not None  # a pure budget has nothing else
-            budget = Budget(epsilon=self.budget.epsilon * more)
-        else:
-            mu = whole_strength(self.budget, pure=False) * more
-            budget = Budget(rho=mu**2 / 2)
+        rows = self.simulated_rows
         known = self.scaled or not self.adjacency.count_is_public
         reach = _REACH
         return RegressionRequest(
-            budget=budget,
+            budget=_amplified(self.budget, self.n / rows),
             adjacency=self.adjacency,
             unit=ROW,
             n_features=self.p,
@@ -119,6 +125,22 @@ class RegressionSituation:
             target_boxes=((-reach, reach),) if self.ranged else None,
             accepts_means=True,  # whose error is foreseen, too
         )
+
+
+def _amplified(budget: Budget, more: float) -> Budget:
+    """Return a budget of so many times the mu and so many times the epsilon."""
+    if more == 1:
+        return budget
+    if budget.is_pure:
+        assert budget.epsilon is not None  # a pure budget has nothing else
+        return Budget(epsilon=budget.epsilon * more)
+    mu = whole_strength(budget, pure=False) * more
+    if budget.epsilon is not None:
+        epsilon = budget.epsilon * more
+        delta = gaussian_delta(mu, epsilon)
+        if _LEAST_DELTA < delta < _MOST_DELTA:
+            return Budget(epsilon=epsilon, delta=delta)
+    return Budget(rho=mu**2 / 2)
 
 
 @lru_cache(maxsize=256)
@@ -151,9 +173,10 @@ def _simulated(situation: RegressionSituation, request: RegressionRequest, seed:
     """Return the error of one release from a fresh table, whose target has variance 1."""
     source = SimulationSource(seed).bound_to(np.array([situation.p]))
     n, p = situation.simulated_rows, situation.p
-    rows = normals(source, (n, p))
+    covariance = situation.correlation ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
+    rows = normals(source, (n, p)) @ np.linalg.cholesky(covariance).T
     slopes = normals(source, (p,))
-    slopes *= np.sqrt(situation.r2) / np.linalg.norm(slopes)
+    slopes *= np.sqrt(situation.r2 / (slopes @ covariance @ slopes))
     target = rows @ slopes + np.sqrt(1 - situation.r2) * normals(source, (n,))
     table = ArraySource(np.column_stack([rows, target]))
     fitted = release_regression(request, table, ledger=None, noise=SimulationSource(seed))
@@ -165,11 +188,13 @@ def _simulated(situation: RegressionSituation, request: RegressionRequest, seed:
         found[kept] = coefficients[1:] / model.scale[kept]
         offset += model.lift * coefficients[0] - found @ model.centre
     if n == situation.n:
-        return float(np.sum((found - slopes) ** 2) + offset**2)
+        off = found - slopes
+        return float(off @ covariance @ off + offset**2)
     # Noise moves the line of the simulated rows; theirs is nearer to the truth with more of them.
     ones = np.column_stack([np.ones(n), rows])
     best = np.linalg.lstsq(ones, target, rcond=None)[0]
-    moved = float(np.sum((found - best[1:]) ** 2) + (offset - best[0]) ** 2)
+    off = found - best[1:]
+    moved = float(off @ covariance @ off + (offset - best[0]) ** 2)
     return moved + (1 - situation.r2) * (p + 1) / situation.n
 
 

@@ -15,7 +15,7 @@ sensitivities of unit rows whatever x is, and noise on g_t falls with the residu
 
 Without stated ranges, scales s come from differences of pairs of rows, and centres c and m are
 found in two steps each. Where public numbers tell that nothing but a mean can be found, there are
-no stages, and the mean is the model. Proof: docs/proofs/linear.md.
+no stages, and a private median of means is the model. Proof: docs/proofs/linear.md.
 """
 
 import math
@@ -47,6 +47,7 @@ from eigenveil.mechanisms.scalars.distances import (
     NoisyDistances,
     PrivateDistances,
 )
+from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import compose
@@ -109,7 +110,7 @@ class Stage:
 class TargetSteps:
     """What is drawn for one target: its offset, stages, and the variance of residuals."""
 
-    offset: CentreSteps
+    offset: CentreSteps | MedianOfMeans
     stages: tuple[Stage, ...]
     spread: PrivateDistances | None = None
     variance: PrivateTrace | None = None
@@ -132,7 +133,7 @@ class NoisyModel:
     offset : float
         What the target was taken about.
     offset_error : float
-        Expected squared error of the offset, from noise.
+        Expected squared error of the offset, from noise; infinite where it is unknown.
     coefficients : array
         One for the constant, one for each feature that was kept.
     middle : array

@@ -31,15 +31,16 @@ from eigenveil.mechanisms.regression.linear import (
     Stage,
     TargetSteps,
 )
-from eigenveil.mechanisms.regression.shares import RegressionShares, clips, divided, searchable
+from eigenveil.mechanisms.regression.shares import RegressionShares, clips, divided
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
+from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans, blocks_of, findable
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.privacy.accounting import part
+from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
@@ -182,7 +183,7 @@ class RegressionPlan:
         """All steps at their shares."""
         request, shares = self.request, self.shares
         steps = TargetSteps(
-            offset=self._towards(shares.offset),
+            offset=self._alone() if self.means_alone else self._towards(shares.offset),
             stages=tuple(
                 Stage(search=self._search(search), noise=vector_noise(part(self.whole, share)))
                 for search, share in shares.stages
@@ -202,6 +203,42 @@ class RegressionPlan:
             lift=_LIFT,
             alpha=request.alpha,
         )
+
+    @cached_property
+    def pure_part(self) -> float:
+        """The epsilon that each target of a release of means may spend on one pure step."""
+        count = self.request.n_targets
+        return strength(
+            self.request.budget, lambda each: compose(*[Pure(each)] * count), LinearStages.name
+        )
+
+    @property
+    def findable(self) -> bool:
+        """Whether something can be said about a target, as far as public numbers tell."""
+        ranged = self.request.target_boxes is not None
+        return ranged or not self.means_alone or findable(self._rows_alone, ranged=False)
+
+    @property
+    def _rows_alone(self) -> float:
+        """Rows times the epsilon of one of several means; infinite where n is private."""
+        n = self.request.n_rows
+        return math.inf if n is None else n * self.pure_part
+
+    def _alone(self) -> MedianOfMeans | CentreSteps:
+        """Return how the one number of a target is found that there is budget for.
+
+        A median of means; or a mean within a stated range, where a median would not stand out.
+        """
+        request, rows = self.request, self._rows_alone
+        ranged = request.target_boxes is not None
+        if not ranged or (findable(rows, ranged=True) and request.n_rows is not None):
+            return MedianOfMeans(epsilon=self.pure_part, block=blocks_of(rows, ranged=ranged))
+        noises = [vector_noise(Pure(self.pure_part))]
+        if not self.pure:
+            noises.append(vector_noise(part(self.whole, self.shares.offset[0])))
+        means = [PrivateMean(noise=noise) for noise in noises]
+        mean = min(means, key=lambda m: m.deviation(1, request.adjacency))
+        return CentreSteps(searches=(), means=(mean,))
 
     @property
     def cost(self) -> Cost:
@@ -255,12 +292,14 @@ class RegressionPlan:
     def words(self, released: LinearModel, names: Sequence[str] | None) -> tuple[str, ...]:
         """Return what bounds records, and where that comes from."""
         request, words = self.request, []
-        if request.target_boxes is None:
+        if request.target_boxes is None and self.means_alone:
+            words.append("none needed for the target: its ranks alone count")
+        elif request.target_boxes is None:
             words.append("none needed for the target: residuals clipped at private quantiles")
         else:
             words.append("targets clamped to stated ranges before their means are taken")
         if self.means_alone:
-            words.append("only means: public numbers allow no coefficients")
+            words.append(self._words_alone())
         elif request.row_norm is not None:
             words.append(
                 f"records longer than {released.row_norm:.6g} pulled in to that length (stated by "
@@ -281,6 +320,14 @@ class RegressionPlan:
         if request.unit.owns_many:
             words.append(f"all rows of one {request.unit.name} together weigh as one row")
         return tuple(words)
+
+    def _words_alone(self) -> str:
+        why = "public numbers allow no coefficients"
+        found = self.procedure.targets[0].offset
+        if not isinstance(found, MedianOfMeans) or found.block == 1:
+            middle = "medians" if isinstance(found, MedianOfMeans) else "means"
+            return f"only {middle}: {why}"
+        return f"only medians of means of {found.block:.3g} rows each on average: {why}"
 
     def _scale_words(self, released: LinearModel, names: Sequence[str] | None) -> list[str]:
         if self.means_alone:
@@ -310,7 +357,7 @@ def release_regression(
 ) -> RegressionResult:
     """Charge the ledger, read the rows, add noise; refuse what public numbers rule out."""
     plan = RegressionPlan(request=request)
-    if request.target_boxes is None and not searchable(plan.whole, request.n_rows):
+    if not plan.findable:
         raise TooFewRowsError(
             "too few rows to find the range of the target at this budget: state ",
             option("target_bounds"),

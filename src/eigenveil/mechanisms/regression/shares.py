@@ -2,9 +2,10 @@
 
 What a step needs is measured in n mu, rows for each standard deviation of noise on a count. A
 search for distances needs a share of (34/(n mu))^2 of mu^2, scales of p columns (60 sqrt(p)/(n
-mu))^2; of a pure epsilon 130/(n epsilon) and 220 p/(n epsilon). Where scales need more than a
-fifth, coefficients are out of reach and the mean of a target is all that is released. What is left
-goes to the Gram matrix and to the stages, mostly to the last.
+mu))^2; of a pure epsilon 130/(n epsilon) and 220 p/(n epsilon). Where scales need more than
+half, or a range of the target is neither stated nor to be found, coefficients are out of reach: a
+mean of each target is all that is released, and has the whole budget. What is left otherwise goes
+to the Gram matrix and to the stages, mostly to the last.
 """
 
 import math
@@ -20,12 +21,11 @@ _STAGES = (1.0, 1.0, 2.0)
 _FEW_STAGES = 400.0  # n mu below which one stage has to do
 _SEARCH = {False: 34.0, True: 65.0}  # of n mu, or of n epsilon/2
 _SCALES = {False: 60.0, True: 110.0}
-_MOST_SCALE, _LEAST_SCALE = 0.2, 0.01
+_MOST_SCALE, _LEAST_SCALE = 0.5, 0.01
 _MOST_CENTRE, _LEAST_CENTRE = 0.05, 0.005
 _OFFSET = (0.02, 0.05)  # two means of a target
 _LEAST_LEFT = 0.3  # for the Gram matrix and stages, or else only means are released
 _LEAST_SEARCH, _MOST_SEARCH = 0.005, 0.1
-_ALONE, _MOST_ALONE = 1.75, 0.38  # of a search in a release of means: times its need, at most
 _LEAST_ROWS = {False: 64.0, True: 172.0}  # n mu, or n epsilon/2, for any search
 
 
@@ -40,7 +40,7 @@ class RegressionShares:
     centre : tuple of float
         Distances and mean, twice, for the centre of the features; empty where it is known.
     offset : tuple of float
-        The same for a target, or a single mean within a stated range.
+        The same for a target, or a single number where a range is stated or means are all.
     length : float
         Length that records are pulled in to; zero where none is searched for.
     gram : float
@@ -110,9 +110,12 @@ def divided(
 
     ``scales`` is the number of features whose scales are searched for.
     """
+    alone = RegressionShares(offset=(1 / n_targets,))
+    if not (ranged or searchable(whole, n_rows)):
+        return alone
     pure = isinstance(whole, Pure)
     rows, power = effective_rows(whole, n_rows), 1 if pure else 2
-    search = _needed(rows, pure, _MOST_SEARCH)
+    search = _needed(rows, pure)
     scale = 0.0
     if scales:
         columns = scales if pure else math.sqrt(scales)
@@ -128,7 +131,7 @@ def divided(
     each = (*offset, *variance, *[search] * len(weights))
     left = 1 - scale - sum(centre) - length - n_targets * sum(each)
     if scale > _MOST_SCALE or left < _LEAST_LEFT or rows < 8 * (n_features + 1):
-        return _means_alone(rows, pure, n_targets, ranged=ranged)
+        return alone
     stage = (1 - _GRAM) * left / sum(weights) / n_targets
     return RegressionShares(
         scale=scale,
@@ -141,18 +144,9 @@ def divided(
     )
 
 
-def _needed(rows: float, pure: bool, most: float) -> float:
+def _needed(rows: float, pure: bool) -> float:
     """Return the share that one search for distances needs."""
     if math.isinf(rows):
         return 2 * _LEAST_SEARCH
     needed = (_SEARCH[pure] / rows) ** (1 if pure else 2)
-    return min(most, max(_LEAST_SEARCH, needed))
-
-
-def _means_alone(rows: float, pure: bool, n_targets: int, *, ranged: bool) -> RegressionShares:
-    """Return the shares of a release of means: searches as they need it, most to the last mean."""
-    if ranged:
-        return RegressionShares(offset=(1 / n_targets,))
-    search = min(_MOST_ALONE / n_targets, _ALONE * _needed(rows, pure, 1.0))
-    left = 1 / n_targets - 2 * search
-    return RegressionShares(offset=(search, left / 4, search, 3 * left / 4))
+    return min(_MOST_SEARCH, max(_LEAST_SEARCH, needed))
