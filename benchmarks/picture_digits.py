@@ -1,10 +1,11 @@
-"""Draw docs/digits.png: the first five components of the digits, four ways, at epsilon = 1.
+"""Draw docs/digits*.png: the first five components of the digits, four ways, at epsilon = 1.
 
 Ordinary PCA; eigenveil, told nothing; Analyze Gauss as published (Dwork, Talwar, Thakurta, Zhang
 2014, Algorithm 1), told that pixels lie between 0 and 16 and given the exact mean for free; and
 diffprivlib, told ranges and the longest row, at a pure epsilon. Each has 20 releases; the picture
-shows the one of median quality. `python benchmarks/picture_digits.py` also writes what each release
-keeps to results/picture.csv. diffprivlib has its own environment (`bench_peers.py --install`).
+shows the one of median quality, for light and dark pages, wide and narrow.
+`python benchmarks/picture_digits.py` also writes what each release keeps to results/picture.csv.
+diffprivlib has its own environment (`bench_peers.py --install`).
 """
 
 import argparse
@@ -12,6 +13,7 @@ import math
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,9 +26,43 @@ from eigenveil.numerics.spectral import top_eigenpairs
 from side_by_side import report
 
 EPSILON, DELTA, K, REPEATS = 1.0, 1e-6, 5, 20
-PICTURE = Path(__file__).parents[1] / "docs" / "digits.png"
-INK, SOFT, SIGNAL, TRACK = "#16212b", "#52606d", "#17607a", "#d9e0e5"
-COLOURS = LinearSegmentedColormap.from_list("veil", ["#8a5a0b", "#f7f7f5", "#17607a"])
+DOCS = Path(__file__).parents[1] / "docs"
+TITLE = "The same 1,797 handwritten digits, at epsilon = 1"
+IMAGES = "First five components as 8 x 8 images."
+NUMBER = (
+    f"The number is the variance they keep, relative to ordinary PCA; mean of {REPEATS} releases."
+)
+
+
+class Look(NamedTuple):
+    """Colours of the site, light or dark."""
+
+    ground: str
+    ink: str
+    soft: str
+    signal: str
+    track: str
+    colours: LinearSegmentedColormap
+
+
+LOOKS = {
+    "": Look(
+        ground="white",
+        ink="#16212b",
+        soft="#52606d",
+        signal="#17607a",
+        track="#d9e0e5",
+        colours=LinearSegmentedColormap.from_list("light", ["#8a5a0b", "#f7f7f5", "#17607a"]),
+    ),
+    "-dark": Look(
+        ground="#0f151a",
+        ink="#e9eef2",
+        soft="#a9b7c3",
+        signal="#6fc3da",
+        track="#33414c",
+        colours=LinearSegmentedColormap.from_list("dark", ["#e0b35c", "#1d262e", "#6fc3da"]),
+    ),
+}
 ROWS = (
     ("scikit-learn PCA", "not private"),
     ("eigenveil", "private at delta = 1e-6; told nothing\nabout the pixels"),
@@ -98,7 +134,10 @@ def main():
             for seed, value in enumerate(values)
         ]
     report("picture", results)
-    _draw([_turned(components, exact) for components in shown], kept)
+    turned = [_turned(components, exact) for components in shown]
+    for suffix, look in LOOKS.items():
+        _draw(turned, kept, look, f"digits{suffix}.png")
+        _draw_narrow(turned, kept, look, f"digits-narrow{suffix}.png")
 
 
 def _turned(components, exact):
@@ -107,52 +146,72 @@ def _turned(components, exact):
     return components * np.where(signs == 0, 1, signs)[:, None]
 
 
-def _draw(shown, kept):
-    figure = plt.figure(figsize=(8.6, 5.2), dpi=110, facecolor="white")
-    figure.text(
-        0.02,
-        0.96,
-        "The same 1,797 handwritten digits, at epsilon = 1",
-        size=13,
-        weight="bold",
-        color=INK,
-    )
-    figure.text(
-        0.02,
-        0.915,
-        "First five components as 8 x 8 images. The number is the variance they keep, relative to "
-        "ordinary PCA; mean of 20 releases.",
-        size=8.5,
-        color=SOFT,
-    )
-    for row, (components, (mean, low, high)) in enumerate(zip(shown, kept, strict=True)):
+def _draw(shown, kept, look, name):
+    """Draw one row for each side: its name, its components, and what they keep."""
+    figure = plt.figure(figsize=(8.6, 5.2), dpi=110, facecolor=look.ground)
+    figure.text(0.02, 0.96, TITLE, size=13, weight="bold", color=look.ink)
+    figure.text(0.02, 0.915, f"{IMAGES} {NUMBER}", size=8.5, color=look.soft)
+    for row, (components, share) in enumerate(zip(shown, kept, strict=True)):
         bottom = 0.69 - 0.223 * row
-        name, told = ROWS[row]
-        figure.text(0.02, bottom + 0.118, name, size=10.5, weight="bold", color=INK)
-        figure.text(0.02, bottom + 0.1, told, size=8, color=SOFT, va="top")
+        figure.text(0.02, bottom + 0.118, ROWS[row][0], size=10.5, weight="bold", color=look.ink)
+        figure.text(0.02, bottom + 0.1, ROWS[row][1], size=8, color=look.soft, va="top")
         for i, component in enumerate(components):
-            axes = figure.add_axes((0.34 + 0.098 * i, bottom, 0.09, 0.197))
-            largest = np.abs(component).max()
-            axes.imshow(component.reshape(8, 8), cmap=COLOURS, vmin=-largest, vmax=largest)
-            axes.set(xticks=[], yticks=[])
-            for edge in axes.spines.values():
-                edge.set_color(TRACK)
-        figure.text(
-            0.855,
-            bottom + 0.107,
-            f"{mean:.0%}".replace("%", " %"),
-            size=15,
-            weight="bold",
-            color=INK,
-        )
-        bar = figure.add_axes((0.855, bottom + 0.08, 0.125, 0.014))
-        bar.barh([0], [1], color=TRACK)
-        bar.barh([0], [mean], color=SIGNAL)
-        bar.set(xlim=(0, 1), ylim=(-0.4, 0.4))
-        bar.axis("off")
-        span = "by definition" if row == 0 else f"from {low * 100:.0f} to {high * 100:.0f} %"
-        figure.text(0.855, bottom + 0.045, span, size=8, color=SOFT)
-    figure.savefig(PICTURE, pil_kwargs={"optimize": True}, metadata={"Software": None})
+            _image(figure, (0.34 + 0.098 * i, bottom, 0.09, 0.197), component, look)
+        _kept(figure, (0.855, bottom + 0.08, 0.125, 0.014), share, look, (0.027, 0.035), 15)
+    _save(figure, name)
+
+
+def _draw_narrow(shown, kept, look, name):
+    """Draw the same for a phone: the components of a side lie below its name."""
+    figure = plt.figure(figsize=(3.9, 7.0), dpi=160, facecolor=look.ground)
+    figure.text(
+        0.01,
+        0.975,
+        TITLE.replace(", at", ",\nat"),
+        size=12,
+        weight="bold",
+        color=look.ink,
+        va="top",
+    )
+    words = "\n".join((IMAGES, NUMBER.replace("keep, ", "keep,\n")))
+    figure.text(0.01, 0.912, words, size=8, color=look.soft, va="top", linespacing=1.4)
+    for row, (components, share) in enumerate(zip(shown, kept, strict=True)):
+        top = 0.815 - 0.207 * row
+        figure.text(0.01, top, ROWS[row][0], size=10.5, weight="bold", color=look.ink, va="top")
+        figure.text(0.01, top - 0.026, ROWS[row][1], size=7.5, color=look.soft, va="top")
+        for i, component in enumerate(components):
+            _image(figure, (0.01 + 0.199 * i, top - 0.17, 0.184, 0.1025), component, look)
+        _kept(figure, (0.7, top - 0.03, 0.29, 0.009), share, look, (0.015, 0.022), 13)
+    _save(figure, name)
+
+
+def _image(figure, place, component, look):
+    axes = figure.add_axes(place)
+    largest = np.abs(component).max()
+    axes.imshow(component.reshape(8, 8), cmap=look.colours, vmin=-largest, vmax=largest)
+    axes.set(xticks=[], yticks=[])
+    for edge in axes.spines.values():
+        edge.set_color(look.track)
+
+
+def _kept(figure, place, share, look, apart, size):
+    """Draw a share as a number, a bar and its span."""
+    mean, low, high = share
+    left, bottom = place[:2]
+    number = f"{mean:.0%}".replace("%", " %")
+    figure.text(left, bottom + apart[0], number, size=size, weight="bold", color=look.ink)
+    bar = figure.add_axes(place)
+    bar.barh([0], [1], color=look.track)
+    bar.barh([0], [mean], color=look.signal)
+    bar.set(xlim=(0, 1), ylim=(-0.4, 0.4))
+    bar.axis("off")
+    span = "by definition" if low == high else f"from {low * 100:.0f} to {high * 100:.0f} %"
+    figure.text(left, bottom - apart[1], span, size=size / 2 + 0.5, color=look.soft)
+
+
+def _save(figure, name):
+    figure.savefig(DOCS / name, pil_kwargs={"optimize": True}, metadata={"Software": None})
+    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ extensions = [
     "myst_nb",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "cells",
     "mathml",
     "pages",
     "sheet",
@@ -53,6 +54,11 @@ html_context = {"default_mode": "auto"}
 html_math_renderer = "mathml"
 html_theme_options = {
     "navbar_align": "left",
+    "logo": {
+        "text": "eigenveil",
+        "image_light": "_static/veil.svg",
+        "image_dark": "_static/veil.svg",
+    },
     "header_links_before_dropdown": 7,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],

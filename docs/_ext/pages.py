@@ -112,8 +112,11 @@ def mechanisms() -> dict[str, str]:
         promise += "; model-based" if one.kind is Kind.MODEL_BASED else "; worst-case"
         proof, tests = module.rpartition(".")[2], tests_of(module, one.name)
         for path in tests:
-            pages[path.stem] = heading(f"tests/mechanisms/{path.name}") + (
-                f".. literalinclude:: /../tests/mechanisms/{path.name}\n   :language: python\n"
+            # Led to from the mechanism alone: lists of contents would drown in them.
+            pages[path.stem] = (
+                ":orphan:\n\n"
+                + heading(f"tests/mechanisms/{path.name}")
+                + (f".. literalinclude:: /../tests/mechanisms/{path.name}\n   :language: python\n")
             )
         facts = [
             ("releases", one.releases),
@@ -132,13 +135,12 @@ def mechanisms() -> dict[str, str]:
         )
         rows.append((f":doc:`{one.name} <{name}>`", one.releases, one.about, promise))
     listed = sorted(page for page in pages if not page.startswith("test_"))
-    tests = sorted(page for page in pages if page.startswith("test_"))
     pages["mechanisms"] = (
         heading("Mechanisms, one page each")
         + "Each page has the formula, its options, its proof and its tests. Which one to take: "
         + ":doc:`/how_to/mechanism`.\n\n"
         + table(("name", "releases", "how", "guarantee"), rows)
-        + toctree([*listed, *tests], hidden=True)
+        + toctree(listed, hidden=True)
     )
     return pages
 

@@ -1,4 +1,4 @@
-# Load and verify a release of eigenveil in Julia 1.9 or newer: JSON.jl and the standard library.
+# Load and verify a release of eigenveil in Julia, with its standard library alone.
 #
 #   include("read_release.jl"); release = read_release("folder")
 #   julia read_release.jl folder
@@ -6,7 +6,7 @@
 # A zip is unpacked first. The page is not rendered again and a signature is not checked:
 # `eigenveil verify` does both.
 
-using JSON, SHA
+using SHA
 
 const FILES = Set(["release.json", "arrays.npz", "report.html"])
 
@@ -19,6 +19,69 @@ function check_sums(folder)
         found = bytes2hex(open(sha256, joinpath(folder, name)))
         found == stated || error("$name does not match SHA256SUMS: damaged or altered")
     end
+end
+
+# JSON: objects become Dicts, arrays vectors, null nothing; all numbers are floats.
+function parse_json(text)
+    letters, at = collect(text), 1
+    wrong() = error("release.json is not JSON")
+    peek() = at <= length(letters) ? letters[at] : wrong()
+    take() = (letter = peek(); at += 1; letter)
+    expect(word) = all(take() == letter for letter in word) || wrong()
+    function blank()
+        while at <= length(letters) && letters[at] in " \t\r\n"
+            at += 1
+        end
+    end
+    escapes = Dict('n' => '\n', 't' => '\t', 'r' => '\r', 'b' => '\b', 'f' => '\f', '"' => '"', '\\' => '\\', '/' => '/')
+    code() = parse(UInt32, String([take() for _ in 1:4]); base = 16)
+    function escaped()
+        letter = take()
+        letter == 'u' || return get(wrong, escapes, letter)
+        first = code()
+        0xd800 <= first < 0xdc00 || return Char(first)
+        expect("\\u") # the second half of a character beyond 16 bits
+        return Char(0x10000 + ((first - 0xd800) << 10) + (code() - 0xdc00))
+    end
+    function quoted()
+        expect("\"")
+        words = Char[]
+        while (letter = take()) != '"'
+            push!(words, letter == '\\' ? escaped() : letter)
+        end
+        return String(words)
+    end
+    function several(found, last, item)
+        take()
+        blank()
+        while peek() != last
+            isempty(found) || (expect(","); blank())
+            push!(found, item())
+            blank()
+        end
+        take()
+        return found
+    end
+    field() = (name = quoted(); blank(); expect(":"); name => value())
+    function value()
+        blank()
+        letter = peek()
+        letter == '{' && return several(Dict{String,Any}(), '}', field)
+        letter == '[' && return several(Any[], ']', value)
+        letter == '"' && return quoted()
+        for (word, meaning) in ("true" => true, "false" => false, "null" => nothing)
+            letter == word[1] && (expect(word); return meaning)
+        end
+        start = at
+        while at <= length(letters) && letters[at] in "+-.eE0123456789"
+            at += 1
+        end
+        number = tryparse(Float64, String(letters[start:at-1]))
+        return number === nothing ? wrong() : number
+    end
+    found = value()
+    blank()
+    return at > length(letters) ? found : wrong()
 end
 
 # Members of an uncompressed zip, by the local headers that lie before each of them.
@@ -55,7 +118,7 @@ end
 
 function read_release(folder)
     check_sums(folder)
-    statement = JSON.parsefile(joinpath(folder, "release.json"))
+    statement = parse_json(read(joinpath(folder, "release.json"), String))
     statement["schema"] == "eigenveil-release/1" || error("not a release of schema 1")
     files = members(read(joinpath(folder, "arrays.npz")))
     named = statement["arrays"]

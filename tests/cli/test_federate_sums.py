@@ -209,7 +209,7 @@ def test_an_owner_whose_ledger_is_too_small_is_told_before_it_is_asked(place):
         signature=chosen.signature,
         log=said.append,
     )
-    with pytest.raises(EigenveilError, match="several take a little more than one"):
+    with pytest.raises(EigenveilError, match="which cost a little more than one"):
         owner._sums.check()
 
 

@@ -363,7 +363,7 @@ def test_parquet_with_a_record_for_names(commands, tmp_path):
     pd.read_csv(tmp_path / "bare.csv").to_parquet(tmp_path / "t.parquet")
     for words in commands.values():
         message = fails(3, *words(tmp_path / "t.parquet"))
-        assert "t.parquet has a column named like a value, which may be one of a first" in message
+        assert "t.parquet has a column named like a value, perhaps of a first record" in message
         assert "5.1" not in message
         assert "secret" not in message
 

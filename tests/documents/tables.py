@@ -103,6 +103,7 @@ def _shown(cell: str) -> str:
 
 
 INSIDE = SOURCE / "mechanisms" / "README.md"
+CONTINUAL = ROOT / "docs" / "continual.md"
 DEVICES = ROOT / "docs" / "devices.md"
 SCALING = ROOT / "docs" / "scaling.md"
 PAPERS = ROOT / "docs" / "papers"
@@ -121,6 +122,12 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (INTERVALS, "coverage_outside"): benchmarks.coverage_outside,
     (INTERVALS, "coverage_before"): benchmarks.coverage_before,
     (ROOT / "docs" / "regression.md", "coverage_told"): benchmarks.coverage_told,
+    (ROOT / "docs" / "planner.md", "planner"): benchmarks.planner,
+    (ROOT / "docs" / "planner.md", "plan_regression"): benchmarks.plan_regression,
+    (ROOT / "docs" / "mechanisms.md", "covariance_ratios"): benchmarks.covariance_ratios,
+    (ROOT / "docs" / "proofs" / "federated.md", "federated"): benchmarks.federated_printed,
+    (ROOT / "docs" / "proofs" / "federated.md", "federated_lung"): benchmarks.federated_lung,
+    **{(CONTINUAL, f"continual_{name}"): made for name, made in benchmarks.CONTINUAL.items()},
     (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
     (ROOT / "docs" / "proofs" / "column_scale.md", "scales"): benchmarks.scales,
     (INSIDE, "mechanisms"): by_file,

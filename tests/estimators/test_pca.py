@@ -599,7 +599,7 @@ def test_searches_that_would_take_the_whole_budget_are_refused(tmp_path):
     """450 rows of 3 columns: scales, a centre, a rank and variances need more than there is."""
     ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6)
     everything = {"scale": "private", "on_missing": "centre", "variances": True}
-    with pytest.raises(TooFewRowsError, match="leaves nothing for components"):
+    with pytest.raises(TooFewRowsError, match="too few rows at this budget for all"):
         PrivatePCA(
             "private", epsilon=1.0, delta=1e-6, centring="located", ledger=ledger, **everything
         ).fit(spikes(450, 3, 1))

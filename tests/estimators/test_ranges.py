@@ -357,7 +357,7 @@ def test_correlations_of_a_definite_matrix_are_the_usual_ones():
 @pytest.mark.parametrize("scale", [1e-200, 1e51, 1e155, 0.0, np.inf])
 def test_scales_within_reason(scale):
     for estimator in (PrivatePCA, PrivateCovariance):
-        with pytest.raises(InvalidParameterError, match="between 1e-50 and 1e50"):
+        with pytest.raises(InvalidParameterError, match="1e-50 to 1e50"):
             estimator(rho=1.0, row_norm=3.0, scale=scale).fit(np.ones((9, 2)))
 
 

@@ -236,12 +236,12 @@ def test_a_stream_is_not_begun_again_by_mistake(tmp_path):
     with pytest.raises(StateError, match="fit starts afresh"):
         pca.fit(table(300))
     state.unlink()
-    with pytest.raises(StateError, match="the stream is not here"):
+    with pytest.raises(StateError, match="this copy does not hold the stream"):
         pca.partial_fit(table(10))
     original = StreamingPCA(1, **STRONG).partial_fit(table(300))
     for twin in (copy.deepcopy(original), pickle.loads(pickle.dumps(original))):
         assert np.array_equal(twin.components_, original.components_)
-        with pytest.raises(StateError, match="the stream is not here"):
+        with pytest.raises(StateError, match="this copy does not hold the stream"):
             twin.partial_fit(table(10))
     assert b"waiting" not in pickle.dumps(original)
     assert not hasattr(clone(original).partial_fit(table(3)), "components_")

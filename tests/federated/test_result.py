@@ -75,7 +75,7 @@ def test_noise_of_two_owners_does_not_stand_out_and_the_page_says_why() -> None:
     release = together(tables, n_components=3)
     assert not release.arrays["distinguishable"].any()
     reliable = (release.arrays["reliability"] > 0.5).any()
-    assert ("a reliable one may not be clear" in page(release)) == reliable
+    assert ("a reliable component may not be clear" in page(release)) == reliable
     assert reliable  # else this seed tests nothing
 
 

@@ -220,7 +220,7 @@ def test_maps_of_levels_travel_and_are_drawn(tmp_path):
     release = Release.verify(tmp_path / "r")
     assert release.settings["feature_names"] == ["x", "y", "z"]
     told = page(release)
-    assert "The same by ward" in told
+    assert "A map for each level of ward" in told
     assert re.search(r"<h3>a: about [\d,]+ rows</h3>", told)
     assert drawing(told, "Map of scores of b")
     settings, arrays = dict(release.settings), dict(release.arrays)

@@ -79,7 +79,7 @@ def test_a_generous_budget_buys_the_own_directions_of_the_covariance(asked, clip
     """Unit rows have a target of their own; rows clipped at a private radius do not."""
     choice = choose(asked)
     assert choice.private_radius == clips
-    assert ("of clipped rows" in choice.reason) == (asked.task == "pca" and asked.row_norm is None)
+    assert ("clipped rows are" in choice.reason) == (asked.task == "pca" and asked.row_norm is None)
 
 
 def test_a_choice_is_among_the_mechanisms_of_its_estimator():

@@ -152,9 +152,9 @@ def test_the_bars_of_the_scree_plot_are_the_eigenvalues():
 @pytest.mark.parametrize(
     ("values", "clear", "words"),
     [
-        ([3, 2, 1], [1, 1, 1], "Every one released lies above that."),
-        ([3, 0.05, 0.01], [1, 0, 0], "1 of the 3 released does; the others"),
-        ([0.05, 0.04, 0.01], [0, 0, 0], "None released does"),
+        ([3, 2, 1], [1, 1, 1], "Every released eigenvalue lies above that."),
+        ([3, 0.05, 0.01], [1, 0, 0], "1 of the 3 released ones does; the others"),
+        ([0.05, 0.04, 0.01], [0, 0, 0], "No released eigenvalue does"),
         ([3, 0.15, 0.01], [1, 0, 0], "up to 0.2: number 2 is taken for it."),
     ],
 )
@@ -277,7 +277,7 @@ def test_a_zero_matrix_has_no_map(floor):
     text = page(covariance(np.zeros((3, 3)), noise_floor=floor, noisy=[0.05, 0, 0]))
     assert "so no map is drawn" in text
     assert "<b>0 of 3 eigenvalues are clear of noise</b>" in text
-    assert ("The zero matrix, which holds nothing" in text) == (floor == 0)
+    assert ("This is the zero matrix, which says nothing" in text) == (floor == 0)
 
 
 def test_columns_without_correlation_have_no_strongest_pair():

@@ -25,9 +25,9 @@ _COMMANDS = {
     "fit": "Release principal components of a table.",
     "covariance": "Release the covariance matrix of a table.",
     "regress": "Release a linear regression of a column on the others.",
-    "stream": "Release components of rows that arrive over days, under one budget.",
-    "watch": "Release everything so far anew, every day of a horizon, under one budget.",
-    "federate": "Release components of tables that several owners keep to themselves.",
+    "stream": "Release components of rows that arrive over days.",
+    "watch": "Release a fresh answer about all rows so far, every day.",
+    "federate": "Release from tables that stay with several owners.",
     "transform": "Compute scores of rows under a release of components.",
     "report": "Write a page for people, and figures, from a release folder.",
     "inspect": "Show what a release folder holds and promises.",
@@ -128,7 +128,9 @@ def _internal(error: Exception) -> str:
     )
 
 
-@click.group(cls=_Lazy, epilog="Begin with: eigenveil plan DATA, or eigenveil demo.")
+@click.group(
+    cls=_Lazy, epilog="Begin with: eigenveil demo, or eigenveil plan DATA --epsilon 1 --delta 1e-6."
+)
 @click.version_option(package_name="eigenveil")
 def main() -> None:
-    """Differentially private PCA and covariance estimation."""
+    """Release components, covariances and regressions of sensitive tables, with privacy."""

@@ -29,7 +29,7 @@ _RELEASES = ("components", "covariance")
 @click.argument("mechanism")
 @with_options(*BUDGET)
 @click.option(
-    "--of", type=click.Choice(_RELEASES), help="Which release, where both have the mechanism."
+    "--of", type=click.Choice(_RELEASES), help="Kind of release, where a mechanism serves both."
 )
 @click.option(
     "--trials", type=int, default=1000, show_default=True, help="Number of runs on each table."

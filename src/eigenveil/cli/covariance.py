@@ -14,10 +14,11 @@ __all__ = ["command"]
 @with_options(*RELEASE)
 @click.pass_context
 def command(ctx: click.Context, /, data: str, **options: Any) -> None:
-    """Release the covariance matrix of DATA: a CSV, parquet or .npy file, or - for a CSV table
-    on standard input (held in memory).
+    """Release the covariance matrix of DATA.
 
-    Needs a budget and a new folder, and no bound on the records.
+    DATA is a CSV, parquet, .xlsx, .npy or .npz file, or a folder of parquet files. With - a CSV
+    table is read from standard input, into memory. Give a budget and a new folder. No bounds are
+    needed.
     """
     from eigenveil.cli.releasing import release
     from eigenveil.estimators import PrivateCovariance

@@ -16,14 +16,17 @@ FORMATS = ("csv", "parquet", "onnx", "plink")
 @click.argument("folder", type=PATH)
 @click.argument("file", type=PATH)
 @click.option(
-    "--format", type=click.Choice(FORMATS), help="Format of FILE; by default what its name ends in."
+    "--format",
+    type=click.Choice(FORMATS),
+    help="Format of FILE. By default the ending of its name decides.",
 )
 def command(folder: Path, file: Path, format: str | None) -> None:
-    """Write a release FOLDER to a new FILE for other tools; prints what was written.
+    """Write a release FOLDER to a new FILE for other tools.
 
-    Tables (csv, parquet) hold mean, scale and loadings of each column, or the covariance; onnx the
-    map from rows to scores; plink weights for plink2 --score. The promise goes with each: inside,
-    or in FILE.statement.txt. An export cannot be verified: hand out the release too.
+    Prints what was written. Tables (csv, parquet) hold mean, scale and loadings of each column, or
+    the covariance. onnx holds the map from rows to scores, plink the weights for plink2 --score.
+    The promise goes with each: inside, or in FILE.statement.txt. An export cannot be verified: hand
+    out the release too.
     """
     from eigenveil.release import Release
     from eigenveil.release.export import export

@@ -19,7 +19,7 @@ _INSECURE = click.option(
     help="Run without encryption and keys, on this machine alone, to try things out.",
 )
 _FOLDER = click.option(
-    "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="Where the files go."
+    "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="Folder for the files."
 )
 
 
@@ -54,19 +54,25 @@ def command() -> None:
     multiple=True,
     required=True,
     metavar="NAME",
-    help="Name of an owner; repeat it for each.",
+    help="Name of an owner. Repeat it for each.",
 )
 @NAMES
-@click.option("--columns-count", "n_columns", type=COUNT, help="Number of columns without names.")
+@click.option(
+    "--columns-count", "n_columns", type=COUNT, help="Number of columns, where they have no names."
+)
 @click.option("--k", type=COUNT, required=True, help="Number of components.")
 @click.option("--epsilon", type=float, required=True, help="Budget of every owner.")
 @click.option("--delta", type=float, required=True, help="Failure probability.")
 @click.option(
-    "--address", default="127.0.0.1:8443", show_default=True, help="Where owners find the server."
+    "--address",
+    default="127.0.0.1:8443",
+    show_default=True,
+    help="Address at which owners find the server.",
 )
 def _init(folder: Path, owners: tuple[str, ...], **options: Any) -> None:
-    """Write the configuration files of a federation into a new FOLDER: one for the server, one
-    for each owner.
+    """Write the configuration files of a federation.
+
+    The new FOLDER gets one file for the server and one for each owner.
     """
     from eigenveil.cli.federate_init import write_files
 
@@ -79,9 +85,9 @@ def _init(folder: Path, owners: tuple[str, ...], **options: Any) -> None:
 @with_options(*ABOUT)
 @JSON
 def _server(config: Path, insecure: bool, as_json: bool, **about: str | None) -> None:
-    """Ask the owners that CONFIG.toml names, and save what their answers make.
+    """Ask the owners in CONFIG.toml, and save a release.
 
-    Whatever stops it, started again it goes on: owners send what they have answered.
+    A server that was stopped goes on when it is started again: owners send what they have answered.
     """
     with _configured():
         from eigenveil.cli.federate_server import run
@@ -96,9 +102,10 @@ def _server(config: Path, insecure: bool, as_json: bool, **about: str | None) ->
 @_INSECURE
 @JSON
 def _client(config: Path, insecure: bool, as_json: bool) -> None:
-    """Answer for the owner of CONFIG.toml until the server has no more questions.
+    """Answer the server's questions for an owner.
 
-    Two answers cost budget, each once: asked again, the same one is sent.
+    It runs until the server has no more questions. Two answers cost budget, each once. Asked
+    again, the owner sends the same answer.
     """
     with _configured():
         from eigenveil.cli import federate_client
@@ -117,7 +124,10 @@ def _client(config: Path, insecure: bool, as_json: bool) -> None:
 @click.argument("place", type=PATH, metavar="FOLDER|CONFIG.toml")
 @JSON
 def _status(place: Path, as_json: bool) -> None:
-    """Show how far a server is: name its folder, or its configuration file."""
+    """Show the progress of a server.
+
+    Name its folder, or its configuration file.
+    """
     with _configured():
         from eigenveil.cli.federate_status import tell
 
@@ -136,11 +146,14 @@ def _keys() -> None:
     multiple=True,
     required=True,
     metavar="NAME",
-    help="A name or address that owners reach the server by; repeat it for several.",
+    help="Name or address at which owners reach the server. Repeat it for several.",
 )
 @_FOLDER
 def _keys_server(hosts: tuple[str, ...], output: Path) -> None:
-    """Make a certificate for a server: server.key stays there, every owner gets authority.pem."""
+    """Make a certificate for a server.
+
+    The file server.key stays there, every owner gets authority.pem.
+    """
     from eigenveil.federated.flower.keys import make_certificate
 
     authority, certificate, key = make_certificate(output, hosts)
@@ -157,7 +170,10 @@ def _keys_server(hosts: tuple[str, ...], output: Path) -> None:
 @click.argument("name")
 @_FOLDER
 def _keys_owner(name: str, output: Path) -> None:
-    """Make a key for the owner NAME: NAME.key stays with it, the server gets NAME.key.pub."""
+    """Make a key for the owner NAME.
+
+    The file NAME.key stays with the owner, the server gets NAME.key.pub.
+    """
     from eigenveil.federated.flower.keys import make_node_key
     from eigenveil.federated.messages import check_name
 
@@ -172,10 +188,10 @@ def _keys_owner(name: str, output: Path) -> None:
 @click.argument("name")
 @_FOLDER
 def _keys_sums(name: str, output: Path) -> None:
-    """Make a key that the owner NAME signs secure sums with, and nothing else.
+    """Make a key for secure sums of the owner NAME.
 
-    NAME.sums stays with it. Who writes the agreement gets NAME.sums.pub; compare its fingerprint
-    by another way.
+    The key signs secure sums and nothing else. NAME.sums stays with the owner. Whoever writes the
+    agreement gets NAME.sums.pub; compare its fingerprint by another way.
     """
     from eigenveil.federated.messages import check_name
     from eigenveil.release import generate_key
@@ -192,10 +208,15 @@ def _keys_sums(name: str, output: Path) -> None:
 @command.command("agreement")
 @click.argument("config", type=PATH, metavar="CONFIG.toml")
 @click.option(
-    "-o", "--output", type=PATH, metavar="FILE", required=True, help="A new file for all owners."
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="FILE",
+    required=True,
+    help="New file, to be handed to all owners.",
 )
 def _agreement(config: Path, output: Path) -> None:
-    """Write the agreement on secure sums that CONFIG.toml of a server asks for.
+    """Write the agreement on secure sums of a server.
 
     Every owner gets the file, compares its fingerprint with the others by voice, and signs it.
     """
@@ -208,18 +229,24 @@ def _agreement(config: Path, output: Path) -> None:
 
 @command.command("agree")
 @click.argument("file", type=PATH, metavar="AGREEMENT")
-@click.option("--key", type=PATH, metavar="FILE", required=True, help="NAME.sums of the owner.")
 @click.option(
-    "--fingerprint", help="Fingerprint that the other owners have: compare it by voice or on paper."
+    "--key",
+    type=PATH,
+    metavar="FILE",
+    required=True,
+    help="The owner's key for secure sums, NAME.sums.",
 )
 @click.option(
-    "-o", "--output", type=PATH, metavar="FILE", help="A new file for the signed agreement."
+    "--fingerprint", help="Fingerprint that the other owners have. Compare it by voice or on paper."
+)
+@click.option(
+    "-o", "--output", type=PATH, metavar="FILE", help="New file for the signed agreement."
 )
 def _agree(file: Path, key: Path, fingerprint: str | None, output: Path | None) -> None:
-    """Show what an AGREEMENT on secure sums says and, with its fingerprint, sign it.
+    """Show an AGREEMENT on secure sums, or sign it.
 
-    Compare the fingerprint with every other owner by voice or on paper: everything rests on the
-    keys in it.
+    Give its fingerprint to sign it. First compare that with every other owner, by voice or on
+    paper: everything rests on the keys in it.
     """
     from eigenveil.cli.federate_sums import agree
 
@@ -231,11 +258,14 @@ def _agree(file: Path, key: Path, fingerprint: str | None, output: Path | None) 
     "--folder",
     type=PATH,
     metavar="FOLDER",
-    help="A new folder to keep everything; without it, the release is kept alone.",
+    help="New folder that keeps everything. Without it only the release is kept.",
 )
 @click.option("--secure", is_flag=True, help="Use secure sums: owners add shares of one noise.")
 def _demo(folder: Path | None, secure: bool) -> None:
-    """Run a server and three owners on this machine, over real connections."""
+    """Run a server and three owners on this machine.
+
+    They talk over real connections, with TLS and keys.
+    """
     from eigenveil.cli.federate_demo import run
 
     run(folder, secure=secure)

@@ -57,12 +57,12 @@ def command() -> None:
         "--unit",
         type=_Protected(),
         metavar="row|person",
-        help="What the budget protects: single rows, the default, or all rows of one id.",
+        help="Protect single rows, the default, or all rows of one person.",
     ),
     click.option(
         "--alone-epsilon",
         type=float,
-        help="Cap on what secure sums cost if no other owner is honest, at the same delta.",
+        help="Cap on the cost of secure sums if no other owner is honest, at the same delta.",
     ),
 )
 def _init(file: Path, **terms: Any) -> None:
@@ -120,7 +120,7 @@ def _show_history(file: Path, as_json: bool) -> None:
 @command.command("export")
 @click.argument("file", type=PATH)
 @click.option(
-    "-o", "--output", type=PATH, required=True, metavar="FILE.csv|.json", help="A new file."
+    "-o", "--output", type=PATH, required=True, metavar="FILE.csv|.json", help="New file to write."
 )
 def _export(file: Path, output: Path) -> None:
     """Write every charge to a CSV or JSON file."""

@@ -136,17 +136,21 @@ def with_options(*options: Callable[[Function], Function]) -> Callable[[Function
 
 
 BUDGET = (
-    click.option("--epsilon", type=float, help="Budget; alone, a pure guarantee."),
-    click.option("--delta", type=float, help="Failure probability, with --epsilon."),
-    click.option("--rho", type=float, help="Budget of zero-concentrated privacy instead."),
+    click.option(
+        "--epsilon", type=float, help="Privacy budget; without --delta, a pure guarantee."
+    ),
+    click.option("--delta", type=float, help="Failure probability that goes with --epsilon."),
+    click.option(
+        "--rho", type=float, help="Budget of zero-concentrated privacy, instead of --epsilon."
+    ),
 )
 ADJACENCY = click.option(
     "--adjacency",
     type=click.Choice(["replace-one", "add-remove"]),
-    help="Which tables are neighbours; under add-remove the number of rows is private.",
+    help="Which tables count as neighbours. Under add-remove the number of rows is private.",
 )
 NAMES = click.option(
-    "--columns", type=Names(), metavar="A,B,...", help="Columns to take, of a file with names."
+    "--columns", type=Names(), metavar="A,B,...", help="Columns to analyse, by name."
 )
 AS_WRITTEN = (
     click.option(
@@ -154,7 +158,7 @@ AS_WRITTEN = (
         type=Limited(),
         multiple=True,
         metavar="[NAME=]RULE",
-        help="What cells such as <0.5 count as: missing, limit or half.",
+        help="Rule for cells such as <0.5: count them as missing, limit or half.",
     ),
     click.option(
         "--encoding", default=None, metavar="NAME", help="Encoding of a text file, such as latin-1."
@@ -168,8 +172,8 @@ CELLS = (
         type=Encoded(),
         multiple=True,
         metavar="NAME[=LEVEL,LEVEL|=DATE]",
-        help="A column of text as numbers: 0 or 1 for each of the levels (found privately if none "
-        "are given), or days since a date.",
+        help="Turn a column of text into numbers: 0 or 1 for each level, or days since a date. "
+        "Levels are found privately if none are given.",
     ),
     *AS_WRITTEN,
 )
@@ -177,10 +181,10 @@ K = click.option(
     "--k",
     type=OrPrivate(int, shares=True),
     metavar="INTEGER|SHARE|private",
-    help="Number of components, or the share of variance that they hold; all by default.",
+    help="Number of components, or the share of variance they should hold. All by default.",
 )
-LEDGER = click.option("--ledger", type=PATH, metavar="FILE", help="The ledger to charge.")
-JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+LEDGER = click.option("--ledger", type=PATH, metavar="FILE", help="Ledger to charge.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 KEY = click.option(
     "--key", type=PATH, metavar="PUB.pem", help="Ask for a signature by this public key."
 )
@@ -191,30 +195,30 @@ CONFIG = click.option(
     is_eager=True,
     expose_value=False,
     callback=_read_config,
-    help="Options by their names; the command line wins.",
+    help="File of options by name. Those on the command line win.",
 )
 ROW_NORM = click.option(
     "--row-norm",
     type=OrPrivate(float),
     metavar="R|private",
-    help="Distance from the centre that rows are clipped to.",
+    help="Clip rows at this distance from the centre; private finds it.",
 )
 BOUNDS = click.option(
     "--bounds",
     type=PerColumn(2, "LOW,HIGH or name=low:high,name=low:high"),
     metavar="LOW,HIGH|name=low:high,...",
-    help="Public range of the entries.",
+    help="Public range of the columns. Never take it from the data.",
 )
 CENTRING = click.option(
     "--centring",
     type=click.Choice(["none", "mean", "located", "paired"]),
-    help="How the centre is found; none takes the origin.",
+    help="How to find the centre; none takes the origin. Chosen for you by default.",
 )
 SCALE = click.option(
     "--scale",
     type=PerColumn(1, "private, numbers or name=number,name=number", "private"),
     metavar="private|NUMBERS|name=number,...",
-    help="What columns are divided by.",
+    help="Divide columns by these numbers; private finds them.",
 )
 UNIT = click.option(
     "--unit", metavar="COLUMN", help="Protect all rows that share a value of this column together."
@@ -223,25 +227,25 @@ INVALID = (
     click.option(
         "--on-invalid",
         type=click.Choice(["raise", "zero"]),
-        help="Whether a row with a missing value stops the run or contributes nothing.",
+        help="Let a row with an invalid value stop the run, or contribute nothing.",
     ),
     click.option(
         "--on-missing",
         type=click.Choice(["invalid", "centre"]),
-        help="Whether a missing value makes its row invalid or is put at the centre.",
+        help="Take a row with a missing value as invalid, or put the value at the centre.",
     ),
 )
 SIGN = click.option(
     "--sign", type=PATH, metavar="KEY.pem", help="Sign the folder with this private key."
 )
 OUTPUT = click.option(
-    "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="A new folder."
+    "-o", "--output", type=PATH, metavar="FOLDER", required=True, help="New folder for the release."
 )
 ABOUT = (
     click.option("--title", metavar="TEXT", help="Title of the release, for its page."),
     click.option("--purpose", metavar="TEXT", help="Purpose of the release."),
-    click.option("--owner", metavar="TEXT", help="Who answers for the data."),
-    click.option("--approver", metavar="TEXT", help="Who approves the release."),
+    click.option("--owner", metavar="TEXT", help="Name of whoever answers for the data."),
+    click.option("--approver", metavar="TEXT", help="Name of whoever approves the release."),
 )
 VARIANCES = click.option(
     "--variances", is_flag=True, help="Buy variances in the units of the data."
@@ -255,16 +259,16 @@ SHOW_SCORES_BY = click.option(
     "--show-scores-by",
     type=Encoded(),
     metavar="NAME[=LEVEL,LEVEL]",
-    help="Buy such a map for each level of a column (found privately if none are given), which is "
-    "left out of the analysis unless it is encoded.",
+    help="Buy such a map for each level of a column. Levels are found privately if none are given. "
+    "The column is not analysed unless it is encoded.",
 )
 CLUSTER = click.option(
     "--cluster",
     metavar="ADDRESS",
-    help="Address of a Dask scheduler, such as tcp://host:8786; workers read the parquet files.",
+    help="Address of a Dask scheduler, such as tcp://host:8786. Its workers read the files.",
 )
 PROGRESS = click.option(
-    "--progress", is_flag=True, help="Say on standard error how far it is, as lines of JSON."
+    "--progress", is_flag=True, help="Report progress on standard error, as lines of JSON."
 )
 ASKED = (
     NAMES,
@@ -277,7 +281,7 @@ ASKED = (
         "--mechanism",
         default="auto",
         show_default=True,
-        help="One of: eigenveil mechanisms; auto is the one that eigenveil plan recommends.",
+        help="Name from eigenveil mechanisms. auto takes what eigenveil plan recommends.",
     ),
     click.option(
         "--set",
@@ -285,7 +289,7 @@ ASKED = (
         type=Assignment(),
         multiple=True,
         metavar="NAME=VALUE",
-        help="An option of the mechanism, such as passes=6 of power.",
+        help="Set an option of the mechanism, such as passes=6 for power.",
     ),
     ADJACENCY,
     CENTRING,

@@ -67,18 +67,18 @@ _OWN = (
         "--target",
         type=Names(),
         metavar="Y",
-        help="Of a regression: the column to predict; one of the columns in any case.",
+        help="Column to predict, with --of regression.",
     ),
     click.option(
-        "--r2", type=float, help="Of a regression: assumed share of variance explained; 0.5."
+        "--r2", type=float, help="Share of variance explained that a regression assumes; 0.5."
     ),
     click.option(
         "--correlation",
         type=float,
-        help="Of a regression: assumed correlation of neighbouring features; 0.3.",
+        help="Correlation of neighbouring features that a regression assumes; 0.3.",
     ),
-    click.option("--rows", type=COUNT, help="Number of rows, instead of that of DATA."),
-    click.option("--columns-count", type=COUNT, help="Number of columns, without DATA."),
+    click.option("--rows", type=COUNT, help="Number of rows, instead of counting those of DATA."),
+    click.option("--columns-count", type=COUNT, help="Number of columns, where DATA is not given."),
     K,
     VARIANCES,
     SHOW_SCORES,
@@ -93,16 +93,20 @@ _OWN = (
         help="Assumed eigenvalues: equal, 1/j (the default) or 1/j^2.",
     ),
     click.option(
-        "--spread", type=float, help="Assumed typical length of a row, as a share of the bound."
+        "--spread",
+        type=float,
+        help="Typical length of a row that is assumed, as a share of the bound.",
     ),
     click.option(
-        "--error", type=float, help="Wanted error: say which epsilon, or how many rows, it takes."
+        "--error",
+        type=float,
+        help="Find the epsilon, or the number of rows, that this error takes.",
     ),
     click.option(
         "--figure",
         type=PATH,
         metavar="FILE.png|svg",
-        help="Draw errors over a decade of budgets into a new file.",
+        help="Draw predicted errors over a range of budgets into a new file.",
     ),
     CONFIG,
     JSON,
@@ -111,8 +115,8 @@ _OWN = (
 def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     """Predict the error of every mechanism and recommend one, from public numbers.
 
-    Takes every option of fit, and ends with the command that releases as planned. Of DATA, only
-    the number of rows and the columns are looked at; nothing is charged. Under add-remove
+    Nothing is charged. Only the number of rows and the names of columns are read from DATA. Takes
+    every option of fit, and ends with the command that releases as planned. Under add-remove
     neighbours the number of rows is private: give --rows, a guess that is public.
     """
     from eigenveil.cli.following import release_command, start_of_ledger

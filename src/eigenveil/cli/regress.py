@@ -35,7 +35,7 @@ __all__ = ["command"]
         type=Names(),
         metavar="Y[,Y...]",
         required=True,
-        help="The column to predict, or several.",
+        help="Column to predict, or several.",
     ),
     NAMES,
     *CELLS,
@@ -48,20 +48,18 @@ __all__ = ["command"]
         help="Public range of the target; needed for small tables only.",
     ),
     SCALE,
-    click.option(
-        "--row-norm", type=float, metavar="R", help="Length that scaled rows are pulled in to."
-    ),
+    click.option("--row-norm", type=float, metavar="R", help="Clip scaled rows at this length."),
     click.option(
         "--alpha",
         type=float,
         metavar="A",
-        help="Ridge penalty as a share of the mean squared length of rows; found by default.",
+        help="Ridge penalty, as a share of the mean squared length of rows. Found by default.",
     ),
     ADJACENCY,
     click.option(
         "--centring",
         type=click.Choice(["none", "located"]),
-        help="How the centre of the features is found; none takes the origin.",
+        help="How to find the centre of the features; none takes the origin.",
     ),
     click.option(
         "--means-alone",
@@ -91,10 +89,10 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Release a linear regression of a column of DATA on the others: a CSV or parquet file, or -
-    for a CSV table on standard input (held in memory).
+    """Release a linear regression of a column of DATA on the others.
 
-    Needs a budget, a target and a new folder. No bounds are needed.
+    DATA is a CSV or parquet file, or - for a CSV table on standard input (held in memory). Give a
+    budget, a target and a new folder. No bounds are needed.
     """
     from eigenveil.cli.account import Account
     from eigenveil.cli.options import bewaring, stated_budget

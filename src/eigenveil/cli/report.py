@@ -13,14 +13,19 @@ __all__ = ["command"]
 
 @click.command("report")
 @click.argument("folder", type=PATH)
-@click.option("-o", "--output", type=PATH, metavar="PAGE.html", help="A new file for the page.")
-@click.option("--ledger", type=PATH, metavar="FILE", help="Show what was spent since, with -o.")
-@click.option("--figures", type=PATH, metavar="FOLDER", help="Write figures there.")
+@click.option("-o", "--output", type=PATH, metavar="PAGE.html", help="New file for the page.")
+@click.option(
+    "--ledger",
+    type=PATH,
+    metavar="FILE",
+    help="With -o: ledger whose present state the page shows.",
+)
+@click.option("--figures", type=PATH, metavar="FOLDER", help="Folder to write figures to.")
 def command(folder: Path, output: Path | None, ledger: Path | None, figures: Path | None) -> None:
-    """Write a page for people, and figures, from a release FOLDER; no record is read.
+    """Write a page for people, and figures, from a release FOLDER.
 
-    Without -o, where the page inside the folder is, if it could be checked. Prints the paths of
-    what is there to look at.
+    No record is read. Prints the paths of what there is to look at. Without -o that is the page
+    inside the folder, if it could be checked.
     """
     from eigenveil import report
     from eigenveil.privacy.ledger import Ledger

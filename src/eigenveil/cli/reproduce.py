@@ -24,16 +24,18 @@ _KEPT = "finished runs are kept, and the same command goes on with the others"
 
 @click.command("reproduce")
 @click.argument("names", nargs=-1, metavar="[FIGURE]...")
-@click.option("--list", "listed", is_flag=True, help="Name all figures, and run nothing.")
+@click.option("--list", "listed", is_flag=True, help="List all figures and run nothing.")
 @click.option(
     "--scale",
     type=click.Choice(["small", "paper"]),
     default="small",
     show_default=True,
-    help="Fewer and smaller settings, or those of the paper.",
+    help="Run fewer and smaller settings, or those of the paper.",
 )
 @click.option(
-    "--repeats", type=_AT_LEAST_ONE, help="Runs of every cell, instead of those of the scale."
+    "--repeats",
+    type=_AT_LEAST_ONE,
+    help="Number of runs of every cell, instead of that of the scale.",
 )
 @click.option(
     "--jobs", type=_AT_LEAST_ONE, default=1, show_default=True, help="Number of processes."

@@ -25,7 +25,7 @@ __all__ = ["command", "write_sample"]
     type=click.IntRange(0, 2**32 - 1),
     default=1,
     show_default=True,
-    help="Another seed makes another table of the same kind.",
+    help="Seed. Another one makes another table of the same kind.",
 )
 def command(file: Path, rows: int, seed: int) -> None:
     """Write a made-up hospital table to try things on: FILE is a new CSV file.

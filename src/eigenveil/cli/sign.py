@@ -12,7 +12,9 @@ __all__ = ["command"]
 
 @click.command("sign")
 @click.argument("folder", type=PATH)
-@click.option("--key", type=PATH, metavar="KEY.pem", required=True, help="A private key.")
+@click.option(
+    "--key", type=PATH, metavar="KEY.pem", required=True, help="Private key to sign with."
+)
 def command(folder: Path, key: Path) -> None:
     """Sign a release FOLDER that is intact and has no signature yet."""
     from eigenveil.release import Release

@@ -37,7 +37,7 @@ __all__ = ["command"]
         type=PATH,
         metavar="FILE",
         required=True,
-        help="Where the stream is kept between calls; PRIVATE.",
+        help="File that keeps the stream between calls. It is PRIVATE.",
     ),
     click.option("--k", type=click.IntRange(min=1), required=True, help="Number of components."),
     NAMES,
@@ -49,17 +49,17 @@ __all__ = ["command"]
         show_default=True,
         help="How a batch corrects the components: oja, adaptive-oja or tangent-oja.",
     ),
-    click.option("--row-norm", type=float, help="Distance from the centre rows are clipped to."),
+    click.option("--row-norm", type=float, help="Clip rows at this distance from the centre."),
     click.option(
         "--centring",
         type=click.Choice(["none", "located"]),
-        help="How the centre is found; none takes the origin.",
+        help="How to find the centre; none takes the origin.",
     ),
     click.option(
         "--scale",
         type=PerColumn(1, "numbers or name=number,name=number"),
         metavar="NUMBERS|name=number,...",
-        help="What columns are divided by.",
+        help="Divide columns by these numbers.",
     ),
     *INVALID,
     UNIT,
@@ -67,14 +67,18 @@ __all__ = ["command"]
         "--max-arrivals",
         type=click.IntRange(min=1),
         metavar="N",
-        help="With --unit: the most calls of which rows of one person are used.",
+        help="With --unit: the largest number of calls in which a person is used.",
     ),
-    click.option("--batch-size", type=click.IntRange(min=1), help="Rows in every batch."),
-    click.option("--batch", metavar="NAME", help="A name for what arrives, refused the next time."),
-    click.option("--finish", is_flag=True, help="Use the rows that wait, and take in no more."),
+    click.option("--batch-size", type=click.IntRange(min=1), help="Number of rows in every batch."),
+    click.option(
+        "--batch",
+        metavar="NAME",
+        help="Name of what arrives. A second arrival of this name is refused.",
+    ),
+    click.option("--finish", is_flag=True, help="Use the rows that wait, then close the stream."),
     LEDGER,
     *ABOUT,
-    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="A new folder to release to."),
+    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="New folder for the release."),
     CONFIG,
     JSON,
 )
@@ -92,10 +96,10 @@ def command(
     k: int,
     **options: Any,
 ) -> None:
-    """Take in the rows of DATA, which arrived since the last call, and release what is known.
+    """Add the rows of DATA, which arrived since the last call, and release components of all.
 
-    One budget covers the whole stream: it is charged at the first batch, and every row is used
-    once. Give the same options every time, or keep them in a file: --config FILE.
+    One budget covers the whole stream; it is charged at the first batch. Every row is used once.
+    Give the same options every time, or keep them in a file: --config FILE.
     """
     from eigenveil.cli.account import Account
     from eigenveil.cli.progress import watched

@@ -38,7 +38,7 @@ class _Scored(NamedTuple):
 @click.argument("folder", type=PATH)
 @click.argument("data")
 @click.option(
-    "--keep", metavar="COLUMN", help="A column of DATA, such as an id, to copy beside the scores."
+    "--keep", metavar="COLUMN", help="Column of DATA, such as an id, to copy next to the scores."
 )
 @with_options(*AS_WRITTEN)
 @click.option(
@@ -46,7 +46,7 @@ class _Scored(NamedTuple):
     "--output",
     type=PATH,
     metavar="FILE",
-    help="A new .csv, .parquet or .npy file; without it, CSV on standard output.",
+    help="New .csv, .parquet or .npy file. Without it, CSV goes to standard output.",
 )
 def command(folder: Path, data: str, keep: str | None, output: Path | None, **written: Any) -> None:
     """Compute scores of the rows of DATA under the components of a release FOLDER.

@@ -12,13 +12,13 @@ __all__ = ["command"]
 
 @click.command("verify")
 @click.argument("folder", type=PATH)
-@click.option("--fingerprint", help="Compare with a fingerprint you noted.")
+@click.option("--fingerprint", help="Fingerprint that you noted, to compare with.")
 @click.option("--old-page", is_flag=True, help="Accept a page of an older format, unchecked.")
 @click.option(
     "--journal",
     type=PATH,
     metavar="FOLDER",
-    help="Folder of the server of secure sums: recompute the release from its signed uploads.",
+    help="Recompute the release from the signed uploads in this server's folder (secure sums).",
 )
 @KEY
 def command(

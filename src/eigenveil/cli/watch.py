@@ -34,18 +34,18 @@ __all__ = ["command"]
         type=PATH,
         metavar="FILE",
         required=True,
-        help="Where days are kept between calls; PRIVATE.",
+        help="File that keeps the days between calls. It is PRIVATE.",
     ),
     click.option(
         "--horizon",
         type=click.IntRange(1, 10_000),
         required=True,
-        help="Most days that will come.",
+        help="Largest number of days that may come.",
     ),
     click.option(
         "--k",
         type=click.IntRange(min=1),
-        help="Number of components; without, the covariance is released.",
+        help="Number of components. Without it the covariance is released.",
     ),
     NAMES,
     DROP,
@@ -53,30 +53,32 @@ __all__ = ["command"]
     click.option(
         "--row-norm",
         type=float,
-        help="Distance from the centre rows are clipped to; a covariance needs it.",
+        help="Clip rows at this distance from the centre. A covariance needs it.",
     ),
     click.option(
         "--centre",
         type=PerColumn(1, "numbers or name=number,name=number"),
         metavar="NUMBERS|name=number,...",
-        help="A public point that rows are taken about; the origin by default.",
+        help="Public centre of the rows; the origin by default.",
     ),
     click.option(
         "--scale",
         type=PerColumn(1, "numbers or name=number,name=number"),
         metavar="NUMBERS|name=number,...",
-        help="What columns are divided by.",
+        help="Divide columns by these numbers.",
     ),
     UNIT,
     click.option(
         "--days-per-group",
         type=click.IntRange(min=1),
-        help="With --unit: on how many days one of them counts.",
+        help="With --unit: the largest number of days on which a person counts.",
     ),
     *INVALID,
-    click.option("--batch", metavar="NAME", help="A name for the day, refused the next time."),
+    click.option(
+        "--batch", metavar="NAME", help="Name of the day. A second day of this name is refused."
+    ),
     LEDGER,
-    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="A new folder to release to."),
+    click.option("-o", "--output", type=PATH, metavar="FOLDER", help="New folder for the release."),
     CONFIG,
     JSON,
 )
@@ -95,9 +97,9 @@ def command(
     k: int | None,
     **options: Any,
 ) -> None:
-    """Take in the rows of DATA, those of a day, and release everything so far anew.
+    """Add the rows of one day, DATA, and release a fresh answer about all rows so far.
 
-    One budget covers all days of the horizon: it is charged on the first. Without DATA the newest
+    One budget covers all days of the horizon; it is charged on the first. Without DATA the newest
     release is made again from the state. Give the same options every time, or keep them in a file:
     --config FILE.
     """

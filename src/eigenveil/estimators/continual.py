@@ -23,14 +23,14 @@ __all__ = ["ContinualCovariance", "ContinualPCA"]
 class ContinualCovariance(DailyEstimator):
     """A covariance of everything so far, released anew every day under one budget.
 
-    Hand over the rows of a day by `partial_fit`: mean and covariance of all days so far are
-    released with noise of their own, and all these releases together cost the budget once. Their
-    noise is at most 2.94 times that of a single release for a horizon of 365 days, 3.68 for 3,650.
+    Hand over the rows of a day by `partial_fit`. Mean and covariance of all days so far are then
+    released with fresh noise, and all these releases together cost the budget once. The noise
+    grows slowly with the horizon: docs/continual.md has a table.
 
     Parameters
     ----------
     horizon : int
-        Most days that will come, from 1 to 10,000. The noise grows slowly with it.
+        Largest number of days that may come, from 1 to 10,000.
     epsilon, delta, rho : float, optional
         The budget of all days: ``epsilon`` and ``delta``, or ``rho`` alone.
     row_norm : float

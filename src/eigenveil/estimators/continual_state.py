@@ -172,8 +172,8 @@ class DailyState:
             raise
         except Exception:  # of odd files there is no end of ways to fail
             raise StateError(
-                f"{path.name} is not a whole state of days: restore no older copy, which would "
-                "draw on days twice; start anew with records that were not in this one"
+                f"{path.name} is not a whole state of days: start anew with records that were not "
+                "in it; an older copy would draw on days twice"
             ) from None
         return state
 

@@ -54,27 +54,27 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         A name, or one of `eigenveil.mechanisms.covariance` with options, such as
         ``Cleaned(trace_bound=40.0)``. ``"auto"`` lets the planner choose from public numbers and
         records why: ``"elliptical"`` as a rule, which needs no bound; ``"cleaned"`` where rows can
-        be read once only. The README lists all.
+        be read once only. ``eigenveil mechanisms`` lists all.
     row_norm : float or "private", optional
-        Clipping distance of a row from the centre. A smaller one means less noise, and smaller
-        variances if rows lie beyond it. ``"private"``, for mechanisms that clip, buys it with a
-        tenth of the budget at most: where noise and loss are least together, within ``bounds`` if
-        there are any. The default mechanism does so by itself.
+        Clip rows at this distance from the centre. A smaller one means less noise, and smaller
+        variances if rows lie beyond it. ``"private"`` buys the distance at which noise and loss
+        together are least, with a tenth of the budget at most. The default mechanism does so by
+        itself.
     scale : array of shape (n_features,), {name: number} or "private", optional
-        What columns are divided by before rows are clipped and noise is added, for columns of
-        different units; ``covariance_`` is in the units of the data. ``"private"`` finds scales
-        with 0.02 to 0.4 of the budget, by public numbers, for replace-one neighbours.
-        ``row_norm`` is a distance of scaled rows, ``bounds`` are those of the columns as they are.
+        Divide columns of different units by these numbers before rows are clipped and noise is
+        added; ``covariance_`` is in the units of the data. ``"private"`` finds scales with 0.02 to
+        0.4 of the budget, for replace-one neighbours. ``row_norm`` is then a distance of scaled
+        rows; ``bounds`` stay in the units of the data.
     centring : {"none", "mean", "located", "paired"}, optional
-        How the centre is found: ``"none"`` takes the origin, ``"mean"`` is a private mean within
-        the stated bound, ``"located"`` needs none, ``"paired"`` takes differences of pairs of rows,
-        which have none. By default ``"located"``; of small tables ``"mean"`` where a clipping
-        mechanism is told ranges, otherwise ``"paired"``.
+        How to find the centre. ``"none"`` takes the origin, ``"mean"`` a private mean within the
+        stated bound. ``"located"`` needs no bound. ``"paired"`` takes differences of pairs of rows,
+        which have no centre. The default is ``"located"``; for small tables it is ``"mean"`` where
+        a clipping mechanism is told ranges, otherwise ``"paired"``.
     bounds, adjacency, on_invalid, on_missing, ledger, random_state
-        As in `PrivatePCA`, except that ``bounds`` alone clip at the distance from the start (the
-        middle of the box, or the origin if centred) to its farthest corner, and that columns are
-        divided by half their ranges where these are stated one by one, so that a wide column does
-        not drown the others; not with a ``row_norm`` or a ``trace_bound`` in the units of the data.
+        As in `PrivatePCA`, with two differences. ``bounds`` alone clip at the distance from the
+        middle of the box (the origin if centred) to its farthest corner. Ranges stated one by one
+        also divide each column by half its range, so that a wide column does not drown the others;
+        not with a ``row_norm`` or a ``trace_bound`` in the units of the data.
 
     Attributes
     ----------
@@ -82,8 +82,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         Symmetric; positive semi-definite except under ``"gauss"``, ``"laplace"``, ``"adaptive"``
         and ``"coinpress"``. A column whose private scale did not stand out has zeros.
     correlation_ : array of shape (n_features, n_features)
-        Of ``covariance_``: positive semi-definite with ones on the diagonal, NaN in rows and
-        columns of a column whose released variance cannot be told from noise.
+        Correlations of ``covariance_``: positive semi-definite with ones on the diagonal. A column
+        whose released variance cannot be told from noise has NaN.
     correlation_noise_ : array of shape (n_features, n_features)
         Standard deviation of the noise on each correlation: what a strong one is compared with.
     scale_ : array of shape (n_features,)

@@ -28,10 +28,10 @@ __all__ = ["PrivatePCA"]
 class PrivatePCA(GaussianDensity):
     """Leading principal components, released once with differential privacy.
 
-    ``PrivatePCA(5, epsilon=1, delta=1e-6).fit(X)`` needs no bound: rows are scaled to unit length
-    about a private centre, so that only their directions count; where the budget is generous they
-    are clipped at a private radius instead. ``row_norm="private"`` asks for that, for the
-    covariance's own directions and eigenvalues, at a larger noise. What is stated only tightens.
+    ``PrivatePCA(5, epsilon=1, delta=1e-6).fit(X)`` needs no bound. Rows are scaled to unit length
+    about a private centre, so that only their directions count. Where the budget is generous, rows
+    are clipped at a private radius instead, which aims at the covariance's own directions and
+    eigenvalues; ``row_norm="private"`` always asks for these, at more noise.
 
     Parameters
     ----------
@@ -46,34 +46,35 @@ class PrivatePCA(GaussianDensity):
         How noise is added: a name, or one of `eigenveil.mechanisms.pca` with options, such as
         ``Power(passes=6)``. ``"auto"`` lets the planner choose from public numbers and records why:
         ``"tangent"`` as a rule, ``"analyze-gauss"`` with ``row_norm`` or where the budget is
-        generous, ``"wishart"`` for a pure guarantee. The README lists all.
+        generous, ``"wishart"`` for a pure guarantee. ``eigenveil mechanisms`` lists all.
     row_norm : float or "private", optional
-        Public clipping distance of a row from the centre; rows are clipped instead of normalised.
-        ``"private"`` finds one with a tenth of the budget at most. A stated one that is generous
-        is lowered privately. With ``scale`` it is a distance of scaled rows.
+        Clip rows at this public distance from the centre, instead of scaling them to unit length.
+        ``"private"`` finds one with a tenth of the budget at most. A generous one is lowered
+        privately. With ``scale`` it is a distance of scaled rows.
     bounds : (low, high) or {name: (low, high)}, optional
-        Public range of the entries: two numbers, two arrays with one number per column, or a range
-        for each column by name, as they are before a ``scale`` divides them. They tighten what is
-        found privately, and are needed for nothing.
+        Public range of the columns: two numbers, two arrays with one number per column, or a range
+        for each column by name, in the units of the data. Ranges are never needed; they tighten
+        what is found privately.
     centring : {"none", "mean", "located", "paired"}, optional
-        How the centre is found: ``"none"`` takes the origin; ``"mean"`` is a private mean within a
-        stated bound (0.1, pure 0.2); ``"located"`` needs none (two means and up to three searches,
-        the more rows the less); ``"paired"``: differences of pairs of rows have no centre, at twice
-        the noise. By default ``"paired"`` for small tables, of fewer than max(72, 14 sqrt(d))/mu
-        rows ((1000 + 100 d)/epsilon for a pure budget), ``"located"`` for others.
+        How to find the centre. ``"none"`` takes the origin. ``"mean"`` buys a private mean within a
+        stated bound, with 0.1 of the budget (0.2 of a pure one). ``"located"`` needs no bound: two
+        means and up to three searches, whose share falls as rows are added. ``"paired"`` takes
+        differences of pairs of rows, which have no centre, at twice the noise. The default is
+        ``"paired"`` below max(72, 14 sqrt(d))/mu rows ((1000 + 100 d)/epsilon for a pure budget),
+        and ``"located"`` above.
     scale : array of shape (n_features,), {name: number} or "private", optional
         Public scales that columns are divided by. ``"private"`` finds them with 0.02 to 0.4 of the
-        budget, by public numbers: about one standard deviation each. A column whose scale is not
-        found is left out, with a `ColumnsLeftOutWarning` that names it; those that are 0 or 1 for a
-        level have the scale 1. By default columns are taken as they are.
+        budget; public numbers say how much. Each is about one standard deviation. A column whose
+        scale is not found is left out, with a `ColumnsLeftOutWarning` that names it. Columns that
+        are 0 or 1 for a level have the scale 1. By default columns are taken as they are.
     variances : bool
-        Where rows are normalised: buy the variance inside the components in the units of the data
-        with 0.05 of the budget and a search for distances. One total, of rows clipped where noise
-        and loss are least, divided by the shares of normalised rows.
+        Buy the variance inside the components in the units of the data, with 0.05 of the budget and
+        a search for distances. Needed only where rows are scaled to unit length. One total, of rows
+        clipped where noise and loss are least, is divided by the shares of unit rows.
     show_scores : bool, str or {str: list of str}
-        Buy a map of where rows lie on the first two components, with a tenth of the budget. It may
-        be shown; scores themselves may not. The name of a column buys a map for each of its levels,
-        stated in a list or found privately; the column need not be one of those analysed:
+        Buy a map of where rows lie on the first two components, with a tenth of the budget. The map
+        may be published; scores themselves may not. The name of a column buys a map for each of its
+        levels, stated in a list or found privately. The column need not be analysed:
         ``open_rows(frame, drop=["sex"])``.
     adjacency : {"replace-one", "add-remove"}
         Which tables count as neighbours. Under ``"add-remove"`` the number of rows is private.
@@ -94,15 +95,14 @@ class PrivatePCA(GaussianDensity):
     components_ : array of shape (n_components, n_features)
         Directions of largest variance, as rows.
     reliability_ : array of shape (n_components,)
-        Noise reliability: expected squared cosine between each component and those the same rows
-        would give without noise, about their own centre; 0 where it cannot be told from noise, or
-        is one of many like it. Directions of nearly the same variance mix, among themselves and
-        with the next that were not released, which is not counted. Components of unit rows are
-        compared with those of unit rows: where a few rows hold most of the variance, those of the
-        covariance are other ones, which ``row_norm="private"`` asks for.
+        Noise reliability: the expected squared cosine between each component and the span of those
+        that the same rows would give without noise. It is 0 where a component cannot be told from
+        noise, or is one of many like it. Directions of nearly the same variance may mix, which does
+        not count as an error. Unit rows are compared with unit rows: where a few rows hold most of
+        the variance, the covariance has other components; ``row_norm="private"`` asks for those.
     distinguishable_ : array of shape (n_components,)
         Whether each component stands out from the noise of the matrix. The error of the centre may
-        add one component: where it could, the likeliest is taken for it.
+        add one component; where it could, the likeliest one is marked as that error.
     explained_variance_, explained_variance_ratio_, singular_values_ : arrays
         Noisy eigenvalues (never below zero), their share of the noisy trace, and the square
         root of eigenvalue times number of rows (NaN where that is private and not needed). By
@@ -138,7 +138,7 @@ class PrivatePCA(GaussianDensity):
         second, of a frame that reaches so far from the centre; in units of the data, or of unit
         rows where components are theirs.
     kind_score_counts_ : array of shape (levels + 1, bins, bins)
-        The same for each level of a column, ``score_kinds_.levels``, and for all other rows.
+        Such counts for each level of a column, ``score_kinds_.levels``, and for all other rows.
     release_ : Release
         The artefact: save it, publish it.
     privacy_ : Guarantee

@@ -176,8 +176,8 @@ class StreamPlan:
             found = self.centre.run(batch, self.stated.start, gate)
             if np.isnan(found.centre).any():
                 raise NothingFoundError(
-                    "no distance of the first records stood out, so there is no centre, and they "
-                    "are spent: go on with a new stream and a larger budget, or pass ",
+                    "no distance of the first records stood out from the noise, and they are "
+                    "spent: start a new stream with a larger budget, or pass ",
                     option("centring", "none"),
                 )
             stream.centre, stream.centre_error = found.centre, found.centre_error

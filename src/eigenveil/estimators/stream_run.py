@@ -123,7 +123,7 @@ class StreamRun:
         if records < plan.needed:
             raise InvalidDataError(
                 f"{plan.method.name!r} needs {plan.needed} records at least for {plan.d} "
-                f"{plural('column', plan.d)} at this budget, and there are n_samples = {records}: "
+                f"{plural('column', plan.d)} at this budget, not n_samples = {records}: "
                 "hand over more, or start a stream with a larger budget"
             )
 

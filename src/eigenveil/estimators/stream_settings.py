@@ -60,8 +60,8 @@ def continued(estimator: Any, stream: Stream | None, path: Path | None = None) -
     if stream is None:
         if hasattr(estimator, "n_samples_"):  # another stream would spend the budget again
             raise StateError(
-                "the stream is not here: go on with the original of this copy, or with the "
-                "state; a new one takes a new estimator, or fit"
+                "this copy does not hold the stream: go on with the original or with the state, "
+                "or begin a new stream with a new estimator"
             )
         persons = None if estimator.max_arrivals is None else StreamPersons()
         return Stream(settings=given, ledger=payer, persons=persons, path=path, account=ledger)

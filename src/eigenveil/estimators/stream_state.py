@@ -280,8 +280,8 @@ class Stream:
             raise
         except Exception:  # of odd files there is no end of ways to fail
             raise StateError(
-                f"{path.name} is not a whole state of a stream: restore no older copy, which would "
-                "use records twice; start a new stream with records that were not in this one"
+                f"{path.name} is not a whole state of a stream: start a new stream with records "
+                "that were not in it; an older copy would use records twice"
             ) from None
         return stream
 

@@ -56,9 +56,9 @@ class StreamingPCA(ComponentEstimator):
     epsilon, delta, rho : float, optional
         The budget of the whole stream: ``epsilon`` and ``delta``, or ``rho`` alone.
     mechanism : {"oja", "adaptive-oja", "tangent-oja"} or ComponentEntry
-        How a batch corrects the components. The noise of ``"adaptive-oja"`` follows how far records
-        lie from what earlier batches released; ``"tangent-oja"`` looks at what turns the
-        components only, once they have settled.
+        How a batch corrects the components. The noise of ``"adaptive-oja"`` falls with the distance
+        of records from what earlier batches released. ``"tangent-oja"`` measures only what turns
+        the components, once they have settled.
     row_norm : float, optional
         Public clipping distance of a row from the centre. By default rows are scaled to unit
         length about the centre, so that no bound is needed and only directions count.
@@ -69,7 +69,7 @@ class StreamingPCA(ComponentEstimator):
         Records in every batch. By default batches double, so that the last one has half of the
         records; as many wait in memory, and in the state.
     max_arrivals : int, optional
-        Protect persons: the most arrivals, days for instance, of which rows of one person are used.
+        Protect persons: the largest number of arrivals, such as days, in which a person is used.
         Say whose rows they are: ``partial_fit(rows, groups=ids)``, or rows of a table with a
         ``unit``. Noise, and the records that a batch needs, grow in proportion.
     scale : array of shape (n_features,) or {name: number}, optional
@@ -278,8 +278,8 @@ class StreamingPCA(ComponentEstimator):
             )
         if not stream.arrival:
             raise StateError(
-                "this stream was begun by fit, which was cut off: finish it with what it has, or "
-                "start another with records that were not in it"
+                "this stream was begun by fit, which was cut off: finish it as it is, or start "
+                "another with records that were not in it"
             )
         earlier = dict(vars(self))
         try:

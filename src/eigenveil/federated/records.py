@@ -130,8 +130,8 @@ class Records:
             if self._ledger.currency == "epsilon":
                 # Priced as one release, which another may come in the middle of.
                 raise InvalidParameterError(
-                    "the ledger counts in epsilon, in which two answers at different times do not "
-                    "add up as one: give the federation a ledger of its own"
+                    "the ledger counts in epsilon, in which two answers cost more than one: give "
+                    "the federation a ledger of its own"
                 )
             unit = self._rows.protects
             self._ledger.check(price, adjacency=ADJACENCY, unit=unit)

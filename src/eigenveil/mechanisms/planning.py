@@ -201,9 +201,8 @@ def _check_searches(found: Plan) -> None:
         )
     if list(found.shares.values())[-1] < _LEAST_LEFT:
         raise TooFewRowsError(
-            "too few rows for all that is searched for at this budget, which leaves nothing for "
-            "components: state the scales or the number of components, leave variances out, or "
-            "give more rows or a larger budget"
+            "too few rows at this budget for all that is searched for: state scales or the number "
+            "of components, leave variances out, or give more rows"
         )
     free = request.box is None and not isinstance(request.row_norm, Real)
     matrix = free and not found.components and found.entry.unit_rows

@@ -281,8 +281,8 @@ def public_scale(
     if isinstance(scale, Mapping):
         scale = _scale_by_name(scale, names, encoding or {})
     wrong = InvalidParameterError(
-        "scale must be 'private' or one positive number per column (between 1e-50 and 1e50), in "
-        "their order or by name; never take it from the data"
+        "scale must be 'private' or one positive number per column (1e-50 to 1e50), in order or by "
+        "name; never take it from the data"
     )
     try:
         numbers = np.array(np.broadcast_to(scale, (n_columns,)), dtype=np.float64)

@@ -75,8 +75,8 @@ def _components(situation: Situation) -> Choice:
     if _only_batches(situation):
         return Choice(
             mechanism="oja",
-            reason=f"{situation.n} rows of {situation.d} columns that can be read once only: a "
-            "square matrix is too large, and so are the rows to keep",
+            reason=f"{situation.n} rows of {situation.d} columns can be read once only: neither a "
+            "square matrix nor the rows can be kept",
         )
     stated = situation.row_norm is not None or situation.private_radius
     if situation.budget.is_pure:
@@ -95,7 +95,7 @@ def _components(situation: Situation) -> Choice:
         )
     if situation.one_pass:
         kept = wide(situation.d, situation.k)
-        beware = ", and are kept: if they are too many, 'oja' needs none" if kept else ""
+        beware = " and are kept; 'oja' keeps none, if they are too many" if kept else ""
         return Choice(mechanism="spherical", reason=f"the rows can be read once only{beware}")
     clips, numbers = _generous(situation)
     if clips:
@@ -108,8 +108,8 @@ def _components(situation: Situation) -> Choice:
     if wide(situation.d, situation.k):
         return Choice(
             mechanism="spherical",
-            reason=f"{situation.d} columns: no matrix is formed, and without one a first release "
-            "that is not followed up would be lost",
+            reason=f"for {situation.d} columns no matrix is formed, so two releases could not be "
+            "averaged: one is made",
         )
     if situation.missing:
         return Choice(
@@ -147,9 +147,9 @@ def _generous(situation: Situation) -> tuple[bool, str]:
     unit, clipped = _loss(table, scale), _loss(table, scale * _REACH**2)
     numbers = (
         f"; for {n} {plural(situation.unit, n)}, {situation.d} {plural('column', situation.d)}, "
-        f"{situation.k} {plural('component', situation.k or 1)} and {situation.budget} noise is "
-        f"expected to lose {min(1.0, clipped):.2g} of the variance of clipped rows and "
-        f"{min(1.0, unit):.2g} of that of unit rows, which miss about {_TARGET:g} more"
+        f"{situation.k} {plural('component', situation.k or 1)} and {situation.budget}, clipped "
+        f"rows are expected to lose {min(1.0, clipped):.2g} of the variance to noise; unit rows "
+        f"lose {min(1.0, unit):.2g}, and about {_TARGET:g} more by another target"
     )
     return clipped < unit + _TARGET and _can_search(situation), numbers
 

@@ -188,8 +188,8 @@ def _amounts(cost: Cost, budget: Budget, currency: Currency) -> tuple[int, int]:
         epsilon = epsilon_of(cost, _down(failing))
         if math.isinf(epsilon):
             raise BudgetExceededError(
-                "this ledger counts in epsilon since its first release, and this one has none at "
-                "its delta: choose a larger delta for it, or another ledger"
+                "this ledger counts in epsilon, and this release has none at its delta: choose a "
+                "larger delta for it, or another ledger"
             )
         return _units(Fraction(epsilon)), _units(failing)
     if currency == "rho":
@@ -198,8 +198,8 @@ def _amounts(cost: Cost, budget: Budget, currency: Currency) -> tuple[int, int]:
         return _units(parts.concentrated), _units(parts.delta)
     if parts.rho:
         raise BudgetExceededError(
-            "this ledger counts in mu since its first release, and the cost of this one is known "
-            "in rho only: create a ledger with rho for it, or choose another mechanism"
+            "this ledger counts in mu, and the cost of this release is known in rho only: create a "
+            "ledger with rho, or choose another mechanism"
         )
     return _units(parts.covered), _units(parts.delta)
 

@@ -69,8 +69,8 @@ def require_all(
             total = used(budget, _all(budget, ends.spent, charges))[1]
             raise BudgetExceededError(
                 f"the ledger has {_spent_of(budget, *used(budget, ends.spent))}; with all "
-                f"{len(charges)} charges it would be {total:.6g}, as several take a little "
-                "more than one: grant that much in a ledger, or agree on less"
+                f"{len(charges)} charges, which cost a little more than one, it would be "
+                f"{total:.6g}: grant that much, or agree on less"
             )
         spent = admitted
     if ends.terms.alone is not None:
@@ -92,7 +92,7 @@ def _require_alone(cap: Budget, entries: tuple[Entry, ...], *costs: Cost) -> Non
     if spent is None:
         raise BudgetExceededError(
             f"without honest others it would exceed the ledger's cap for a lone owner ({cap}): "
-            "agree on fewer owners to count on, or on a smaller epsilon"
+            "count on fewer owners, or agree on a smaller epsilon"
         )
 
 
@@ -118,8 +118,8 @@ def _other_unit(unit: str) -> tuple[Part, ...]:
 def _other_ids(unit: Unit) -> str:
     ids = "groups" if unit.column is None else f"the column {unit.column!r}"
     return (
-        f"this ledger counts releases that protect all rows of one id of {ids}, and costs under "
-        "other ids do not add up with them: use the same ids, or another ledger"
+        f"this ledger protects all rows of one id of {ids}, and costs under other ids do not add "
+        "up with it: use the same ids, or another ledger"
     )
 
 

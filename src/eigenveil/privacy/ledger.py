@@ -313,8 +313,8 @@ def _newest_note(file: FileIO, stream: str) -> int:
 def _require_unspent(file: FileIO, stream: str, start: int) -> None:
     if _newest_note(file, stream) > start:
         raise StateError(
-            "the state is an older copy, and its ledger notes later records as spent: put the "
-            "newest state back, or start a new stream with records that were not in this one"
+            "the state is an older copy, as its ledger notes later records: put the newest state "
+            "back, or start a new stream with other records"
         )
 
 

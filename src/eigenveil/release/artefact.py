@@ -78,11 +78,10 @@ def _library() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Release:
-    """What was released, with its promise. Nothing in it depends on raw records but through
-    the noisy arrays.
+    """Released arrays with their promise. Nothing else in it depends on the records.
 
-    One that several owners made together has a `Contribution` of each; its guarantee is the one
-    that theirs imply.
+    A release that several owners made together has a `Contribution` of each. Its guarantee follows
+    from theirs.
     """
 
     kind: str
@@ -394,8 +393,8 @@ class Release:
         projection = self.projection
         if self.settings.get("centring") == "inside":
             raise InvalidParameterError(
-                "this release knows its centre inside the components only, so that rows cannot be "
-                "restored: multiply scores by its components for their part of a row"
+                "this release knows its centre inside the components only: multiply scores by the "
+                "components for that part of a row"
             )
         return projection.rows(scores)
 

@@ -26,7 +26,10 @@ __all__ = ["command"]
 @click.command("studio")
 @click.argument("table", type=PATH, required=False)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Of this computer; by default any."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of this computer; by default any free one.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
 def command(table: Path | None, port: int, no_browser: bool) -> None:

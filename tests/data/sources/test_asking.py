@@ -11,6 +11,7 @@ from eigenveil.exceptions import InvalidDataError
 
 IDS = ("id", "ID", "patient_id", "PatientID", "patientId", "visit id", "MRN", "mrn", "user", "uuid")
 IDS += ("patientnumber", "patient_nr", "PatientNo", "case_no", "caseNumber", "subjid", "subject")
+IDS += ("emp_no", "EmpNumber", "personnel_nr", "cust_no", "acct_num")
 IDS += ("USUBJID", "Fallnummer", "pseudonym", "account number", "employee_code")
 NO_IDS = (
     "age",

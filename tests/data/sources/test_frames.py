@@ -168,8 +168,8 @@ def test_a_first_record_is_not_taken_for_names(kind, first, tmp_path):
             with pytest.raises(InvalidDataError) as caught:
                 refuses(kind(table))
             assert str(caught.value) == (
-                "the frame has a column named like a value, which may be one of a first record: "
-                "read the file with header=None, or give all columns names of their own"
+                "the frame has a column named like a value, perhaps of a first record: "
+                "read the file with header=None, or name all columns"
             )
 
 
@@ -190,7 +190,7 @@ def test_a_value_that_pandas_numbered_is_a_value(tmp_path):
 )
 def test_estimators_and_releases_take_no_record_for_names(estimator, tmp_path):
     frame = read_without_header(tmp_path, "5.1,3.5")
-    refused = "named like a value, which may be one of a first record"
+    refused = "named like a value, perhaps of a first record"
     with pytest.raises(InvalidDataError, match=refused):
         estimator.fit(frame)
     with pytest.raises(InvalidDataError, match=refused):

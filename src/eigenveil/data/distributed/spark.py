@@ -59,7 +59,7 @@ class SparkSource(PartedSource):
         """Refuse: rows of Spark have no order in which ids could lie beside them."""
         raise UnsupportedNotionError(
             "rows of persons are not shuffled on Spark: write the frame as parquet and name the "
-            "column as unit, or pass a frame of Dask with groups"
+            "unit column, or pass a Dask frame with groups"
         )
 
     def _of_parts(self, of_part: Callable[[int, NDArray[Any]], Any]) -> list[Any]:

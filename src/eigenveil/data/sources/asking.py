@@ -27,8 +27,9 @@ _WHOLE_NAMES = frozenset(
 # patientnumber, case_no, SubjNr: whose or what it is, and a word for a mark that tells it apart.
 _NUMBERED = re.compile(
     r"(patient(en)?|pat|pt|person(en)?|subject|u?subj|participant|proband(en)?|donor|respondent"
-    r"|case|fall|record|chart|customer|client|user|member|student|employee|account|insurance"
-    r"|policy|encounter|admission|hospital|versicherten)(id|no|nr|num|number|nummer|key|code|ref)"
+    r"|case|fall|record|chart|customer|cust|client|user|member|student|employee|emp|personnel"
+    r"|account|acct|insurance|policy|encounter|admission|hospital|versicherten)"
+    r"(id|no|nr|num|number|nummer|key|code|ref)"
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 

@@ -70,8 +70,8 @@ def check_names(names: Iterable[Any], table: str, *, numbered: bool = False) -> 
     texts = (name for name in names if isinstance(name, str))
     if any(_is_value(name) and not (numbered and _is_position(name)) for name in texts):
         raise InvalidDataError(
-            f"{table} has a column named like a value, which may be one of a first record: read "
-            "the file with header=None, or give all columns names of their own"
+            f"{table} has a column named like a value, perhaps of a first record: read the file "
+            "with header=None, or name all columns"
         )
 
 

@@ -82,8 +82,8 @@ def open_rows(
     if not reading.is_plain:
         if not is_frame(data):
             raise InvalidParameterError(
-                "this table has no names of columns to choose by: pass a data frame or a file, or "
-                "slice arrays yourself; fit(X, groups=ids) says whose rows they are"
+                "this table has no names of columns: pass a data frame or a file, or slice the "
+                "array; fit(X, groups=ids) says whose rows they are"
             )
         return _by_person(frame_rows(data, reading), reading)
     if isinstance(data, RowSource):

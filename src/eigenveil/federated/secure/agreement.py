@@ -229,8 +229,8 @@ class SecureAgreement:
             )
         if self.quorum + self.honest <= len(self.owners) + 1:
             raise InvalidParameterError(
-                "quorum and honest together must exceed the number of owners by more than 1, so "
-                "that no two sets of a step can be opened: raise one of them"
+                "quorum and honest together must exceed the number of owners by more than 1: raise "
+                "one of them, so that no step is opened twice"
             )
 
     def _check_columns(self) -> None:

@@ -108,8 +108,8 @@ def _distances(agreed: SecureAgreement, total: Total) -> NoisyDistances:
     found = NoisyDistances.of(total.values, total.deviation, rows, gaussian_sum)
     if not (found.found or agreed.bounds):
         raise NothingFoundError(
-            "no distance of rows stands out from the noise, and the budget is spent: agree on "
-            "bounds, on variance = 'within', or on a larger epsilon"
+            "no distance of rows stands out from the noise; the budget is spent: agree on bounds, "
+            "on variance = 'within', or on a larger epsilon"
         )
     return found
 

@@ -62,8 +62,8 @@ class Variances:
         found = self.distances.run(source, clip, gate)
         if not found.found:
             raise NothingFoundError(
-                "no distance of rows from their centre stood out, and the budget is spent: leave "
-                "variances out, or give more rows; half of the rows may be equal"
+                "no distance of rows stood out, and the budget is spent: leave variances out, or "
+                "give more rows; half of the rows may be equal"
             )
         beyond = replace(clip, row_norm=found.clipping(self.values.rows / max(1.0, found.rows), 2))
         moment = moment_products if lazy else second_moment
@@ -124,8 +124,8 @@ class ComponentStages:
         most = min(rank.max_rank, source.n_columns - 1)
         if most < 1:
             raise NothingFoundError(
-                "only one column has a scale that stands out, which leaves no rank to find, and "
-                "the budget is spent: give the scales, more rows or a larger budget"
+                "only one column has a scale that stands out, so no rank is found, and the budget "
+                "is spent: state scales, give more rows or a larger budget"
             )
         moment = second_moment(source, clip, gate.adjacency)
         found = gate.draw(replace(rank, max_rank=most), eigenvalues(moment)).rank

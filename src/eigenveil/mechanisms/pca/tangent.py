@@ -1,4 +1,4 @@
-r"""TangentPCA: a rough basis first, then rows stretched to show how it has to turn.
+r"""TangentPCA: a rough basis, then rows rescaled so that a second release measures its error.
 
 A share of the budget buys rough components U from normalised rows, as `spherical` does. If these
 stand out clearly, the rest is spent on rows stretched by a factor t along U and normalised again,

@@ -32,10 +32,10 @@ def biplot_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
         kind += ", of half differences of pairs of rows"
     outside = max(0.0, float(settings["scores"]["outside"]))
     return (
-        f'<p class="small soft">Private counts of rows by their scores, {kind}; the darker, the '
-        f"more rows. Each count has noise of about {noise:.3g}; cells below {level:.3g}, which "
-        f"noise alone rarely exceeds, are blank. About {outside:,.0f} lie outside. Arrows are the "
-        "columns that weigh most: rows that lie along one have much of it.</p>"
+        f'<p class="small soft">Private counts of rows by their scores, {kind}. Darker cells hold '
+        f"more rows. Each count has noise of about {noise:.3g}. Cells below {level:.3g}, which "
+        f"noise alone rarely exceeds, are blank. About {outside:,.0f} rows lie outside. Arrows are "
+        "the columns that weigh most: rows that lie along an arrow have much of it.</p>"
         f'<figure class="biplot">{_draw(settings, arrays, level)}</figure>'
         f"{_panels(settings['scores'], arrays)}"
     )
@@ -61,9 +61,9 @@ def _panels(scores: Mapping[str, Any], arrays: Arrays) -> str:
         for i in shown
     )
     return (
-        f'<p class="small soft">The same by {escape(scores["column"])}: a map for each level, on '
-        f"the same axes, each shaded by its own largest count. A count has noise of about "
-        f"{noise:.3g}, a number of rows {noise * bins:.3g}; cells below {level:.3g} are blank."
+        f'<p class="small soft">A map for each level of {escape(scores["column"])}, on the same '
+        f"axes. Each is shaded by its own largest count. A count has noise of about {noise:.3g}, a "
+        f"number of rows {noise * bins:.3g}. Cells below {level:.3g} are blank."
         f'{more}</p><div class="panels">{figures}</div>'
     )
 

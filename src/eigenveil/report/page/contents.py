@@ -98,9 +98,9 @@ def _loadings(settings: Mapping[str, Any], arrays: Arrays) -> str:
         for one in drawn
     )
     return (
-        f'<p class="small soft">{which} loadings of each component that stands out; its sign as a '
-        f"whole is arbitrary.{rest} The hatched zone is how far the noise in a component would "
-        "reach on so many columns if it were spread evenly; bars that end inside it are grey.</p>"
+        f'<p class="small soft">{which} loadings of each component that stands out. The sign of a '
+        f"component is arbitrary.{rest} The hatched zone shows how far noise reaches if it is "
+        "spread evenly over the columns. Bars that end inside it are grey.</p>"
         f'<div class="panels">{panels}</div>'
     )
 

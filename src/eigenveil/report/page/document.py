@@ -21,7 +21,7 @@ from eigenveil.report.views import spectrum, spending
 
 __all__ = ["PAGE_FORMAT", "render"]
 
-PAGE_FORMAT = 6  # a page of another format is not checked, and `verify` says so
+PAGE_FORMAT = 7  # a page of another format is not checked, and `verify` says so
 
 _CENTRES = {
     "none": "the origin, as stated",
@@ -113,10 +113,10 @@ _VERIFY = """<pre><code>eigenveil verify FOLDER                      # intact an
 eigenveil verify FOLDER --fingerprint NOTED  # and the one that was noted
 sha256sum -c SHA256SUMS                      # the files alone, without eigenveil
 sha256sum SHA256SUMS                         # prints the fingerprint</code></pre>
-<p>FOLDER is where <code>release.json</code>, <code>arrays.npz</code>, <code>report.html</code> and
-<code>SHA256SUMS</code> lie. Whoever can rewrite all four can rewrite the sums too: note the
-fingerprint elsewhere on the day of the release. This page cannot hold it, as it is part of what is
-summed up; a page kept outside the folder is not covered.</p>
+<p>FOLDER holds <code>release.json</code>, <code>arrays.npz</code>, <code>report.html</code> and
+<code>SHA256SUMS</code>. Whoever can change these files can change the sums too. So note the
+fingerprint elsewhere on the day of the release. This page cannot state it, as the page is part of
+what is summed up. A page kept outside the folder is not covered.</p>
 """
 
 

@@ -64,9 +64,9 @@ def _by_honesty(guarantee: Guarantee) -> str:
         for honest, epsilon in told
     )
     return (
-        "<p>The sums were masked, and their noise is the owners' together. So a promise counts on "
-        "honest owners, the record's own among them: those who keep their keys and their part of "
-        "the noise secret.</p>"
+        "<p>The sums were masked, and all owners added their noise together. So the promise counts "
+        "on honest owners, the record's own among them. Honest owners keep their keys and their "
+        "part of the noise secret.</p>"
         '<table class="honest"><thead class="small"><tr><th scope="col">honest owners</th>'
         f'<th scope="col"{RIGHT}>epsilon at delta = {stated(guarantee.budget.delta)}</th></tr>'
         f"</thead><tbody>{rows}</tbody></table>"
@@ -97,9 +97,9 @@ def comparison(federation: Mapping[str, Any] | None) -> str:
         ("left out", ", ".join(missing) or "nobody"),
     ]
     return (
-        "<p>Distance is the root of the share of an owner's directions that lies outside the "
-        "common ones: 0 for the same, 1 for none in common. Variance is an owner's inside the "
-        f"common directions, over that of all. Noise and other rows make both differ.{rest}</p>"
+        "<p>Distance says how far an owner's directions lie outside the common ones: 0 means the "
+        "same, 1 none in common. Variance is the owner's variance along the common directions, as "
+        f"a multiple of that of all. Noise and other rows make both differ.{rest}</p>"
         '<table class="owners"><thead class="small"><tr><th scope="col">owner</th>'
         f'<th scope="col"{RIGHT}>distance</th><th scope="col"{RIGHT}>variance</th></tr></thead>'
         f"<tbody>{rows}</tbody></table>{table(notes)}"

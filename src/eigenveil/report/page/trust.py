@@ -42,8 +42,8 @@ def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -
         return _NO_ONE_LEVEL
     if noisy is None:
         return (
-            "<p>The zero matrix, which holds nothing of the records. If a location was released "
-            "with it, that has noise and was paid for.</p>"
+            "<p>This is the zero matrix, which says nothing about the records. If a location was "
+            "released with it, that has noise and was paid for.</p>"
         )
     return _levels(noisy)
 
@@ -53,14 +53,15 @@ def _levels(noisy: Spectrum) -> str:
     values, floor, whole = noisy.values, noisy.floor, noisy.centre_floor
     above = int(np.sum(values > floor))
     if above == len(values):
-        verdict = "Every one released lies above that."
+        verdict = "Every released eigenvalue lies above that."
     elif above == 0:
-        verdict = "None released does: they cannot be told from noise."
+        verdict = "No released eigenvalue does: they cannot be told from noise."
     else:
         do = "does" if above == 1 else "do"
         others = "other" if above == len(values) - 1 else "others"
         verdict = (
-            f"{above} of the {len(values)} released {do}; the {others} cannot be told from noise."
+            f"{above} of the {len(values)} released ones {do}; the {others} cannot be told from "
+            "noise."
         )
     rest = f" The largest {_MOST_BARS} are drawn." if len(values) > _MOST_BARS else ""
     if negative := int(np.sum(values < -_ROUNDING * np.abs(values).max())):
@@ -84,9 +85,9 @@ def _levels(noisy: Spectrum) -> str:
 def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
     """Return how much of each component is left, in words and as bars."""
     about = (
-        " It is about noise alone: every row was scaled to the same length, so that far rows count "
-        "no more than near ones; where a few rows hold most of the variance, components of rows as "
-        "they are would be other ones. A release with a row norm, stated or private, has those."
+        " It is about noise alone. Every row was scaled to the same length, so that far rows count "
+        "no more than near ones. Where a few rows hold most of the variance, ordinary PCA finds "
+        "other components; a release with a row norm, stated or private, aims at those."
     )
     values, clear = arrays["reliability"], arrays["distinguishable"] > 0
     shown = values[:_MOST_BARS]
@@ -101,23 +102,23 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
     )
     if "agreement" in arrays:
         about = (
-            " It is estimated from how far the owners' answers, whose noise is independent, agree: "
-            "what one owner alone knows is not counted. As many stand out as directions are shared "
-            "by more than unrelated answers agree about once in a hundred times."
+            " It is estimated from how far the owners' answers agree, as their noise is "
+            "independent. What one owner alone knows is not counted. A component is clear if "
+            "owners agree on it better than unrelated answers would, about once in a hundred times."
         )
         if (values[~clear] > _MOSTLY_RELIABLE).any():
             about += (
-                " Unrelated answers of few owners agree nearly as well where components are about "
-                "half as many as columns, or more: there a reliable one may not be clear."
+                " Where components are half as many as columns or more, even unrelated answers "
+                "nearly agree. There a reliable component may not be clear."
             )
     return (
         '<h3>Reliability</h3><p class="small soft">Noise turns directions. Reliability is the '
-        "expected share of each component that noise leaves: that lies in the span of those that "
-        "the same rows would give without noise, about their own centre. Directions of similar "
-        "variance mix, which is not counted. Hatched ones cannot be told from noise."
+        "share of each component that is expected to survive: 100 % means that it lies in the span "
+        "of the components without noise. Directions of similar variance may mix, which does not "
+        "count as an error. Hatched components cannot be told from noise."
         f"{about if unit_rows or 'agreement' in arrays else ''}{rest}</p>"
         '<table class="bars"><thead class="small"><tr><th scope="col">'
-        '<span class="word">component</span></th><th scope="col">share of the direction that noise '
-        'leaves</th><td class="number"></td><td class="verdict"></td></tr></thead>'
+        '<span class="word">component</span></th><th scope="col">share of the direction that '
+        'survives the noise</th><td class="number"></td><td class="verdict"></td></tr></thead>'
         f"<tbody>{bars}</tbody></table>"
     )
