@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -321,3 +322,14 @@ def test_a_table_without_signal_predicts_its_mean():
     noise = rng.standard_normal(5000) + 3
     model = PrivateRegression(**(BUDGET | {"epsilon": 1.0})).fit(X, noise)
     assert model.score(X, noise) > -0.01
+
+
+def test_a_target_without_any_stage_beside_one_with_some_has_its_page(tmp_path):
+    """As where no residual of one of two targets stands out."""
+    release = PrivateRegression(**BUDGET).fit(X, np.column_stack([Y, Y])).release_
+    interval = release.arrays["interval"].copy()
+    interval[0, :-1] = [-np.inf, np.inf]
+    release = replace(release, arrays={**release.arrays, "interval": interval})
+    Release.load(release.save(tmp_path / "r"))
+    page = (tmp_path / "r" / "report.html").read_text("utf-8")
+    assert page.count("No coefficient was measured.") == 1

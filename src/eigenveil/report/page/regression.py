@@ -46,14 +46,21 @@ def coefficients_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
         return "<p>All coefficients are zero: nothing stands out from the noise.</p>"
     targets = range(min(_MOST_TARGETS, len(arrays["coef"])))
     drawn = [coefficients(settings, arrays, i) for i in targets]
-    fewer = len(drawn[0].names) < drawn[0].n_columns
-    which = f"The {len(drawn[0].names)} that stand out most" if fewer else "All"
-    panels = "".join(f"<figure><h3>{escape(one.target)}</h3>{_draw(one)}</figure>" for one in drawn)
+    first = next((one for one in drawn if one.names), drawn[0])
+    fewer = len(first.names) < first.n_columns
+    which = f"The {len(first.names)} that stand out most" if fewer else "All"
+    panels = "".join(_panel(one) for one in drawn)
     return (
         f"<p>{which}, each times the scale of its column: what one such scale more goes with. "
         "Grey ones cannot be told from zero.</p>"
         f'<div class="panels single">{panels}</div>'
     )
+
+
+def _panel(shown: Coefficients) -> str:
+    """Return the picture of one target, which may have no coefficient that was measured."""
+    inside = _draw(shown) if shown.names else "<p>No coefficient was measured.</p>"
+    return f"<figure><h3>{escape(shown.target)}</h3>{inside}</figure>"
 
 
 def _draw(shown: Coefficients) -> str:
