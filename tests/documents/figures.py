@@ -89,6 +89,11 @@ def pure_components(epsilon: str) -> str:
     return short(str(one("pure_pca", "wishart", epsilon=epsilon, **table)), 3)
 
 
+def over_the_mean() -> list[float]:
+    """Return errors of regressions over those of the mean, up to the epsilon that is counted."""
+    return [float(r["ours / mean"]) for r in kept("regression") if float(r["epsilon"]) <= 4]
+
+
 AUTO = column("auto", "ratio", cell="grid")
 PRINTED = [r for name in FEDERATED for r in column(f"federated_{name}", "spherical / printed")]
 
@@ -111,6 +116,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     "free.cancer": lambda: (
         f"{one('covariance_free', 'free', table='breast cancer', epsilon='1.0'):.2f}"
     ),
+    "regression.cells": lambda: str(len(over_the_mean())),
+    "regression.worse": lambda: str(sum(ratio > 1.02 for ratio in over_the_mean())),
+    "regression.most": lambda: f"{max(over_the_mean()):.2f}",
     "unit_rows.digits": lambda: unit_rows("digits"),
     "unit_rows.cancer": lambda: unit_rows("breast cancer, shifted"),
     "unit_rows.mnist": lambda: unit_rows("mnist"),

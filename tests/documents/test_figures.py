@@ -14,8 +14,6 @@ SETTING = re.compile(r"\w+ = [\d.e-]+(?:(?:,| and| to| or) [\d.e-]+)*|\d+\.\d+\.
 TYPED = re.compile(
     r"\b[\d.]+ (?:%|times\b|s\b|seconds\b|minutes\b|ms\b|[MG]i?B\b|cells\b)|(?<![\w.])\d?\.\d+\b"
 )
-# Their tables are being made: coverage of intervals.
-WAITING = {"docs/intervals.md", "docs/regression.md"}
 
 
 def typed(text):
@@ -40,8 +38,7 @@ def test_figures_are_up_to_date(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_no_measurement_is_typed_by_hand(page):
-    if page.relative_to(ROOT).as_posix() not in WAITING:
-        assert not typed(page.read_text("utf-8")), "make a figure or a table of it"
+    assert not typed(page.read_text("utf-8")), "make a figure or a table of it"
 
 
 @pytest.mark.parametrize(
