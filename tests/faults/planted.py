@@ -266,7 +266,7 @@ WRAPPERS = [
     fault(
         "median-of-means: neighbours in the table are blocks",
         "mechanisms/scalars/median_of_means.py",
-        "order = gate.order(source.count_units())",
+        "order = gate.order(public_rows(source))",
         "order = np.arange(source.count_units())",
         REPLAY,
         "-k",
@@ -479,6 +479,20 @@ BOOKS = [
         "tests/estimators/test_continual.py",
         "-k",
         "from_within",
+    ),
+    fault(
+        "large sums: no room for columns outside a basis",
+        "data/moment_columns.py",
+        "widened(units, 3 + len(units).bit_length() // 2)",
+        "widened(units, 2)",
+        "tests/data/test_large_sums.py",
+    ),
+    fault(
+        "large sums: a trace that wraps around",
+        "numerics/integers.py",
+        "    return sum(units.ravel().tolist())",
+        "    return int(units.sum())",
+        "tests/data/test_large_sums.py",
     ),
     fault(
         "ledger: a charge that the total does not hear of",

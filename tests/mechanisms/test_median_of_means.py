@@ -10,7 +10,7 @@ from eigenveil.data import Clip, open_rows
 from eigenveil.data.sources import GroupedSource
 from eigenveil.data.sources.design import ColumnsSource
 from eigenveil.data.values import value_counts
-from eigenveil.exceptions import InvalidBudgetError
+from eigenveil.exceptions import InvalidBudgetError, InvalidDataError, UnsupportedNotionError
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.scalars.median_of_means import (
     MedianOfMeans,
@@ -61,6 +61,22 @@ def test_blocks_and_persons_are_counted_once_at_their_means():
     # A block without any number has no mean.
     assert counts([math.nan, math.nan, 0.9], blocks=[0, 0, 1]) == [0] * 7 + [1]
     assert counts([math.nan, 0.9], blocks=[0, 0]) == [0] * 7 + [1]
+
+
+def test_blocks_need_a_public_number_of_rows():
+    """An added row would move those after it to other blocks."""
+    with pytest.raises(UnsupportedNotionError, match="replace-one"):
+        counts([0.1, 0.2], blocks=[0, 0], adjacency=ADD)
+    with pytest.raises(UnsupportedNotionError, match="replace-one"):
+        found(MedianOfMeans(epsilon=1.0, block=2.0), np.ones(50), adjacency=ADD)
+    with pytest.raises(InvalidDataError, match="no rows"):
+        found(MedianOfMeans(epsilon=1.0, block=2.0), np.empty(0))
+
+
+def test_a_number_beyond_all_floats_says_nothing():
+    values = np.ones(200, dtype=np.longdouble)
+    values[3] = np.finfo(np.longdouble).max
+    assert 0.9 < found(MedianOfMeans(epsilon=5.0), values) < 1.1  # warnings are errors here
 
 
 def test_the_order_within_a_block_or_a_person_does_not_matter():

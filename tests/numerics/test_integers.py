@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.integers import ExactSum, add, fitted, whole, widened
+from eigenveil.numerics.integers import ExactSum, add, fitted, in_all, whole, widened
 from eigenveil.numerics.lattice import GAUSSIAN, LAPLACE, add_noise
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.symmetric import add_symmetric_gaussian
@@ -44,6 +44,12 @@ def test_sums_of_arrays_of_both_types():
     assert add(np.array([EDGE]), np.array([1])).tolist() == [EDGE + 1]
     back = add(objects([EDGE + 1]), np.array([-5]))
     assert (back.dtype, back.tolist()) == (np.int64, [EDGE - 4])
+
+
+def test_entries_add_up_beyond_int64():
+    assert in_all(np.full((3, 5), EDGE)) == 15 * EDGE
+    assert in_all(objects([2**70, -1])) == 2**70 - 1
+    assert in_all(np.empty((0, 2), dtype=np.int64)) == 0
 
 
 @pytest.mark.parametrize("size", [2**20, 2**61, EDGE])

@@ -58,7 +58,8 @@ def moment_columns(
     sums, finer, counts = source.summed(ColumnsSum(clip, view))
     rows = limit_rows(int(counts[0]), source.n_columns)
     units = add(sums, (widened(finer, 1) + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS)
-    units = widened(units, 2)  # with room for what is added below
+    # With room for QQ'units, whose entries may be sqrt(d) times as large, and for what is added.
+    units = widened(units, 3 + len(units).bit_length() // 2)
     outside = units - _projected(units, view)
     low = (1 << _OUTSIDE_BITS) - 1  # in two parts: the product may not fit
     units += (outside >> _OUTSIDE_BITS) * _OUTSIDE + ((outside & low) * _OUTSIDE >> _OUTSIDE_BITS)

@@ -34,7 +34,7 @@ from eigenveil.data.sources import RowSource
 from eigenveil.data.sources.base import HeldRows
 from eigenveil.exceptions import InvalidDataError, UnsupportedNotionError
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.integers import ExactSum
+from eigenveil.numerics.integers import ExactSum, in_all
 from eigenveil.numerics.places import HOST, Place
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.wording import REPLACE_ONE, option
@@ -83,7 +83,7 @@ class MomentProducts(Bounded):
     @property
     def trace(self) -> float:
         """Trace of the matrix, exact up to its last rounding. Private."""
-        return math.ldexp(int(self.value.units.sum()), self.value.exponent)
+        return math.ldexp(in_all(self.value.units), self.value.exponent)
 
     def times(self, block: Any) -> Any:
         """Return the matrix times the columns of ``block``, in the units of `value`. Private."""

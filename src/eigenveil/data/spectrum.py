@@ -18,7 +18,7 @@ from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.products import MomentProducts
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.numerics.fixedpoint import FixedPoint
-from eigenveil.numerics.integers import fitted, whole
+from eigenveil.numerics.integers import fitted, in_all, whole
 from eigenveil.privacy.adjacency import Adjacency
 
 __all__ = [
@@ -74,7 +74,8 @@ def compressed_with_rest(moment: Bounded, basis: NDArray[np.float64]) -> Bounded
     units = np.zeros((k + 1, k + 1), dtype=object)
     units[:k, :k] = moments.value.units
     trace = np.array([float(np.trace(moment.value.to_float()))])
-    units[k, k] = max(0, int(_rounded(trace).units[0]) - int(np.trace(moments.value.units)))
+    inside = moments.value.units.diagonal()
+    units[k, k] = max(0, int(_rounded(trace).units[0]) - in_all(inside))
     kept = {norm: moment.sensitivity(norm) for norm in _ROTATION_INVARIANT}
     value = FixedPoint(fitted(units), moments.value.exponent)
     return replace(moments, value=value, sensitivities=kept)

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
+from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.wording import REPLACE_ONE
 
 __all__ = ["value_counts"]
 
@@ -28,9 +30,13 @@ def value_counts(
 
     ``source`` has one column; ``ends`` are those of the brackets, increasing. ``blocks`` gives the
     number of the block of each row, or person; by default each is a block of its own. Cells that
-    hold no number contribute nothing.
+    hold no number contribute nothing. An added row would move all that follow to other blocks:
+    blocks need a public number of rows.
     """
     public = adjacency.count_is_public
+    if blocks is not None and not public:
+        raise UnsupportedNotionError("blocks of rows need ", REPLACE_ONE)
+    rows = public_rows(source) if public else None
     means, found = _unit_means(source, ends[0], ends[-1])
     if blocks is not None:
         means, found = _grouped(means[found], blocks[found], int(blocks.max()) + 1)
@@ -43,7 +49,7 @@ def value_counts(
         protects=source.protects,
         records=source.records,
         unit=1.0,
-        count=public_rows(source) if public else None,
+        count=rows,
         exact=True,
     )
     return source.represented(statistic)
@@ -57,7 +63,8 @@ def _unit_means(
     parts: list[NDArray[np.float64]] = []
     owners: list[NDArray[np.intp]] = []
     for chunk, units in source.unit_tables():
-        parts.append(np.array(chunk[:, 0], dtype=np.float64))
+        with np.errstate(all="ignore"):  # a wider float may become infinite: not a word of it
+            parts.append(np.array(chunk[:, 0], dtype=np.float64))
         if units is not None:
             owners.append(np.array(units))
     values = np.concatenate([np.empty(0), *parts])

@@ -189,9 +189,10 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         targets = as_table(values[:, None] if self._one_target else values)
         if len(targets) != len(features):
             raise InvalidDataError("y must have one value for each row of X, in their order")
-        both = np.column_stack(
-            [features.astype(np.float64, copy=False), targets.astype(np.float64, copy=False)]
-        )
+        with np.errstate(all="ignore"):  # a warning would tell of a wider float that is too large
+            both = np.column_stack(
+                [features.astype(np.float64, copy=False), targets.astype(np.float64, copy=False)]
+            )
         source: RowSource = ArraySource(both)
         return source if groups is None else GroupedSource(source, groups)
 

@@ -3,6 +3,9 @@
 An array has the type int64 where every entry is at most `LARGEST` in size, and holds Python's own
 integers (the type object) where one is not. Its values alone decide, so whoever added them up gets
 the same array. Sums of up to 2^27 rows fit into int64: only larger tables meet the slow type.
+
+What is made of such an array needs room of its own: `widened` before entries can grow, and `in_all`
+where entries are added up, as int64 would wrap around without a word.
 """
 
 from functools import reduce
@@ -11,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST", "ExactSum", "Integers", "add", "fitted", "whole", "widened"]
+__all__ = ["LARGEST", "ExactSum", "Integers", "add", "fitted", "in_all", "whole", "widened"]
 
 LARGEST = (1 << 63) - 1
 Integers: TypeAlias = NDArray[Any]
@@ -46,6 +49,11 @@ def add(*arrays: Integers) -> Integers:
     if sum(map(_largest, arrays)) > LARGEST:
         arrays = tuple(array.astype(object) for array in arrays)
     return fitted(np.asarray(reduce(np.add, arrays)))
+
+
+def in_all(units: Integers) -> int:
+    """Return the sum of all entries."""
+    return sum(units.ravel().tolist())
 
 
 class ExactSum:

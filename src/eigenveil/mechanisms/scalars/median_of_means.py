@@ -26,11 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, SMALLEST_NORM, Clip
+from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
 from eigenveil.data.values import value_counts
+from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.scalars.quantile import PrivateQuantile
 from eigenveil.privacy.cost import Cost
+from eigenveil.wording import REPLACE_ONE
 
 __all__ = ["MedianOfMeans", "blocks_of", "findable"]
 
@@ -91,7 +94,9 @@ class MedianOfMeans:
         ends = free_ends() if box is None else np.linspace(box[0][0], box[1][0], _BRACKETS + 1)
         blocks = None
         if self.block > 1:
-            order = gate.order(source.count_units())
+            if not gate.adjacency.count_is_public:
+                raise UnsupportedNotionError("blocks of rows need ", REPLACE_ONE)
+            order = gate.order(public_rows(source))
             blocks = np.empty_like(order)
             blocks[order] = np.floor(np.arange(order.size) / self.block).astype(np.intp)
         query = value_counts(source, ends, gate.adjacency, blocks)

@@ -1,0 +1,85 @@
+"""What is made of sums of tables beyond 2^27 rows, before the noise.
+
+No test has so many rows: a source says what they would add up to. Expected are the numbers of
+Python's own integers, and that neighbours stay within the declared sensitivity.
+"""
+
+import numpy as np
+import pytest
+
+from eigenveil.data import moment_columns as columns
+from eigenveil.data.basis_product import BasisProduct
+from eigenveil.data.bounded import Bounded
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import moment_sensitivities
+from eigenveil.data.products import MomentProducts
+from eigenveil.data.spectrum import compressed_with_rest
+from eigenveil.numerics.fixedpoint import FixedPoint
+from eigenveil.numerics.integers import fitted
+from eigenveil.privacy.adjacency import ROW, Adjacency
+
+D = 256
+ROW_INTEGERS = np.full(D, 2**14 - 4)  # inside the ball, along (1, ..., 1)
+
+
+class Copies:
+    """So many copies of one row, and rows at the centre for the rest."""
+
+    n_columns, protects, records = D, ROW, None
+
+    def __init__(self, copies, rows, view):
+        inside = round(float(ROW_INTEGERS @ view.rounded[:, 0]))
+        self.sums = fitted((copies * inside * ROW_INTEGERS.astype(object))[:, None])
+        self.rows = rows
+
+    def summed(self, what):
+        return self.sums.copy(), np.zeros((D, 1), dtype=np.int64), np.array([self.rows, 0])
+
+    def represented(self, statistic):
+        return statistic
+
+
+@pytest.mark.parametrize("copies", [2**20, 393_034_926, 2**29])
+def test_columns_outside_a_basis_have_room(copies):
+    """Projected on a column near to the rows, one entry grows sixteen times."""
+    column = np.eye(D)[:, 0] + np.full(D, 1 / 16)
+    view = BasisProduct((column / np.linalg.norm(column))[:, None])
+    clip, values = Clip(row_norm=1.0), []
+    for here in (copies, copies - 1):
+        query = columns.moment_columns(
+            Copies(here, copies, view), clip, view, Adjacency.REPLACE_ONE
+        )
+        values.append(query.value.units.astype(object))
+    moved = (values[0] - values[1]).astype(np.float64) * 2.0**query.value.exponent
+    assert 0.5 < np.linalg.norm(moved) <= query.sensitivity("l2")
+
+
+def _axes(n, d):
+    """Return the moment of n rows that lie along d axes in turn."""
+    units = np.diag([(n // d + (i < n % d)) << 36 for i in range(d)]).astype(object)
+    return Bounded(
+        value=FixedPoint(fitted(units), -36),
+        sensitivities=moment_sensitivities(d, Adjacency.ADD_REMOVE),
+        adjacency=Adjacency.ADD_REMOVE,
+        unit=1.0,
+        count=None,
+        exact=True,
+    )
+
+
+@pytest.mark.parametrize("n", [2**20, 2_863_311_530, 2**35])
+def test_what_is_left_of_a_trace(n):
+    rests = []
+    for rows in (n, n + 1):
+        query = compressed_with_rest(_axes(rows, 4), np.eye(4)[:, :3])
+        rests.append(int(query.value.units[3, 3]) * 2.0**query.value.exponent)
+    assert rests[0] == pytest.approx(n / 4, abs=1)
+    assert abs(rests[1] - rests[0]) <= query.sensitivity("nuclear")
+
+
+def test_the_trace_of_products():
+    n = (1 << 27) + 4096
+    query = object.__new__(MomentProducts)
+    diagonal = FixedPoint(np.full(4096, (n << 36) // 4096, dtype=np.int64), -36)
+    object.__setattr__(query, "value", diagonal)
+    assert query.trace == n
