@@ -17,6 +17,7 @@ __all__ = [
     "ColumnsLeftOutWarning",
     "DuplicateBatchError",
     "EigenveilError",
+    "EmptyCellsWarning",
     "FederationConnectionError",
     "GapTooSmallError",
     "InvalidBudgetError",
@@ -167,6 +168,10 @@ class MissingExtraError(EigenveilError, ImportError):
 
 class ColumnsLeftOutWarning(UserWarning):
     """Columns that a release has nothing about, as no private scale was found for them."""
+
+
+class EmptyCellsWarning(UserWarning):
+    """Empty cells that errors and intervals do not account for in full."""
 
 
 class WeakPromiseWarning(UserWarning):

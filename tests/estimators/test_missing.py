@@ -1,14 +1,20 @@
 """Tables with empty cells, among them real genotypes."""
 
 import math
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from eigenveil import Ledger, PrivateCovariance, PrivatePCA
+from eigenveil import Ledger, PrivateCovariance, PrivatePCA, intervals
 from eigenveil.data import Clip, open_rows, second_moment, total
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.exceptions import (
+    ColumnsLeftOutWarning,
+    EmptyCellsWarning,
+    InvalidDataError,
+    InvalidParameterError,
+)
 from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, LocatedCentre, PrivateMean
 from eigenveil.mechanisms.pca.spherical import Spherical
 from eigenveil.mechanisms.pca.spiked import Spiked
@@ -274,3 +280,29 @@ def test_a_cell_that_is_no_number_makes_its_row_invalid_and_no_other(entry, adja
     expected = PrivateCovariance(**options).fit(rows).covariance_
     for same in (table, table.tolist()):
         assert np.array_equal(PrivateCovariance(**options).fit(same).covariance_, expected)
+
+
+@pytest.mark.parametrize("estimator", [PrivatePCA(2), PrivateCovariance()])
+def test_columns_with_many_empty_cells_are_named(estimator):
+    """By released shares alone, beside columns that were left out too; their means are noisier."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((4000, 5)) * [16, 5, 1.5, 10, 3] + [131, 27, 5, 70, 30]
+    few = np.where(rng.random((4000, 5)) < [0.6, 0.02, 0.02, 0.02, 0.0], np.nan, rows)
+    few[:, 4] = rng.random(4000) < 0.001  # no scale is found for it
+    asked = {"epsilon": 3.0, "delta": 1e-6, "on_missing": "centre", "random_state": 1}
+    estimator.set_params(**asked, scale="private")
+    with (
+        pytest.warns(ColumnsLeftOutWarning, match="x4"),
+        pytest.warns(EmptyCellsWarning, match="many cells of x0 are empty") as caught,
+    ):
+        estimator.fit(few)
+    assert sum(issubclass(one.category, EmptyCellsWarning) for one in caught) == 1
+    noise = getattr(estimator, "mean_noise_", getattr(estimator, "location_noise_", None))
+    assert np.isnan(noise[4])
+    relative = noise[:4] / estimator.scale_[:4]
+    assert 2 < relative[0] / relative[1] < 3  # 1/0.4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EmptyCellsWarning)
+        estimator.set_params(scale=[16, 5, 1.5, 10, 3]).fit(rows)
+    with pytest.warns(EmptyCellsWarning, match="too narrow"):
+        intervals(estimator.release_, draws=20, seed=0)

@@ -14,6 +14,7 @@ from eigenveil.cli.printing import say
 from eigenveil.cli.values import Assignment, Encoded, Limited, Names, OrPrivate, PerColumn
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
+    EmptyCellsWarning,
     InvalidDataError,
     InvalidParameterError,
     WeakPromiseWarning,
@@ -315,7 +316,7 @@ def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:
 
 @contextmanager
 def bewaring() -> Iterator[None]:
-    """Say on standard error what Python warns of: a weak promise, or columns left out."""
+    """Say on standard error what Python warns of: a weak promise, columns left out or empty."""
 
     def shown(message: Warning | str, category: type[Warning], *args: Any, **more: Any) -> None:
         if issubclass(category, ours):
@@ -323,7 +324,7 @@ def bewaring() -> Iterator[None]:
         else:
             usual(message, category, *args, **more)
 
-    ours = (WeakPromiseWarning, ColumnsLeftOutWarning)
+    ours = (WeakPromiseWarning, ColumnsLeftOutWarning, EmptyCellsWarning)
     with warnings.catch_warnings():
         usual = warnings.showwarning
         for category in ours:

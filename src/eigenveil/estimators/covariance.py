@@ -12,7 +12,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.estimators.fitting import fit_release, foresee_release, warn_of_columns
+from eigenveil.estimators.fitting import (
+    fit_release,
+    foresee_release,
+    warn_of_columns,
+    warn_of_empty_cells,
+)
 from eigenveil.estimators.results import noise_of_means, public_settings
 from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
 from eigenveil.exceptions import InvalidParameterError
@@ -180,7 +185,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         self.noise_scale_ = noisy.noise_scale
         error = fitted.result.centre_error
-        level = np.nan if fitted.result.differences else fitted.centre_noise
+        level = np.nan if fitted.result.differences else fitted.centre_noises
         self.location_noise_ = noise_of_means(level, self.scale_)
         self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
@@ -201,6 +206,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             arrays=arrays,
         )
         warn_of_columns(self)
+        warn_of_empty_cells(self, fitted.result.present)
         return self
 
     def _settings(self, fitted: FitResult[NoisyMatrix]) -> dict[str, Any]:

@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from eigenveil.data.gram import public_rows
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators.score_kinds import ScoreKinds
 from eigenveil.estimators.tables import name_columns, open_table
-from eigenveil.exceptions import ColumnsLeftOutWarning, InvalidParameterError, WeakPromiseWarning
+from eigenveil.exceptions import (
+    ColumnsLeftOutWarning,
+    EmptyCellsWarning,
+    InvalidParameterError,
+    WeakPromiseWarning,
+)
 from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
@@ -32,8 +38,11 @@ __all__ = [
     "noise_and_ledger",
     "renewed",
     "warn_of_columns",
+    "warn_of_empty_cells",
     "warn_of_weakness",
 ]
+
+_DENSE = 0.75  # share of present cells below which the correction for empty ones is rough
 
 
 def fit_release(
@@ -122,15 +131,34 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
     left = np.flatnonzero(np.isinf(estimator.scale_)).tolist()
     if not left or "scale" not in estimator.shares_:
         return
-    names = getattr(estimator, "feature_names_in_", None)
-    without = listed([f"x{j}" if names is None else str(names[j]) for j in left])
+    without = _names(estimator, left)
     one = len(left) == 1
     warnings.warn(
         f"no scale was found for {without}, which {'was' if one else 'were'} left out: state "
-        f"{'its scale' if one else 'their scales'}, or give more rows or a larger budget",
+        f"{'its scale' if one else 'their scales'}, give more rows or a larger budget, or look "
+        "whether cells are written as was said, such as dates",
         ColumnsLeftOutWarning,
         stacklevel=4,
     )
+
+
+def warn_of_empty_cells(estimator: BaseEstimator, present: NDArray[np.float64] | None) -> None:
+    """Warn of columns with many empty cells, by the shares that were released."""
+    kept = np.flatnonzero(np.isfinite(estimator.scale_))
+    sparse = [] if present is None else kept[present < _DENSE].tolist()
+    if sparse:
+        warnings.warn(
+            f"many cells of {_names(estimator, sparse)} are empty: means, variances and loadings "
+            "there may be off by more than the release states; leave such columns out where you "
+            "can",
+            EmptyCellsWarning,
+            stacklevel=4,
+        )
+
+
+def _names(estimator: BaseEstimator, columns: list[int]) -> str:
+    names = getattr(estimator, "feature_names_in_", None)
+    return listed([f"x{j}" if names is None else str(names[j]) for j in columns])
 
 
 def _with_levels(

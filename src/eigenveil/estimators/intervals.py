@@ -19,6 +19,7 @@ random does (Jensen): n simulated rows leave as much or more, and the noise has 
 """
 
 import math
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -28,7 +29,12 @@ from scipy.special import gammaincinv
 
 from eigenveil.estimators.covariance import PrivateCovariance
 from eigenveil.estimators.pca import PrivatePCA
-from eigenveil.exceptions import InvalidDataError, InvalidParameterError, NothingFoundError
+from eigenveil.exceptions import (
+    EmptyCellsWarning,
+    InvalidDataError,
+    InvalidParameterError,
+    NothingFoundError,
+)
 from eigenveil.numerics.cleaning import clean_eigenvalues
 from eigenveil.numerics.correlation import clear_variances
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
@@ -86,6 +92,12 @@ def intervals(
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < _FEWEST:
         raise InvalidParameterError(f"draws must be a whole number, at least {_FEWEST}")
     rows = _rows(release)
+    if release.settings.get("on_missing") == "centre":
+        warnings.warn(
+            "empty cells are not simulated: where many are empty these intervals are too narrow",
+            EmptyCellsWarning,
+            stacklevel=2,
+        )
     bits: NoiseSource = SystemSource() if seed is None else SimulationSource(seed)
     source = bits.bound_to(np.array([rows, draws]))
     spectra = None

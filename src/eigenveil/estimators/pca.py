@@ -6,7 +6,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from eigenveil.estimators.fitting import fit_release, foresee_release, warn_of_columns
+from eigenveil.estimators.fitting import (
+    fit_release,
+    foresee_release,
+    warn_of_columns,
+    warn_of_empty_cells,
+)
 from eigenveil.estimators.results import (
     component_result,
     noise_of_means,
@@ -260,10 +265,10 @@ class PrivatePCA(GaussianDensity):
         )
         centring = "paired" if released.differences else plan.centring
         settings |= {"centring": centring, "shares": self.shares_}
-        noise = np.nan
-        if centring in ("mean", "located"):
-            noise = settings["centre_noise"] = fitted.centre_noise
-        self.mean_noise_ = noise_of_means(noise, self.scale_)
+        bought = centring in ("mean", "located")
+        if bought:
+            settings["centre_noise"] = fitted.centre_noise
+        self.mean_noise_ = noise_of_means(fitted.centre_noises if bought else np.nan, self.scale_)
         if plan.tightens and staged.row_norm is not None:
             self.row_norm_ = settings["chosen_row_norm"] = float(staged.row_norm)
         shown, arrays = staged.scores, {}
@@ -277,4 +282,5 @@ class PrivatePCA(GaussianDensity):
                 settings["scores"] |= {"column": kinds.column, "levels": list(kinds.levels or ())}
         self.release_ = found.release(plan.entry.name, fitted.guarantee, settings, arrays=arrays)
         warn_of_columns(self)
+        warn_of_empty_cells(self, released.present)
         return self

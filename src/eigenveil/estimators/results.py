@@ -166,13 +166,17 @@ def component_result(
     )
 
 
-def noise_of_means(level: float, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def noise_of_means(
+    level: float | NDArray[np.float64], scale: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the standard deviation of the noise on each mean; NaN for a column left out.
 
-    ``level`` is that of scaled columns.
+    ``level`` is that of scaled columns, of those that were kept where they differ.
     """
     kept = np.isfinite(scale)
-    return np.where(kept, level * np.where(kept, scale, 0.0), np.nan)
+    noise = np.full(scale.shape, np.nan)
+    noise[kept] = level * scale[kept]
+    return noise
 
 
 def _not_the_centre(values: NDArray[np.float64], error: float) -> NDArray[np.float64]:

@@ -69,13 +69,18 @@ class FitResult(Generic[Result]):
     def centre_noise(self) -> float:
         """Standard deviation of the noise on an entry of the centre, in scaled units.
 
-        Where cells are empty, that of a column is larger by one over the share of those present;
-        this is the root of the mean square.
+        Where cells are empty it differs by column: this is the root of the mean square.
         """
+        return math.sqrt(float(np.mean(self.centre_noises**2)))
+
+    @property
+    def centre_noises(self) -> NDArray[np.float64]:
+        """`centre_noise` of every entry, larger by one over the share of cells that are present."""
         result = self.result
         error = result.centre_error if result.distance_error is None else result.distance_error
-        empty = 1.0 if result.present is None else float(np.mean(result.present**-2.0))
-        return math.sqrt(error / max(1, result.centre.size) * empty)
+        level = math.sqrt(error / max(1, result.centre.size))
+        present = np.ones(result.centre.size) if result.present is None else result.present
+        return np.asarray(level / present)
 
     @property
     def pair_factor(self) -> float:
