@@ -49,3 +49,14 @@ def test_a_plan_refuses_what_the_release_would(files):
     assert "state them, --encode NAME=LEVEL,LEVEL" in message
     planned = invoke(*words, "--target", "age", "--columns", "hours,gain")
     assert planned.stdout.startswith("regression on 2 features")
+
+
+@pytest.mark.usefixtures("few_runs")
+def test_a_plan_counts_whom_it_protects(tmp_path):
+    path = tmp_path / "visits.csv"
+    path.write_text("who,bmi,crp\n" + "".join(f"{i // 3},{i % 7},{i % 5}\n" for i in range(900)))
+    words = ["plan", path, "--of", "regression", "--target", "crp", "--delta", 1e-6]
+    persons = invoke(*words, "--unit", "who", "--epsilon", 0.5).stdout
+    assert persons.startswith("regression on 1 feature, 300 persons, ")
+    assert "more persons, a larger budget" in persons
+    assert "900 rows" in invoke(*words, "--epsilon", 5, "--drop", "who").stdout

@@ -119,7 +119,14 @@ def test_what_public_numbers_tell_to_be_useless_is_not_charged(table, tmp_path):
     assert ledger.entries == ()
     result = invoke(*words, "--means-alone")
     assert result.exit_code == 0, result.output
-    assert "all coefficients are zero" in result.stdout
+    assert "of 1 target alone, by linear; coefficients were not estimated" in result.stdout
+    release = Release.verify(tmp_path / "r")
+    (price,) = release.arrays["intercept"]
+    shown = [line.split() for line in result.stdout.splitlines()]
+    assert ["price", f"{price:.4g}", "not", "known"] in shown
+    for absent in ("age", "zero", "inf", "(intercept)"):
+        assert not any(absent in line for line in shown), absent
+    assert "made of epsilon = 0.15 (pure)" in result.stdout
     assert len(ledger.entries) == 1
 
 
@@ -181,3 +188,11 @@ def test_many_coefficients_are_not_all_shown(tmp_path):
     assert result.stdout.count("and 2 more: eigenveil export writes all") == 3
     assert "and 1 more target: eigenveil export writes all" in result.stdout
     assert "not told from zero" in result.stdout
+
+
+def test_the_help_offers_no_levels_that_are_found():
+    """`fit` finds levels, a regression refuses to."""
+    told = {name: " ".join(invoke(name, "--help").output.split()) for name in ("fit", "regress")}
+    assert "Levels are found privately" in told["fit"]
+    assert "0 or 1 for each stated level" in told["regress"]
+    assert "found privately" not in told["regress"]

@@ -70,3 +70,25 @@ def covariance(matrix, *, simulated=False, noisy=None, **changes):
         settings=settings(len(matrix), **changes),
         arrays=arrays,
     )
+
+
+def regression(coef, intercept, half, *, shares, **changes):
+    """Return a regression; half the width of the intercept's interval is the last of a target."""
+    coef, intercept = np.asarray(coef, dtype=float), np.asarray(intercept, dtype=float)
+    whole = np.column_stack([coef, intercept])
+    half = np.asarray(half, dtype=float)
+    d = coef.shape[1]
+    return Release(
+        kind="regression",
+        mechanism="linear",
+        guarantee=guarantee(),
+        settings=settings(d, **({"shares": shares, "interval_level": 0.9} | changes)),
+        arrays={
+            "coef": coef,
+            "intercept": intercept,
+            "interval": np.stack([whole - half, whole + half], axis=-1),
+            "noise_share": np.full(coef.shape, 0.5),
+            "location": np.zeros(d),
+            "scale": np.ones(d),
+        },
+    )

@@ -14,7 +14,7 @@ from eigenveil.exceptions import ColumnsLeftOutWarning
 from eigenveil.privacy.ledger import Balance
 from eigenveil.report.page import promise, render
 from eigenveil.report.views import left_out
-from tests.release.samples import HOSTILE, components, covariance, guarantee
+from tests.release.samples import HOSTILE, components, covariance, guarantee, regression
 
 VOID = {"meta", "rect", "path"}
 
@@ -447,3 +447,26 @@ def test_a_phone_has_drawings_of_its_own():
     text = page(components(DIRECTIONS, [3, 2, 1]))
     assert text.count('class="narrow"><title>Scree plot, narrow') == 1
     assert 'viewBox="0 0 340 260"' in text
+
+
+def test_means_alone_have_no_coefficients_and_no_means_of_features():
+    """What was not estimated is said to be so, not shown as zero."""
+    never = [np.inf, np.inf]
+    release = regression(
+        [[0.0, 0.0]] * 2,
+        [3.25, 4.0],
+        [[*never, np.inf], [*never, 0.5]],
+        shares={"offset": 1.0},
+        noise_scale=0.0,
+        feature_names=["waist", HOSTILE[0]],
+        target_names=["price", HOSTILE[1]],
+    )
+    page = release.page()
+    seen = " ".join(" ".join(element["text"] for element in Page(page).elements).split())
+    assert "Coefficients were not estimated" in seen
+    assert "price 3.25 not known" in seen
+    assert f"{HOSTILE[1]} 4 3.5 to 4.5" in seen
+    assert "Nothing was estimated of the other 2 columns." in seen
+    for absent in ("waist", "Means are private", "Gram", "told from zero", "stands out", "coef 2"):
+        assert absent not in seen, absent
+    assert "mean or median of 2 targets alone" in repr(release)

@@ -18,7 +18,7 @@ from eigenveil.exceptions import VerificationError
 from eigenveil.report.page import PAGE_FORMAT, promise, promises
 from eigenveil.report.views import eigenvalues
 from tests.cli.conftest import fails, invoke
-from tests.release.samples import components, covariance
+from tests.release.samples import components, covariance, regression
 from tests.release.test_owners import federated
 
 STORED = Path(__file__).parent / "stored"
@@ -218,6 +218,14 @@ def test_a_changed_page_is_another_format():
         components(rows, [3.0, 0.05], clear=[1, 0], noise_floor=0.2, ledger=ledger),
         covariance(matrix, feature_names=["a", "b", "c"]),
         federated(),
+        regression([[1.0, 0.5]], [3.0], [[0.25, 1.0, 0.5]], shares={"gram": 0.5, "stages": 0.5}),
+        regression(
+            [[0.0, 0.0]] * 2,
+            [3.0, 4.0],
+            [[np.inf, np.inf, np.inf], [np.inf, np.inf, 0.5]],
+            shares={"offset": 1.0},
+            target_names=["y", "z"],
+        ),
     )
     text = ""
     for sample in samples:
@@ -229,8 +237,8 @@ def test_a_changed_page_is_another_format():
             page = page.replace(part, "")
         text += page
     assert (PAGE_FORMAT, hashlib.sha256(text.encode()).hexdigest()) == (
-        7,
-        "3292c74a57b3fea4e643a06496b3eba08b4cf9aa60547d8f67ad3a7d3f79638d",
+        8,
+        "9113078cd3b5f724d8a47b99859beff33faf69e414703f6ab1bdb4b83a35109f",
     )
 
 

@@ -147,6 +147,13 @@ def test_every_kind_has_its_figure(browser, made, folder):
     line = browser.ask("release", name="line").json()
     (one,) = line["coefficients"]
     assert len(one["values"]) == len(one["low"]) == 3
+    little = {"epsilon": 0.3, "delta": 1e-5, "random_state": 0, "target_bounds": (0.0, 200.0)}
+    alone = PrivateRegression(**little, means_alone=True).fit(rows[:, :3], rows[:, 3])
+    alone.release_.save(folder / "alone")
+    mean = browser.ask("release", name="alone").json()
+    assert mean["clear"] is None
+    assert mean["coefficients"] == []
+    assert "coefficients were not estimated" in mean["headline"]
 
 
 def test_maps_of_scores_come_with_what_noise_could_show(browser, folder):

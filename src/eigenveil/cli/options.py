@@ -26,12 +26,14 @@ __all__ = [
     "ABOUT",
     "ADJACENCY",
     "ASKED",
+    "AS_WRITTEN",
     "BOUNDS",
     "BUDGET",
     "CELLS",
     "CENTRING",
     "CONFIG",
     "COUNT",
+    "DROP",
     "INVALID",
     "JSON",
     "KEY",
@@ -46,6 +48,7 @@ __all__ = [
     "SHOW_SCORES",
     "SHOW_SCORES_BY",
     "SIGN",
+    "STATED_LEVELS",
     "UNIT",
     "VARIANCES",
     "K",
@@ -177,6 +180,13 @@ CELLS = (
         "Levels are found privately if none are given.",
     ),
     *AS_WRITTEN,
+)
+STATED_LEVELS = click.option(
+    "--encode",
+    type=Encoded(),
+    multiple=True,
+    metavar="NAME=LEVEL,LEVEL|=DATE",
+    help="Turn a column of text into numbers: 0 or 1 for each stated level, or days since a date.",
 )
 K = click.option(
     "--k",

@@ -63,7 +63,8 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
         say(f"             {expected.measure}, if the table is as assumed")
         say(f"             the mean of the target alone loses {situation.r2:g}")
         if alone:
-            say(f"beware       {expected.why}: more rows, a larger budget or stated --scale help")
+            more = f"more {situation.unit}s, a larger budget or stated --scale help"
+            say(f"beware       {expected.why}: {more}")
     for answer in answers.values():
         say(f"for {error:<8g} {answer.words}")
     if expected.shares:
@@ -107,7 +108,13 @@ def _situation(
     given = {name: options[name] for name in ("r2", "correlation") if options[name] is not None}
     known = isinstance(options["scale"], (tuple, dict)) or options["bounds"] is not None
     return RegressionSituation(
-        n=rows, p=width - 1, budget=Budget(**wanted), adjacency=neighbours, scaled=known, **given
+        n=rows,
+        p=width - 1,
+        budget=Budget(**wanted),
+        adjacency=neighbours,
+        scaled=known,
+        unit="row" if options["unit"] is None else "person",
+        **given,
     )
 
 

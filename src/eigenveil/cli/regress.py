@@ -8,10 +8,11 @@ import click
 from eigenveil.cli.options import (
     ABOUT,
     ADJACENCY,
+    AS_WRITTEN,
     BOUNDS,
     BUDGET,
-    CELLS,
     CONFIG,
+    DROP,
     INVALID,
     JSON,
     LEDGER,
@@ -19,6 +20,7 @@ from eigenveil.cli.options import (
     OUTPUT,
     SCALE,
     SIGN,
+    STATED_LEVELS,
     UNIT,
     with_options,
 )
@@ -38,7 +40,9 @@ __all__ = ["command"]
         help="Column to predict, or several.",
     ),
     NAMES,
-    *CELLS,
+    DROP,
+    STATED_LEVELS,
+    *AS_WRITTEN,
     *BUDGET,
     BOUNDS,
     click.option(

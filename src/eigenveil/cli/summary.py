@@ -10,6 +10,7 @@ from eigenveil.report.views import (
     feature_names,
     left_out,
     loadings,
+    means_alone,
     spectrum,
     target_name,
 )
@@ -32,10 +33,12 @@ _MARGIN = 13  # columns of what a line is about
 
 
 def distinguishable_components(release: Release) -> int | None:
-    """Return how many components, or eigenvalues, stand out from the noise; None without a noise
-    law.
+    """Return how many components, eigenvalues or coefficients stand out from the noise; None
+    without a noise law, and where no coefficients were estimated.
     """
     if release.kind == "regression":
+        if means_alone(release.settings):
+            return None
         ends = release.arrays["interval"][:, :-1]
         return int(np.sum((ends[..., 0] > 0) | (ends[..., 1] < 0)))
     if "distinguishable" in release.arrays:
@@ -55,6 +58,9 @@ def headline(release: Release) -> str:
     if release.kind == "pca":
         what = f"{_counted(len(release.arrays['components']), 'principal component')} of {wide}"
         trust = _standing(clear, "them")
+    elif release.kind == "regression" and means_alone(release.settings):
+        what = f"mean or median of {_counted(len(release.arrays['coef']), 'target')} alone"
+        trust = "; coefficients were not estimated"
     elif release.kind == "regression":
         targets = _counted(len(release.arrays["coef"]), "target")
         what = f"regression of {targets} on {wide}"
@@ -122,6 +128,8 @@ def coefficients(release: Release) -> list[str]:
     """Return tables of released coefficients with intervals; none of other releases."""
     if release.kind != "regression":
         return []
+    if means_alone(release.settings):
+        return _means(release)
     lines: list[str] = []
     for target in range(min(_MOST_TARGETS, len(release.arrays["coef"]))):
         lines += ["", *_coefficients(release, target)] if lines else _coefficients(release, target)
@@ -130,11 +138,28 @@ def coefficients(release: Release) -> list[str]:
     return lines
 
 
+def _means(release: Release) -> list[str]:
+    """Return one line for each target, where nothing else was estimated."""
+    arrays = release.arrays
+    count = len(arrays["intercept"])
+    names = [target_name(release.settings, i) for i in range(min(count, _MOST_COEFFICIENTS))]
+    wide = max(_MARGIN, 2 + max(map(len, names)))
+    level = percent(release.settings["interval_level"])
+    lines = [f"{'target':<{wide}}{'mean/median':>12}  {level} interval"]
+    for i, name in enumerate(names):
+        low, high = arrays["interval"][i, -1]
+        known = np.isfinite(low) and np.isfinite(high)
+        told = f"{low:.4g} to {high:.4g}" if known else "not known"
+        lines.append(f"{name:<{wide}}{arrays['intercept'][i]:>12.4g}  {told}")
+    if more := count - len(names):
+        lines.append(f"and {more:,} more: eigenveil export writes all")
+    return [*lines, "a private mean, or median of means, of each target is all that was released"]
+
+
 def _coefficients(release: Release, target: int) -> list[str]:
     """Return one line for each column in the order of the table, and one for the intercept."""
     arrays = release.arrays
-    wide_enough = np.ptp(arrays["interval"][target, :-1], axis=-1) > 0  # none of means alone
-    kept = np.flatnonzero(np.isfinite(arrays["scale"]) & wide_enough)
+    kept = np.flatnonzero(np.isfinite(arrays["scale"]))
     shown = kept[:_MOST_COEFFICIENTS]
     names = (*feature_names(release.settings, shown), "(intercept)")
     numbers = (*arrays["coef"][target, shown], arrays["intercept"][target])

@@ -249,7 +249,7 @@ def needed_rows(situation: Situation, error: float) -> Needed:
         error,
         max(2.0, fewest),
         float(MOST_SEARCHED_ROWS),
-        "rows",
+        f"{situation.unit}s",
         whole=True,
     )
 
@@ -287,7 +287,7 @@ def least(
             f"would be {floor.error:.3g}, as the target of its rows is another one",
         )
     if (first := reached(low)) is not None:
-        what, least = ("number of rows", f"{low:,.0f}") if whole else (name, f"{low:g}")
+        what, least = (f"number of {name}", f"{low:,.0f}") if whole else (name, f"{low:g}")
         would = f"with {first.mechanism!r} the error would be {first.error:.3g}"
         return Needed(
             value=low,

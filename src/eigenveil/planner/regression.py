@@ -8,6 +8,7 @@ ones of the same n mu and n epsilon; what sampling leaves is that of the large o
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -31,6 +32,7 @@ from eigenveil.privacy.accounting import gaussian_delta
 from eigenveil.privacy.adjacency import ROW, Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import whole_strength
+from eigenveil.text import plural
 
 __all__ = [
     "RegressionSituation",
@@ -58,7 +60,7 @@ class RegressionSituation:
     Attributes
     ----------
     n, p : int
-        Rows, and features.
+        Rows, or whom else ``unit`` counts, and features.
     budget : Budget
         What may be spent.
     r2 : float
@@ -71,6 +73,8 @@ class RegressionSituation:
         Whether scales or ranges of features are stated.
     ranged : bool
         Whether a range of the target is stated, assumed to be eight standard deviations wide.
+    unit : {"row", "group", "person"}
+        What is protected, and counted.
 
     """
 
@@ -82,6 +86,7 @@ class RegressionSituation:
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     scaled: bool = False
     ranged: bool = False
+    unit: Literal["row", "group", "person"] = "row"
 
     def __post_init__(self) -> None:
         if not 0 <= self.r2 < 1:
@@ -100,7 +105,8 @@ class RegressionSituation:
 
     def __str__(self) -> str:
         return (
-            f"regression on {self.p:,} features, {self.n:,} rows, {self.budget}, "
+            f"regression on {self.p:,} {plural('feature', self.p)}, "
+            f"{self.n:,} {plural(self.unit, self.n)}, {self.budget}, "
             f"R2 = {self.r2:g}, correlation of neighbouring features = {self.correlation:g}"
         )
 
@@ -219,7 +225,7 @@ def needed_regression_rows(situation: RegressionSituation, error: float) -> Need
         error,
         float(situation.p + 2),
         float(MOST_SEARCHED_ROWS),
-        "rows",
+        f"{situation.unit}s",
         whole=True,
     )
 

@@ -26,6 +26,7 @@ __all__ = [
     "feature_names",
     "left_out",
     "loadings",
+    "means_alone",
     "spectrum",
     "spending",
     "target_name",
@@ -281,6 +282,11 @@ def left_out(settings: Mapping[str, Any], arrays: Arrays) -> tuple[str, ...]:
     private = "scale" in arrays and "scale" in settings.get("shares", {})
     out = np.flatnonzero(np.isinf(arrays["scale"])) if private else np.empty(0, dtype=np.intp)
     return feature_names(settings, out)
+
+
+def means_alone(settings: Mapping[str, Any]) -> bool:
+    """Return whether a regression has one number for each target, and no coefficients."""
+    return "gram" not in settings.get("shares", {})
 
 
 def target_name(settings: Mapping[str, Any], target: int) -> str:

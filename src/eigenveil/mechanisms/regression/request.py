@@ -206,11 +206,14 @@ class RegressionPlan:
 
     @cached_property
     def pure_part(self) -> float:
-        """The epsilon that each target of a release of means may spend on one pure step."""
-        count = self.request.n_targets
-        return strength(
-            self.request.budget, lambda each: compose(*[Pure(each)] * count), LinearStages.name
-        )
+        """The epsilon that each target of a release of means may spend on one pure step.
+
+        A delta would let one step exceed the epsilon of the budget by about as much: nothing is
+        gained, and a statement would seem to contradict itself.
+        """
+        count, budget = self.request.n_targets, self.request.budget
+        found = strength(budget, lambda each: compose(*[Pure(each)] * count), LinearStages.name)
+        return found if budget.epsilon is None else min(found, budget.epsilon)
 
     @property
     def findable(self) -> bool:

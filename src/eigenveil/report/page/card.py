@@ -6,6 +6,7 @@ from typing import Any
 
 from eigenveil.report.page.contents import heaviest
 from eigenveil.report.page.tables import Arrays, table
+from eigenveil.report.views import means_alone
 from eigenveil.text import percent, plural, printable
 
 __all__ = ["card", "one_line"]
@@ -20,6 +21,9 @@ def one_line(kind: str, mechanism: str, settings: Mapping[str, Any], arrays: Arr
     if kind == "pca":
         count = len(arrays["components"])
         what = f"{count} principal {plural('component', count)} of {columns}"
+    elif kind == "regression" and means_alone(settings):
+        count = len(arrays["coef"])
+        what = f"mean or median of {count} {plural('target', count)} alone"
     elif kind == "regression":
         count = len(arrays["coef"])
         what = f"regression of {count} {plural('target', count)} on {columns}"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from eigenveil.report.page.drawings import signed
 from eigenveil.report.page.images import draw_image
 from eigenveil.report.page.tables import Arrays, times
-from eigenveil.report.views import feature_names
+from eigenveil.report.views import feature_names, means_alone
 
 __all__ = ["columns_section"]
 
@@ -21,6 +21,8 @@ _OUT = "left out"
 def columns_section(document: Mapping[str, Any], arrays: Arrays) -> str:
     """Return every column with its mean and its scale, as far as they were released."""
     settings = document["settings"]
+    if document["kind"] == "regression" and means_alone(settings):
+        return ""
     d = settings["n_features"]
     mean, scale = _mean(settings, arrays), _scale(document["kind"], arrays)
     if "image" in settings:

@@ -8,7 +8,7 @@ import numpy as np
 
 from eigenveil.report.page.drawings import draw_correlations, draw_loadings, signed
 from eigenveil.report.page.images import draw_images
-from eigenveil.report.page.regression import coefficients_section
+from eigenveil.report.page.regression import regression_section
 from eigenveil.report.page.tables import RIGHT, Arrays
 from eigenveil.report.views import Spectrum, correlations, loadings
 from eigenveil.text import percent
@@ -32,7 +32,7 @@ def contents(
             return "What the components look like", shares + _images(settings, arrays)
         return "Which columns weigh most", shares + _loadings(settings, arrays)
     if document["kind"] == "regression":
-        return "What goes with the target", coefficients_section(document["settings"], arrays)
+        return regression_section(document["settings"], arrays)
     return "Which columns go together", _map(document, arrays, noisy)
 
 

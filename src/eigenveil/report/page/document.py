@@ -17,11 +17,11 @@ from eigenveil.report.page.owners import comparison, promise, promises
 from eigenveil.report.page.summary import answers
 from eigenveil.report.page.tables import Arrays, table, times, unbroken
 from eigenveil.report.page.trust import trust
-from eigenveil.report.views import spectrum, spending
+from eigenveil.report.views import means_alone, spectrum, spending
 
 __all__ = ["PAGE_FORMAT", "render"]
 
-PAGE_FORMAT = 7  # a page of another format is not checked, and `verify` says so
+PAGE_FORMAT = 8  # a page of another format is not checked, and `verify` says so
 
 _CENTRES = {
     "none": "the origin, as stated",
@@ -37,6 +37,8 @@ _TITLES = {
     "regression": "Private regression",
 }
 
+# What a regression holds of its columns, where it has none of their coefficients.
+_NOT_ESTIMATED = {"coef", "interval", "noise_share", "location", "scale"}
 _PROMISE, _SIGNATURES = "What is promised", "Signatures"
 _LOOKS = {_PROMISE: ' class="statement"', _SIGNATURES: ' class="signing"'}
 
@@ -164,6 +166,8 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
     sizes = []
     unknown = settings.get("centring") in ("paired", "inside")
     hidden = {"distinguishable"} | ({"mean", "location"} if unknown else set())
+    alone = document["kind"] == "regression" and means_alone(settings)
+    hidden |= _NOT_ESTIMATED if alone else set()
     for name, array in arrays.items():
         if name in hidden:
             continue
@@ -181,7 +185,7 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
         if document["kind"] == "covariance" and settings.get("centring") == "inside":
             noise += "; variance beside these has noise of its own, which is not stated"
     # That of owners is in what each of them sent.
-    of_all = settings["noise_scale"] > 0 or "owners" not in document
+    of_all = settings["noise_scale"] > 0 or not (alone or "owners" in document)
     return [
         *why,
         *([(on, noise)] if of_all else []),

@@ -7,29 +7,33 @@ from typing import Any
 import numpy as np
 
 from eigenveil.report.page.drawings import LETTERS, shortened, signed, svg, text
-from eigenveil.report.page.tables import Arrays
-from eigenveil.report.views import Coefficients, coefficients
-from eigenveil.text import plural
+from eigenveil.report.page.tables import RIGHT, Arrays
+from eigenveil.report.views import Coefficients, coefficients, means_alone, target_name
+from eigenveil.text import percent, plural
 
-__all__ = ["coefficient_tile", "coefficients_section", "interval_section"]
+__all__ = ["coefficient_tile", "interval_section", "regression_section"]
 
 _MOST_TARGETS = 6  # whose coefficients are drawn
+_MOST_MEANS = 120  # targets that are listed
 
 
-def coefficient_tile(arrays: Arrays) -> tuple[str, str]:
-    """Return how many coefficients are told from zero."""
+def coefficient_tile(settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return how many coefficients are told from zero, or that there are none."""
+    if means_alone(settings):
+        return "<b>Coefficients were not estimated</b>."
     kept = np.isfinite(arrays["scale"])
     low, high = arrays["interval"][:, :-1][:, kept, 0], arrays["interval"][:, :-1][:, kept, 1]
     clear = (low > 0) | (high < 0)
-    return f"{int(clear.sum())} of {clear.size}", "coefficients told from zero"
+    return f"<b>{int(clear.sum())} of {clear.size} coefficients told from zero</b>."
 
 
 def interval_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
     """Return what the intervals cover, and how much of them is noise."""
-    if "gram" not in settings.get("shares", {}):
+    if means_alone(settings):
         return (
-            "<p>Public numbers allowed no coefficients at this budget: the private mean of each "
-            "target was released, and every prediction is that mean.</p>"
+            "<p>Public numbers allowed no coefficients at this budget: they were not estimated. A "
+            "private mean, or median of means, of each target alone was released. Every "
+            "prediction is that number.</p>"
         )
     share = float(np.median(arrays["noise_share"]))
     return (
@@ -40,7 +44,38 @@ def interval_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
     )
 
 
-def coefficients_section(settings: Mapping[str, Any], arrays: Arrays) -> str:
+def regression_section(settings: Mapping[str, Any], arrays: Arrays) -> tuple[str, str]:
+    """Return the title and the content of the section with what was released."""
+    if means_alone(settings):
+        return "What was released of each target", _means(settings, arrays)
+    return "What goes with the target", _coefficients(settings, arrays)
+
+
+def _means(settings: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return the one number of each target, with its interval where its error is known."""
+    count, columns = len(arrays["intercept"]), settings["n_features"]
+    rows = []
+    for i in range(min(count, _MOST_MEANS)):
+        low, high = arrays["interval"][i, -1].tolist()
+        known = np.isfinite([low, high]).all()
+        told = f"{signed(low, '.4g')} to {signed(high, '.4g')}" if known else "not known"
+        rows.append(
+            f'<tr><th scope="row">{escape(target_name(settings, i))}</th>'
+            f"<td{RIGHT}>{signed(float(arrays['intercept'][i]), '.4g')}</td>"
+            f"<td{RIGHT}>{told}</td></tr>"
+        )
+    rest = f"<p>The first {_MOST_MEANS} of {count:,}.</p>" * (count > _MOST_MEANS)
+    level = escape(percent(settings["interval_level"]))
+    return (
+        "<p>A private mean, or median of means: what is promised says which. Nothing was "
+        f"estimated of the other {columns:,} {plural('column', columns)}.</p>"
+        f'<table><thead><tr><th scope="col">target</th><th scope="col"{RIGHT}>mean or median</th>'
+        f'<th scope="col"{RIGHT}>{level} interval</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>{rest}"
+    )
+
+
+def _coefficients(settings: Mapping[str, Any], arrays: Arrays) -> str:
     """Return intervals of the coefficients that stand out most, for each target."""
     if not arrays["coef"].any():
         return "<p>All coefficients are zero: nothing stands out from the noise.</p>"

@@ -12,7 +12,7 @@ from eigenveil.privacy.ledger import Balance
 from eigenveil.report.page.owners import UNITS, counted_as
 from eigenveil.report.page.regression import coefficient_tile
 from eigenveil.report.page.tables import Arrays, unbroken
-from eigenveil.report.views import Spectrum, left_out
+from eigenveil.report.views import Spectrum, left_out, means_alone
 from eigenveil.text import listed, percent, plural
 
 __all__ = ["answers"]
@@ -67,6 +67,8 @@ def _what(
         case "pca":
             count = _counted(len(arrays["components"]), "principal component")
             what = f"{count} of {width}"
+        case "regression" if means_alone(settings):
+            what = f"A mean or median of {_counted(len(arrays['coef']), 'target')} alone"
         case "regression":
             what = f"A regression of {_counted(len(arrays['coef']), 'target')} on {width}"
         case _:
@@ -103,8 +105,7 @@ def _quality(
     if document["kind"] == "pca":
         return _of_components(arrays)
     if document["kind"] == "regression":
-        number, told = coefficient_tile(arrays)
-        return f"<b>{number} {told}</b>."
+        return coefficient_tile(document["settings"], arrays)
     if noisy is None and owners:
         return "Noise differs from owner to owner: no one level tells it from the records."
     d = document["settings"]["n_features"]

@@ -104,7 +104,7 @@ function signing(found, key) {
 
 function tiles(found) {
   const budget = Object.entries(found.promise.budget).map(([name, value]) => `${{ epsilon: "ε", delta: "δ", rho: "ρ" }[name]} = ${number(value, 6)}`);
-  const of = { pca: `of ${count(found.components.length, "component")}`, covariance: "eigenvalues", regression: "coefficients" }[found.kind];
+  const of = { pca: `of ${count(found.components.length, "component")}`, covariance: "eigenvalues", regression: found.clear === null ? "coefficients: not estimated" : "coefficients" }[found.kind];
   return h("dl", { class: "tiles" },
     tile("Clear of noise", found.clear ?? "–", of), tile("Privacy spent", budget[0], "", [budget[1], `protects ${found.promise.unit}`].filter(Boolean).join(", ")),
     tile("Table", found.n_rows === null ? "private" : found.n_rows.toLocaleString("en"), found.n_rows === null ? "number" : found.promise.unit === "one row" ? "rows" : "persons", count(found.n_features, "column")));
