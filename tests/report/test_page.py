@@ -409,8 +409,12 @@ def test_columns_have_their_means_and_scales():
     assert float(mean) == pytest.approx(100, abs=10)
     assert 0 < float(noise) < 10
     assert 10 < float(scale) < 250
+    told = "It is about columns in units of their private scales."  # of reliability
+    assert told in text
+    assert "noise on a mean, and of nothing else" in text
     plain = page(PrivatePCA(1, **budget, centring="paired").fit(rows).release_)
     assert "Means were not released" in plain
+    assert told not in plain
     assert '<li class="one"><code>x1</code></li>' in plain
 
 

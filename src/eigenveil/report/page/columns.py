@@ -32,7 +32,10 @@ def columns_section(document: Mapping[str, Any], arrays: Arrays) -> str:
     titles = [title for title, values in (("mean", mean), ("scale", scale)) if values is not None]
     told = _told(settings, mean, scale)
     if mean is not None and noise:
-        told += " After ± stands the standard deviation of the noise on a mean."
+        told += (
+            " After ± stands the standard deviation of the noise on a mean, and of nothing else: "
+            "long tails that were pulled in and empty cells move means too."
+        )
     if d > _MOST:
         told += f" The first {_MOST} of {d:,} are listed; release.json and arrays.npz have all."
     look = "" if len(titles) == 2 else ' class="one"'

@@ -22,6 +22,11 @@ _NO_ONE_LEVEL = (
     "reach.</p>"
 )
 
+_IN_PRIVATE_UNITS = (
+    " It is about columns in units of their private scales. Another release may find other scales, "
+    "and so weigh columns in another way."
+)
+
 
 def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -> str:
     """Return the section on what noise alone would show, and how reliable components are."""
@@ -37,7 +42,9 @@ def trust(document: Mapping[str, Any], arrays: Arrays, noisy: Spectrum | None) -
                 "<p>This mechanism releases directions, not a noisy second moment, so there is no "
                 "eigenvalue that noise alone would reach.</p>"
             )
-        return levels + _reliability(arrays, unit_rows=noisy is not None and noisy.of_unit_rows)
+        scaled = "scale" in document["settings"].get("shares", {})
+        unit_rows = noisy is not None and noisy.of_unit_rows
+        return levels + _reliability(arrays, unit_rows=unit_rows, private_scales=scaled)
     if noisy is None and "owners" in document:
         return _NO_ONE_LEVEL
     if noisy is None:
@@ -82,7 +89,7 @@ def _levels(noisy: Spectrum) -> str:
     )
 
 
-def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
+def _reliability(arrays: Arrays, *, unit_rows: bool, private_scales: bool) -> str:
     """Return how much of each component is left, in words and as bars."""
     about = (
         " It is about noise alone. Every row was scaled to the same length, so that far rows count "
@@ -116,7 +123,8 @@ def _reliability(arrays: Arrays, *, unit_rows: bool) -> str:
         "share of each component that is expected to survive: 100 % means that it lies in the span "
         "of the components without noise. Directions of similar variance may mix, which does not "
         "count as an error. Hatched components cannot be told from noise."
-        f"{about if unit_rows or 'agreement' in arrays else ''}{rest}</p>"
+        f"{about if unit_rows or 'agreement' in arrays else ''}"
+        f"{_IN_PRIVATE_UNITS if private_scales else ''}{rest}</p>"
         '<table class="bars"><thead class="small"><tr><th scope="col">'
         '<span class="word">component</span></th><th scope="col">share of the direction that '
         'survives the noise</th><td class="number"></td><td class="verdict"></td></tr></thead>'
