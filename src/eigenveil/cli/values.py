@@ -69,7 +69,7 @@ class OrPrivate(click.ParamType):  # type: ignore[type-arg]
 
 
 class PerColumn(click.ParamType):  # type: ignore[type-arg]
-    """The same for all columns, or ``name=...`` for each; an array or a table in TOML.
+    """Reads one value for all columns, or ``name=...`` for each; an array or a table in TOML.
 
     ``parts`` is how many numbers belong to one column: two bounds, one scale.
     """
