@@ -30,6 +30,7 @@ __all__ = [
     "StateError",
     "TooFewRowsError",
     "UnexplainedColumnsError",
+    "UnfinishedLineWarning",
     "UnsupportedNotionError",
     "VerificationError",
     "WeakPromiseWarning",
@@ -172,6 +173,10 @@ class ColumnsLeftOutWarning(UserWarning):
 
 class EmptyCellsWarning(UserWarning):
     """Empty cells that errors and intervals do not account for in full."""
+
+
+class UnfinishedLineWarning(UserWarning):
+    """The last line of a ledger was cut off by the death of its writer, and is written over."""
 
 
 class WeakPromiseWarning(UserWarning):

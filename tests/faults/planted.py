@@ -495,6 +495,15 @@ BOOKS = [
         "tests/data/test_large_sums.py",
     ),
     fault(
+        "ledger: a last charge that is forgotten with its line end",
+        "privacy/ledger_file.py",
+        "return size if _is_whole(_read(file, size - start, start)) else start",
+        "return start",
+        "tests/privacy/test_ledger.py",
+        "-k",
+        "line_end",
+    ),
+    fault(
         "ledger: a charge that the total does not hear of",
         "privacy/ledger.py",
         "return _appended(file, ends, cost, spent, label, unit, alone)",

@@ -19,12 +19,13 @@ _RELEASED = "released.witness"
 
 
 class Charges:
-    """Charges, of which each is followed by a release; notes; and one charge that is made once."""
+    """Charges, each followed by a release; notes; one charge that is made once; a lost line end."""
 
     name, area = "ledger charges", "ledger"
     faults: ClassVar[dict[str, Callable[[], None]]] = {
         "release before the charge": lambda: setattr(Charges, "_charge_first", False),
         "a line in pieces": lambda: setattr(Charges, "_in_pieces", True),
+        "a charge forgotten with its line end": lambda: _need_line_ends(),
     }
     _charge_first, _in_pieces = True, False
 
@@ -42,6 +43,7 @@ class Charges:
         for i in range(3):
             label = f"{os.getpid()}-{i}"
             self._release(folder, label, lambda label=label: _charge(ledger, label))
+        self._edit(path)
         with suppress(BudgetExceededError):
             self._release(folder, "once", lambda: _charge(ledger, "once", once=True))
         for stop in (10, 20):
@@ -50,6 +52,11 @@ class Charges:
             except StateError:  # noted by a process that was killed
                 continue
         assert ledger.left()[1] > 0
+
+    def _edit(self, path: Path) -> None:
+        """Save the ledger as some editors do, without its last line end."""
+        with path.open("r+b") as file:
+            file.truncate(len(path.read_bytes().rstrip(b"\n")))
 
     def _release(self, folder: Path, label: str, charge: Callable[[], None]) -> None:
         if self._charge_first:
@@ -94,6 +101,13 @@ def _write_ends_first() -> None:
     ledger_file.append = append_in_pieces
 
 
+def _need_line_ends() -> None:
+    """A planted fault: a last line without its line end is taken for one that was cut off."""
+    from eigenveil.privacy import ledger_file
+
+    ledger_file._is_whole = lambda line: False
+
+
 class Rivals(Charges):
     """The same, and another process that is never killed charges at the same time."""
 
@@ -102,6 +116,9 @@ class Rivals(Charges):
 
     def prepare(self, folder: Path) -> None:
         Ledger.create(folder / "ledger", epsilon=50.0, delta=1e-6)
+
+    def _edit(self, path: Path) -> None:
+        """Leave the file alone: an editor takes no lock, and the rival may be writing."""
 
     def rival(self, folder: Path) -> None:
         """Charge as an ordinary process does; whoever was killed must not stand in its way."""

@@ -7,12 +7,18 @@ import pickle
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
-from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, LedgerError
+from eigenveil.exceptions import (
+    BudgetExceededError,
+    InvalidParameterError,
+    LedgerError,
+    StateError,
+    UnfinishedLineWarning,
+)
 from eigenveil.privacy import ledger_file
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
@@ -259,8 +265,6 @@ def test_flipped_bits_are_noticed(ledger):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << place % 8
         ledger.path.write_bytes(damaged)
-        if damaged[: len(whole) - 1] == whole[:-1] and b"\n" not in damaged[-1:]:
-            continue  # the end of the last line: it was never finished
         with pytest.raises(LedgerError):
             Ledger(ledger.path)
 
@@ -280,10 +284,12 @@ def test_a_line_that_was_cut_off_was_never_charged_for(ledger):
     before = ledger.path.read_bytes()
     charge(ledger)
     whole = ledger.path.read_bytes()
-    for cut in range(len(before), len(whole)):
+    for cut in range(len(before), len(whole) - 1):  # with all but its line end it counts
         ledger.path.write_bytes(whole[:cut])
         assert len(ledger.entries) == 1
-        assert charge(ledger, 0.2).number == 2
+        assert ledger.unfinished == (cut > len(before))
+        with pytest.warns(UnfinishedLineWarning) if ledger.unfinished else nullcontext():
+            assert charge(ledger, 0.2).number == 2
         assert [entry.cost for entry in Ledger(ledger.path).entries] == [
             Gaussian(0.1),
             Gaussian(0.2),
@@ -291,9 +297,67 @@ def test_a_line_that_was_cut_off_was_never_charged_for(ledger):
         assert ledger.path.read_bytes().startswith(before)
 
 
+@pytest.mark.parametrize("charges", [0, 1, 3])
+def test_a_last_line_counts_without_its_line_end(ledger, charges):
+    """As after an edit, or a copy by a program that drops it."""
+    for _ in range(charges):
+        charge(ledger)
+    ledger.advance("s", 0, 10)
+    whole = ledger.path.read_bytes()
+    before = ledger.entries
+    ledger.path.write_bytes(whole.rstrip(b"\n"))
+    assert Ledger(ledger.path).entries == before
+    assert not ledger.unfinished
+    assert ledger.spent_to("s") == 10
+    with pytest.raises(StateError):
+        ledger.require_unspent("s", 9)
+    assert charge(ledger).number == len(before) + 1
+    assert ledger.path.read_bytes().startswith(whole)
+    assert Ledger(ledger.path).entries[:-1] == before
+
+
+def test_terms_count_without_their_line_end(ledger):
+    whole = ledger.path.read_bytes()
+    ledger.path.write_bytes(whole.rstrip(b"\n"))
+    with pytest.raises(LedgerError, match="exists already"):
+        Ledger.create(ledger.path, rho=9.0)
+    assert Ledger(ledger.path).budget.rho == 0.5
+    charge(ledger)
+    assert ledger.path.read_bytes().startswith(whole)
+    assert [entry.number for entry in Ledger(ledger.path).entries] == [1]
+
+
+def test_a_line_that_goes_on_behind_its_hash_is_refused(ledger):
+    """No write that is cut off leaves it."""
+    charge(ledger)
+    whole = ledger.path.read_bytes()
+    ledger.path.write_bytes(whole[:-1] + b"x")
+    for act in (lambda: Ledger(ledger.path), lambda: charge(ledger)):
+        with pytest.raises(LedgerError, match="altered"):
+            act()
+    assert ledger.path.read_bytes() == whole[:-1] + b"x"
+
+
+@pytest.mark.parametrize("charges", [0, 1])
+def test_a_failed_charge_behind_a_lost_line_end_changes_nothing(ledger, monkeypatch, charges):
+    for _ in range(charges):
+        charge(ledger)
+    before = ledger.path.read_bytes().rstrip(b"\n")
+    ledger.path.write_bytes(before)
+
+    def full(file):
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(ledger_file, "sync", full)
+    with pytest.raises(LedgerError):
+        charge(ledger)
+    assert ledger.path.read_bytes() == before
+    assert len(ledger.entries) == charges
+
+
 def test_a_creation_that_was_cut_off_can_be_done_again(tmp_path, ledger):
     whole = ledger.path.read_bytes()
-    for cut in range(len(whole)):
+    for cut in range(len(whole) - 1):
         path = tmp_path / f"cut{cut}"
         path.write_bytes(whole[:cut])
         with pytest.raises(LedgerError):
@@ -381,7 +445,7 @@ def test_nothing_is_written_once_the_lock_is_gone(ledger, monkeypatch):
 
 def test_a_creation_that_was_cut_off_is_named(ledger, tmp_path):
     whole = ledger.path.read_bytes()
-    for cut in (0, 5, len(whole) - 1):
+    for cut in (0, 5, len(whole) - 2):
         (tmp_path / "cut").write_bytes(whole[:cut])
         with pytest.raises(LedgerError, match="create it again"):
             Ledger(tmp_path / "cut")

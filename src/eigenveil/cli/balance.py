@@ -24,6 +24,7 @@ def balance(ledger: Ledger) -> dict[str, Any]:
         "currency": ledger.currency,
         "entries": len(entries),
         "newest_hash": entries[-1].hash if entries else None,
+        "unfinished": ledger.unfinished,
         **({} if alone is None else {"alone": alone}),
     }
 

@@ -98,6 +98,12 @@ def _show(file: Path, as_json: bool) -> None:
     if "alone" in state:
         say(f"if no other owner of its secure sums is honest: {state['alone']}")
     say(f"entries: {state['entries']}; newest hash {state['newest_hash'] or 'none'}")
+    if state["unfinished"]:
+        say(
+            "beware: the last line was cut off while it was written; nothing was drawn for it, and "
+            "the next charge is written over it",
+            err=True,
+        )
 
 
 @command.command("history")

@@ -334,7 +334,12 @@ def bewaring() -> Iterator[None]:
         else:
             usual(message, category, *args, **more)
 
-    ours = (WeakPromiseWarning, ColumnsLeftOutWarning, EmptyCellsWarning)
+    ours = (
+        WeakPromiseWarning,
+        ColumnsLeftOutWarning,
+        EmptyCellsWarning,
+        UnfinishedLineWarning,
+    )
     with warnings.catch_warnings():
         usual = warnings.showwarning
         for category in ours:

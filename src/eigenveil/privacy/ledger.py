@@ -16,13 +16,19 @@ Proof: docs/proofs/ledger.md.
 
 import re
 import secrets
+import warnings
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 from typing import Any, Literal
 
-from eigenveil.exceptions import BudgetExceededError, InvalidParameterError, StateError
+from eigenveil.exceptions import (
+    BudgetExceededError,
+    InvalidParameterError,
+    StateError,
+    UnfinishedLineWarning,
+)
 from eigenveil.privacy import ledger_file
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
@@ -243,6 +249,11 @@ class Ledger:
         """What the ledger counts in, which its first charge decides; None before that."""
         return self._ends().spent.currency
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last line was cut off: nothing was drawn for it; it is written over."""
+        return self._ends().unfinished
+
     def summary(self) -> str:
         """Say what was spent of what, in one line."""
         return self.balance().summary()
@@ -289,6 +300,13 @@ def _appended(
     alone: Cost | None = None,
 ) -> Entry:
     """Write the next line; return its entry once the disk has it."""
+    if ends.unfinished:
+        warnings.warn(
+            "the last line of the ledger was cut off while it was written: nothing was drawn for "
+            "it, and it is written over",
+            UnfinishedLineWarning,
+            stacklevel=3,
+        )
     time = datetime.now(UTC).isoformat(timespec="seconds")
     line, entry = ends.following(cost, spent, label=label, time=time, unit=unit, alone=alone)
     ledger_file.append(file, ends.end, line)

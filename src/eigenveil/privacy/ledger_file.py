@@ -1,8 +1,10 @@
 """The file of a ledger: lines that carry their hash and the hash of the line before.
 
 The first line holds the terms, every other one a charge or a note. A line is written past all
-buffers and waited for until the disk has it. A last line without its end was being written when its
-process died: nothing was drawn for it, and the next line is written over it.
+buffers and waited for until the disk has it. A last line counts if its hash is right, with or
+without its line end: an editor or a copy may have dropped that one byte. Any other last line
+without its end was being written when its process died: nothing was drawn for it, and the next line
+is written over it, with a warning.
 
 All that is known is in this one file, and its lock belongs to it, whatever it is called. So a
 second name (a link, a bind mount) is harmless, and a copy of the file is a copy of the ledger. A
@@ -152,6 +154,8 @@ class Ends:
         That of the last line.
     end : int
         Where the next line goes.
+    unfinished : bool
+        Whether the next line is written over one that was cut off.
 
     """
 
@@ -159,6 +163,7 @@ class Ends:
     last: Entry | None
     hash: str
     end: int
+    unfinished: bool
 
     @property
     def spent(self) -> Spent:
@@ -205,7 +210,7 @@ def create(path: Path, terms: Terms) -> None:
             found = _read(file, _BLOCK, 0)
             whole = os.fstat(file.fileno()).st_size == len(found)
             begins = found[: len(_START)] == _START[: len(found)]
-            if not (whole and begins and b"\n" not in found):
+            if not (whole and begins) or b"\n" in found or _is_whole(found):
                 raise LedgerError(f"{printable(path.name)} exists already: ", _GO_ON)
             append(file, 0, terms.as_line())
             sync(path.parent)
@@ -265,8 +270,10 @@ def _require_ledger(file: FileIO, name: str) -> None:
             "a new one with what that one has left"
         )
     if _START.startswith(start):  # all of it, or as much as there is
-        if start == _START and b"\n" in _first_line(file):
-            return
+        if start == _START:
+            first = _first_line(file)
+            if first.endswith(b"\n") or _is_whole(first):
+                return
         raise LedgerError(
             f"{name} was not finished when it was created; nothing was charged: create it again"
         )
@@ -276,7 +283,12 @@ def _require_ledger(file: FileIO, name: str) -> None:
 
 
 def append(file: FileIO, end: int, line: bytes) -> None:
-    """Write a line and wait until the disk has it; a line that does not fit is taken back."""
+    """Write a line and wait until the disk has it; a line that does not fit is taken back.
+
+    If the line before lacks its line end, that is written first.
+    """
+    if end and _read(file, 1, end - 1) != b"\n":
+        line = b"\n" + line
     try:
         file.truncate(end)
         file.seek(end)
@@ -293,19 +305,19 @@ def ends(file: FileIO) -> Ends:
     with _intact():
         first = _first_line(file)
         terms, digest = _parsed(first)
-        end = _line_start(file, os.fstat(file.fileno()).st_size + 1)
+        end = _end(file)
+        unfinished = end < os.fstat(file.fileno()).st_size
         if end == len(first):
-            return Ends(Terms.parse(terms), None, digest, end)
+            return Ends(Terms.parse(terms), None, digest, end, unfinished)
         start = _line_start(file, end)
         document, digest = _parsed(_read(file, end - start, start))
-        return Ends(Terms.parse(terms), Entry.parse(document, digest), digest, end)
+        return Ends(Terms.parse(terms), Entry.parse(document, digest), digest, end, unfinished)
 
 
 def entries(file: FileIO) -> tuple[Terms, tuple[Entry, ...]]:
     """Read all lines and follow the chain of hashes."""
     with _intact():
-        whole = _read(file, os.fstat(file.fileno()).st_size, 0)
-        lines = [line for line in whole.splitlines(keepends=True) if line.endswith(b"\n")]
+        lines = _read(file, _end(file), 0).splitlines()
         terms, previous = _parsed(lines[0])
         found: list[Entry] = []
         for number, line in enumerate(lines[1:], start=1):
@@ -324,7 +336,7 @@ def backwards(file: FileIO) -> Iterator[Entry]:
     """Yield the entries from the newest on, reading no more of the file than is asked for."""
     with _intact():
         terms = len(_first_line(file))
-        stop = _line_start(file, os.fstat(file.fileno()).st_size + 1)
+        stop = _end(file)
         while stop > terms:
             start = _line_start(file, stop)
             yield Entry.parse(*_parsed(_read(file, stop - start, start)))
@@ -391,6 +403,25 @@ def _first_line(file: FileIO) -> bytes:
             return found
         found += piece
     return found[: found.index(b"\n") + 1]
+
+
+def _end(file: FileIO) -> int:
+    """Return the place behind the last line that counts; behind it a line may be cut off."""
+    size = os.fstat(file.fileno()).st_size
+    start = _line_start(file, size + 1)
+    return size if _is_whole(_read(file, size - start, start)) else start
+
+
+def _is_whole(line: bytes) -> bool:
+    """Return whether a line without its line end lacks nothing else.
+
+    A line that was cut off ends before its hash does: what goes on behind a right hash is damage.
+    """
+    text, _, rest = line.partition(b"\t")
+    digest = hashlib.sha256(text).hexdigest().encode()
+    if rest.startswith(digest) and rest != digest:
+        raise altered()
+    return rest == digest
 
 
 def _line_start(file: FileIO, end: int) -> int:
