@@ -1,5 +1,6 @@
 """Tables of mixed columns: levels found with the budget of a release, in Python."""
 
+import re
 from datetime import date
 
 import numpy as np
@@ -19,12 +20,14 @@ from eigenveil import (
 )
 from eigenveil.data.sources import GroupedSource
 from eigenveil.exceptions import (
+    BudgetExceededError,
+    InvalidDataError,
     InvalidParameterError,
     NothingFoundError,
     UnsupportedNotionError,
 )
 from eigenveil.mechanisms.found_levels import LEVEL_SHARE
-from eigenveil.privacy.accounting import fits, parts_of
+from eigenveil.privacy.accounting import compose, fits, parts_of
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 ENCODE = {"ward": "private", "sex": ["f", "m"], "seen": date(2024, 1, 1)}
@@ -59,15 +62,51 @@ def test_levels_are_found_and_paid_for_in_the_same_release(frame, tmp_path):
     names = ["ward=medicine", "ward=surgery", "sex=f", "sex=m", "seen", "age", "weight"]
     assert list(pca.feature_names_in_) == names
     assert pca.components_.shape == (2, 7)
-    (entry,) = ledger.entries
-    assert entry.label.endswith("with levels")
-    assert parts_of(entry.cost).delta == parts_of(pca.privacy_.cost).delta > 0
+    search, release = ledger.entries
+    assert (search.label, release.label) == ("levels of ward", pca.mechanism_)
+    assert pca.privacy_.cost == compose(search.cost, release.cost)
+    assert parts_of(search.cost).delta == parts_of(pca.privacy_.cost).delta > 0
     assert fits(pca.privacy_.cost, pca.privacy_.budget)
-    assert pca.privacy_.ledger.startswith("entry 1 of")
+    assert re.fullmatch(r"entry 1 of .* and entry 2 of .*", pca.privacy_.ledger)
+    assert pca.release_.settings["ledger"]["spent_before"] == 0.0
     assert pca.shares_["levels"] == LEVEL_SHARE
     assert sum(pca.shares_.values()) == pytest.approx(1.0)
     assert "'ward' is 0 or 1 for each of 2 levels found privately" in pca.privacy_.sentence()
     assert pca.release_.settings["ledger"]["spent"] == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("broken", [{"age": np.nan}, {"age": np.inf}, {"ward": None}, {"sex": ""}])
+@pytest.mark.parametrize("releases", [PrivatePCA, PrivateCovariance])
+def test_a_row_that_stops_the_run_stops_it_before_levels_are_paid_for(
+    frame, tmp_path, broken, releases
+):
+    frame = frame.copy()
+    for column, cell in broken.items():
+        frame.loc[3210, column] = cell
+    ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6, unit="person")
+    with pytest.raises(InvalidDataError, match="a row holds a missing or infinite value"):
+        releases(**BUDGET, ledger=ledger).fit(source(frame))
+    assert ledger.entries == ()
+
+
+def test_a_search_whose_release_is_refused_costs_its_own_share_alone(frame, tmp_path):
+    """The refusal names what was found, which is released."""
+    frame = frame.copy()
+    frame["ward"] = [f"ward {i}" for i in range(len(frame))]
+    rows = open_rows(frame[["ward", "age"]], encode={"ward": "private"})
+    ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6)
+    with pytest.raises(InvalidParameterError, match="n_components") as refused:
+        PrivatePCA(2, **BUDGET, ledger=ledger).fit(rows)  # one column is left
+    (search,) = ledger.entries
+    assert search.label == "levels of ward"
+    assert ledger.balance().spent < 0.3
+    assert refused.value.__notes__ == [
+        "the levels that were found and paid for are 'ward' = none: state them next time"
+    ]
+    whole = PrivatePCA(1, **BUDGET, ledger=ledger)
+    with pytest.raises(BudgetExceededError, match="ask for less"):
+        whole.fit(rows)  # nothing is lost where both would not fit
+    assert len(ledger.entries) == 1
 
 
 def test_a_release_reads_other_rows_alike(frame, tmp_path):
@@ -136,7 +175,7 @@ def test_a_ledger_that_cannot_cover_all_of_it_is_not_charged(frame, tmp_path):
 
 def test_nothing_to_find():
     table = pd.DataFrame({"ward": [f"ward {i}" for i in range(300)]})
-    with pytest.raises(NothingFoundError, match="the budget is spent"):
+    with pytest.raises(NothingFoundError, match="the share of the search is spent"):
         PrivatePCA(1, **BUDGET, random_state=0).fit(open_rows(table, encode={"ward": "private"}))
     table["age"] = np.random.default_rng(0).normal(50, 10, 300)
     rows = open_rows(table, encode={"ward": "private"})

@@ -118,8 +118,7 @@ def size_of(
 
     text: Any = "invalid" if options["on_invalid"] == "zero" else "refused"
     source = open_table(data, text=text, **{name: options[name] for name in ROW_OPTIONS})
-    # As if categories had one level each, where levels are to be found.
-    source = source.decided(dict.fromkeys(source.undecided, ("...",)))
+    source = source.with_one_level_each()
     if rows is None and neighbours.count_is_public:
         with watched(source, count_is_public=options["unit"] is None) as counted:
             rows = public_rows(counted)

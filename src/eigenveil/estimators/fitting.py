@@ -82,14 +82,14 @@ def foresee_release(
         from eigenveil.mechanisms.found_levels import LevelSearch
 
         search = LevelSearch(budget=asked["budget"], columns=columns)
-        asked |= {"spent": search.cost()}
-        source = source.decided(dict.fromkeys(source.undecided, ("",)))
+        asked |= {"spent": search.gaussian_cost()}
+        source = source.with_one_level_each()
         name_columns(estimator, source)
     else:
         source = _of_kinds(estimator, source, kinds, asked)
     planned = plan(chosen(_request(estimator, source, releases, **asked)))
-    cost = planned.cost if search is None else search.whole(planned)
-    if ledger is not None:
+    cost = planned.cost if search is None else search.whole(planned, ledger)
+    if ledger is not None and search is None:
         request = planned.request
         ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
     receipt = None if ledger is None else f"{ledger}, before the release is made"
@@ -170,25 +170,26 @@ def _with_levels(
     ledger: Ledger | None,
     noise: NoiseSource,
 ) -> FitResult[Any]:
-    """Find the levels of categories first; all is charged before, as for one level each."""
+    """Find the levels of categories first, once the rest is known to go through for one each."""
     from eigenveil.mechanisms.found_levels import LevelSearch
 
     search = LevelSearch(budget=asked["budget"], columns=_undecided(source, kinds))
-    asked |= {"spent": search.cost()}
-    like = source.decided(dict.fromkeys(source.undecided, ("",)))
+    asked |= {"spent": search.gaussian_cost()}
+    like = source.with_one_level_each()
     name_columns(estimator, like)
     first = plan(chosen(_request(estimator, like, releases, **asked)))
     warn_of_weakness(search.budget, first.n_rows)
     found = search.run(source, first, ledger=ledger, noise=noise)
-    source = source.decided(found.levels)
-    name_columns(estimator, source)
-    estimator.levels_ = found.levels
-    if kinds is not None and kinds.levels is None:
-        kinds = ScoreKinds(kinds.column, found.levels[kinds.column], found=True)
-    source = _of_kinds(estimator, source, kinds, asked)
-    planned = plan(chosen(_request(estimator, source, releases, **asked)))
-    search.check(planned)
-    return found.before(execute(planned, source, ledger=None, noise=noise))
+    with found.named_in_errors():
+        source = source.decided(found.levels)
+        name_columns(estimator, source)
+        estimator.levels_ = found.levels
+        if kinds is not None and kinds.levels is None:
+            kinds = ScoreKinds(kinds.column, found.levels[kinds.column], found=True)
+        source = _of_kinds(estimator, source, kinds, asked)
+        planned = plan(chosen(_request(estimator, source, releases, **asked)))
+        search.check(planned)
+        return found.before(execute(planned, source, ledger=ledger, noise=noise))
 
 
 def _of_kinds(

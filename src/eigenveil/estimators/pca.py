@@ -42,7 +42,8 @@ class PrivatePCA(GaussianDensity):
     ----------
     n_components : int, float or "private", optional
         How many components to release; all of them by default. A number between 0 and 1 releases
-        the fewest that hold this share of the noisy variance, at no further cost. ``"private"``
+        the fewest that hold this share of the noisy variance, at no further cost, and two or more
+        with ``show_scores``. ``"private"``
         finds how many stand out with a tenth of the budget, or says that none do.
     epsilon, delta, rho : float, optional
         The budget of one fit: ``epsilon`` and ``delta``, ``rho`` alone, or ``epsilon`` alone for
@@ -242,7 +243,8 @@ class PrivatePCA(GaussianDensity):
             variance=variance,
         )
         if request.variance_share is not None:
-            found = found.holding(request.variance_share)
+            # A map of scores has two axes.
+            found = found.holding(request.variance_share, least=2 if request.show_scores else 1)
         self.__dict__.update(found.attributes())
         self.plan_, self.mechanism_, self.choice_ = plan, plan.entry.name, request.reason
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee

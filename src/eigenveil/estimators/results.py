@@ -56,10 +56,11 @@ distinguishable, mean, scale : arrays
     matrix_floor: float
     noise_floor: float
 
-    def holding(self, share: float) -> "ComponentResult":
-        """Return the fewest components that hold a share of the noisy variance."""
+    def holding(self, share: float, least: int = 1) -> "ComponentResult":
+        """Return the fewest components, ``least`` or more, that hold a share of noisy variance."""
         together = np.cumsum(self.explained_variance_ratio)
-        count = min(len(together), int(np.searchsorted(together, share * (1 - _ROUNDING))) + 1)
+        enough = int(np.searchsorted(together, share * (1 - _ROUNDING))) + 1
+        count = min(len(together), max(least, enough))
         return replace(
             self,
             components=self.components[:count],

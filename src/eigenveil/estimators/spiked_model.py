@@ -10,6 +10,7 @@ are the leading noisy eigenvalues above it: post-processing. Proofs: docs/proofs
 docs/proofs/noise_variance.md.
 """
 
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +22,12 @@ from eigenveil.data.gram import second_moment
 from eigenveil.data.spectrum import eigenvalues, weighted_eigenvalues
 from eigenveil.estimators.fitting import noise_and_ledger, renewed
 from eigenveil.estimators.tables import open_table
-from eigenveil.exceptions import BoundsRequiredError, NothingFoundError
+from eigenveil.exceptions import (
+    BoundsRequiredError,
+    InvalidDataError,
+    InvalidParameterError,
+    NothingFoundError,
+)
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.scalars.noise_variance import PrivateNoiseVariance, bulk_weights
@@ -117,6 +123,7 @@ class PrivateSpikedModel(BaseEstimator):  # type: ignore[misc]
             adjacency = Adjacency.REPLACE_ONE
             clip = Clip(row_norm=self.row_norm)
             source = open_table(self, X, adjacency)
+            max_rank = _checked_rank(self.max_rank, self.n_features_in_)
             gate = Gate(
                 compose(first.cost(), second.cost()),
                 label="spiked model",
@@ -127,7 +134,7 @@ class PrivateSpikedModel(BaseEstimator):  # type: ignore[misc]
             moment = second_moment(source, clip, adjacency)
             del X, source
             ranked = gate.draw(
-                PrivateRank(noise=first, max_rank=min(self.max_rank, self.n_features_in_ - 1)),
+                PrivateRank(noise=first, max_rank=max_rank),
                 eigenvalues(moment),
             )
             rank = ranked.rank or 0
@@ -167,3 +174,12 @@ class PrivateSpikedModel(BaseEstimator):  # type: ignore[misc]
             noise_variance=self.noise_variance_,
             failure=failure,
         )
+
+
+def _checked_rank(max_rank: Any, columns: int) -> int:
+    """Return the largest rank to consider; refuse what no table with so many columns has."""
+    if isinstance(max_rank, bool) or not isinstance(max_rank, Integral) or max_rank < 1:
+        raise InvalidParameterError(option("max_rank"), " must be a whole number from 1 on")
+    if columns < 2:
+        raise InvalidDataError("a spiked model needs two columns at least: give more of them")
+    return min(int(max_rank), columns - 1)

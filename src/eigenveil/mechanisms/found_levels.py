@@ -1,16 +1,21 @@
 """Levels of categories, found with a part of the budget before anything else is released.
 
 A twentieth of mu^2 and a hundredth of delta find the levels of all columns together; the release
-that follows has the rest, which these two alone decide. Everything is charged at once, before the
-levels are drawn. Proof: docs/proofs/levels.md.
+that follows has the rest, which these two alone decide. The search is charged before the levels are
+drawn, the release after them: where it cannot be made, only the search was paid for. Both fit into
+a ledger that grants no more than their budget. Proof: docs/proofs/levels.md.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from eigenveil.data.levels import level_counts
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources import RowSource, ScaledSource
+from eigenveil.data.sources.checked import count_checked
 from eigenveil.exceptions import (
+    EigenveilError,
     InvalidParameterError,
     NothingFoundError,
     UnsupportedNotionError,
@@ -20,11 +25,13 @@ from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.scalars.levels import PrivateLevels
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.privacy.accounting import compose, covers, fits, split
+from eigenveil.privacy.accounting import compose, covers, fits, parts_of, split
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest, whole_strength
 from eigenveil.privacy.cost import Cost, Gaussian
+from eigenveil.privacy.filters import adaptive_part
 from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.text import listed, printable
 from eigenveil.wording import Phrase
 
 __all__ = ["FoundLevels", "LevelSearch"]
@@ -66,12 +73,17 @@ class LevelSearch:
         """Return the cost of all searches."""
         return compose(*(self.step.cost() for _ in self.columns))
 
+    def gaussian_cost(self) -> Gaussian:
+        """Return the Gaussian part of the cost."""
+        return Gaussian(parts_of(self.cost()).mu)
+
     def rest(self) -> Cost:
-        """Return the most that is left for the release, whatever levels are found."""
-        spent = self.cost()
-        return Gaussian(
-            largest(lambda mu: fits(compose(spent, Gaussian(mu)), self.budget), start=1.0)
-        )
+        """Return the most that is left for the release, whatever levels are found.
+
+        Both are charges of their own, so they fit into what a ledger grants to several.
+        """
+        spent, left = self.gaussian_cost(), adaptive_part(self.budget)
+        return Gaussian(largest(lambda mu: fits(compose(spent, Gaussian(mu)), left), start=1.0))
 
     def check(self, plan: Plan) -> None:
         """Refuse a release that may cost anything but what is left."""
@@ -82,26 +94,40 @@ class LevelSearch:
                 _LEVELS,
             )
 
-    def whole(self, plan: Plan) -> Cost:
-        """Return what is charged for the levels and for the release that ``plan`` is like."""
+    def whole(self, plan: Plan, ledger: Ledger | None) -> Cost:
+        """Return the cost of the levels and of the release that ``plan`` is like.
+
+        Refuse what the ledger would not cover.
+        """
         self.check(plan)
+        if ledger is not None:
+            ledger.check_all(
+                [(self.cost(), None), (self.rest(), None)],
+                adjacency=plan.request.adjacency,
+                unit=plan.request.unit,
+            )
         return compose(self.cost(), self.rest())
 
     def run(
         self, source: RowSource, plan: Plan, *, ledger: Ledger | None, noise: NoiseSource
     ) -> "FoundLevels":
-        """Charge for the levels and the release that ``plan`` is like, and draw the levels."""
-        request, whole = plan.request, self.whole(plan)
-        if ledger is not None:
-            ledger.check(whole, adjacency=request.adjacency, unit=request.unit)
+        """Charge for the levels, and draw them; ``plan`` is that of the release for one level each.
+
+        Whatever would stop that release is refused first: the rows are read for it.
+        """
+        request = plan.request
+        self.whole(plan, ledger)
+        rows = source.with_one_level_each()
+        if request.column_scale is not None:
+            rows = ScaledSource(rows, request.column_scale)
+        count_checked(rows, plan.start.check)
         gate = Gate(
             self.cost(),
-            label=f"{plan.entry.name} with levels",
+            label=f"levels of {listed(self.columns)}",
             adjacency=request.adjacency,
             ledger=ledger,
             noise=noise,
             protects=request.unit,
-            charge=whole,
         )
         levels = {
             column: tuple(gate.draw(self.step, level_counts(source, column, request.adjacency)))
@@ -109,26 +135,49 @@ class LevelSearch:
         }
         if source.n_columns == 0 and not any(levels.values()):
             raise NothingFoundError(
-                "no level stands out from the noise, and the budget is spent: state the levels, "
-                "or give more rows or a larger budget"
+                "no level stands out from the noise, and the share of the search is spent: state "
+                "the levels, or give more rows or a larger budget"
             )
         return FoundLevels(levels, self.cost(), gate.receipt, gate.balance)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLevels:
-    """Released levels by column, and what was paid for them and for what follows."""
+    """Released levels by column, and what was paid for them."""
 
     levels: dict[str, tuple[str, ...]]
     cost: Cost
     receipt: str | None
     balance: Balance | None
 
+    @contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """Let an error of the release that follows name the levels, so that nobody buys them twice.
+
+        They are released.
+        """
+        try:
+            yield
+        except EigenveilError as error:
+            found = (
+                f"{printable(column)!r} = {listed(levels) or 'none'}"
+                for column, levels in self.levels.items()
+            )
+            error.add_note(
+                f"the levels that were found and paid for are {'; '.join(found)}: state them next "
+                "time"
+            )
+            raise
+
     def before(self, fitted: FitResult[Any]) -> FitResult[Any]:
         """Return the release that followed, with the cost of both."""
+        receipts = [one for one in (self.receipt, fitted.guarantee.ledger) if one is not None]
         guarantee = replace(
             fitted.guarantee,
             cost=compose(self.cost, fitted.guarantee.cost),
-            ledger=self.receipt,
+            ledger=" and ".join(receipts) or None,
         )
-        return replace(fitted, guarantee=guarantee, balance=self.balance, levels_share=LEVEL_SHARE)
+        balance = fitted.balance
+        if balance is not None and self.balance is not None:
+            balance = replace(balance, spent_before=self.balance.spent_before)
+        return replace(fitted, guarantee=guarantee, balance=balance, levels_share=LEVEL_SHARE)

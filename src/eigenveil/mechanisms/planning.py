@@ -4,7 +4,7 @@ from numbers import Real
 from typing import Any
 
 from eigenveil.data.batches import check_batches
-from eigenveil.data.sources.pairs import check_pairs
+from eigenveil.data.sources.pairs import check_pairs, require_public_count
 from eigenveil.exceptions import (
     BoundsRequiredError,
     InvalidParameterError,
@@ -46,6 +46,8 @@ def plan(request: Request) -> Plan:
         raise request.read_once(_ONE_PASS[request.releases])
     if request.show_scores:
         _check_scores(found)
+    if found.centring == "paired":
+        require_public_count(request.adjacency, persons=request.unit.owns_many)
     # Where no centre is found, pairs have to do.
     if found.centring in ("paired", "located") and found.n_rows is not None:
         check_pairs(found.n_rows, persons=request.unit.owns_many)

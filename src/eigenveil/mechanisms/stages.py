@@ -39,6 +39,7 @@ from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
+from eigenveil.privacy.filters import adaptive_part
 
 __all__ = ["Plan", "free_centring"]
 
@@ -224,7 +225,8 @@ class Plan:
         spent, request = self.request.spent, self.request
         if spent is None:
             return strength(request.budget, cost_of, self.entry.name)
-        return strength(request.budget, lambda s: compose(spent, cost_of(s)), self.entry.name)
+        left = adaptive_part(request.budget)
+        return strength(left, lambda s: compose(spent, cost_of(s)), self.entry.name)
 
     def build(self, parameter: float) -> Procedure[CentredResult[Any]]:
         """Return all stages at a strength."""

@@ -42,7 +42,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest
 from eigenveil.privacy.cost import ZCDP, Cost, Gaussian
 
-__all__ = ["LEAK_SHARE", "Spent", "admit", "leaks_too_much", "left", "used"]
+__all__ = ["LEAK_SHARE", "Spent", "adaptive_part", "admit", "leaks_too_much", "left", "used"]
 
 Currency = Literal["epsilon", "mu-squared", "rho"]
 
@@ -120,6 +120,12 @@ def admit(budget: Budget, spent: Spent, cost: Cost) -> Spent | None:
         return after
     # Chosen before anything was seen. Its sum is beyond the limit, so nothing follows it.
     return after if spent.charges == 0 and fits(cost, budget) else None
+
+
+def adaptive_part(budget: Budget) -> Budget:
+    """Return the part of an epsilon and a delta that Gaussian costs chosen in turn may spend."""
+    assert budget.delta is not None  # of a pure epsilon, or a rho, it is all
+    return Budget(epsilon=budget.epsilon, delta=_beside_leaks(budget.delta))
 
 
 def leaks_too_much(budget: Budget, spent: Spent) -> bool:

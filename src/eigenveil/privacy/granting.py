@@ -70,7 +70,7 @@ def require_all(
             raise BudgetExceededError(
                 f"the ledger has {_spent_of(budget, *used(budget, ends.spent))}; with all "
                 f"{len(charges)} charges, which cost a little more than one, it would be "
-                f"{total:.6g}: grant that much, or agree on less"
+                f"{total:.6g}: grant that much, or ask for less"
             )
         spent = admitted
     if ends.terms.alone is not None:

@@ -179,6 +179,10 @@ class RowSource(ABC):
         """Return the same rows with these levels for undecided columns."""
         return self
 
+    def with_one_level_each(self) -> "RowSource":
+        """Return the rows as if each undecided column had one level, to see how others are read."""
+        return self.decided(dict.fromkeys(self.undecided, ("...",)))
+
     def refuse_text(self) -> None:  # noqa: B027 - most sources know of no text
         """Refuse columns of text by their names, which only words what would happen anyway."""
 

@@ -14,9 +14,16 @@ from eigenveil.data.sources.base import RowSource, chunk_rows
 from eigenveil.data.sources.units import UnitSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.wording import REPLACE_ONE
+from eigenveil.wording import REPLACE_ONE, option
 
-__all__ = ["PairedSource", "PairedUnits", "check_pairs", "half_differences", "paired"]
+__all__ = [
+    "PairedSource",
+    "PairedUnits",
+    "check_pairs",
+    "half_differences",
+    "paired",
+    "require_public_count",
+]
 
 Order = Callable[[int], NDArray[np.intp]]
 
@@ -40,6 +47,18 @@ def check_pairs(n: int, *, persons: bool) -> None:
     raise InvalidDataError("pairs of rows need two rows at least, not one sample: give more rows")
 
 
+def require_public_count(adjacency: Adjacency, *, persons: bool) -> None:
+    """Refuse pairs where their number is private: one record more would pair all others anew."""
+    if not adjacency.count_is_public:
+        what = "persons" if persons else "rows"
+        raise UnsupportedNotionError(
+            f"pairs of {what} need a public number of {what}: choose ",
+            REPLACE_ONE,
+            ", or another ",
+            option("centring"),
+        )
+
+
 class PairedSource(RowSource):
     """Half differences of disjoint pairs of rows; of an odd number one row is left out.
 
@@ -50,12 +69,7 @@ class PairedSource(RowSource):
     """
 
     def __init__(self, source: RowSource, adjacency: Adjacency, order: Order) -> None:
-        if not adjacency.count_is_public:
-            raise UnsupportedNotionError(
-                "pairs of rows need a public number of rows: choose ",
-                REPLACE_ONE,
-                ", or another centring",
-            )
+        require_public_count(adjacency, persons=False)
         self.n_columns = source.n_columns
         self.feature_names = source.feature_names
         n, self._lookup = source.lookup()
@@ -98,12 +112,7 @@ class PairedUnits(UnitSource):
     """
 
     def __init__(self, source: RowSource, adjacency: Adjacency, order: Order) -> None:
-        if not adjacency.count_is_public:
-            raise UnsupportedNotionError(
-                "pairs of persons need a public number of persons: choose ",
-                REPLACE_ONE,
-                ", or another centring",
-            )
+        require_public_count(adjacency, persons=True)
         sizes = source.unit_sizes
         if sizes is None:
             raise InvalidParameterError("rows that are units of their own need PairedSource")

@@ -75,9 +75,9 @@ def figures(
 
 
 def _balances(release: Release, ledger: Ledger) -> tuple[Balance, Balance]:
-    """Return the ledger's balance at the entry that paid for the release, and at present."""
+    """Return the ledger's balance at the last entry that paid for the release, and at present."""
     receipt = release.guarantee.ledger or ""
-    for entry in ledger.entries:
+    for entry in reversed(ledger.entries):  # levels of categories are paid for before
         if f"(hash {entry.hash[:16]})" in receipt:
             return ledger.balance(entry.number), ledger.balance()
     raise InvalidParameterError(
