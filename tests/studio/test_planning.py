@@ -322,8 +322,8 @@ def test_of_a_run_that_ended_without_a_word_the_ledger_tells(folder, ledger, num
 
 def test_what_is_said_of_a_charge_is_of_this_run(ledger):
     """Another run that charges meanwhile is not taken for this one."""
-    from eigenveil.cli.account import Account
     from eigenveil.exceptions import BudgetExceededError
+    from eigenveil.privacy.account import Account
 
     terms = {"label": "x", "adjacency": Adjacency.REPLACE_ONE, "unit": Unit("person", "patient_id")}
     mine, other = Account(ledger.path), Account(ledger.path)

@@ -17,6 +17,7 @@ from eigenveil.exceptions import (
     EmptyCellsWarning,
     InvalidDataError,
     InvalidParameterError,
+    UnfinishedLineWarning,
     WeakPromiseWarning,
 )
 from eigenveil.storage.paths import read_regular

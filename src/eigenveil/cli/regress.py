@@ -98,7 +98,6 @@ def command(
     DATA is a CSV or parquet file, or - for a CSV table on standard input (held in memory). Give a
     budget, a target and a new folder. No bounds are needed.
     """
-    from eigenveil.cli.account import Account
     from eigenveil.cli.options import bewaring, stated_budget
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
@@ -108,6 +107,7 @@ def command(
     from eigenveil.data.sources.asking import asking_for_regression
     from eigenveil.data.sources.design import reordered
     from eigenveil.estimators import PrivateRegression
+    from eigenveil.privacy.account import Account
     from eigenveil.privacy.adjacency import Adjacency
     from eigenveil.privacy.budget import Budget
     from eigenveil.release import private_key

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import click
 
-from eigenveil.cli.account import Account
 from eigenveil.cli.balance import balance
 from eigenveil.cli.options import bewaring, stated_budget
 from eigenveil.cli.printing import say, say_json
@@ -27,6 +26,7 @@ from eigenveil.cli.values import configured, per_column, single_numbers
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import NothingFoundError
+from eigenveil.privacy.account import Account
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger

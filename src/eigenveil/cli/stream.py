@@ -101,12 +101,12 @@ def command(
     One budget covers the whole stream; it is charged at the first batch. Every row is used once.
     Give the same options every time, or keep them in a file: --config FILE.
     """
-    from eigenveil.cli.account import Account
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.estimators import StreamingPCA
+    from eigenveil.privacy.account import Account
     from eigenveil.privacy.budget import Budget
     from eigenveil.release.about import ABOUT as WORDS
     from eigenveil.release.about import about_settings

@@ -103,12 +103,12 @@ def command(
     release is made again from the state. Give the same options every time, or keep them in a file:
     --config FILE.
     """
-    from eigenveil.cli.account import Account
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
     from eigenveil.cli.rows import open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.estimators import ContinualCovariance, ContinualPCA
+    from eigenveil.privacy.account import Account
     from eigenveil.privacy.budget import Budget
 
     with nullcontext() if output is None else place_for(output) as place:

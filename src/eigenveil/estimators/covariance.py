@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.estimators.fitting import (
     fit_release,
+    fitting,
     foresee_release,
     warn_of_columns,
     warn_of_empty_cells,
@@ -168,15 +169,20 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
 
         ``groups`` holds an id for each row: all rows of one id are protected together.
         """
-        fitted = fit_release(self, X, groups, "covariance")
-        del X, groups
-        return self._hold(fitted)
+        with fitting(self) as (noise, ledger):
+            fitted = fit_release(self, X, groups, "covariance", noise=noise, ledger=ledger)
+            del X, groups
+            self._hold(fitted)
+        # A warning may be made an error, which must not lose the release.
+        warn_of_columns(self)
+        warn_of_empty_cells(self, fitted.result.present)
+        return self
 
     def promise(self, X: Any) -> Guarantee:
         """Return what a fit of ``X`` would promise; nothing is charged, rows are counted only."""
         return foresee_release(self, X, "covariance")
 
-    def _hold(self, fitted: FitResult[NoisyMatrix]) -> Self:
+    def _hold(self, fitted: FitResult[NoisyMatrix]) -> None:
         """Set what follows from a release."""
         plan, request = fitted.plan, fitted.plan.request
         noisy = _of_rows(fitted)
@@ -205,9 +211,6 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             settings=self._settings(fitted),
             arrays=arrays,
         )
-        warn_of_columns(self)
-        warn_of_empty_cells(self, fitted.result.present)
-        return self
 
     def _settings(self, fitted: FitResult[NoisyMatrix]) -> dict[str, Any]:
         plan = fitted.plan

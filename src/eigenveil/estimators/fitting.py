@@ -1,5 +1,6 @@
 """From the arguments of an estimator and a table to one charged release."""
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from eigenveil.data.sources import RowSource
 from eigenveil.estimators.score_kinds import ScoreKinds
 from eigenveil.estimators.tables import name_columns, open_table
 from eigenveil.exceptions import (
+    BusyError,
     ColumnsLeftOutWarning,
     EmptyCellsWarning,
     InvalidParameterError,
@@ -26,6 +28,7 @@ from eigenveil.mechanisms.registry import Releases, entry
 from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
+from eigenveil.privacy.account import Account
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
@@ -34,6 +37,7 @@ from eigenveil.text import listed
 
 __all__ = [
     "fit_release",
+    "fitting",
     "foresee_release",
     "noise_and_ledger",
     "renewed",
@@ -42,6 +46,7 @@ __all__ = [
     "warn_of_weakness",
 ]
 
+_FITTING: dict[tuple[int, int], object] = {}  # a mark for each process and id of an estimator
 _DENSE = 0.75  # share of present cells below which the correction for empty ones is rough
 
 
@@ -50,22 +55,23 @@ def fit_release(
     X: Any,
     groups: Any,
     releases: Releases,
+    *,
+    noise: NoiseSource,
+    ledger: Ledger | None,
     show_scores: Any = False,
     **asked: Any,
 ) -> FitResult[Any]:
-    """Choose, plan, charge, read the rows, add noise; attributes of an earlier fit are dropped."""
-    with renewed(estimator):
-        noise, ledger = noise_and_ledger(estimator)
-        asked |= _stated(estimator, releases)
-        source = open_table(estimator, X, asked["adjacency"], groups)
-        del X, groups
-        kinds = _kinds(show_scores, source, asked)
-        if _undecided(source, kinds):
-            return _with_levels(estimator, source, kinds, releases, asked, ledger, noise)
-        source = _of_kinds(estimator, source, kinds, asked)
-        request = _request(estimator, source, releases, **asked)
-        warn_of_weakness(request.budget, request.n_rows)
-        return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
+    """Choose, plan, charge, read the rows, add noise: a part of `fitting`."""
+    asked |= _stated(estimator, releases)
+    source = open_table(estimator, X, asked["adjacency"], groups)
+    del X, groups
+    kinds = _kinds(show_scores, source, asked)
+    if _undecided(source, kinds):
+        return _with_levels(estimator, source, kinds, releases, asked, ledger, noise)
+    source = _of_kinds(estimator, source, kinds, asked)
+    request = _request(estimator, source, releases, **asked)
+    warn_of_weakness(request.budget, request.n_rows)
+    return execute(plan(chosen(request)), source, ledger=ledger, noise=noise)
 
 
 def foresee_release(
@@ -82,7 +88,7 @@ def foresee_release(
         from eigenveil.mechanisms.found_levels import LevelSearch
 
         search = LevelSearch(budget=asked["budget"], columns=columns)
-        asked |= {"spent": search.gaussian_cost()}
+        asked |= {"left": search.left()}
         source = source.with_one_level_each()
         name_columns(estimator, source)
     else:
@@ -138,7 +144,7 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
         f"{'its scale' if one else 'their scales'}, give more rows or a larger budget, or look "
         "whether cells are written as was said, such as dates",
         ColumnsLeftOutWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
 
 
@@ -152,7 +158,7 @@ def warn_of_empty_cells(estimator: BaseEstimator, present: NDArray[np.float64] |
             "there may be off by more than the release states; leave such columns out where you "
             "can",
             EmptyCellsWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
@@ -174,7 +180,7 @@ def _with_levels(
     from eigenveil.mechanisms.found_levels import LevelSearch
 
     search = LevelSearch(budget=asked["budget"], columns=_undecided(source, kinds))
-    asked |= {"spent": search.gaussian_cost()}
+    asked |= {"left": search.left()}
     like = source.with_one_level_each()
     name_columns(estimator, like)
     first = plan(chosen(_request(estimator, like, releases, **asked)))
@@ -251,6 +257,33 @@ def noise_and_ledger(estimator: BaseEstimator) -> tuple[NoiseSource, Ledger | No
             "drop the ledger to simulate"
         )
     return SimulationSource(seed), None
+
+
+@contextmanager
+def fitting(estimator: BaseEstimator) -> Iterator[tuple[NoiseSource, Ledger | None]]:
+    """Yield the noise source and the ledger of a fit, which one thread at a time may run.
+
+    Of two at once, both would be paid for and one would be lost: the second is refused.
+    Where the fit fails, attributes of an earlier one are kept, and charges are marked as failed.
+    """
+    key, mark = (os.getpid(), id(estimator)), object()
+    if _FITTING.setdefault(key, mark) is not mark:  # one step among threads
+        raise BusyError(
+            "another thread fits this estimator, and nothing was charged: give each thread its "
+            "own, with sklearn.base.clone"
+        )
+    try:
+        with renewed(estimator):
+            noise, ledger = noise_and_ledger(estimator)
+            account = None if ledger is None else Account(ledger)
+            try:
+                yield noise, account
+            except BaseException:
+                if account is not None:
+                    account.mark_all_failed()
+                raise
+    finally:
+        del _FITTING[key]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import numpy as np
 
 from eigenveil.estimators.fitting import (
     fit_release,
+    fitting,
     foresee_release,
     warn_of_columns,
     warn_of_empty_cells,
@@ -209,9 +210,16 @@ class PrivatePCA(GaussianDensity):
 
         ``groups`` holds an id for each row: all rows of one id are protected together.
         """
-        fitted = fit_release(self, X, groups, "components", **self._asked())
-        del X, groups
-        return self._hold(fitted)
+        with fitting(self) as (noise, ledger):
+            fitted = fit_release(
+                self, X, groups, "components", noise=noise, ledger=ledger, **self._asked()
+            )
+            del X, groups
+            self._hold(fitted)
+        # A warning may be made an error, which must not lose the release.
+        warn_of_columns(self)
+        warn_of_empty_cells(self, fitted.result.present)
+        return self
 
     def promise(self, X: Any) -> Guarantee:
         """Return what a fit of ``X`` would promise; nothing is charged, rows are counted only."""
@@ -225,7 +233,7 @@ class PrivatePCA(GaussianDensity):
             "show_scores": self.show_scores,
         }
 
-    def _hold(self, fitted: FitResult[StagedComponents]) -> Self:
+    def _hold(self, fitted: FitResult[StagedComponents]) -> None:
         """Set what follows from a release."""
         plan, released, staged = fitted.plan, fitted.result, fitted.result.inner
         request = plan.request
@@ -283,6 +291,3 @@ class PrivatePCA(GaussianDensity):
                 self.kind_score_counts_ = arrays["kind_score_counts"] = shown.by_kind
                 settings["scores"] |= {"column": kinds.column, "levels": list(kinds.levels or ())}
         self.release_ = found.release(plan.entry.name, fitted.guarantee, settings, arrays=arrays)
-        warn_of_columns(self)
-        warn_of_empty_cells(self, released.present)
-        return self

@@ -16,8 +16,7 @@ from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, as_tab
 from eigenveil.data.sources.asking import asking_for_regression
 from eigenveil.data.sources.design import reordered
 from eigenveil.estimators.fitting import (
-    noise_and_ledger,
-    renewed,
+    fitting,
     warn_of_columns,
     warn_of_weakness,
 )
@@ -159,8 +158,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         ``y`` the name of its target column, or a list of names. ``groups`` holds an id for each
         row: all rows of one id are protected together.
         """
-        with renewed(self):
-            noise, ledger = noise_and_ledger(self)
+        with fitting(self) as (noise, ledger):
             budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
             adjacency = Adjacency.parse(self.adjacency)
             source = self._open(X, y, adjacency, groups)
@@ -169,7 +167,9 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             warn_of_weakness(budget, request.n_rows)
             fitted = release_regression(request, source, ledger=ledger, noise=noise)
             del source
-        return self._hold(fitted)
+            self._hold(fitted)
+        warn_of_columns(self)  # outside: made an error, it must not lose the release
+        return self
 
     def _open(self, X: Any, y: Any, adjacency: Adjacency, groups: Any) -> RowSource:
         """Return one table, features first, then targets."""
@@ -246,7 +246,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
             accepts_means=bool(self.means_alone),
         )
 
-    def _hold(self, fitted: RegressionResult) -> Self:
+    def _hold(self, fitted: RegressionResult) -> None:
         """Set what follows from a release."""
         numbers = regression_numbers(fitted)
         one = self._one_target
@@ -260,8 +260,6 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         self.shares_ = fitted.plan.shares.by_name(fitted.plan.request.n_targets)
         self.release_ = self._release(numbers, fitted)
-        warn_of_columns(self)
-        return self
 
     def _release(self, numbers: RegressionNumbers, fitted: RegressionResult) -> Any:
         return numbers.release(

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.spectrum import eigenvalues, weighted_eigenvalues
-from eigenveil.estimators.fitting import noise_and_ledger, renewed
+from eigenveil.estimators.fitting import fitting
 from eigenveil.estimators.tables import open_table
 from eigenveil.exceptions import (
     BoundsRequiredError,
@@ -113,8 +113,7 @@ class PrivateSpikedModel(BaseEstimator):  # type: ignore[misc]
             raise BoundsRequiredError(
                 "eigenvalues need a public bound on rows: pass ", option("row_norm")
             )
-        with renewed(self):
-            noise, ledger = noise_and_ledger(self)
+        with fitting(self) as (noise, ledger):
             budget = Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
             mu = strength(budget, Gaussian, "rank")
             first, second = (

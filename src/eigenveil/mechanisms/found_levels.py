@@ -6,6 +6,7 @@ drawn, the release after them: where it cannot be made, only the search was paid
 a ledger that grants no more than their budget. Proof: docs/proofs/levels.md.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -73,21 +74,25 @@ class LevelSearch:
         """Return the cost of all searches."""
         return compose(*(self.step.cost() for _ in self.columns))
 
-    def gaussian_cost(self) -> Gaussian:
-        """Return the Gaussian part of the cost."""
-        return Gaussian(parts_of(self.cost()).mu)
+    def left(self) -> Budget:
+        """Return the budget of the release: the Gaussian noise of `rest`."""
+        return Budget(rho=math.nextafter(self.rest().mu ** 2 / 2, 0.0))
 
-    def rest(self) -> Cost:
+    def rest(self) -> Gaussian:
         """Return the most that is left for the release, whatever levels are found.
 
         Both are charges of their own, so they fit into what a ledger grants to several.
         """
-        spent, left = self.gaussian_cost(), adaptive_part(self.budget)
+        spent, left = Gaussian(parts_of(self.cost()).mu), adaptive_part(self.budget)
         return Gaussian(largest(lambda mu: fits(compose(spent, Gaussian(mu)), left), start=1.0))
 
     def check(self, plan: Plan) -> None:
         """Refuse a release that may cost anything but what is left."""
-        if not covers(self.rest(), plan.cost):
+        try:
+            covered = covers(self.rest(), plan.cost)
+        except UnsupportedNotionError:  # it may fail, which is not the cost of Gaussian noise
+            covered = False
+        if not covered:
             raise InvalidParameterError(
                 f"levels cannot be found privately before {plan.entry.name!r}: choose another "
                 "mechanism, or state the levels in a list, ",

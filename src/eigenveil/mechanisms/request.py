@@ -22,7 +22,7 @@ from eigenveil.mechanisms.bounds import (
 from eigenveil.mechanisms.registry import ComponentEntry, Entry, Releases
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.cost import Cost
 from eigenveil.text import did_you_mean, listed
 from eigenveil.wording import REPLACE_ONE, option
 
@@ -79,7 +79,9 @@ class Request:
         Number of kinds of rows that they are counted by.
     on_invalid, on_missing
         What happens to rows and cells that hold no numbers.
-    spent : Gaussian, optional
+    spent : Cost, optional
+        Of the budget, by an earlier release of the same rows.
+    left : Budget, optional
         Of the budget, by a search for levels that is charged before.
     every_direction : bool
         Whether more components than rows may be asked for: with noise there are as many directions
@@ -109,7 +111,8 @@ class Request:
     score_kinds: int = 1
     on_invalid: OnInvalid = "raise"
     on_missing: OnMissing = "invalid"
-    spent: Gaussian | None = None
+    spent: Cost | None = None
+    left: Budget | None = None
     every_direction: bool = False
 
     def __post_init__(self) -> None:

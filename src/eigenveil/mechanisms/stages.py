@@ -39,7 +39,6 @@ from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
-from eigenveil.privacy.filters import adaptive_part
 
 __all__ = ["Plan", "free_centring"]
 
@@ -223,10 +222,11 @@ class Plan:
 
     def _strength(self, cost_of: Callable[[float], Cost]) -> float:
         spent, request = self.request.spent, self.request
+        if request.left is not None:
+            return strength(request.left, cost_of, self.entry.name)
         if spent is None:
             return strength(request.budget, cost_of, self.entry.name)
-        left = adaptive_part(request.budget)
-        return strength(left, lambda s: compose(spent, cost_of(s)), self.entry.name)
+        return strength(request.budget, lambda s: compose(spent, cost_of(s)), self.entry.name)
 
     def build(self, parameter: float) -> Procedure[CentredResult[Any]]:
         """Return all stages at a strength."""

@@ -26,6 +26,7 @@ from typing import Any, Literal
 from eigenveil.exceptions import (
     BudgetExceededError,
     InvalidParameterError,
+    LedgerError,
     StateError,
     UnfinishedLineWarning,
 )
@@ -136,6 +137,17 @@ class Ledger:
             require(file, ends, NOTHING, ends.terms.adjacency, unit)
             label = f"{_spent_to(stream)}{stop:,} {what}"
             return _appended(file, ends, NOTHING, ends.spent, label, unit)
+
+    def mark_failed(self, entry: Entry) -> None:
+        """Note, at no cost, that nothing was released for a charge; it stays spent."""
+        with ledger_file.opened(self.path, exclusive=True) as file:
+            noted = ledger_file.entries(file)[1]
+            if entry not in noted or entry.is_note:
+                raise LedgerError("the ledger holds no such charge: open the one that was charged")
+            if any(other.failed == entry.number for other in noted):
+                return
+            ends, label = ledger_file.ends(file), f"entry {entry.number} failed"
+            _appended(file, ends, NOTHING, ends.spent, label, entry.unit, failed=entry.number)
 
     def require_unspent(self, stream: str, start: int) -> None:
         """Refuse where records of a stream from ``start`` on were noted as spent."""
@@ -298,6 +310,7 @@ def _appended(
     label: str,
     unit: Unit = ROW,
     alone: Cost | None = None,
+    failed: int | None = None,
 ) -> Entry:
     """Write the next line; return its entry once the disk has it."""
     if ends.unfinished:
@@ -308,7 +321,9 @@ def _appended(
             stacklevel=3,
         )
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    line, entry = ends.following(cost, spent, label=label, time=time, unit=unit, alone=alone)
+    line, entry = ends.following(
+        cost, spent, label=label, time=time, unit=unit, alone=alone, failed=failed
+    )
     ledger_file.append(file, ends.end, line)
     return entry
 

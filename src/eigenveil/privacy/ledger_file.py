@@ -1,6 +1,7 @@
 """The file of a ledger: lines that carry their hash and the hash of the line before.
 
-The first line holds the terms, every other one a charge or a note. A line is written past all
+The first line holds the terms, every other one a charge or a note. A note may say that a release
+failed after its charge, which stays spent. A line is written past all
 buffers and waited for until the disk has it. A last line counts if its hash is right, with or
 without its line end: an editor or a copy may have dropped that one byte. Any other last line
 without its end was being written when its process died: nothing was drawn for it, and the next line
@@ -108,6 +109,8 @@ class Entry:
         By this entry and all before.
     alone : Cost or None
         Where the cost counts on other owners of a secure sum: what it is without them.
+    failed : int or None
+        Of a note: the number of the charge that nothing was released for.
 
     """
 
@@ -119,6 +122,7 @@ class Entry:
     unit: Unit
     spent: Spent
     alone: Cost | None = None
+    failed: int | None = None
 
     @property
     def is_note(self) -> bool:
@@ -137,7 +141,10 @@ class Entry:
         spent = Spent.from_dict(document["spent"])
         cost = cost_from_dict(document["cost"])
         alone = cost_from_dict(document["alone"]) if "alone" in document else None
-        return cls(number, time, label, cost, digest, unit, spent, alone)
+        failed = document.get("failed")
+        if not (failed is None or (type(failed) is int and 1 <= failed < number)):
+            raise TypeError
+        return cls(number, time, label, cost, digest, unit, spent, alone, failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +186,7 @@ class Ends:
         time: str,
         unit: Unit,
         alone: Cost | None = None,
+        failed: int | None = None,
     ) -> tuple[bytes, Entry]:
         """Return the line that comes next, and its entry."""
         document = {
@@ -193,6 +201,8 @@ class Ends:
             document["unit"] = {"name": unit.name, "column": unit.column}
         if alone is not None:
             document["alone"] = cost_to_dict(alone)
+        if failed is not None:
+            document["failed"] = failed
         line, digest = _line(document)
         return line, Entry.parse(document, digest)
 
@@ -326,6 +336,8 @@ def entries(file: FileIO) -> tuple[Terms, tuple[Entry, ...]]:
                 raise altered()
             entry = Entry.parse(document, digest)
             if not entry.spent.follows(found[-1].spent if found else Spent()):
+                raise altered()
+            if entry.failed and (found[entry.failed - 1].is_note or not entry.is_note):
                 raise altered()
             found.append(entry)
             previous = digest

@@ -1,5 +1,6 @@
 """A ledger as one run sees it: what it has charged itself, whatever others charge meanwhile."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,16 @@ __all__ = ["Account"]
 
 
 class Account(Ledger):
-    """A ledger that remembers the charges of this run."""
+    """A ledger that remembers the charges of this run.
 
-    __slots__ = ("_before", "_paid", "_unsure")
+    Made of another account, it charges that one, which remembers them too.
+    """
 
-    def __init__(self, path: str | Path) -> None:
-        super().__init__(path)
+    __slots__ = ("_before", "_outer", "_paid", "_unsure")
+
+    def __init__(self, ledger: Ledger | str | Path) -> None:
+        super().__init__(ledger.path if isinstance(ledger, Ledger) else ledger)
+        self._outer = ledger if isinstance(ledger, Account) else None
         self._before = len(self.entries)
         self._paid: list[Entry] = []
         self._unsure = False  # whether an interrupt came while a charge was being written
@@ -23,8 +28,9 @@ class Account(Ledger):
     def charge(self, *cost: Any, **terms: Any) -> Entry:
         """Commit a charge durably, or refuse, as every ledger does; and remember it."""
         self._unsure = True
+        charge = super().charge if self._outer is None else self._outer.charge
         try:
-            entry = super().charge(*cost, **terms)
+            entry = charge(*cost, **terms)
         except EigenveilError:
             self._unsure = False
             raise
@@ -38,3 +44,13 @@ class Account(Ledger):
             since = [entry for entry in self.entries[self._before :] if not entry.is_note]
             return since[-1] if since else None
         return self._paid[-1] if self._paid else None
+
+    def mark_all_failed(self) -> None:
+        """Note that nothing was released for the charges of this run, where the ledger takes it.
+
+        It has failed already: another error would hide why.
+        """
+        for entry in self._paid:
+            if not entry.is_note:
+                with suppress(EigenveilError):
+                    self.mark_failed(entry)
