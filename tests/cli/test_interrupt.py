@@ -7,8 +7,13 @@ import time
 
 import pytest
 
-from eigenveil import Ledger
+from eigenveil import Ledger, Release
 from eigenveil.__main__ import _interrupt_when_asked_to_end
+from eigenveil.cli.federate_client import standing
+from eigenveil.cli.stopping import stoppable
+from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.privacy.cost import Gaussian
+from tests.cli.conftest import invoke
 
 # The child stops at a known place and says so by a file.
 CHILD = """
@@ -135,7 +140,32 @@ def test_after_the_charge(files, asked, ledger, tmp_path):
     assert "the ledger was charged" in told
     assert ledger.summary() in told
     assert "counts as spent" in told
-    assert len(ledger.entries) == 1
+    charge, mark = ledger.entries
+    assert mark.failed == charge.number
+    assert "failed: nothing was released for it" in invoke("ledger", "history", ledger.path).output
+
+
+@pytest.mark.parametrize("place", ["tell", "balance"])
+def test_after_the_release_is_in_place(place, files, asked, ledger, tmp_path):
+    """Whoever is told that it failed would pay again."""
+    output = tmp_path / "released"
+    words = ["fit", files.csv, *asked, "-o", output, "--json", "--ledger", ledger.path]
+    child = CHILD.format(place=f"releasing.{place}")
+    child = child.replace("def wait", "from eigenveil.cli import releasing\n\ndef wait")
+    told = signalled(child, tmp_path, *map(str, words))
+    assert Release.verify(output)
+    assert f"the release is whole, in {output}" in told
+    assert ledger.summary() in told
+    assert "failed" not in told
+    assert [entry.failed for entry in ledger.entries] == [None]
+
+
+def test_an_owner_that_is_interrupted_reads_its_ledger(ledger):
+    """Whatever it was doing: it may have answered before."""
+    ledger.charge(Gaussian(0.1), label="x", adjacency=Adjacency.REPLACE_ONE)
+    with pytest.raises(KeyboardInterrupt) as stopped, stoppable(standing(ledger)):
+        raise KeyboardInterrupt
+    assert ledger.summary() in str(stopped.value)
 
 
 @pytest.mark.audit  # what is interrupted with one stays

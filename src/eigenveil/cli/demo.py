@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from eigenveil.cli.printing import say
+from eigenveil.cli.stopping import stoppable
 from eigenveil.exceptions import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -54,15 +55,21 @@ def _tables() -> list[_Table]:
 )
 def command(output: Path) -> None:
     """Release principal components and covariances of two public data sets."""
-    from eigenveil.estimators import PrivateCovariance, PrivatePCA
-    from eigenveil.privacy.ledger import Ledger
-    from eigenveil.release import Release
-
     folder = output / datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     try:
         folder.mkdir(parents=True)
     except OSError:
         raise InvalidParameterError(f"cannot write to {output}: choose another --output") from None
+    with stoppable(f"the ledgers of the demo are in {folder}"):
+        _release_all(folder)
+
+
+def _release_all(folder: Path) -> None:
+    """Release both tables, and say how good the releases are."""
+    from eigenveil.estimators import PrivateCovariance, PrivatePCA
+    from eigenveil.privacy.ledger import Ledger
+    from eigenveil.release import Release
+
     say(f"Private PCA and covariance, each at epsilon = {EPSILON:g}, delta = {DELTA:g}", "")
     say(f"{'table':<15}{'rows x columns':<16}{'released':<20}how good it is")
     sentences, saved, ledgers = [], [], []

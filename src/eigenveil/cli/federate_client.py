@@ -3,7 +3,7 @@
 What is printed is for the owner's eyes. The server gets answers and codes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ from eigenveil.cli.balance import balance
 from eigenveil.cli.options import beware
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.rows import open_table
+from eigenveil.cli.stopping import stoppable
 from eigenveil.cli.summary import headed
 from eigenveil.exceptions import FederationConnectionError
 from eigenveil.federated.configuration import ClientConfiguration
@@ -38,7 +39,7 @@ from eigenveil.text import plural
 if TYPE_CHECKING:
     from eigenveil.federated.secure.configuration import SecureClientConfiguration
 
-__all__ = ["answer_all", "run"]
+__all__ = ["answer_all", "run", "standing"]
 
 _QUESTIONS = {
     Invitation.kind: "who takes part",
@@ -111,7 +112,7 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
     # Its mistakes are explained. Of a .npy the columns are names, which the owner looks at.
     columns = None if chosen.data.suffix.lower() == ".npy" else settings.columns
     n_columns = open_table(str(chosen.data), columns=columns, unit=settings.unit).n_columns
-    with alone(chosen.folder, "client", mode=0o700):
+    with stoppable(standing(ledger)), alone(chosen.folder, "client", mode=0o700):
         owner = Owner(
             settings,
             chosen.data,
@@ -122,17 +123,24 @@ def run(chosen: ClientConfiguration, *, insecure: bool, as_json: bool) -> None:
         )
         beware(settings.budget.as_dict())
         told = _Told(owner, ledger)
-        answer_all(told, settings.owner, chosen, ledger, insecure=insecure, n_columns=n_columns)
+        answer_all(told, settings.owner, chosen, insecure=insecure, n_columns=n_columns)
         _close(chosen, told, ledger, as_json=as_json)
         if told.refused is not None:
             click.get_current_context().exit(4 if told.refused is Code.BUDGET else 3)
+
+
+def standing(ledger: Ledger) -> Callable[[], str]:
+    """Return what says, when asked, what the ledger has spent by then."""
+    return lambda: (
+        f"the ledger has {ledger.summary()}; started again, nothing that was answered is spent "
+        "twice"
+    )
 
 
 def answer_all(
     told: Any,
     name: str,
     chosen: "ClientConfiguration | SecureClientConfiguration",
-    ledger: Ledger,
     *,
     insecure: bool,
     n_columns: int,
@@ -161,11 +169,6 @@ def answer_all(
         if told.refused is None:
             raise
         _say(f"error: {error.said('file')}")  # what was refused comes first
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"the ledger has {ledger.summary()}; started again, nothing that was answered is "
-            "spent twice"
-        ) from None
 
 
 def _say(line: str) -> None:

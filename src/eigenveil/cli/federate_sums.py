@@ -8,10 +8,11 @@ import click
 
 from eigenveil.cli.alone import alone
 from eigenveil.cli.balance import balance
-from eigenveil.cli.federate_client import answer_all
+from eigenveil.cli.federate_client import answer_all, standing
 from eigenveil.cli.federate_status import asked_for
 from eigenveil.cli.options import beware
 from eigenveil.cli.printing import say, say_json
+from eigenveil.cli.stopping import stoppable
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import decode
@@ -177,7 +178,7 @@ _OUTCOMES: dict[type, str] = {
 def run(chosen: SecureClientConfiguration, *, insecure: bool, as_json: bool) -> None:
     """Answer until the server says that it is done, and say what was spent."""
     agreement, ledger = chosen.agreement, Ledger(chosen.ledger)
-    with alone(chosen.folder, "client", mode=0o700):
+    with stoppable(standing(ledger)), alone(chosen.folder, "client", mode=0o700):
         owner = SecureOwner(
             agreement,
             chosen.name,
@@ -198,7 +199,6 @@ def run(chosen: SecureClientConfiguration, *, insecure: bool, as_json: bool) -> 
             told,
             chosen.name,
             chosen,
-            ledger,
             insecure=insecure,
             n_columns=agreement.n_columns,
         )

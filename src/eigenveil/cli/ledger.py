@@ -118,9 +118,10 @@ def _show_history(file: Path, as_json: bool) -> None:
         say_json(entries)
         return
     for entry in entries:
-        line = "{number:>4}  {time}  {label:<18}  {spent}{alone}  {hash:.16}"
+        line = "{number:>4}  {time}  {label:<18}  {spent}{alone}  {hash:.16}{failed}"
         told = f"; alone {entry['alone']}" if entry["alone"] else ""
-        say(line.format(**{**entry, "alone": told}))
+        failed = "  failed: nothing was released for it" if entry["failed"] else ""
+        say(line.format(**{**entry, "alone": told, "failed": failed}))
 
 
 @command.command("export")
@@ -160,6 +161,8 @@ def history(ledger: "Ledger") -> list[dict[str, Any]]:
     """Return every charge, oldest first, as plain JSON values."""
     from eigenveil.privacy.accounting import native
 
+    entries = ledger.entries
+    failed = {entry.failed for entry in entries}
     return [
         {
             "number": entry.number,
@@ -169,8 +172,9 @@ def history(ledger: "Ledger") -> list[dict[str, Any]]:
             "alone": None if entry.alone is None else native(entry.alone),
             "unit": " by ".join(filter(None, (entry.unit.name, entry.unit.column))),
             "hash": entry.hash,
+            "failed": entry.number in failed,
         }
-        for entry in ledger.entries
+        for entry in entries
     ]
 
 
@@ -186,7 +190,8 @@ def as_csv(entries: list[dict[str, Any]]) -> str:
             "name in .json"
         )
     text = io.StringIO()
-    writer = csv.DictWriter(text, ["number", "time", "label", "spent", "alone", "unit", "hash"])
+    columns = ["number", "time", "label", "spent", "alone", "unit", "hash", "failed"]
+    writer = csv.DictWriter(text, columns)
     writer.writeheader()
     for entry in entries:
         writer.writerow({**entry, **{name: printable(entry[name]) for name in texts}})

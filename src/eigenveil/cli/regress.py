@@ -135,7 +135,7 @@ def command(
         about_settings({}, **about)  # refused before anything is charged
         private = PrivateRegression(**given, ledger=account)
         place.make_room(expected_size("regression", len(features), len(target), names))
-        with bewaring(), accounted(account):
+        with bewaring(), accounted(account, place):
             neighbours = Adjacency.parse(private.adjacency)
             public = neighbours.count_is_public and unit is None
             with watched(source, count_is_public=public) as watched_rows:

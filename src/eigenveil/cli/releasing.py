@@ -25,7 +25,6 @@ from eigenveil.cli.summary import (
 from eigenveil.cli.values import configured, per_column, single_numbers
 from eigenveil.data.sources import RowSource
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
-from eigenveil.exceptions import NothingFoundError
 from eigenveil.privacy.account import Account
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget
@@ -33,10 +32,12 @@ from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, private_key
 from eigenveil.release.about import ABOUT, about_settings
 from eigenveil.report.views import left_out
+from eigenveil.storage.reservation import Reservation
 
 __all__ = ["accounted", "prepared", "release", "tell"]
 
-_NO_LEDGER = "no ledger recorded this run: a failed or interrupted release counts as spent"
+_COUNTS = "a failed or interrupted release counts as spent"
+_NO_LEDGER = f"no ledger recorded this run: {_COUNTS}"
 
 
 def release(
@@ -60,7 +61,7 @@ def release(
         if cluster is not None:
             source = stack.enter_context(read_by_workers(source, cluster))
         place.make_room(_size(private, source))
-        with bewaring(), accounted(account):
+        with bewaring(), accounted(account, place):
             neighbours = Adjacency.parse(private.adjacency)
             # How many rows a unit has is private under any neighbours.
             public = neighbours.count_is_public and options["unit"] is None
@@ -111,30 +112,41 @@ def _size(private: PrivatePCA | PrivateCovariance, source: RowSource) -> int:
 
 
 @contextmanager
-def accounted(account: Account | None) -> Iterator[None]:
-    """Whatever stops the run says whether it was charged."""
+def accounted(
+    account: Account | None, place: Reservation | None, *, goes_on: bool = False
+) -> Iterator[None]:
+    """Whatever stops the run says where its release lies, if it is whole, and what was charged.
+
+    Charges that nothing was released for are marked as failed, unless a stream ``goes_on`` with
+    what they paid for.
+    """
     try:
         yield
-    except KeyboardInterrupt:
-        told = _NO_LEDGER if account is None else _spent(account)
-        raise KeyboardInterrupt(told or "nothing was charged") from None
-    except NothingFoundError:
-        raise  # says so itself
-    except Exception as error:
-        if account is not None and (told := _spent(account)) is not None:
+    except BaseException as error:
+        whole = None if place is None else place.whole
+        told = _standing(account, place)
+        if account is not None and whole is None and not goes_on:
+            account.mark_all_failed()
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(told or "nothing was charged") from None
+        if told is not None and (account is not None or whole is not None):
             error.add_note(told)
         raise
 
 
-def _spent(account: Account) -> str | None:
-    """Return what this run has charged; None where it has charged nothing."""
-    charge = account.last_charge()
-    if charge is None:
-        return None
-    return (
-        f"the ledger was charged for {charge.label} and now has {account.summary()}; a failed or "
-        "interrupted release counts as spent"
-    )
+def _standing(account: Account | None, place: Reservation | None) -> str | None:
+    """Return where the release lies and what this run has charged; None where it is nothing."""
+    whole = None if place is None else place.whole
+    # The error of one that was saved elsewhere says so itself.
+    named = place is not None and whole == place.elsewhere
+    told = [] if named else [f"the release is whole, in {whole}"]
+    charge = None if account is None else account.last_charge()
+    if account is not None and charge is not None:
+        spent = f"the ledger was charged for {charge.label} and now has {account.summary()}"
+        told += [spent, *([_COUNTS] if whole is None else [])]
+    if account is None and whole is None:
+        told.append(_NO_LEDGER)
+    return "; ".join(told) or None
 
 
 def tell(

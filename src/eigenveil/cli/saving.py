@@ -68,6 +68,7 @@ def keep(
         where = _elsewhere(lambda folder: released.save(folder / place.path.name, key=key))
         if where is None:
             raise
+        place.elsewhere = where
         raise InvalidParameterError(*error.args, f"; the release is whole, in {where}") from None
 
 

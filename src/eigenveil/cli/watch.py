@@ -132,7 +132,7 @@ def command(
             kind = "covariance" if k is None else "pca"
             place.make_room(expected_size(kind, width, k or width))
         beware(budget)
-        with accounted(account):
+        with accounted(account, place, goes_on=True):
             if source is None:
                 days.restore()
             else:

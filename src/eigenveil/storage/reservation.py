@@ -34,6 +34,8 @@ class Reservation:
     ----------
     path : Path
         Its name.
+    elsewhere : Path or None
+        Where the whole release was saved instead, if its name could not be written.
 
     """
 
@@ -48,6 +50,8 @@ class Reservation:
             require_new(path)
             raise
         self.path = path
+        self.elsewhere: Path | None = None
+        self._complete: os.stat_result | None = None  # of what takes the place of the empty one
         self._room = ExitStack()  # the file that keeps it
 
     def make_room(self, size: int) -> None:
@@ -87,6 +91,7 @@ class Reservation:
                     raise InvalidParameterError(
                         f"{self.path} was taken by somebody else meanwhile: choose a new name"
                     )
+                self._complete = os.lstat(complete)
                 os.replace(complete, self.path)
                 _settle(self.path.parent)
         except OSError as error:
@@ -99,6 +104,17 @@ class Reservation:
         self.leave_room()
         if self._is_ours():
             abandon(self.path)
+
+    @property
+    def whole(self) -> Path | None:
+        """Where the whole release lies; None while it lies nowhere."""
+        if self._complete is None:
+            return self.elsewhere
+        try:
+            filled = os.path.samestat(os.lstat(self.path), self._complete)
+        except OSError:
+            filled = False
+        return self.path if filled else self.elsewhere
 
     def _is_ours(self) -> bool:
         """Return whether it is still the empty one, which alone can be replaced."""
