@@ -37,7 +37,9 @@ def test_a_messy_table_is_released(table, tmp_path):
     assert result.exit_code == 0, result.output
     assert "levels found privately" in result.stdout
     assert "cells such as <0.5 count as half that limit" in result.stdout
-    assert len(ledger.entries) == 1
+    search, release = ledger.entries
+    assert search.label == "levels of ward"
+    assert release.label == json.loads((tmp_path / "r" / "release.json").read_text())["mechanism"]
     assert invoke("verify", tmp_path / "r").exit_code == 0
     stated = json.loads((tmp_path / "r" / "release.json").read_text())["settings"]
     assert stated["encoding"]["sex"] == {"levels": ["f", "m"]}

@@ -278,7 +278,8 @@ class TestOrder:
         message = fails(2, *words)
         assert "the ledger was charged" in message
         assert "spent epsilon = 1 of 2" in message
-        assert len(ledger.entries) == 1
+        charge, mark = ledger.entries
+        assert mark.failed == charge.number
 
     @pytest.mark.parametrize(("fault", "code"), [(KeyboardInterrupt, 130), (ZeroDivisionError, 1)])
     def test_whatever_stops_it_after_the_charge(

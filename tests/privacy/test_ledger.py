@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import multiprocessing
 import pickle
 import subprocess
@@ -19,7 +20,7 @@ from eigenveil.exceptions import (
     StateError,
     UnfinishedLineWarning,
 )
-from eigenveil.privacy import ledger_file
+from eigenveil.privacy import accounting, ledger_file
 from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.adjacency import GROUP, ROW, Adjacency, Unit
 from eigenveil.privacy.calibrate import whole_strength
@@ -475,6 +476,33 @@ def test_a_refusal_after_a_note_states_what_was_spent(tmp_path):
     assert ledger.summary().startswith("spent epsilon = 1 of 1")
 
 
+def test_a_charge_is_marked_as_failed_once_and_stays_spent(ledger):
+    first, second = charge(ledger), charge(ledger)
+    for _ in range(2):
+        ledger.mark_failed(first)
+    mark = ledger.entries[-1]
+    assert (mark.number, mark.is_note, mark.failed) == (3, True, 1)
+    assert ledger.spent.mu == pytest.approx(math.hypot(0.1, 0.1))
+    assert charge(ledger).number == 4
+    other = Ledger.create(ledger.path.with_name("other"), rho=0.5)
+    for entry, place in ((mark, ledger), (second, other)):
+        with pytest.raises(LedgerError, match="no such charge"):
+            place.mark_failed(entry)
+
+
+@pytest.mark.parametrize("failed", [b"0", b"-1", b"2", b"3", b"4", b"true", b'"1"', b"1.0"])
+def test_a_mark_of_no_earlier_charge_is_refused(ledger, failed):
+    entry = charge(ledger)
+    ledger.advance("x", 0, 1)
+    ledger.mark_failed(entry)
+    *before, mark = lines_of(ledger)
+    ledger.path.write_bytes(
+        b"".join(before) + rewritten(mark, b'"failed":1', b'"failed":' + failed)
+    )
+    with pytest.raises(LedgerError, match="altered"):
+        Ledger(ledger.path)
+
+
 def test_a_charge_of_nothing_is_a_note(ledger):
     charge(ledger)
     assert charge(ledger, 0.0).is_note
@@ -545,6 +573,33 @@ def test_a_balance_is_that_of_its_entry(ledger):
     for number in (0, 3):
         with pytest.raises(InvalidParameterError, match="entries 1 to 2"):
             ledger.balance(number)
+
+
+def test_balances_are_those_of_each_entry_whatever_it_is(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", epsilon=10.0, delta=1e-6)
+    ledger.advance("x", 0, 1)
+    for i in range(3):
+        charge(ledger, 0.1 + i / 10)
+        ledger.advance("x", 10 * i + 1, 10 * i + 11)
+    assert ledger.balances() == tuple(ledger.balance(i + 1) for i in range(7))
+
+
+def test_a_balance_of_many_entries_takes_a_moment_each(tmp_path, monkeypatch):
+    """Counted, not timed: evaluations of the curve, which are what takes long."""
+    monkeypatch.setattr(ledger_file, "sync", lambda file: None)
+    ledger = Ledger.create(tmp_path / "l", epsilon=10.0, delta=1e-6)
+    for i in range(60):
+        charge(ledger, 0.01 + i * 1e-4)
+    asked, curve = [], accounting.gaussian_delta
+
+    def counted(mu, epsilon):
+        asked.append(epsilon)
+        return curve(mu, epsilon)
+
+    ledger.balance()  # computes the limits, which are kept
+    monkeypatch.setattr(accounting, "gaussian_delta", counted)
+    assert len(ledger.balances()) == 60
+    assert len(asked) < 60 * 2 * 40
 
 
 PATIENTS = Unit("person", "patient")

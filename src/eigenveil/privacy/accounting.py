@@ -20,13 +20,13 @@ them, counts by `filters`.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri_exp
 from scipy.stats import binom
 
@@ -63,6 +63,8 @@ _MAX_LOSSES = 1 << 14
 _LOSS_ERROR = 1e-13  # relative, of a sum of losses and of its difference from an epsilon
 _DOMINATION_ERROR = 1e-11  # relative, of the mu that covers a pure step
 _ZERO = Fraction(0)
+_LEAST = 5e-324  # a delta whose logarithm is a number
+_FAR = 1e-11  # relative distance from a crossing beyond which the curve is sure
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
@@ -262,48 +264,91 @@ def _zcdp_delta(rho: float, epsilon: float) -> float:
 
 def delta_of(cost: Cost, epsilon: float) -> float:
     """Return the smallest delta this accountant can vouch for at ``epsilon``; never too small."""
+    return _curve(cost)(epsilon)
+
+
+def _curve(cost: Cost) -> Callable[[float], float]:
+    """Return `delta_of` as a function of epsilon; what epsilon does not change is computed once."""
     parts = parts_of(cost)
     mu = parts.mu
-    if parts.rho:
-        beside_pure = parts.rho + parts.mu_squared / 2
-        delta = min(
-            _zcdp_delta(round_up(parts.concentrated), epsilon),
-            _zcdp_delta(round_up(beside_pure), epsilon - math.fsum(parts.pure)),
-        )
-    elif not parts.pure:
-        delta = gaussian_delta(mu, epsilon)
-    elif mu == 0 and sum(map(Fraction, parts.pure)) <= Fraction(epsilon):
-        delta = 0.0
-    else:
+    pure_sum = sum(map(Fraction, parts.pure), _ZERO)
+    beside_pure = parts.rho + parts.mu_squared / 2
+
+    def found(epsilon: float) -> float:
+        if parts.rho:
+            return min(
+                _zcdp_delta(round_up(parts.concentrated), epsilon),
+                _zcdp_delta(round_up(beside_pure), epsilon - math.fsum(parts.pure)),
+            )
+        if not parts.pure:
+            return gaussian_delta(mu, epsilon)
+        if mu == 0 and pure_sum <= Fraction(epsilon):
+            return 0.0
         # Losses are sums of floats: a lower epsilon pays for their rounding.
         lower = epsilon - _LOSS_ERROR * (epsilon + math.fsum(parts.pure))
-        delta = math.fsum(
+        return math.fsum(
             probability * gaussian_delta(mu, lower - loss)
             for loss, probability in _pure_losses(parts.pure).items()
             if mu > 0 or loss > lower
         )
-    if delta:
-        delta *= 1 + CURVE_ERROR
-    return min(1.0, round_up(Fraction(delta) + parts.delta))
+
+    def curve(epsilon: float) -> float:
+        delta = found(epsilon)
+        if delta:
+            delta *= 1 + CURVE_ERROR
+        return min(1.0, round_up(Fraction(delta) + parts.delta) if parts.delta else delta)
+
+    return curve
 
 
 def epsilon_of(cost: Cost, delta: float) -> float:
     """Return the smallest epsilon this accountant can vouch for at ``delta``, or infinity."""
-    if delta_of(cost, 0.0) <= delta:
+    curve = _curve(cost)
+    if curve(0.0) <= delta:
         return 0.0
     parts = parts_of(cost)
     if delta == 0 or parts.delta >= delta:
         pure_only = not (parts.mu_squared or parts.rho or parts.delta > delta)
         return round_up(sum(map(Fraction, parts.pure), Fraction(0))) if pure_only else math.inf
     enough = 1.0
-    while delta_of(cost, enough) > delta:
+    while curve(enough) > delta:
         enough *= 2
     short = 0.0 if enough == 1.0 else enough / 2
+    crossing = _crossing(curve, delta, short, enough)
+    found = _bisected(curve, delta, short, enough, crossing)
+    return found if curve(found) <= delta else _bisected(curve, delta, short, enough, None)
+
+
+def _crossing(
+    curve: Callable[[float], float], delta: float, short: float, enough: float
+) -> float | None:
+    """Return about where a curve falls below ``delta``; None where that is not plain."""
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(curve(epsilon), _LEAST)) - math.log(delta)
+
+    if not excess(short) > 0 > excess(enough):
+        return None
+    return float(brentq(excess, short, enough, xtol=1e-300, rtol=1e-14))
+
+
+def _bisected(
+    curve: Callable[[float], float],
+    delta: float,
+    short: float,
+    enough: float,
+    crossing: float | None,
+) -> float:
+    """Return the end of a bisection; far from the crossing the curve need not be asked."""
     while True:
         middle = (short + enough) / 2
         if not short < middle < enough or enough - short <= 1e-15 * enough:
             return enough
-        if delta_of(cost, middle) <= delta:
+        if crossing is not None and abs(middle - crossing) > _FAR * crossing:
+            holds = middle > crossing
+        else:
+            holds = curve(middle) <= delta
+        if holds:
             enough = middle
         else:
             short = middle

@@ -18,6 +18,7 @@ import re
 import secrets
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
@@ -243,9 +244,14 @@ class Ledger:
         """Return the balance at every entry, in order."""
         terms, entries = self._read()
         found: list[Balance] = []
-        for number in range(1, len(entries) + 1):
-            before = found[-1].spent if found else 0.0
-            found.append(_balanced(terms.budget, before, entries[:number]))
+        first = next((entry.cost for entry in entries if not entry.is_note), None)
+        spent = Spent()
+        for entry in entries:
+            if found and entry.spent == spent:  # a note
+                found.append(replace(found[-1], spent_before=found[-1].spent))
+                continue
+            before, spent = found[-1].spent if found else 0.0, entry.spent
+            found.append(_balanced(terms.budget, before, spent, first))
         return tuple(found)
 
     def left(self) -> tuple[str, float]:
@@ -352,20 +358,20 @@ def _require_unspent(file: FileIO, stream: str, start: int) -> None:
 
 
 def _balance(budget: Budget, entries: tuple[Entry, ...]) -> Balance:
-    return _balanced(budget, _used(budget, entries[:-1])[1], entries)
+    first = next((entry.cost for entry in entries if not entry.is_note), None)
+    before = entries[-2].spent if len(entries) > 1 else Spent()
+    spent = entries[-1].spent if entries else Spent()
+    return _balanced(budget, _used(budget, before, first)[1], spent, first)
 
 
-def _balanced(budget: Budget, before: float, entries: tuple[Entry, ...]) -> Balance:
+def _balanced(budget: Budget, before: float, spent: Spent, first: Cost | None) -> Balance:
+    """Return the balance at a total; ``first`` is the cost of the first charge."""
     granted = budget.rho if budget.epsilon is None else budget.epsilon
     assert granted is not None  # a Budget has rho or epsilon
-    notion, after = _used(budget, entries)
-    _, most = left(budget, entries[-1].spent if entries else Spent())
+    notion, after = _used(budget, spent, first)
+    _, most = left(budget, spent)
     return Balance(notion, before, after, granted, budget.delta, rounded_down(most))
 
 
-def _used(budget: Budget, entries: tuple[Entry, ...]) -> tuple[str, float]:
-    spent = entries[-1].spent if entries else Spent()
-    only = None
-    if spent.charges == 1:
-        only = next(entry.cost for entry in entries if not entry.is_note)
-    return used(budget, spent, only)
+def _used(budget: Budget, spent: Spent, first: Cost | None) -> tuple[str, float]:
+    return used(budget, spent, first if spent.charges == 1 else None)
