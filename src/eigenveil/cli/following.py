@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from eigenveil.cli.printing import say
 from eigenveil.text import joined
 
 if TYPE_CHECKING:
     from eigenveil.planner import Choice, Recommendation, Situation
+    from eigenveil.planner.regression import RegressionSituation
     from eigenveil.privacy.budget import Budget
 
-__all__ = ["regress_command", "release_command", "start_of_ledger"]
+__all__ = ["regress_command", "release_command", "start_of_ledger", "tell_commands"]
 
 _FOLDER = "release"
 _RELEASES = 2  # that a new ledger is granted for
@@ -62,7 +64,9 @@ def regress_command(
     return shlex.join(["eigenveil", "regress", data or "DATA", *words])
 
 
-def start_of_ledger(ctx: click.Context, data: str | None, situation: "Situation") -> str | None:
+def start_of_ledger(
+    ctx: click.Context, data: str | None, situation: "Situation | RegressionSituation"
+) -> str | None:
     """Return the command that starts the ledger of the next one; None where there is one."""
     ledger = _ledger(ctx.params["ledger"], data)
     if ledger.exists():
@@ -76,6 +80,13 @@ def start_of_ledger(ctx: click.Context, data: str | None, situation: "Situation"
     if situation.unit != "row":
         words += ["--unit", "person"]
     return shlex.join(words)
+
+
+def tell_commands(first: str | None, following: str) -> None:
+    """Print the commands that release as planned, in the order in which to run them."""
+    if first is not None:
+        say(f"first        {first}  # a total for all releases of this table: choose yours")
+    say(f"next         {following}")
 
 
 def _was_given(ctx: click.Context, name: str) -> bool:

@@ -119,7 +119,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     every option of fit, and ends with the command that releases as planned. Under add-remove
     neighbours the number of rows is private: give --rows, a guess that is public.
     """
-    from eigenveil.cli.following import release_command, start_of_ledger
+    from eigenveil.cli.following import release_command, start_of_ledger, tell_commands
     from eigenveil.cli.rows import by_levels
     from eigenveil.cli.situation import situation_of
     from eigenveil.planner import needed_epsilon, needed_rows, reference
@@ -134,6 +134,8 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
         raise InvalidParameterError(
             "--target, --r2 and --correlation are those of a regression: --of regression"
         )
+    if options["show_scores"] and options["k"] == "private":
+        raise InvalidParameterError("scores are shown on a plane: state --k of 2 or more")
     figure = options["figure"]
     if figure is not None:
         _require_picture(figure)
@@ -180,9 +182,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
         say(_PRIVATE_RANK.format(k=situation.k))
     if options["mechanism_options"]:
         say("options      predicted with the mechanism's own: those of --set are not looked at")
-    if first is not None:
-        say(f"first        {first}  # a total for all releases of this table: choose yours")
-    say(f"next         {following}")
+    tell_commands(first, following)
     beware(situation.budget.as_dict())
     stated = ("bounds", "row_norm", "scale")
     if data is not None and situation.d > 1 and all(options[name] is None for name in stated):

@@ -25,7 +25,7 @@ _EMPTY_CELLS = (
 
 def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, Any]) -> None:
     """Say what a regression would be like, and the command that releases it."""
-    from eigenveil.cli.following import regress_command
+    from eigenveil.cli.following import regress_command, start_of_ledger, tell_commands
     from eigenveil.planner.regression import (
         needed_regression_epsilon,
         needed_regression_rows,
@@ -43,6 +43,7 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
     expected = predict_regression(situation)
     alone = expected.error is not None and bool(expected.why)
     following = regress_command(ctx, data, situation.budget, means_alone=alone)
+    first = start_of_ledger(ctx, data, situation)
     if options["as_json"]:
         known = {name: value for name, value in asdict(expected).items() if name != "refusal"}
         say_json(
@@ -50,6 +51,7 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
                 "situation": str(situation),
                 "prediction": {**known, "why": _why(expected), "serves": expected.serves},
                 **{name: asdict(answer) for name, answer in answers.items()},
+                "first": first,
                 "next": following,
             }
         )
@@ -70,7 +72,7 @@ def plan_regression(ctx: click.Context, data: str | None, options: Mapping[str, 
     if expected.shares:
         parts = ", ".join(f"{name} {share:.3g}" for name, share in expected.shares)
         say(f"budget       {parts}")
-    say(f"next         {following}")
+    tell_commands(first, following)
     beware(situation.budget.as_dict())
     if data is not None and options["on_missing"] is None and options["on_invalid"] is None:
         say(_EMPTY_CELLS, err=True)
