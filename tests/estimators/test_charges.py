@@ -1,11 +1,21 @@
 """What a fit charges: nothing where it is refused, and a release that can be saved otherwise."""
 
+import subprocess
+import sys
+import threading
+
 import numpy as np
 import pytest
 
-from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release
+from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release, open_rows
+from eigenveil.data.sources import CSVSource
 from eigenveil.estimators import PrivateSpikedModel
-from eigenveil.exceptions import EigenveilError, UnsupportedNotionError
+from eigenveil.exceptions import (
+    BusyError,
+    ColumnsLeftOutWarning,
+    EigenveilError,
+    UnsupportedNotionError,
+)
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -62,3 +72,104 @@ def test_a_spiked_model_that_cannot_be_is_refused_before_it_is_paid_for(
     with pytest.raises(EigenveilError):
         model.fit(table[:, :columns])
     assert ledger.entries == ()
+
+
+OUT_OF_MEMORY = """
+import resource, sys
+import numpy as np
+from eigenveil import Ledger, PrivateCovariance, PrivatePCA, PrivateRegression
+
+ledger = Ledger.create(sys.argv[2], epsilon=900.0, delta=1e-6)
+table = np.random.default_rng(0).normal(size=(4000, 1000))
+estimator = {"pca": PrivatePCA, "covariance": PrivateCovariance, "regression": PrivateRegression}
+private = estimator[sys.argv[1]](epsilon=800.0, delta=1e-6, ledger=ledger)
+arguments = (table[:, :-1], table[:, -1]) if sys.argv[1] == "regression" else (table,)
+small = [rows[:500, :5] if rows.ndim == 2 else rows[:500] for rows in arguments]
+estimator[sys.argv[1]](epsilon=800.0, delta=1e-6).fit(*small)  # whatever is loaded at first
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+limit = used + 40 * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    private.fit(*arguments)
+except MemoryError as error:
+    print(error)
+print(len(ledger.entries))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads how much memory is used from /proc")
+@pytest.mark.parametrize("estimator", ["pca", "covariance", "regression"])
+def test_a_lack_of_memory_shows_before_the_charge(estimator, tmp_path):
+    words = [sys.executable, "-c", OUT_OF_MEMORY, estimator, str(tmp_path / "l")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    told, entries = done.stdout.splitlines()
+    assert "nothing was charged: choose fewer columns" in told
+    assert entries == "0"
+
+
+def test_a_lack_of_memory_does_not_blame_the_file(tmp_path):
+    """Nor does it tell the shape of the rows, as numpy would."""
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 50)
+
+    def full(*arguments):
+        raise MemoryError("Unable to allocate an array with shape (50, 2)")
+
+    source = open_rows(tmp_path / "t.csv")
+    with (
+        pytest.raises(MemoryError, match=r"^out of memory while t\.csv was read$"),
+        source._file.one_pass("cannot be read"),
+    ):
+        full()
+
+
+class Waiting(CSVSource):
+    """Rows that are read once another thread says so."""
+
+    def chunks(self):
+        self.begun.set()
+        assert self.go_on.wait(60)
+        yield from super().chunks()
+
+
+def test_a_second_thread_is_refused_before_it_is_charged(table, ledger, tmp_path):
+    """Of two fits of one estimator, both would be paid for, and one release would be lost."""
+    np.savetxt(tmp_path / "t.csv", table, delimiter=",", header="a,b,c,d", comments="")
+    rows = Waiting(tmp_path / "t.csv")
+    rows.begun, rows.go_on = threading.Event(), threading.Event()
+    pca = PrivatePCA(2, **BUDGET, ledger=ledger)
+    first = threading.Thread(target=pca.fit, args=(rows,))
+    first.start()
+    assert rows.begun.wait(60)
+    with pytest.raises(BusyError, match="give each thread its own"):
+        pca.fit(table)
+    assert ledger.entries == ()
+    rows.go_on.set()
+    first.join()
+    assert pca.components_.shape == (2, 4)
+    assert len(ledger.entries) == 1
+    pca.fit(table)  # now it is free again
+
+
+def test_charges_of_a_fit_that_fails_are_marked(table, ledger, monkeypatch):
+    def broken(*arguments):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(PrivatePCA, "_hold", broken)
+    pca = PrivatePCA(2, **BUDGET, ledger=ledger)
+    with pytest.raises(ZeroDivisionError):
+        pca.fit(table)
+    assert [entry.failed for entry in ledger.entries] == [None, 1]
+
+
+@pytest.mark.filterwarnings("error::eigenveil.exceptions.ColumnsLeftOutWarning")
+def test_a_warning_made_an_error_leaves_the_release(ledger):
+    rng = np.random.default_rng(2)
+    rows = np.column_stack([rng.normal(size=(6000, 3)), np.zeros(6000)])
+    for private in (
+        PrivatePCA(2, **BUDGET, scale="private", ledger=ledger),
+        PrivateCovariance(**BUDGET, scale="private", ledger=ledger),
+    ):
+        with pytest.raises(ColumnsLeftOutWarning):
+            private.fit(rows)
+        assert private.release_.settings["n_features"] == 4
+    assert [entry.failed for entry in ledger.entries] == [None, None]

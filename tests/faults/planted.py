@@ -513,6 +513,15 @@ BOOKS = [
         "same_release",
     ),
     fault(
+        "fit: a second thread pays for a release that is lost",
+        "estimators/fitting.py",
+        "if _FITTING.setdefault(key, mark) is not mark:",
+        "if False:",
+        "tests/estimators/test_charges.py",
+        "-k",
+        "second_thread",
+    ),
+    fault(
         "ledger: a last charge that is forgotten with its line end",
         "privacy/ledger_file.py",
         "return size if _is_whole(_read(file, size - start, start)) else start",

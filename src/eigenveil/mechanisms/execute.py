@@ -16,6 +16,7 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.stages import Plan
+from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
@@ -116,6 +117,7 @@ def execute(
     if ledger is not None:
         charged = cost if charge is None else charge
         ledger.check(charged, adjacency=request.adjacency, unit=request.unit)
+    require_memory(plan.memory)
     gate = Gate(
         cost,
         label=label or plan.entry.name,

@@ -25,6 +25,7 @@ from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.scalars.levels import PrivateLevels
 from eigenveil.mechanisms.stages import Plan
+from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import compose, covers, fits, parts_of, split
 from eigenveil.privacy.budget import Budget
@@ -126,6 +127,7 @@ class LevelSearch:
         if request.column_scale is not None:
             rows = ScaledSource(rows, request.column_scale)
         count_checked(rows, plan.start.check)
+        require_memory(plan.memory)
         gate = Gate(
             self.cost(),
             label=f"levels of {listed(self.columns)}",

@@ -113,6 +113,8 @@ class Entry:
         Whether its moments are corrected for empty cells, where a matrix is formed.
     batches : bool
         Whether rows are used in batches, each once: single rows, replace-one neighbours.
+    forms_matrix : bool
+        Whether it holds a matrix of columns by columns, unless its noise is lazy.
     needs_delta : bool
         Whether it may fail with a small probability, so that rho will not do.
     pays_per_component : bool
@@ -141,6 +143,7 @@ class Entry:
     tightens: ClassVar[bool] = False
     allows_for_missing: ClassVar[bool] = False
     batches: ClassVar[bool] = False
+    forms_matrix: ClassVar[bool] = True
     needs_delta: ClassVar[bool] = False
     pays_per_component: ClassVar[bool] = False
     needs_gap: ClassVar[bool] = False

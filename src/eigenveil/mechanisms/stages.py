@@ -43,6 +43,7 @@ from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 __all__ = ["Plan", "free_centring"]
 
 PURE_MEAN_SHARE = 0.2  # of components
+_MATRICES = 10  # of columns by columns, held at once by noise and eigenvectors
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,6 +205,13 @@ class Plan:
         if not self.entry.reads_once:
             return False
         return self.lifts or (len(self.shares) == 1 and self.centring == "none")
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the release needs at once, about; 0 where it forms no matrix of columns."""
+        if self.lazy or self.entry.batches or not self.entry.forms_matrix:
+            return 0
+        return 8 * _MATRICES * self.request.n_columns**2
 
     @cached_property
     def strength(self) -> float:

@@ -183,6 +183,8 @@ def _worked_out(how: Callable[..., Any], *values: Any) -> Any:
         return how(*values)
     except EigenveilError:
         raise
+    except MemoryError:  # whose own words tell the shape of the rows
+        raise MemoryError("out of memory while a partition was computed") from None
     except Exception:
         raise InvalidDataError(
             "a partition could not be computed, or its worker died too often: compute it alone to "

@@ -67,6 +67,8 @@ class StoredFile:
             yield
         except EigenveilError:
             raise
+        except MemoryError:  # whose own words tell the shape of the rows
+            raise MemoryError(f"out of memory while {self.name} was read") from None
         except Exception:  # of odd files there is no end of ways to fail
             raise InvalidDataError(f"{self.name} {failure}") from None
         self._check()

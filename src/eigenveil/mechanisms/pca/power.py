@@ -136,6 +136,7 @@ class Power(ComponentEntry):
     tightens = True
     reads_once = False
     unit_rows = True
+    forms_matrix = False
     passes: int = 10
 
     def gaussian(self, mu: float, terms: Terms) -> PowerPCA:

@@ -36,6 +36,7 @@ from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans, blocks_of, findable
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
+from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.adjacency import Adjacency, Unit
@@ -49,6 +50,7 @@ from eigenveil.wording import REPLACE_ONE, Part, Phrase, option
 __all__ = ["RegressionPlan", "RegressionRequest", "RegressionResult", "Scale", "release_regression"]
 
 Scale = NDArray[np.float64] | Literal["private"] | None
+_MATRICES = 6  # of columns by columns, held at once
 _LIFT = 1.0  # the constant coordinate, in scales of a feature
 _MEANS_ALONE = Phrase(
     python="means_alone=True", shell="--means-alone", file="a request for the mean"
@@ -371,6 +373,7 @@ def release_regression(
     cost = plan.cost
     if ledger is not None:
         ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
+    require_memory(8 * _MATRICES * (request.n_features + request.n_targets) ** 2)
     gate = Gate(
         cost,
         label=LinearStages.name,
