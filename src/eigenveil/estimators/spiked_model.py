@@ -178,7 +178,7 @@ class PrivateSpikedModel(BaseEstimator):  # type: ignore[misc]
 def _checked_rank(max_rank: Any, columns: int) -> int:
     """Return the largest rank to consider; refuse what no table with so many columns has."""
     if isinstance(max_rank, bool) or not isinstance(max_rank, Integral) or max_rank < 1:
-        raise InvalidParameterError(option("max_rank"), " must be a whole number from 1 on")
+        raise InvalidParameterError("max_rank must be a whole number from 1 on")
     if columns < 2:
         raise InvalidDataError("a spiked model needs two columns at least: give more of them")
     return min(int(max_rank), columns - 1)
