@@ -350,7 +350,7 @@ def test_whether_there_are_rows_is_private_under_add_remove(estimator, tmp_path)
         ledger = Ledger.create(tmp_path / f"l{len(rows)}", **BUDGET, adjacency="add-remove")
         with pytest.raises(NothingFoundError, match="state bounds"):
             estimator(**BUDGET, **options, ledger=ledger).fit(rows)
-        assert len(ledger.entries) == 1
+        assert [entry.failed for entry in ledger.entries] == [None, 1]
 
 
 def test_too_many_wide_rows_are_refused_only_where_their_number_is_public(monkeypatch):

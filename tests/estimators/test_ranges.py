@@ -128,7 +128,7 @@ def test_nothing_found_stays_charged(tmp_path):
     options = {"row_norm": "private", "centring": "none", "mechanism": "cleaned"}
     with pytest.raises(NothingFoundError, match="state row_norm or bounds"):
         PrivateCovariance(**BUDGET, **options, ledger=ledger).fit(np.zeros((20_000, 3)))
-    assert len(ledger.entries) == 1
+    assert [entry.failed for entry in ledger.entries] == [None, 1]
 
 
 def test_too_few_rows_are_refused_before_any_charge(tmp_path):

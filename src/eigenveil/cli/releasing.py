@@ -137,9 +137,9 @@ def accounted(
 def _standing(account: Account | None, place: Reservation | None) -> str | None:
     """Return where the release lies and what this run has charged; None where it is nothing."""
     whole = None if place is None else place.whole
-    # The error of one that was saved elsewhere says so itself.
-    named = place is not None and whole == place.elsewhere
-    told = [] if named else [f"the release is whole, in {whole}"]
+    told = []
+    if place is not None and whole != place.elsewhere:  # an error that moved it says so itself
+        told.append(f"the release is whole, in {whole}")
     charge = None if account is None else account.last_charge()
     if account is not None and charge is not None:
         spent = f"the ledger was charged for {charge.label} and now has {account.summary()}"

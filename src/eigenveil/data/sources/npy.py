@@ -35,7 +35,7 @@ class NpySource(RowSource):
 
     def __init__(self, path: Path) -> None:
         self._file = StoredFile(path)
-        with self._file.one_pass(_UNREADABLE), path.open("rb") as stream:
+        with self._file.one_pass(_UNREADABLE, header=True), path.open("rb") as stream:
             head = io.BytesIO(stream.read(_MAX_HEADER_BYTES))
             read_header = _HEADERS[npy.read_magic(head)]
             shape, self._by_columns, self._dtype = read_header(head)

@@ -22,7 +22,7 @@ _UNREADABLE = "is not a readable .npz archive: write it again with np.savez or s
 def open_npz(path: Path) -> RowSource:
     """Return the rows of the one table in an archive."""
     file = StoredFile(path)
-    with file.one_pass(_UNREADABLE):
+    with file.one_pass(_UNREADABLE, header=True):
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > _MAX_BYTES:
                 raise InvalidDataError(f"{file.name} is too large for memory: save it as .npy")

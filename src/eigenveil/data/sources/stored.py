@@ -57,19 +57,22 @@ class StoredFile:
         return other
 
     @contextmanager
-    def one_pass(self, failure: str) -> Iterator[None]:
+    def one_pass(self, failure: str, *, header: bool = False) -> Iterator[None]:
         """Refuse a pass that a changed file had a part in, or that fails.
 
-        ``failure`` then says how; what a reader raises itself may quote an entry.
+        ``failure`` then says how; what a reader raises itself may quote an entry. ``header`` says
+        whether a header of NumPy is read.
         """
         self._check()
         try:
             yield
         except EigenveilError:
             raise
-        except MemoryError:  # whose own words tell the shape of the rows
-            raise MemoryError(f"out of memory while {self.name} was read") from None
-        except Exception:  # of odd files there is no end of ways to fail
+        except Exception as error:  # of odd files there is no end of ways to fail
+            # Python's parser, which reads headers, raises a plain one at odd ones.
+            lack = isinstance(error, MemoryError) and not (header and type(error) is MemoryError)
+            if lack:  # its own words tell the shape of the rows
+                raise MemoryError(f"out of memory while {self.name} was read") from None
             raise InvalidDataError(f"{self.name} {failure}") from None
         self._check()
 
