@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from eigenveil import PrivatePCA
+from eigenveil import Ledger, PrivatePCA
 from eigenveil.studio.folder import Folder
 from eigenveil.studio.guard import PAGE_HEADER, Address
 from eigenveil.studio.server import Studio, application
@@ -85,3 +85,8 @@ def studio(folder):
 @pytest.fixture
 def browser(studio):
     return Browser(studio)
+
+
+@pytest.fixture
+def ledger(folder):
+    return Ledger.create(folder / "people.ledger", epsilon=20.0, delta=1e-5, unit="person")

@@ -8,7 +8,7 @@ from eigenveil import Ledger
 from eigenveil.studio.guard import PAGE_HEADER
 from eigenveil.studio.server import _QUESTIONS
 from tests.planner.few import few_simulations
-from tests.studio.test_planning import LEDGER, chosen
+from tests.studio.choices import LEDGER, chosen
 
 ODD = [None, True, 0, -1, 1e308, "", "x", "\0", "../x", "é" * 300, [], [1], {}, {"a": [1, 2]}]
 # Started runs are processes: what would be refused is refused before, as for a promise.
