@@ -224,7 +224,7 @@ def test_words_of_a_run_decide_nothing_about_money(folder, ledger):
     run.err.write_text(f"error: too bad\n{json.dumps({'charged': [own.hash]})}\n")
     found = run.status()["money"]
     assert found["charged"] is True
-    assert found["words"].startswith("people.ledger was charged for x and now has epsilon")
+    assert found["words"].startswith("people.ledger was charged for x and now has spent epsilon")
     run.err.write_text(json.dumps({"charged": []}))
     run.final = None
     assert run.status()["money"]["charged"] is False  # both were charged by other runs
@@ -252,19 +252,8 @@ def test_a_run_reports_the_entries_that_it_charged(folder, ledger, monkeypatch):
     def full(*_):
         raise MemoryError
 
-    words = (
-        "fit",
-        "people.csv",
-        "--drop",
-        "ward",
-        "--unit",
-        "patient_id",
-        "--k",
-        "1",
-        "--epsilon",
-        "2",
-    )
-    words = (*words, "--delta", "1e-5", "--ledger", LEDGER, "--progress", "-o")
+    words = ["fit", "people.csv", "--drop", "ward", "--unit", "patient_id", "--k", "1"]
+    words += ["--epsilon", "2", "--delta", "1e-5", "--ledger", LEDGER, "--progress", "-o"]
     refused = invoke(*words, "first")
     assert '"charged"' not in refused.stderr
     ledger.charge(Gaussian(0.1), **TERMS)
