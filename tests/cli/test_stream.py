@@ -182,3 +182,18 @@ def test_text_becomes_numbers_in_the_same_way_every_day(days):
     half = invoke(*words[:-1], "half", "text1.csv", "--encode", "sex=f,m")
     assert "became numbers in another way" in half.stderr
     assert invoke(*words, "text1.csv", "--encode", "sex=f,m").exit_code == 0
+
+
+def test_a_stream_goes_on_where_another_version_worded_its_levels(days, monkeypatch):
+    for day in range(2):
+        rows = [f"{i % 9}.{day},{'fm'[i % 2]}" for i in range(80)]
+        Path(f"text{day}.csv").write_text("a,sex\n" + "\n".join(rows) + "\n")
+    words = ["stream", "--k", "1", "--rho", "200", "--state", "text.state", "--encode", "sex=f,m"]
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "eigenveil.data.sources.features.Levels.remark",
+            lambda self, column: f"{column!r} is 0 or 1 for each of 2 levels stated by the caller",
+        )
+        assert invoke(*words, "text0.csv").exit_code == 0
+    again = invoke(*words, "text1.csv")
+    assert again.exit_code == 0, again.output

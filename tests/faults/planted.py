@@ -514,4 +514,59 @@ BOOKS = [
     ),
 ]
 
-FAULTS = [*LEAVES, *WRAPPERS, *BOOKS]
+STUDIO = [
+    fault(
+        "studio: a promise that holds for any table",
+        "studio/planning.py",
+        "    if not same:",
+        "    if not isinstance(shown, str):",
+        "tests/studio/test_runs.py",
+        "-k",
+        "changed_since or receipt",
+    ),
+    fault(
+        "studio: a run that takes its table as it is by then",
+        "cli/releasing.py",
+        "        if table_version is not None:",
+        "        if table_version == '':",
+        "tests/studio/test_runs.py",
+        "-k",
+        "while_its_run_starts",
+    ),
+    fault(
+        "studio: a table whose times were set back",
+        "data/sources/version.py",
+        "found.st_mtime_ns, found.st_ctime_ns,",
+        "found.st_mtime_ns,",
+        "tests/studio/test_runs.py",
+        "-k",
+        "changed_since",
+    ),
+    fault(
+        "studio: a limit that starts at the same time pass",
+        "studio/runs.py",
+        "        with self._lock:  # the limit",
+        "        with suppress():  # the limit",
+        "tests/studio/test_runs.py",
+        "-k",
+        "keep_to_the_limit",
+    ),
+    fault(
+        "studio: nothing was charged, says whoever ends without a word",
+        "studio/runs.py",
+        "            if since:",
+        "            if not since:",
+        "tests/studio/test_runs.py",
+        "-k",
+        "without_a_word or decide_nothing",
+    ),
+    fault(
+        "studio: a folder named like an address",
+        "studio/folder.py",
+        'any(part.endswith(":") for part in parts)',
+        "False",
+        "tests/studio/test_folder.py",
+    ),
+]
+
+FAULTS = [*LEAVES, *WRAPPERS, *BOOKS, *STUDIO]

@@ -204,7 +204,7 @@ def test_levels_are_never_filled_in_and_shown_before_and_after(browser, ledger, 
     form = chosen(**taken, encode={"ward": {"levels": ["north", "a, b"]}})
     told = browser.tell("promise", **form).json()
     assert told["encoded"] == [
-        ["ward", "0 or 1 for each of: north, a, b; 0 in all for any other value"]
+        ["ward", "0 or 1 for each of 'north', 'a, b'; 0 in all for any other value"]
     ]
     assert "2 levels stated by the caller: 'north', 'a, b'" in str(told["promise"]["statements"])
     dated = chosen(**taken, encode={"ward": {"date": "2024-01-31"}})

@@ -119,7 +119,7 @@ def test_a_table_that_changes_while_its_run_starts_is_not_released(
     assert "changed since its release was confirmed" in ended["words"]
     assert ended["money"] == {
         "charged": False,
-        "words": "this run charged nothing to people.ledger",
+        "words": "this run charged nothing to the ledger people.ledger",
     }
     assert ledger.entries == ()
     assert not (folder / "out").exists()
@@ -224,7 +224,9 @@ def test_words_of_a_run_decide_nothing_about_money(folder, ledger):
     run.err.write_text(f"error: too bad\n{json.dumps({'charged': [own.hash]})}\n")
     found = run.status()["money"]
     assert found["charged"] is True
-    assert found["words"].startswith("people.ledger was charged for x and now has spent epsilon")
+    assert found["words"].startswith(
+        "the ledger people.ledger was charged for x and now has spent epsilon"
+    )
     run.err.write_text(json.dumps({"charged": []}))
     run.final = None
     assert run.status()["money"]["charged"] is False  # both were charged by other runs

@@ -134,6 +134,7 @@ def promise(studio: Studio, asked: Asked) -> dict[str, Any]:
         "prediction": _predicted(found),
         "mechanism": choice.mechanism,
         "reason": choice.reason,
+        "rows": situation.n if situation.adjacency.count_is_public else None,
         "encoded": [list(pair) for pair in _encoded(options)],
         "ledger": {"name": asked["ledger"], **_balance(account.balance_with(promised.cost))},
         "command": command_line(_COMMANDS[options.command], options.table, _given(ctx, options)),
@@ -168,7 +169,8 @@ def _encoded(options: Options) -> Iterator[tuple[str, str]]:
         elif isinstance(how, str):
             yield name, f"days since {how}"
         else:
-            yield name, f"0 or 1 for each of: {listed(how, len(how))}; 0 in all for any other value"
+            levels = listed([repr(level) for level in how], len(how))
+            yield name, f"0 or 1 for each of {levels}; 0 in all for any other value"
 
 
 def _receipt(studio: Studio, options: Options, version: str) -> str:
@@ -190,7 +192,8 @@ def start(studio: Studio, asked: Asked) -> dict[str, Any]:
     options, _, _, account = _promised(studio, asked)  # what would be refused is not started
     shown = asked.get("receipt")
     expected = _receipt(studio, options, version)
-    if not isinstance(shown, str) or not hmac.compare_digest(shown.encode(), expected.encode()):
+    same = isinstance(shown, str) and hmac.compare_digest(shown.encode(), expected.encode())
+    if not same:
         raise InvalidParameterError(
             "the table or a choice changed since the promise was shown: look at it again"
         )

@@ -118,7 +118,7 @@ class Run:
 
         ``charged`` are the hashes of the entries that the run reported, None if it did not.
         """
-        name = printable(self.ledger.path.name)
+        name = f"the ledger {printable(self.ledger.path.name)}"
         try:
             entries = self.ledger.entries
             summary = self.ledger.summary()
