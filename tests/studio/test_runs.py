@@ -298,8 +298,8 @@ def test_stopping_the_studio_says_what_its_runs_charged(folder, ledger, monkeypa
     stopped = invoke("studio", "--no-browser")
     assert "nothing was charged" not in stopped.stderr
     assert stopped.stderr.splitlines()[-1] == (
-        "interrupted: the studio stopped; of the releases that were started, 1 charged its ledger, "
-        "1 charged nothing, 1 goes on and may charge its ledger"
+        "interrupted: the studio stopped; of the releases that were started, 1 charged a ledger, "
+        "1 charged nothing, 1 still running and may charge a ledger"
     )
 
 

@@ -221,10 +221,10 @@ class Runs:
             return "no release was started"
         ended = [run["money"] for run in self.overview() if run["state"] != "running"]
         counts = {
-            "charged its ledger": sum(one["charged"] is True for one in ended),
+            "charged a ledger": sum(one["charged"] is True for one in ended),
             "charged nothing": sum(one["charged"] is False for one in ended),
-            "may have charged its ledger": sum(one["charged"] is None for one in ended),
-            "goes on and may charge its ledger": len(self._runs) - len(ended),
+            "may have charged a ledger": sum(one["charged"] is None for one in ended),
+            "still running and may charge a ledger": len(self._runs) - len(ended),
         }
         told = [f"{count} {what}" for what, count in counts.items() if count]
         return f"of the releases that were started, {', '.join(told)}"
