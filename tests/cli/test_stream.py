@@ -1,5 +1,6 @@
 """Rows that arrive over days, from the command line."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -43,13 +44,16 @@ def test_days_are_charged_once_and_released(days):
     [
         ([], "nothing to do", 2),
         (["day0.csv", "--batch", "day 0"], "a batch of this label arrived before", 3),
-        (["day0.csv"], "these rows arrived before", 3),
+        (["other/day0.csv"], "--batch 2026-11-15", 3),
         (["day1.csv", "--epsilon", "0.5"], "began with another epsilon", 3),
         (["--finish", "-o", "day1.csv"], "exists already", 2),
     ],
 )
 def test_mistakes_are_one_line(days, options, words, code):
     assert invoke(*days, "day0.csv", "--batch", "day 0").exit_code == 0
+    assert invoke(*days, "day0.csv").exit_code == 0  # named by its file
+    Path("other").mkdir()
+    shutil.copy("day2.csv", "other/day0.csv")
     done = invoke(*days, *options)
     assert done.exit_code == code
     assert words in done.stderr

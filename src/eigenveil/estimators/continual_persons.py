@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, grouped
-from eigenveil.estimators.stream_persons import kind_of_ids, spelled
+from eigenveil.estimators.stream_persons import spelled
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.adjacency import Unit
 
@@ -24,12 +24,11 @@ class CappedRows(GroupedSource):
 
 def capped(
     source: RowSource, groups: Any, came: Mapping[str, int], most: int, kind: str | None
-) -> tuple[CappedRows, dict[str, int], str | None]:
+) -> tuple[CappedRows, dict[str, int]]:
     """Return the rows of persons who came on fewer than ``most`` days, and who came how often now.
 
-    What becomes of a row depends on its own person alone. ``came`` goes by hashes of ids. ``kind``
-    is that of the ids of earlier days, text or numbers; ids of another are refused, as the same
-    person could count as two. It is returned too; None as long as nobody came.
+    What becomes of a row depends on its own person alone. ``came`` goes by hashes of ids; ``kind``
+    is that of the ids of an earlier state.
     """
     if groups is not None:
         source = grouped(source, groups)
@@ -37,13 +36,11 @@ def capped(
         raise InvalidParameterError("say whose each row is: pass groups, one id for each row")
     rows, owners = source.whole_units()
     labels = source.unit_ids()
-    if labels and kind is None:
-        kind = kind_of_ids(labels)
-    hashes = [hashlib.sha256(spelled(label, kind or "")).hexdigest() for label in labels]
+    hashes = [hashlib.sha256(spelled(label, kind)).hexdigest() for label in labels]
     left = np.array([came.get(each, 0) < most for each in hashes], dtype=bool)
     now = dict(came)
     for each in {each for each, stays in zip(hashes, left, strict=True) if stays}:
         now[each] = now.get(each, 0) + 1
     kept = left[owners]
     ids = [hashes[owner] for owner in owners[kept].tolist()]
-    return CappedRows(rows[kept], ids, source.protects), now, kind
+    return CappedRows(rows[kept], ids, source.protects), now

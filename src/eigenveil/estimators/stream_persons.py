@@ -7,6 +7,7 @@ Proof: docs/proofs/streaming.md, *Persons*.
 
 import hashlib
 import math
+import re
 import secrets
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +21,13 @@ from eigenveil.data.sources.ids import person_label
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.base import Gate
 
-__all__ = ["Arrival", "StreamPersons", "kind_of_ids", "spelled"]
+__all__ = ["TEXT_IDS", "Arrival", "StreamPersons", "spelled"]
+
+TEXT_IDS = "text"  # the kind of ids of an earlier state, which compared them as they were written
 
 _HASH_BYTES, _KEY_BYTES = 16, 32
+_WHOLE = re.compile(r"([+-]?)0*(\d+)(?:\.0*)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _ARRAYS = ("persons_key", "persons_known", "persons_counts")
 
 
@@ -44,6 +49,13 @@ class Arrival:
     rows: NDArray[Any]
     owners: NDArray[np.intp]
     persons: list[bytes]
+
+    @classmethod
+    def of(cls, rows: NDArray[Any], owners: NDArray[np.intp], hashes: Sequence[bytes]) -> Self:
+        """Return an arrival in which all ids with one hash are one person."""
+        numbers: dict[bytes, int] = {}
+        places = [numbers.setdefault(each, len(numbers)) for each in hashes]
+        return cls(rows, np.array(places, dtype=np.intp)[owners], list(numbers))
 
     def one_row_each(self, gate: Gate) -> tuple[NDArray[Any], list[bytes]]:
         """Return one row of each person and whose it is, by secret and uniform choice and order.
@@ -72,8 +84,8 @@ class StreamPersons:
     key: bytes = field(default_factory=lambda: secrets.token_bytes(_KEY_BYTES))
     counts: dict[bytes, int] = field(default_factory=dict)
 
-    def hashed(self, ids: Sequence[Hashable], kind: str) -> list[bytes]:
-        """Return the hash of each id; ``kind`` is that of the ids of this stream."""
+    def hashed(self, ids: Sequence[Hashable], kind: str | None = None) -> list[bytes]:
+        """Return the hash of each id; ``kind`` is that of an earlier state."""
         return [
             hashlib.blake2b(spelled(label, kind), key=self.key, digest_size=_HASH_BYTES).digest()
             for label in ids
@@ -119,30 +131,32 @@ class StreamPersons:
         return cls(key.tobytes(), times)
 
 
-def kind_of_ids(ids: Sequence[Hashable]) -> str:
-    """Return whether ids are text or numbers; refuse a mixture. There is one at least."""
-    kinds = {"text" if isinstance(label, (str, bytes)) else "numbers" for label in ids}
-    if len(kinds) > 1:
-        raise _other_kind()
-    return kinds.pop()
+def spelled(label: Hashable, kind: str | None = None) -> bytes:
+    """Return one spelling of an id, the same in every arrival: 7, 7.0 and "0007" are one person.
 
-
-def spelled(label: Hashable, kind: str) -> bytes:
-    """Return one spelling of an id, the same in every arrival: 7 and 7.0 are one number.
-
-    An id of another kind is refused.
+    So no arrival is refused because ids of earlier ones were of another type.
     """
     label = person_label(label)
-    if kind == "text" and isinstance(label, str):
-        return label.encode("utf-8", "surrogatepass")
-    if kind == "numbers" and isinstance(label, Real):
-        whole = isinstance(label, int) or (math.isfinite(label) and label == int(label))
-        return (str(int(label)) if whole else repr(float(label))).encode()
-    raise _other_kind()
-
-
-def _other_kind() -> InvalidDataError:
-    return InvalidDataError(
-        "ids are all text or all numbers, or a person could have two: store those of every arrival "
-        "as one type"
+    if isinstance(label, str):
+        text = label if kind == TEXT_IDS else _spelled_text(label)
+        return text.encode("utf-8", "surrogatepass")
+    if isinstance(label, Real) and kind != TEXT_IDS:
+        return _spelled_number(label).encode()
+    raise InvalidDataError(
+        "ids of persons who come again must be text or numbers, and text where an earlier version "
+        "began the state with text: store them as text"
     )
+
+
+def _spelled_text(text: str) -> str:
+    """Return text that is a number as that number is spelled."""
+    if whole := _WHOLE.fullmatch(text):  # of any length, exactly
+        return "-" * (whole[1] == "-" and whole[2] != "0") + whole[2]
+    if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
+        return _spelled_number(number)
+    return text
+
+
+def _spelled_number(number: Any) -> str:
+    whole = isinstance(number, int) or (math.isfinite(number) and number == int(number))
+    return str(int(number)) if whole else repr(float(number))
