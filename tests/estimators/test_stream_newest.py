@@ -15,6 +15,7 @@ from eigenveil.exceptions import (
     StateError,
 )
 from eigenveil.mechanisms.base import Gate
+from eigenveil.numerics.random import SystemSource
 from eigenveil.storage.durable import unchanged
 from tests.estimators.streams import BUDGET, charges, label, table
 
@@ -98,6 +99,45 @@ def test_who_lost_the_lock_stops_though_the_state_is_as_it_was(tmp_path, draws):
     assert failure.startswith("state.lock was moved or removed while in use")
     assert draws == [(0, 40)]
     assert len(list(tmp_path.iterdir())) == 2  # and it wrote nothing
+
+
+def test_a_stolen_lock_may_waste_a_budget_and_nothing_is_drawn_unpaid(
+    tmp_path, draws, ledger, monkeypatch
+):
+    """The thief opens the state between the note of the first call and its charge."""
+    stream, charge, words = begun(tmp_path / "state", ledger=ledger), Ledger.charge, []
+    bits, robberies = SystemSource.words, []
+
+    def other():
+        stream().partial_fit(table(40, seed=1), batch="other")
+
+    def robbed(*arguments, **terms):
+        if not robberies:
+            robberies.append("robbed")
+            (tmp_path / "state.lock").unlink()
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+        return charge(*arguments, **terms)
+
+    def watched(source, count):
+        words.append(len(charges(ledger)))
+        return bits(source, count)
+
+    monkeypatch.setattr(Ledger, "charge", robbed)
+    monkeypatch.setattr(SystemSource, "words", watched)
+    pca = stream()
+    with pytest.raises(StateError, match="replaced while in use, and nothing more was drawn"):
+        pca.partial_fit(table(1, seed=2), batch="first")
+    assert not hasattr(pca, "components_")  # what it drew is shown to nobody
+    assert sorted(draws) == [(0, 40), (40, 80)]
+    assert words == sorted(words)
+    assert set(words) == {1, 2}  # no random bit of either call before its own charge
+    one, wasted = charges(ledger)
+    assert (one.label, one.cost) == (wasted.label, wasted.cost)
+    again = stream().restore()
+    assert (again.n_samples_, again.n_lost_) == (40, 40)
+    assert again.privacy_.ledger.startswith(f"entry {one.number} of")
 
 
 @pytest.mark.parametrize("event", ["moved", "removed", "older", "folder", "linked"])

@@ -13,6 +13,7 @@ STREAMING = "tests/estimators/test_streaming.py"
 KEPT = "tests/estimators/test_stream_kept.py"
 NEWEST = "tests/estimators/test_stream_newest.py"
 PERSONS = "tests/estimators/test_stream_persons.py"
+ARRIVALS = "tests/estimators/test_arrivals.py"
 
 
 @dataclass(frozen=True)
@@ -443,6 +444,65 @@ BOOKS = [
         KEPT,
         "-k",
         "goes_on_where_it_stopped",
+    ),
+    fault(
+        "stream: rows that came before are refused",
+        "estimators/stream_run.py",
+        "            self.stream.arrive(chunk, label)\n",
+        "            if any(chunk.tobytes() == each.tobytes() for each in self.stream.waiting):\n"
+        "                raise InvalidDataError('these rows came before')\n"
+        "            self.stream.arrive(chunk, label)\n",
+        ARRIVALS,
+        "-k",
+        "guess",
+    ),
+    fault(
+        "running sums: rows that came before are refused",
+        "estimators/continual_days.py",
+        '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
+        "        if any((each == counted.sums[-1]).all() for each in counted.sums[:-1]):\n"
+        "            raise InvalidDataError('these rows came before')\n"
+        '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
+        ARRIVALS,
+        "-k",
+        "guess",
+    ),
+    fault(
+        "an arrival without a label is kept in a state",
+        "estimators/fitting.py",
+        "if estimator.state is not None or estimator.ledger is not None:",
+        "if False:",
+        ARRIVALS,
+        "-k",
+        "needs_a_label",
+    ),
+    Fault(
+        "running sums: a day on which nobody came is refused",
+        "estimators/continual_days.py",
+        (
+            ("of_persons=self.days_per_group is not None)", "of_persons=False)"),
+            ("        require_hidden_count(source, adjacency)\n", ""),
+        ),
+        (ARRIVALS, "-k", "without_anybody"),
+    ),
+    fault(
+        "persons: an id counts once more where it is written otherwise",
+        "estimators/stream_persons.py",
+        "text = label if kind == TEXT_IDS else _spelled_text(label)",
+        "text = label",
+        "tests/estimators/test_continual.py",
+        PERSONS,
+        "-k",
+        "however",
+    ),
+    fault(
+        "owner: the first answer is charged alone",
+        "federated/records.py",
+        'self._rows, "basis", charge=self.check(asked)',
+        'self._rows, "basis", charge=self._plans.basis(asked).cost',
+        "tests/federated/test_owner_once.py",
+        "-k",
+        "counts_in_epsilon",
     ),
     fault(
         "running sums: noise for one column of the factors only",
