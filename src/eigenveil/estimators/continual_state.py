@@ -31,7 +31,7 @@ from eigenveil.storage.durable import locked, replace_file, unchanged
 from eigenveil.storage.paths import read_regular, real_path
 from eigenveil.storage.places import require_outside
 from eigenveil.storage.state_file import decode_arrays, pack_state, unpack_state
-from eigenveil.wording import option
+from eigenveil.wording import NEW_LABEL
 
 __all__ = ["DailyState", "kept_days"]
 
@@ -132,7 +132,7 @@ class DailyState:
             raise DuplicateBatchError(
                 "a day of this label came before, and each record is used once: name new "
                 "records otherwise, ",
-                option("batch", "2026-11-15"),
+                NEW_LABEL,
             )
 
     def save(self) -> None:

@@ -31,7 +31,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.text import listed
-from eigenveil.wording import option
+from eigenveil.wording import NEW_LABEL
 
 __all__ = [
     "fit_release",
@@ -264,7 +264,7 @@ def require_label(estimator: BaseEstimator, label: str | None) -> None:
             raise InvalidParameterError(
                 "with a state or a ledger every arrival needs a label, by which a second arrival "
                 "of the same records is refused: name it, ",
-                option("batch", "2026-11-15"),
+                NEW_LABEL,
             )
     elif not (isinstance(label, str) and label):
         raise InvalidParameterError("batch must be a name for what arrives, such as a day")

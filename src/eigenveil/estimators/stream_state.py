@@ -45,7 +45,7 @@ from eigenveil.storage.state_file import (
     unpack_state,
     write_rows,
 )
-from eigenveil.wording import option
+from eigenveil.wording import NEW_LABEL
 
 __all__ = [
     "ADJACENCY",
@@ -154,7 +154,7 @@ class Stream:
             raise DuplicateBatchError(
                 "a batch of this label arrived before, and each record is used once: name new "
                 "records otherwise, ",
-                option("batch", "2026-11-15"),
+                NEW_LABEL,
             )
 
     def arrive(self, chunk: NDArray[Any], label: str | None) -> None:
