@@ -61,6 +61,14 @@ def test_mistakes_are_one_line(days, options, words, code):
     assert len(charges()) == 1
 
 
+def test_rows_from_standard_input_have_no_file_to_be_named_by(days):
+    text = Path("day0.csv").read_text()
+    refused = invoke(*days, "-", input=text)
+    assert refused.exit_code == 2
+    assert "every arrival needs a label" in refused.stderr
+    assert invoke(*days, "-", "--batch", "day 0", input=text).exit_code == 0
+
+
 def test_what_waits_is_no_release(days):
     np.savetxt("few.csv", np.ones((5, 3)) * [1, 2, 3], delimiter=",", header="a,b,c", comments="")
     done = invoke(*days, "few.csv", "-o", "release")
