@@ -80,8 +80,9 @@ _NUMERICS = {
 }
 _NOT_PROTECTED = (
     "what the whole table shows about a population; the settings of the release and how long it "
-    "took; whether a run failed because of a bad row; anything learnt from the records before this "
-    "step, such as a scaling, or computed from them afterwards, such as scores"
+    "took; whether a run was refused because of its rows, such as a bad one; anything learnt from "
+    "the records before this step, such as a scaling, or computed from them afterwards, such as "
+    "scores"
 )
 SIMULATION = (
     "Simulation, not private: the noise came from a seed and can be removed. With the operating "
