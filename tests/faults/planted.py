@@ -321,6 +321,33 @@ READERS = [
         "-k",
         "malformed_sparse_archives",
     ),
+    fault(
+        "a person of two spellings is two",
+        "data/sources/ids.py",
+        "return _spelled_numeral(text) or _INFINITE.get(lower, text)",
+        "return text",
+        "tests/data/sources/test_ids.py",
+        "-k",
+        "one_person",
+    ),
+    fault(
+        "a person of two spellings lies in two parts",
+        "data/distributed/persons.py",
+        "for label in persons.ids], dtype=np.intp)[numbers]",
+        "for label in map(str, labels)], dtype=np.intp)",
+        "tests/data/distributed/test_dask.py",
+        "-k",
+        "spelled",
+    ),
+    fault(
+        "stream: a person of two spellings comes twice as often",
+        "estimators/stream_persons.py",
+        "labels = [person_label(label) for label in ids]",
+        "labels = [str(label) for label in ids]",
+        PERSONS,
+        "-k",
+        "however_spelled",
+    ),
 ]
 
 BOOKS = [

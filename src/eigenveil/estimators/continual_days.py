@@ -188,7 +188,7 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
             raise InvalidParameterError(
                 f"the horizon of {self.horizon} days is over: start anew, with another budget"
             )
-        came, unit, ids = days.persons, ROW, days.settings.get("ids")
+        came, unit = days.persons, ROW
         if self.days_per_group is None:
             if groups is not None or source.protects.owns_many:
                 raise InvalidParameterError(
@@ -196,11 +196,11 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
                 )
         else:
             most = _whole(_DAYS_PER_GROUP, self.days_per_group, _horizon(self.horizon))
-            source, came, ids = capped(source, groups, days.persons, most, ids)
+            apart = days.settings.get("ids") == "text"  # of an earlier version
+            source, came = capped(source, groups, days.persons, most, spelled_apart=apart)
             unit = source.protects
         plan = self._plan(source.n_columns, unit)
         held = {"width": plan.width, "unit": [unit.name, unit.column]}
-        held |= {} if ids is None else {"ids": ids}
         if any(days.settings.get(name, value) != value for name, value in held.items()):
             raise InvalidDataError("the days began with another unit: name the same column")
         self._gate(days, plan)  # is there a ledger, and does it have the budget

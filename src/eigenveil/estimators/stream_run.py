@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from eigenveil.data.sources import RowSource
-from eigenveil.estimators.stream_persons import Arrival, kind_of_ids
+from eigenveil.estimators.stream_persons import Arrival
 from eigenveil.estimators.stream_plan import StreamPlan
 from eigenveil.estimators.stream_state import FEWEST_COMPARED, Stream, digest
 from eigenveil.exceptions import InvalidDataError
@@ -65,10 +65,8 @@ class StreamRun:
         assert stream.persons is not None  # of a stream of persons
         rows, owners = source.whole_units()
         self.plan.stated.start.check(rows)
-        ids = source.unit_ids()
-        if ids:
-            stream.settings.setdefault("ids", kind_of_ids(ids))
-        persons = stream.persons.hashed(ids, stream.settings.get("ids", ""))
+        spelled_apart = stream.settings.get("ids") == "text"  # of an earlier version
+        persons = stream.persons.hashed(source.unit_ids(), spelled_apart=spelled_apart)
         if whole:
             self._require_enough(len(persons))
         stream.require_new(label, _digests(rows))
