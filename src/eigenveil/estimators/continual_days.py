@@ -201,7 +201,8 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
                 )
         else:
             most = _whole(_DAYS_PER_GROUP, self.days_per_group, _horizon(self.horizon))
-            source, came = capped(source, groups, came, most, days.settings.get("ids"))
+            apart = days.settings.get("ids") == "text"  # of an earlier version
+            source, came = capped(source, groups, came, most, spelled_apart=apart)
             unit = source.protects
         plan = self._plan(source.n_columns, unit)
         held = {"width": plan.width, "unit": [unit.name, unit.column]}

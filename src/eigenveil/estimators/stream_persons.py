@@ -6,28 +6,20 @@ Proof: docs/proofs/streaming.md, *Persons*.
 """
 
 import hashlib
-import math
-import re
 import secrets
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.ids import person_label
-from eigenveil.exceptions import InvalidDataError
+from eigenveil.data.sources.ids import earlier_spellings, person_label
 from eigenveil.mechanisms.base import Gate
 
-__all__ = ["TEXT_IDS", "Arrival", "StreamPersons", "spelled"]
-
-TEXT_IDS = "text"  # the kind of ids of an earlier state, which compared them as they were written
+__all__ = ["Arrival", "StreamPersons"]
 
 _HASH_BYTES, _KEY_BYTES = 16, 32
-_WHOLE = re.compile(r"([+-]?)0*(\d+)(?:\.0*)?", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _ARRAYS = ("persons_key", "persons_known", "persons_counts")
 
 
@@ -49,13 +41,6 @@ class Arrival:
     rows: NDArray[Any]
     owners: NDArray[np.intp]
     persons: list[bytes]
-
-    @classmethod
-    def of(cls, rows: NDArray[Any], owners: NDArray[np.intp], hashes: Sequence[bytes]) -> Self:
-        """Return an arrival in which all ids with one hash are one person."""
-        numbers: dict[bytes, int] = {}
-        places = [numbers.setdefault(each, len(numbers)) for each in hashes]
-        return cls(rows, np.array(places, dtype=np.intp)[owners], list(numbers))
 
     def one_row_each(self, gate: Gate) -> tuple[NDArray[Any], list[bytes]]:
         """Return one row of each person and whose it is, by secret and uniform choice and order.
@@ -83,17 +68,33 @@ class StreamPersons:
 
     key: bytes = field(default_factory=lambda: secrets.token_bytes(_KEY_BYTES))
     counts: dict[bytes, int] = field(default_factory=dict)
+    _earlier: dict[bytes, list[bytes]] = field(default_factory=dict)
 
-    def hashed(self, ids: Sequence[Hashable], kind: str | None = None) -> list[bytes]:
-        """Return the hash of each id; ``kind`` is that of an earlier state."""
-        return [
-            hashlib.blake2b(spelled(label, kind), key=self.key, digest_size=_HASH_BYTES).digest()
-            for label in ids
-        ]
+    def hashed(self, ids: Sequence[Hashable], *, spelled_apart: bool = False) -> list[bytes]:
+        """Return the hash of each id.
+
+        ``spelled_apart`` says that counts began with an earlier version, which took 7 and 0007 for
+        two persons: those of other spellings then count as well.
+        """
+        labels = [person_label(label) for label in ids]
+        persons = [self._hash(label) for label in labels]
+        if spelled_apart:
+            for label, person in zip(labels, persons, strict=True):
+                self._earlier[person] = [self._hash(other) for other in earlier_spellings(label)]
+        return persons
+
+    def _hash(self, label: str) -> bytes:
+        text = label.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, key=self.key, digest_size=_HASH_BYTES).digest()
+
+    def taken(self, person: bytes) -> int:
+        """Return the number of records that were taken of a person, however spelled."""
+        spellings = (person, *self._earlier.get(person, ()))
+        return sum(self.counts.get(spelling, 0) for spelling in spellings)
 
     def admitted(self, persons: Sequence[bytes], most: int) -> NDArray[np.intp]:
         """Return the places of persons of whom fewer than ``most`` records were taken."""
-        return np.flatnonzero([self.counts.get(person, 0) < most for person in persons])
+        return np.flatnonzero([self.taken(person) < most for person in persons])
 
     def arrive(self, persons: Sequence[bytes]) -> None:
         """Note one more record of each."""
@@ -129,34 +130,3 @@ class StreamPersons:
         ):
             raise ValueError
         return cls(key.tobytes(), times)
-
-
-def spelled(label: Hashable, kind: str | None = None) -> bytes:
-    """Return one spelling of an id, the same in every arrival: 7, 7.0 and "0007" are one person.
-
-    So no arrival is refused because ids of earlier ones were of another type.
-    """
-    label = person_label(label)
-    if isinstance(label, str):
-        text = label if kind == TEXT_IDS else _spelled_text(label)
-        return text.encode("utf-8", "surrogatepass")
-    if isinstance(label, Real) and kind != TEXT_IDS:
-        return _spelled_number(label).encode()
-    raise InvalidDataError(
-        "ids of persons who come again must be text or numbers, and text where an earlier version "
-        "began the state with text: store them as text"
-    )
-
-
-def _spelled_text(text: str) -> str:
-    """Return text that is a number as that number is spelled."""
-    if whole := _WHOLE.fullmatch(text):  # of any length, exactly
-        return "-" * (whole[1] == "-" and whole[2] != "0") + whole[2]
-    if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
-        return _spelled_number(number)
-    return text
-
-
-def _spelled_number(number: Any) -> str:
-    whole = isinstance(number, int) or (math.isfinite(number) and number == int(number))
-    return str(int(number)) if whole else repr(float(number))

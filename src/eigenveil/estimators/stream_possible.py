@@ -61,10 +61,9 @@ def _are_possible(persons: "StreamPersons | None", stream: "Stream") -> bool:
     most = stream.settings.get("max_arrivals")
     if persons is None or most is None:
         return persons is None and most is None
-    kind = stream.settings.get("ids")
     return (
         type(most) is int
-        and kind in (None, "text", "numbers")
+        and stream.settings.get("ids") in (None, "text", "numbers")  # as earlier versions note
         and sum(persons.counts.values()) == stream.spent + stream.buffered
         and max(persons.counts.values(), default=0) <= most
     )

@@ -59,11 +59,11 @@ class StreamRun:
         assert stream.persons is not None  # of a stream of persons
         rows, owners = source.whole_units()
         self.plan.stated.start.check(rows)
-        hashes = stream.persons.hashed(source.unit_ids(), stream.settings.get("ids"))
-        arrival = Arrival.of(rows, owners, hashes)
+        spelled_apart = stream.settings.get("ids") == "text"  # of an earlier version
+        persons = stream.persons.hashed(source.unit_ids(), spelled_apart=spelled_apart)
         if whole:
-            self._require_enough(len(arrival.persons))
-        return arrival
+            self._require_enough(len(persons))
+        return Arrival(rows, owners, persons)
 
     def take_persons(self, arrival: Arrival, label: str | None) -> None:
         """Take in a row of each person who may have one more, and use every batch they fill."""
