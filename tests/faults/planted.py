@@ -586,7 +586,7 @@ BOOKS = [
     fault(
         "ledger: a charge that the total does not hear of",
         "privacy/ledger.py",
-        "return _appended(file, ends, cost, spent, label, unit, alone)",
+        "return _appended(file, ends, cost, spent, label, unit, alone, groups=groups)",
         "return _appended(file, ends, cost, ends.spent, label, unit, alone)",
         "tests/privacy/test_ledger.py",
         "-k",
