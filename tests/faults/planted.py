@@ -13,6 +13,7 @@ STREAMING = "tests/estimators/test_streaming.py"
 KEPT = "tests/estimators/test_stream_kept.py"
 NEWEST = "tests/estimators/test_stream_newest.py"
 PERSONS = "tests/estimators/test_stream_persons.py"
+ARRIVALS = "tests/estimators/test_arrivals.py"
 
 
 @dataclass(frozen=True)
@@ -311,6 +312,45 @@ WRAPPERS = [
     ),
 ]
 
+READERS = [
+    fault(
+        "sparse rows with entries in the rows of others",
+        "data/sources/sparse.py",
+        "if places.size and not 0 <= places.min() <= places.max() < most:",
+        "if False:",
+        "tests/data/sources/test_npz.py",
+        "-k",
+        "malformed_sparse_archives",
+    ),
+    fault(
+        "a person of two spellings is two",
+        "data/sources/ids.py",
+        "return _spelled_numeral(text) or _INFINITE.get(lower, text)",
+        "return text",
+        "tests/data/sources/test_ids.py",
+        "-k",
+        "one_person",
+    ),
+    fault(
+        "a person of two spellings lies in two parts",
+        "data/distributed/persons.py",
+        "for label in persons.ids], dtype=np.intp)[numbers]",
+        "for label in map(str, labels)], dtype=np.intp)",
+        "tests/data/distributed/test_dask.py",
+        "-k",
+        "spelled",
+    ),
+    fault(
+        "stream: a person of two spellings comes twice as often",
+        "estimators/stream_persons.py",
+        "labels = [person_label(label) for label in ids]",
+        "labels = [str(label) for label in ids]",
+        PERSONS,
+        "-k",
+        "however_spelled",
+    ),
+]
+
 BOOKS = [
     fault(
         "execute: a release that no ledger hears of",
@@ -402,7 +442,7 @@ BOOKS = [
     fault(
         "stream: a person comes as often as they like",
         "estimators/stream_persons.py",
-        "self.counts.get(person, 0) < most for person in persons",
+        "self.taken(person) < most for person in persons",
         "True for person in persons",
         PERSONS,
         "-k",
@@ -443,6 +483,55 @@ BOOKS = [
         KEPT,
         "-k",
         "goes_on_where_it_stopped",
+    ),
+    fault(
+        "stream: rows that came before are refused",
+        "estimators/stream_run.py",
+        "            self.stream.arrive(chunk, label)\n",
+        "            if any(chunk.tobytes() == each.tobytes() for each in self.stream.waiting):\n"
+        "                raise InvalidDataError('these rows came before')\n"
+        "            self.stream.arrive(chunk, label)\n",
+        ARRIVALS,
+        "-k",
+        "guess",
+    ),
+    fault(
+        "running sums: rows that came before are refused",
+        "estimators/continual_days.py",
+        '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
+        "        if any((each == counted.sums[-1]).all() for each in counted.sums[:-1]):\n"
+        "            raise InvalidDataError('these rows came before')\n"
+        '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
+        ARRIVALS,
+        "-k",
+        "guess",
+    ),
+    fault(
+        "an arrival without a label is kept in a state",
+        "estimators/fitting.py",
+        "if estimator.state is not None or estimator.ledger is not None:",
+        "if False:",
+        ARRIVALS,
+        "-k",
+        "needs_a_label",
+    ),
+    Fault(
+        "running sums: a day on which nobody came is refused",
+        "estimators/continual_days.py",
+        (
+            ("of_persons=self.days_per_group is not None)", "of_persons=False)"),
+            ("        require_hidden_count(source, adjacency)\n", ""),
+        ),
+        (ARRIVALS, "-k", "without_anybody"),
+    ),
+    fault(
+        "owner: the first answer is charged alone",
+        "federated/records.py",
+        'self._rows, "basis", charge=self.check(asked)',
+        'self._rows, "basis", charge=self._plans.basis(asked).cost',
+        "tests/federated/test_owner_once.py",
+        "-k",
+        "counts_in_epsilon",
     ),
     fault(
         "running sums: noise for one column of the factors only",
@@ -497,7 +586,7 @@ BOOKS = [
     fault(
         "ledger: a charge that the total does not hear of",
         "privacy/ledger.py",
-        "return _appended(file, ends, cost, spent, label, unit, alone)",
+        "return _appended(file, ends, cost, spent, label, unit, alone, groups=groups)",
         "return _appended(file, ends, cost, ends.spent, label, unit, alone)",
         "tests/privacy/test_ledger.py",
         "-k",
@@ -569,4 +658,4 @@ STUDIO = [
     ),
 ]
 
-FAULTS = [*LEAVES, *WRAPPERS, *BOOKS, *STUDIO]
+FAULTS = [*LEAVES, *WRAPPERS, *BOOKS, *STUDIO, *READERS]

@@ -114,6 +114,7 @@ def _show_history(file: Path, as_json: bool) -> None:
     for entry in entries:
         line = "{number:>4}  {time}  {label:<18}  {spent}{alone}  {hash:.16}"
         told = f"; alone {entry['alone']}" if entry["alone"] else ""
+        told += f"; {entry['groups']:,} groups" if entry["groups"] is not None else ""
         say(line.format(**{**entry, "alone": told}))
 
 
@@ -162,6 +163,7 @@ def history(ledger: "Ledger") -> list[dict[str, Any]]:
             "spent": native(entry.cost),
             "alone": None if entry.alone is None else native(entry.alone),
             "unit": " by ".join(filter(None, (entry.unit.name, entry.unit.column))),
+            "groups": entry.groups,
             "hash": entry.hash,
         }
         for entry in ledger.entries
@@ -180,7 +182,9 @@ def as_csv(entries: list[dict[str, Any]]) -> str:
             "name in .json"
         )
     text = io.StringIO()
-    writer = csv.DictWriter(text, ["number", "time", "label", "spent", "alone", "unit", "hash"])
+    writer = csv.DictWriter(
+        text, ["number", "time", "label", "spent", "alone", "unit", "groups", "hash"]
+    )
     writer.writeheader()
     for entry in entries:
         writer.writerow({**entry, **{name: printable(entry[name]) for name in texts}})

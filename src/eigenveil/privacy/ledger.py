@@ -99,18 +99,20 @@ class Ledger:
         unit: Unit = ROW,
         once: bool = False,
         alone: Cost | None = None,
+        groups: int | None = None,
     ) -> Entry:
         """Commit a charge durably, or refuse; call it before drawing noise.
 
         With ``once`` a second charge of the same label is refused, whoever asks. ``alone`` is what
-        a share of a secure sum costs if no other owner is honest.
+        a share of a secure sum costs if no other owner is honest. ``groups`` is noted: how many
+        groups or persons the table has, where that is public.
         """
         with ledger_file.opened(self.path, exclusive=True) as file:
             ends = ledger_file.ends(file)
             spent = require(file, ends, cost, adjacency, unit, alone)
             if once and any(entry.label == label for entry in ledger_file.entries(file)[1]):
                 raise BudgetExceededError(f"{label!r} was charged before and is charged once only")
-            return _appended(file, ends, cost, spent, label, unit, alone)
+            return _appended(file, ends, cost, spent, label, unit, alone, groups=groups)
 
     def advance(
         self,
@@ -287,10 +289,13 @@ def _appended(
     label: str,
     unit: Unit = ROW,
     alone: Cost | None = None,
+    groups: int | None = None,
 ) -> Entry:
     """Write the next line; return its entry once the disk has it."""
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    line, entry = ends.following(cost, spent, label=label, time=time, unit=unit, alone=alone)
+    line, entry = ends.following(
+        cost, spent, label=label, time=time, unit=unit, alone=alone, groups=groups
+    )
     ledger_file.append(file, ends.end, line)
     return entry
 

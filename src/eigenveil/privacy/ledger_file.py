@@ -106,6 +106,8 @@ class Entry:
         By this entry and all before.
     alone : Cost or None
         Where the cost counts on other owners of a secure sum: what it is without them.
+    groups : int or None
+        How many groups or persons the table has, where that is public.
 
     """
 
@@ -117,6 +119,7 @@ class Entry:
     unit: Unit
     spent: Spent
     alone: Cost | None = None
+    groups: int | None = None
 
     @property
     def is_note(self) -> bool:
@@ -135,7 +138,10 @@ class Entry:
         spent = Spent.from_dict(document["spent"])
         cost = cost_from_dict(document["cost"])
         alone = cost_from_dict(document["alone"]) if "alone" in document else None
-        return cls(number, time, label, cost, digest, unit, spent, alone)
+        groups = document.get("groups")
+        if not (groups is None or (type(groups) is int and groups >= 0 and unit.owns_many)):
+            raise TypeError
+        return cls(number, time, label, cost, digest, unit, spent, alone, groups=groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +180,7 @@ class Ends:
         time: str,
         unit: Unit,
         alone: Cost | None = None,
+        groups: int | None = None,
     ) -> tuple[bytes, Entry]:
         """Return the line that comes next, and its entry."""
         document = {
@@ -188,6 +195,8 @@ class Ends:
             document["unit"] = {"name": unit.name, "column": unit.column}
         if alone is not None:
             document["alone"] = cost_to_dict(alone)
+        if groups is not None:
+            document["groups"] = groups
         line, digest = _line(document)
         return line, Entry.parse(document, digest)
 

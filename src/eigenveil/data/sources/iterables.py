@@ -8,7 +8,6 @@ from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.wording import REPLACE_ONE
 
 __all__ = ["ForeignRows", "ForeignSource", "IterableSource", "require_hidden_count"]
 
@@ -74,9 +73,8 @@ def require_hidden_count(source: RowSource, adjacency: Adjacency) -> None:
     """Refuse a source that shows whether it has rows, where that is private."""
     if not (source.hides_count or adjacency.count_is_public):
         raise InvalidParameterError(
-            "chunks without a stated number of columns show whether there are rows: pass "
-            "IterableSource(chunks, n_columns=d), or choose ",
-            REPLACE_ONE,
+            "chunks without a stated number of columns show whether there are rows, which is "
+            "private here: pass IterableSource(chunks, n_columns=d)"
         )
 
 

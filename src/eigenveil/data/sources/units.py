@@ -254,7 +254,7 @@ class LabelledSource(UnitSource):
 
     def unit_ids(self) -> list[Hashable]:
         """Return the id of each person. Private."""
-        return self._numbers.ids[: len(self.unit_sizes)]
+        return list(self._numbers.ids[: len(self.unit_sizes)])
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its person.

@@ -98,6 +98,12 @@ class Sums:
             unit=self._rows.protects,
         )
 
+    @property
+    def _groups(self) -> int | None:
+        """How many persons the agreement says the owner has; None where it protects rows."""
+        own = self._agreement.owners[self._name].records
+        return own if self._rows.protects.owns_many else None
+
     def charged(self, step: Step) -> Entry | None:
         """Return the ledger's entry of a step, where it has one."""
         entries = () if self._ledger is None else self._ledger.entries
@@ -122,6 +128,7 @@ class Sums:
             protects=self._rows.protects,
             once=True,
             alone=step.alone,
+            groups=self._groups,
         )
         clip = self._clip(asked)
         if step.kind == "pairs":
