@@ -78,6 +78,15 @@ LEAVES = [
         "refuses",
     ),
     fault(
+        "an owner whose BLAS is inexact",
+        "federated/secure/sums.py",
+        "if not sums_are_exact():",
+        "if not callable(sums_are_exact):",
+        "tests/federated/secure/test_owner.py",
+        "-k",
+        "blas",
+    ),
+    fault(
         "compiled rows that leave the ball",
         "data/rows.c",
         "if (!(sum <= most))",
