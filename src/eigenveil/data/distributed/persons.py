@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources.ids import kind_of, person_label
+from eigenveil.data.sources.readings import Fingerprint
 from eigenveil.data.sources.tables import as_table
 from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError
@@ -28,12 +29,25 @@ def labelled_part(part: LabelledRows) -> tuple[NDArray[Any], list[Hashable]]:
     return np.concatenate(chunks), labels
 
 
-def scattered(rows: Any, ids: Any, parts: int) -> list[Piece]:
-    """Return the rows of one part and their ids, as a piece for each of ``parts`` new parts."""
+def mark(rows: Any, ids: Any) -> NDArray[np.int64]:
+    """Return the fingerprint of the rows of one part and their ids."""
+    table, labels = _labelled(rows, ids)
+    found = Fingerprint()
+    found.add(table, np.array(list(map(_place, labels)), dtype=np.int64))
+    return found.numbers
+
+
+def _labelled(rows: Any, ids: Any) -> tuple[NDArray[Any], list[Hashable]]:
     table = as_table(rows)
     labels = list(ids.tolist() if hasattr(ids, "tolist") else ids)
     if len(labels) != len(table):
         raise InvalidDataError("groups must hold one id for each row, in their order")
+    return table, labels
+
+
+def scattered(rows: Any, ids: Any, parts: int) -> list[Piece]:
+    """Return the rows of one part and their ids, as a piece for each of ``parts`` new parts."""
+    table, labels = _labelled(rows, ids)
     kinds = set(map(kind_of, map(person_label, labels)))
     targets = np.array([_place(label) % parts for label in labels], dtype=np.intp)
     return [
