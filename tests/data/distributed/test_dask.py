@@ -142,6 +142,21 @@ def test_ids_that_do_not_fit_are_refused():
         grouped(source, mixed.rechunk(100))
 
 
+@pytest.mark.parametrize("chunks", [5, 1])
+def test_groups_of_no_rows_are_no_persons(chunks):
+    empty = da.from_array(np.empty((0, D)), chunks=(chunks, D))
+    some = partitioned(ROWS, 100)
+    for rows in (empty, some[some[:, 0] > 1e9]):
+        for ids in ([], np.empty(0, dtype=int)):
+            source = grouped(open_rows(rows), ids)
+            assert source.count_units() == 0
+            assert not second_moment(source, CLIP, ADD).value.units.any()
+            with pytest.raises(InvalidDataError, match="no rows"):
+                second_moment(source, CLIP, REPLACE)
+    with pytest.raises(InvalidDataError, match="one id for each row"):
+        grouped(open_rows(some), [])
+
+
 def test_a_sample_comes_from_where_it_lies():
     chosen = np.array([0, 1, 99, 100, 640, 700])
 
