@@ -92,7 +92,9 @@ def _shown_again(rows):
 
 
 def _added_up(chunks):
-    (total,), (rows, _) = VectorSum(Clip(row_norm=1.0)).of(IterableSource(chunks, n_columns=1))
+    (total,), (rows, _) = VectorSum(Clip(row_norm=1.0)).of(
+        IterableSource(iter(chunks), n_columns=1)
+    )
     return int(total), int(rows)
 
 
@@ -112,5 +114,5 @@ def test_a_chunk_beyond_int64_is_read_and_added_up(compiled, monkeypatch):
     if not compiled:
         monkeypatch.setattr("eigenveil.data.compiled.library", lambda: None)
     rows = 2**29 + 2**14
-    (one,), _ = VectorSum(Clip(row_norm=1.0)).of(IterableSource([np.ones((1, 1))], n_columns=1))
-    assert _added_up([_shown_again(rows)]) == (rows * int(one), rows)
+    one, _ = _added_up([np.ones((1, 1))])
+    assert _added_up([_shown_again(rows)]) == (rows * one, rows)

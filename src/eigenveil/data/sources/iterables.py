@@ -49,7 +49,7 @@ class IterableSource(ChunkedRows):
         self._n_columns = n_columns
         self._chunks = chunks if self.rereadable else self._stream
         self._read = False
-        self.readings = Readings()
+        self.readings = Readings() if self.rereadable else None
 
     @property
     def n_columns(self) -> int:  # type: ignore[override]
@@ -127,7 +127,7 @@ class ForeignSource(ChunkedRows):
         self.feature_names = rows.feature_names
         self.rereadable = rows.rereadable
         self._rows = rows
-        self.readings = Readings()
+        self.readings = Readings() if self.rereadable else None
 
     def chunks(self) -> Iterator[Any]:
         """Yield the chunks as they come; whoever sums them checks them."""

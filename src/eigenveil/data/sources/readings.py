@@ -36,12 +36,15 @@ class Fingerprint:
 
     def add(self, table: NDArray[Any], owners: NDArray[np.intp] | None = None) -> None:
         """Add the next rows, and the numbers of their units where they have some."""
-        hashes = row_hashes(table)
-        if owners is not None:
-            hashes = _mixed(hashes + owners.astype(np.uint64) * _STEP)
-        places = np.arange(self._rows, self._rows + len(hashes), dtype=np.uint64)
-        self._rows += len(hashes)
-        self._sums += np.array([hashes.sum(), _mixed(hashes + places * _STEP).sum()])
+        size = max(1, _ENTRIES // table.shape[1])
+        for start in range(0, len(table), size):
+            part = slice(start, start + size)
+            hashes = row_hashes(table[part])
+            if owners is not None:
+                hashes = _mixed(hashes + owners[part].astype(np.uint64) * _STEP)
+            places = np.arange(self._rows, self._rows + len(hashes), dtype=np.uint64)
+            self._rows += len(hashes)
+            self._sums += np.array([hashes.sum(), _mixed(hashes + places * _STEP).sum()])
 
     @property
     def numbers(self) -> NDArray[np.int64]:
@@ -88,16 +91,12 @@ def row_hashes(table: NDArray[Any]) -> NDArray[np.uint64]:
     known = row_bits(table, weights)
     if known is not None:
         return _mixed(known)
-    hashes = np.empty(len(table), dtype=np.uint64)
-    size = max(1, _ENTRIES // table.shape[1])
-    for start in range(0, len(table), size):
-        with np.errstate(all="ignore"):  # a warning would depend on the records
-            values = np.add(table[start : start + size], 0.0, dtype=np.float64)  # -0.0 is 0.0
-        values[np.isnan(values)] = np.nan
-        bits = values.view(np.uint64)
-        bits ^= bits >> _HALF  # low bits, which products keep apart, are zero in whole numbers
-        hashes[start : start + size] = bits @ weights
-    return _mixed(hashes)
+    with np.errstate(all="ignore"):  # a warning would depend on the records
+        values = np.add(table, 0.0, dtype=np.float64)  # -0.0 becomes 0.0
+    values[np.isnan(values)] = np.nan
+    bits = values.view(np.uint64)
+    bits ^= bits >> _HALF  # whole numbers are zero in their low bits, and products would stay so
+    return _mixed(bits @ weights)
 
 
 @lru_cache(maxsize=4)
