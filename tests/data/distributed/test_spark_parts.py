@@ -44,6 +44,14 @@ def test_sums_do_not_mind_the_order_inside_a_partition():
     assert np.array_equal(np.sort(source.whole(), axis=0), np.sort(ROWS, axis=0))
 
 
+def test_a_frame_without_partitions_has_no_rows():
+    source = open_rows(Frame("abcd", list))
+    assert not second_moment(source, CLIP, Adjacency.ADD_REMOVE).value.units.any()
+    assert source.whole().shape == (0, 4)
+    with pytest.raises(InvalidDataError, match="no rows"):
+        second_moment(source, CLIP, REPLACE)
+
+
 @pytest.mark.parametrize(
     "read",
     [
