@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources.ids import PersonNumbers
+from eigenveil.data.sources.readings import Fingerprint
 from eigenveil.data.sources.tables import as_table
 from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError
@@ -27,15 +28,26 @@ def labelled_part(part: LabelledRows) -> tuple[NDArray[Any], list[Hashable]]:
     return np.concatenate(chunks), labels
 
 
-def scattered(rows: Any, ids: Any, parts: int) -> list[Piece]:
-    """Return the rows of one part and their ids, as a piece for each of ``parts`` new parts."""
+def mark(rows: Any, ids: Any) -> NDArray[np.int64]:
+    """Return the fingerprint of the rows of one part and their ids."""
+    table, labels = _labelled(rows, ids)
+    found = Fingerprint()
+    found.add(table, _places(labels))
+    return found.numbers
+
+
+def _labelled(rows: Any, ids: Any) -> tuple[NDArray[Any], list[Hashable]]:
     table = as_table(rows)
     labels = list(ids.tolist() if hasattr(ids, "tolist") else ids)
     if len(labels) != len(table):
         raise InvalidDataError("groups must hold one id for each row, in their order")
-    persons = PersonNumbers()
-    numbers = persons.of(labels)
-    targets = np.array([_place(label) % parts for label in persons.ids], dtype=np.intp)[numbers]
+    return table, labels
+
+
+def scattered(rows: Any, ids: Any, parts: int) -> list[Piece]:
+    """Return the rows of one part and their ids, as a piece for each of ``parts`` new parts."""
+    table, labels = _labelled(rows, ids)
+    targets = _places(labels) % parts
     return [
         (table[places], [labels[i] for i in places])
         for places in (np.flatnonzero(targets == part) for part in range(parts))
@@ -47,6 +59,13 @@ def gathered(pieces: Sequence[Piece]) -> tuple[NDArray[Any], NDArray[Any]]:
     ids = [label for _, labels in pieces for label in labels]
     rows = np.concatenate([table for table, _ in pieces])
     return rows, np.array([*ids, None], dtype=object)[:-1]
+
+
+def _places(labels: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Return a number for the person that each label names."""
+    persons = PersonNumbers()
+    numbers = persons.of(labels)
+    return np.array([_place(label) for label in persons.ids], dtype=np.int64)[numbers]
 
 
 def _place(label: str) -> int:
