@@ -73,12 +73,12 @@ def noise(d, runs):
         }
 
 
-def one_day(state, d, rows, pipe):
+def one_day(state, number, d, rows, pipe):
     days = ContinualCovariance(
         horizon=HORIZON, epsilon=1.0, delta=1e-6, row_norm=2 * math.sqrt(d), state=state
     )
     start = time.perf_counter()
-    days.partial_fit(rows)
+    days.partial_fit(rows, batch=f"day {number}")
     seconds = time.perf_counter() - start
     pipe.send((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
 
@@ -99,7 +99,7 @@ def costs(d, n):
                 del state
             here, there = processes.Pipe()
             job = processes.Process(
-                target=one_day, args=(path, d, random.standard_normal((n, d)), there)
+                target=one_day, args=(path, day, d, random.standard_normal((n, d)), there)
             )
             job.start()
             seconds, megabytes = here.recv()

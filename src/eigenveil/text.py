@@ -8,7 +8,16 @@ names from `eigenveil.report.views`.
 import difflib
 from collections.abc import Sequence
 
-__all__ = ["did_you_mean", "is_formula", "joined", "listed", "percent", "plural", "printable"]
+__all__ = [
+    "did_you_mean",
+    "is_formula",
+    "joined",
+    "listed",
+    "percent",
+    "plural",
+    "printable",
+    "quoted",
+]
 
 _ROUNDING = 1e-9  # by which a sum of shares may miss 1
 
@@ -50,7 +59,7 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 
 def joined(names: Sequence[str]) -> str:
     """Return names as the command line takes a list of them."""
-    return ",".join(map(_quoted, names))
+    return ",".join(name if _is_plain(name) else quoted(name) for name in names)
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
@@ -60,9 +69,12 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
     return f"{guess}choose from {listed(names)}"
 
 
-def _quoted(name: str) -> str:
-    """Drop the space before a name, which is no part of it unless it is in quotes."""
-    if name == name.lstrip() and not set(name) & set(',"\n'):
-        return name
+def quoted(name: str) -> str:
+    """Return a name in double quotes, as CSV files write one."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether a name in a list needs no quotes."""
+    return name == name.strip() and not set(name) & set(',"=\r\n')

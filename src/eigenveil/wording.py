@@ -17,6 +17,7 @@ __all__ = [
     "ENCODE",
     "ENCODING",
     "LATIN",
+    "NEW_LABEL",
     "REPLACE_ONE",
     "SHOW_SCORES",
     "SINGLE_ROWS",
@@ -102,6 +103,7 @@ ENCODING = Phrase(python="encoding", shell="--encoding", file="the encoding of t
 LATIN = Phrase(
     python="encoding='latin-1'", shell="--encoding latin-1", file="another file, saved in UTF-8"
 )
+NEW_LABEL = Phrase(python="batch='2026-11-15'", shell="--batch 2026-11-15", file="a new label")
 UTF_16 = Phrase(
     python="encoding='utf-16'", shell="--encoding utf-16", file="another file, saved in UTF-8"
 )

@@ -145,8 +145,8 @@ def stream() -> None:
     """Feed a stream that is kept in a state, and finish it."""
     with tempfile.TemporaryDirectory() as folder:
         pca = StreamingPCA(2, **BUDGET, state=Path(folder) / "state")
-        for day in np.array_split(ROWS, 2):
-            pca.partial_fit(day)
+        for day, rows in enumerate(np.array_split(ROWS, 2)):
+            pca.partial_fit(rows, batch=str(day))
         pca.finish()
 
 

@@ -48,7 +48,8 @@ def test_from_a_table_to_a_release_that_is_read(page, folder):
     page.until("Tick the box first.")
     assert not Ledger(folder / LEDGER).entries
     page.press("The same as a command")
-    assert "eigenveil fit sample.csv --unit patient_id" in page.text()
+    assert "eigenveil fit sample.csv " in page.text()
+    assert "--unit patient_id" in page.text()
     assert "PrivatePCA(" in page.text()
     spend(page)
     page.until("is released")
@@ -62,6 +63,51 @@ def test_from_a_table_to_a_release_that_is_read(page, folder):
     page.press("Federation")
     page.until("No server of a federation")
     assert page.complaints() == []
+
+
+def test_levels_are_typed_and_shown_before_the_release(page, folder):
+    ready(page, folder)
+    page.choose("[aria-label='What becomes of ward']", "levels")
+    page.until("name the levels of 'ward'", patience=20)
+    levels = page.find("[aria-label='Levels of ward, one in each line']")
+    assert levels.get_attribute("value") == ""  # nothing is filled in
+    page.press("Review the promise")
+    assert "What will be released" not in page.text()
+    page.type("[aria-label='Levels of ward, one in each line']", "north\nwest, far")
+    page.settled()
+    confirm(page)
+    text = page.text()
+    assert "0 or 1 for each of 'north', 'west, far'; 0 in all for any other value" in text
+    assert "2 levels stated by the caller: 'north', 'west, far'" in text
+    spend(page)
+    page.until("is released")
+    page.until("The ledger sample.ledger was charged for")
+    release = Release.load(folder / "sample-release")
+    assert release.feature_names[:2] == ("ward=north", "ward=west, far")
+
+
+def test_a_table_that_grows_after_the_promise_is_not_released(page, folder):
+    ready(page, folder)
+    confirm(page)
+    with (folder / "sample.csv").open("a") as stream:
+        stream.write("9999,north,1,2,3,4,5,6\n")
+    spend(page)
+    page.until("changed since the promise was shown")
+    assert "No run was started." in page.text()
+    assert not Ledger(folder / LEDGER).entries
+    page.press("Look at the promise again")
+    page.until("4,001 persons")
+    spend(page)
+    page.until("is released")
+
+
+def test_a_studio_that_is_gone_does_not_say_what_was_spent(page, folder):
+    ready(page, folder)
+    confirm(page)
+    page.driver.execute_script("window.fetch = () => Promise.reject(new TypeError('gone'))")
+    spend(page)
+    text = page.until("The studio does not answer")
+    assert "The run may have started all the same. The ledger tells." in text
 
 
 def test_a_bad_file_shows_why_and_nothing_else(page, folder, tmp_path):
@@ -92,7 +138,7 @@ def test_a_refused_budget_says_what_fits(page, folder):
     page.type("#epsilon", "2")
     page.settled()
     text = page.until("The ledger does not cover ε = 2.")
-    assert "Nothing was spent." in text
+    assert "Ask for 0.5 or less." in text
     page.press("Review the promise")
     assert "What will be released" not in page.text()
     page.press("Use ε = 0.5")
@@ -110,7 +156,7 @@ def test_a_cancelled_run_says_whether_it_was_charged(page, folder):
     text = page.until("The run was stopped", patience=30)
     charged = len(Ledger(folder / LEDGER).entries)
     assert ("after the charge" in text) == bool(charged)
-    assert ("Nothing was spent" in text) == (not charged)
+    assert ("This run charged nothing to the ledger sample.ledger." in text) == (not charged)
     assert not (folder / "sample-release").exists()
 
 
@@ -135,7 +181,7 @@ def test_two_tabs_spend_at_once_and_the_ledger_decides(page, folder):
         page.until("ledger")
         for _ in range(600):
             text = page.text()
-            if "is released" in text or "Nothing was spent" in text:
+            if any(end in text for end in ("is released", "No run was", "charged nothing to")):
                 break
             page.driver.execute_async_script("setTimeout(arguments[0], 50)")
         ends.append("is released" in text)

@@ -1,8 +1,13 @@
-"""Options from a TOML file."""
+"""Options from a TOML or a JSON file."""
 
+import json
+from datetime import date
+
+import click
 import pytest
 
 from eigenveil import Release
+from eigenveil.cli.fit import command as fit
 from tests.cli.conftest import fails, invoke
 
 WHOLE = """
@@ -122,3 +127,66 @@ def test_options_of_another_command_are_unknown(files, configured):
 
 def test_a_path_of_too_many_folders_is_refused(files, asked):
     assert "at most 200 folders" in fails(2, "fit", files.npy, *asked, "-o", "x/" * 2000 + "out")
+
+
+def test_a_file_may_be_json(files, configured, tmp_path):
+    options = {"columns": ["age", "gain"], "k": 1, "epsilon": 1, "delta": 1e-6}
+    path = tmp_path / "options.json"
+    path.write_text(json.dumps({**options, "bounds": {"age": [0, 100], "gain": [0, 10]}}))
+    result = invoke("fit", files.csv, "--config", path, "-o", tmp_path / "released")
+    assert result.exit_code == 0, result.output
+    assert settings(tmp_path)[1]["bounds"] == {"low": [0, 0], "high": [100, 10]}
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"k": NaN}', '{"k": 1e999}', '{"title": "\\ud800"}', "{", "k = 1", ""]
+)
+def test_what_is_no_json_object_is_refused(files, tmp_path, text):
+    path = tmp_path / "options.json"
+    path.write_text(text)
+    message = fails(2, "fit", files.csv, "--config", path, "-o", tmp_path / "released")
+    assert "options.json is not a JSON object" in message
+
+
+ENCODED = ("a=b", ["x", "y, z"]), ("day", date(2024, 1, 31)), ("ward", "private")
+
+
+def parsed(*words):
+    return fit.make_context("fit", ["t.csv", "-o", "out", *words]).params
+
+
+def test_encodings_of_a_file_are_pairs(tmp_path):
+    """So that no name or level is taken for a part of an option."""
+    toml, plain = tmp_path / "options.toml", tmp_path / "options.json"
+    toml.write_text(
+        'encode = [["a=b", ["x", "y, z"]], ["day", 2024-01-31], ["ward", "private"]]\n'
+        'bounds = {"a,b" = [0, 1]}\n'
+    )
+    pairs = [["a=b", ["x", "y, z"]], ["day", "2024-01-31"], ["ward", "private"]]
+    plain.write_text(json.dumps({"encode": pairs, "bounds": {"a,b": [0, 1]}}))
+    for path in (toml, plain):
+        found = parsed("--config", str(path))
+        assert found["encode"] == ENCODED
+        assert found["bounds"] == {"a,b": (0.0, 1.0)}
+    for wrong in ('["a"]', '["a", 20240131]', '["a", []]', '["", "private"]', '[1, "private"]'):
+        plain.write_text(f'{{"encode": [{wrong}]}}')
+        message = fails(2, "fit", "t.csv", "--config", plain, "-o", "out")
+        assert "give names" in message or "write [" in message, wrong
+
+
+def test_names_in_quotes_hold_commas_and_equals_signs():
+    found = parsed("--bounds", '"a,b"=0:1,c=2:3, " d "=4:5,"e""f"=6:7,g=h=8:9')
+    assert found["bounds"] == {
+        "a,b": (0, 1),
+        "c": (2, 3),
+        " d ": (4, 5),
+        'e"f': (6, 7),
+        "g=h": (8, 9),
+    }
+    words = ('"a=b"=x,"y, z"', "day=2024-01-31", "ward", '"w,x"', 'v="2024-01-31"')
+    found = parsed(*(word for each in words for word in ("--encode", each)))["encode"]
+    assert found == (*ENCODED, ("w,x", "private"), ("v", ["2024-01-31"]))
+    assert parsed("--censored", '"c=d"=half')["censored"] == (("c=d", "half"),)
+    for wrong in ('"a,b"=0:1,"a,b"=0:1', '"a"=', '"a"'):
+        with pytest.raises(click.UsageError):
+            parsed("--bounds", wrong)

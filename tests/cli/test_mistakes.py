@@ -322,7 +322,7 @@ def commands(tmp_path_factory):
     frame = pd.DataFrame(rows, columns=["a", "b"])
     PrivatePCA(1, rho=1.0).fit(frame).release_.save(folder / "pca")
     budget = ["--epsilon", 1, "--delta", 1e-6]
-    chosen = ["--columns", "a,b", *budget]
+    chosen, named = ["--columns", "a,b", *budget], ["--batch", "one"]
     return {
         "plan": lambda data: ["plan", data, *budget],
         "plan some": lambda data: ["plan", data, *chosen],
@@ -338,7 +338,7 @@ def commands(tmp_path_factory):
             "-o",
             folder / "r",
         ],
-        "stream": lambda data: ["stream", data, "--state", folder / "s", "--k", 1, *chosen],
+        "stream": lambda data: ["stream", data, "--state", folder / "s", *named, "--k", 1, *chosen],
         "transform": lambda data: ["transform", folder / "pca", data],
     }
 

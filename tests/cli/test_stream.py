@@ -1,5 +1,6 @@
 """Rows that arrive over days, from the command line."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -43,18 +44,29 @@ def test_days_are_charged_once_and_released(days):
     [
         ([], "nothing to do", 2),
         (["day0.csv", "--batch", "day 0"], "a batch of this label arrived before", 3),
-        (["day0.csv"], "these rows arrived before", 3),
+        (["other/day0.csv"], "--batch 2026-11-15", 3),
         (["day1.csv", "--epsilon", "0.5"], "began with another epsilon", 3),
         (["--finish", "-o", "day1.csv"], "exists already", 2),
     ],
 )
 def test_mistakes_are_one_line(days, options, words, code):
     assert invoke(*days, "day0.csv", "--batch", "day 0").exit_code == 0
+    assert invoke(*days, "day0.csv").exit_code == 0  # named by its file
+    Path("other").mkdir()
+    shutil.copy("day2.csv", "other/day0.csv")
     done = invoke(*days, *options)
     assert done.exit_code == code
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
     assert len(charges()) == 1
+
+
+def test_rows_from_standard_input_have_no_file_to_be_named_by(days):
+    text = Path("day0.csv").read_text()
+    refused = invoke(*days, "-", input=text)
+    assert refused.exit_code == 2
+    assert "every arrival needs a label" in refused.stderr
+    assert invoke(*days, "-", "--batch", "day 0", input=text).exit_code == 0
 
 
 def test_what_waits_is_no_release(days):
@@ -182,3 +194,18 @@ def test_text_becomes_numbers_in_the_same_way_every_day(days):
     half = invoke(*words[:-1], "half", "text1.csv", "--encode", "sex=f,m")
     assert "became numbers in another way" in half.stderr
     assert invoke(*words, "text1.csv", "--encode", "sex=f,m").exit_code == 0
+
+
+def test_a_stream_goes_on_where_another_version_worded_its_levels(days, monkeypatch):
+    for day in range(2):
+        rows = [f"{i % 9}.{day},{'fm'[i % 2]}" for i in range(80)]
+        Path(f"text{day}.csv").write_text("a,sex\n" + "\n".join(rows) + "\n")
+    words = ["stream", "--k", "1", "--rho", "200", "--state", "text.state", "--encode", "sex=f,m"]
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "eigenveil.data.sources.features.Levels.remark",
+            lambda self, column: f"{column!r} is 0 or 1 for each of 2 levels stated by the caller",
+        )
+        assert invoke(*words, "text0.csv").exit_code == 0
+    again = invoke(*words, "text1.csv")
+    assert again.exit_code == 0, again.output

@@ -11,6 +11,7 @@ from eigenveil.data.build_rows import build
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import total
 from eigenveil.data.sources import open_rows
+from eigenveil.data.sources.readings import row_hashes
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import Adjacency
 
@@ -88,6 +89,12 @@ def test_rows_norms_and_sums_are_those_of_numpy(both):
         return found
 
     for own, numpys in zip(*both(everything), strict=True):
+        assert np.array_equal(own, numpys)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_hashes_are_those_of_numpy(both):
+    for own, numpys in zip(*both(lambda: [row_hashes(rows) for rows in tables()]), strict=True):
         assert np.array_equal(own, numpys)
 
 

@@ -1,7 +1,7 @@
 """What is made of sums of tables beyond 2^27 rows, before the noise.
 
-No test has so many rows: a source says what they would add up to. Expected are the numbers of
-Python's own integers, and that neighbours stay within the declared sensitivity.
+A source says what so many rows would add up to, or one row is shown again and again. Expected are
+the numbers of Python's own integers, and that neighbours stay within the declared sensitivity.
 """
 
 import numpy as np
@@ -10,9 +10,10 @@ import pytest
 from eigenveil.data import moment_columns as columns
 from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import Clip
-from eigenveil.data.gram import moment_sensitivities
+from eigenveil.data.clip import FRACTION_BITS, SHARE_BITS, Clip
+from eigenveil.data.gram import VectorSum, moment_sensitivities
 from eigenveil.data.products import MomentProducts
+from eigenveil.data.sources import IterableSource
 from eigenveil.data.spectrum import compressed_with_rest
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.integers import fitted
@@ -83,3 +84,35 @@ def test_the_trace_of_products():
     diagonal = FixedPoint(np.full(4096, (n << 36) // 4096, dtype=np.int64), -36)
     object.__setattr__(query, "value", diagonal)
     assert query.trace == n
+
+
+def _shown_again(rows):
+    """Return a chunk of so many rows, all of them one in memory."""
+    return np.lib.stride_tricks.as_strided(np.ones((1, 1)), (rows, 1), (0, 8), writeable=False)
+
+
+def _added_up(chunks):
+    (total,), (rows, _) = VectorSum(Clip(row_norm=1.0)).of(
+        IterableSource(iter(chunks), n_columns=1)
+    )
+    return int(total), int(rows)
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.parametrize("rows", [2**29 - 1, 2**29, 2**29 + 2**14])
+def test_chunks_of_any_size_add_up_exactly(rows, chunks, monkeypatch):
+    """A sum of 2^29 rows, shifted by 16 bits, is what int64 cannot hold."""
+    one = 1 << FRACTION_BITS
+    monkeypatch.setattr(Clip, "sum_of_integers", lambda _, rows: np.array([1.0 * len(rows) * one]))
+    expected = chunks * rows * one << SHARE_BITS
+    assert _added_up([_shown_again(rows)] * chunks) == (expected, chunks * rows)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "numpy"])
+def test_a_chunk_beyond_int64_is_read_and_added_up(compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr("eigenveil.data.compiled.library", lambda: None)
+    rows = 2**29 + 2**14
+    one, _ = _added_up([np.ones((1, 1))])
+    assert _added_up([_shown_again(rows)]) == (rows * one, rows)

@@ -28,6 +28,16 @@ def test_officers_are_told_the_odds_of_the_library():
         assert guarantee(budget=budget, cost=Gaussian(1e-3)).odds().endswith(f" {odds}")
 
 
+def test_refusals_because_of_rows_are_stated_and_listed():
+    what = "a run was refused because of its rows"
+    assert f"whether {what}" in guarantee().sentence()
+    assert f"| that {what} |" in (ROOT / "docs" / "concepts" / "not_protected.md").read_text(
+        "utf-8"
+    )
+    listed = (ROOT / "docs" / "limits.md").read_text("utf-8").split("## Refusals that depend on")[1]
+    assert listed.partition("\n## ")[0].count("\n| ") >= 7
+
+
 def test_officers_are_told_the_parts_of_the_sentence():
     sentence = Release.load(STORED).guarantee.sentence()
     parts = re.findall(r"^\| \*([\w, ]+)\* \|", OFFICERS, re.MULTILINE)

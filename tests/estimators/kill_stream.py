@@ -170,8 +170,8 @@ def feed_briefly(folder, nth):
     """A batch, a part of one and the end of a stream."""
     strike_change(nth)
     pca = stream(folder)
-    pca.partial_fit(CHUNKS[0])
-    pca.partial_fit(np.concatenate(CHUNKS[1:3])).finish()
+    pca.partial_fit(CHUNKS[0], batch="one")
+    pca.partial_fit(np.concatenate(CHUNKS[1:3]), batch="more").finish()
 
 
 def left_behind(folder, nth):

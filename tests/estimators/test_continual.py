@@ -1,6 +1,7 @@
 """Running covariances and components: one charge for all days, and a state that survives."""
 
 import copy
+import hashlib
 import math
 import os
 import shutil
@@ -23,6 +24,7 @@ from eigenveil.exceptions import (
     StateError,
 )
 from eigenveil.mechanisms.continual import ContinualCov
+from tests.estimators.streams import label
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 SPREAD = np.array([3.0, 2.0, 1.0, 0.5])
@@ -46,7 +48,7 @@ def test_every_day_releases_everything_so_far_under_one_charge(tmp_path):
     assert np.allclose(np.sqrt(cov.covariance_.diagonal()), SPREAD, rtol=0.1)
     assert np.allclose(cov.location_, 1.0, atol=6 * cov.location_noise_.max() + 0.2)
     with pytest.raises(BudgetExceededError):
-        covariance(ledger=ledger).partial_fit(day(0))
+        covariance(ledger=ledger).partial_fit(day(0), batch=label())
 
 
 def test_the_release_is_an_ordinary_one_and_states_its_day(tmp_path):
@@ -102,15 +104,15 @@ def test_another_process_goes_on_where_the_state_stopped(tmp_path):
     whole = covariance(random_state=4)
     ledgerless = {"random_state": 4, "state": tmp_path / "state"}
     for number in range(3):
-        whole.partial_fit(day(number))
-        parted = covariance(**ledgerless).partial_fit(day(number))
+        whole.partial_fit(day(number), batch=label())
+        parted = covariance(**ledgerless).partial_fit(day(number), batch=label())
     assert parted.day_ == whole.day_ == 3
     assert np.allclose(parted.covariance_, whole.covariance_, atol=30 * whole.noise_scale_)
     restored = covariance(**ledgerless).restore()
     assert np.array_equal(restored.covariance_, parted.covariance_)
     assert os.stat(tmp_path / "state").st_mode & 0o077 == 0
     with pytest.raises(StateError, match="another horizon"):
-        covariance(**ledgerless, horizon=21).partial_fit(day(9))
+        covariance(**ledgerless, horizon=21).partial_fit(day(9), batch=label())
     with pytest.raises(StateError, match="another kind"):
         ContinualPCA(1, horizon=20, row_norm=9.0, **BUDGET, **ledgerless).restore()
 
@@ -146,7 +148,7 @@ def test_the_charge_of_a_killed_process_is_found(tmp_path, monkeypatch):
 
         patched.setattr(DailyState, "save", dies)
         with pytest.raises(SystemExit):
-            covariance(**given).partial_fit(day(0))
+            covariance(**given).partial_fit(day(0), batch=label())
     assert covariance(**given).restore().day_ == 1
     assert len([entry for entry in ledger.entries if not entry.is_note]) == 1
 
@@ -154,11 +156,11 @@ def test_the_charge_of_a_killed_process_is_found(tmp_path, monkeypatch):
 def test_an_older_copy_is_noticed_by_the_ledger(tmp_path):
     ledger = Ledger.create(tmp_path / "ledger", **BUDGET)
     given = {"ledger": ledger, "state": tmp_path / "state"}
-    covariance(**given).partial_fit(day(0))
+    covariance(**given).partial_fit(day(0), batch=label())
     shutil.copy(tmp_path / "state", tmp_path / "copy")
-    covariance(**given).partial_fit(day(1))
+    covariance(**given).partial_fit(day(1), batch=label())
     with pytest.raises(StateError, match="older copy"):
-        covariance(**given | {"state": tmp_path / "copy"}).partial_fit(day(2))
+        covariance(**given | {"state": tmp_path / "copy"}).partial_fit(day(2), batch=label())
     with pytest.raises(LedgerError, match="another ledger"):
         covariance(state=tmp_path / "state").restore()
 
@@ -178,14 +180,14 @@ def test_of_a_copy_from_within_a_draw_and_its_original_one_publishes(tmp_path, m
             covariance(**other).restore()
         return drawn(*args)
 
-    original = covariance(**given).partial_fit(day(0))
+    original = covariance(**given).partial_fit(day(0), batch=label())
     with monkeypatch.context() as patched:
         patched.setattr(ContinualCov, "draw", draw)
         if first == "original":
-            original.partial_fit(day(1))
+            original.partial_fit(day(1), batch=label())
         else:
             with pytest.raises(StateError, match="older copy"):
-                original.partial_fit(day(1))
+                original.partial_fit(day(1), batch=label())
             assert original.day_ == 1
     with pytest.raises(StateError, match="older copy"):
         covariance(**(other if first == "original" else given)).restore()
@@ -198,7 +200,7 @@ def test_a_draw_that_was_kept_is_noted_before_it_is_published(tmp_path, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(ContinualCovariance, "_publish", lambda *args: exit())
         with pytest.raises(SystemExit):
-            covariance(**given).partial_fit(day(0))
+            covariance(**given).partial_fit(day(0), batch=label())
     name = DailyState.load(tmp_path / "state").name
     assert ledger.spent_to(name) == 1
     first = covariance(**given).restore().covariance_
@@ -230,7 +232,7 @@ def test_copies_have_neither_days_nor_allotment():
 @pytest.mark.parametrize("damage", ["cut", "flip", "text"])
 def test_a_damaged_state_is_refused(tmp_path, damage):
     path = tmp_path / "state"
-    covariance(state=path).partial_fit(day(0))
+    covariance(state=path).partial_fit(day(0), batch=label())
     data = path.read_bytes()
     middle = len(data) // 2
     changed = {
@@ -240,7 +242,7 @@ def test_a_damaged_state_is_refused(tmp_path, damage):
     }
     path.write_bytes(changed[damage])
     with pytest.raises(StateError, match="not a whole state"):
-        covariance(state=path).partial_fit(day(1))
+        covariance(state=path).partial_fit(day(1), batch=label())
 
 
 def test_a_person_counts_on_as_many_days_as_stated():
@@ -275,13 +277,24 @@ def test_what_becomes_of_a_row_is_a_matter_of_its_own_person():
     assert set(found[1].persons) < set(found[0].persons)
 
 
-def test_an_id_is_the_same_on_every_day_and_of_one_kind(tmp_path):
+@pytest.mark.parametrize("other", [["7.0", "8", "9"], ["007", " 8", b"9"], [7.0, 8.0, 9.0]])
+def test_an_id_is_the_same_on_every_day_however_spelled(other, tmp_path):
     given = {"days_per_group": 1, "random_state": 1, "state": tmp_path / "state"}
-    covariance(**given).partial_fit(day(0, 3), groups=[7, 8, 9])
-    for other in (["7.0", "8", "9"], np.array(["2026-01-01"] * 3, "datetime64[D]")):
-        with pytest.raises(InvalidDataError, match="all text or all numbers"):
-            covariance(**given).partial_fit(day(1, 3), groups=other)
-    covariance(**given).partial_fit(day(1, 3), groups=[7.0, 8.0, 9.0])
+    covariance(**given).partial_fit(day(0, 3), groups=[7, 8, 9], batch=label())
+    covariance(**given).partial_fit(day(1, 3), groups=other, batch=label())
+    assert not DailyState.load(tmp_path / "state").sums[1].any()
+
+
+def test_days_of_an_earlier_version_count_whatever_the_spelling(tmp_path):
+    """It noted the kind of ids, and kept 0007 and 7 apart."""
+    given = {"days_per_group": 1, "random_state": 1, "state": tmp_path / "state"}
+    covariance(**given).partial_fit(day(0, 3), groups=[7, 8, 9], batch=label())
+    state = DailyState.load(tmp_path / "state")
+    spelled = ("0007", "8.0", "b")
+    state.persons = {hashlib.sha256(each.encode()).hexdigest(): 1 for each in spelled}
+    state.settings["ids"] = "text"
+    state.save()
+    covariance(**given).partial_fit(day(1, 3), groups=["0007", "8", "b"], batch=label())
     assert not DailyState.load(tmp_path / "state").sums[1].any()
 
 
@@ -311,7 +324,7 @@ def test_an_interrupted_day_counts_its_persons_and_not_the_other_way_round(monke
 
 def test_a_state_in_which_a_person_came_too_often_is_refused(tmp_path):
     given = {"days_per_group": 2, "random_state": 1, "state": tmp_path / "state"}
-    covariance(**given).partial_fit(day(0, 3), groups=[7, 8, 9])
+    covariance(**given).partial_fit(day(0, 3), groups=[7, 8, 9], batch=label())
     state = DailyState.load(tmp_path / "state")
     for each in state.persons:
         state.persons[each] = 3
@@ -334,27 +347,28 @@ def test_mistakes_are_one_line_each_and_cost_nothing(tmp_path):
     for error, words, given in wrong:
         groups = np.arange(400) if "days_per_group" in given else None
         with pytest.raises(error, match=words):
-            covariance(ledger=ledger, **given).partial_fit(rows, groups=groups)
+            covariance(ledger=ledger, **given).partial_fit(rows, groups=groups, batch=label())
     cov = covariance(ledger=ledger)
     for error, words, call in [
-        (InvalidParameterError, "on how many days", {"groups": np.arange(400)}),
+        (InvalidParameterError, "on how many days", {"groups": np.arange(400), "batch": "one"}),
         (InvalidParameterError, "a name for what arrives", {"batch": ""}),
+        (InvalidParameterError, "every arrival needs a label", {}),
     ]:
         with pytest.raises(error, match=words):
             cov.partial_fit(rows, **call)
     with pytest.raises(InvalidParameterError, match="whose each row is"):
-        covariance(days_per_group=2, random_state=1).partial_fit(rows)
+        covariance(days_per_group=2, random_state=1).partial_fit(rows, batch=label())
     with pytest.raises(InvalidDataError, match="missing or infinite"):
-        cov.partial_fit(np.full((3, 4), np.nan))
+        cov.partial_fit(np.full((3, 4), np.nan), batch=label())
     with pytest.raises(InvalidDataError, match="no day came yet"):
         cov.restore()
     assert ledger.entries == ()
 
 
-def test_rows_of_an_earlier_day_and_days_beyond_the_horizon_are_refused():
-    cov = covariance(horizon=2, random_state=1).partial_fit(day(0))
+def test_labels_of_earlier_days_and_days_beyond_the_horizon_are_refused():
+    cov = covariance(horizon=2, random_state=1).partial_fit(day(0), batch="monday")
     with pytest.raises(DuplicateBatchError, match="came before"):
-        cov.partial_fit(day(0))
+        cov.partial_fit(day(1), batch="monday")
     cov.partial_fit(day(0)[:0], batch="nobody came")
     with pytest.raises(InvalidParameterError, match="horizon of 2 days is over"):
         cov.partial_fit(day(3))
@@ -362,14 +376,20 @@ def test_rows_of_an_earlier_day_and_days_beyond_the_horizon_are_refused():
 
 
 def test_fit_starts_afresh(tmp_path):
-    cov = covariance(random_state=1).partial_fit(day(0)).partial_fit(day(1))
+    cov = (
+        covariance(random_state=1)
+        .partial_fit(day(0), batch=label())
+        .partial_fit(day(1), batch=label())
+    )
     assert cov.fit(day(0)).day_ == 1
     with pytest.raises(InvalidDataError):
         cov.fit(day(0)[:0])
-    assert cov.partial_fit(day(1)).day_ == 2
-    covariance(state=tmp_path / "state").fit(day(0))
+    assert cov.partial_fit(day(1), batch=label()).day_ == 2
+    covariance(state=tmp_path / "state").fit(day(0), batch="monday")
     with pytest.raises(StateError, match="go on with partial_fit"):
-        covariance(state=tmp_path / "state").fit(day(1))
+        covariance(state=tmp_path / "state").fit(day(1), batch="tuesday")
+    with pytest.raises(DuplicateBatchError, match="came before"):
+        covariance(state=tmp_path / "state").partial_fit(day(0), batch="monday")
 
 
 def test_the_command_releases_day_after_day(tmp_path, monkeypatch, capsys):

@@ -152,7 +152,10 @@ def test_the_promise_names_its_unit(estimator, rows, tmp_path):
     assert fitted.privacy_.protects == GROUP
     assert fitted.n_samples_ == 200
     sentence = fitted.privacy_.sentence()
-    assert "all rows of one group (rows that share an id)" in sentence
+    assert (
+        "all rows of one group (rows that share an id, where 7, 007 and 7.0 are the same)"
+        in sentence
+    )
     assert "the number of groups is public" in sentence
     assert "all rows of one group together weigh as one row" in sentence
     assert "several rows of one person taken together" not in sentence

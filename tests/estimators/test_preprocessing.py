@@ -64,6 +64,7 @@ def test_levels_are_found_and_paid_for_in_the_same_release(frame, tmp_path):
     assert pca.components_.shape == (2, 7)
     search, release = ledger.entries
     assert (search.label, release.label) == ("levels of ward", pca.mechanism_)
+    assert search.groups == release.groups == 2000
     assert pca.privacy_.cost == compose(search.cost, release.cost)
     assert parts_of(search.cost).delta == parts_of(pca.privacy_.cost).delta > 0
     assert fits(pca.privacy_.cost, pca.privacy_.budget)

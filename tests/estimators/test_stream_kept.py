@@ -19,7 +19,7 @@ from eigenveil import Ledger, Release, StreamingPCA
 from eigenveil.data.sources import Batch
 from eigenveil.estimators import stream_plan, stream_state
 from eigenveil.estimators.stream_run import StreamRun
-from eigenveil.estimators.stream_state import Stream, digest
+from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import (
     DuplicateBatchError,
     EigenveilError,
@@ -31,7 +31,7 @@ from eigenveil.exceptions import (
 from eigenveil.mechanisms.pca.oja import Oja, OjaPCA
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.storage.durable import locked
-from tests.estimators.streams import BUDGET, STRONG, charges, table
+from tests.estimators.streams import BUDGET, STRONG, charges, label, table
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_state_goes_on_where_it_stopped(tmp_path, ledger):
     last = StreamingPCA(1, **STRONG, ledger=ledger, state=state)
     with pytest.raises(NotFittedError):
         last.transform(rows)
-    assert np.array_equal(last.partial_fit(rows[:0]).components_, pca.components_)
+    assert np.array_equal(last.partial_fit(rows[:0], batch=label()).components_, pca.components_)
     last.finish()
     assert last.n_samples_ == 1500
     assert captured_variance(last.components_, np.cov(rows.T)) > 0.99
@@ -62,7 +62,7 @@ def test_a_state_goes_on_where_it_stopped(tmp_path, ledger):
 
 def test_the_state_is_for_its_owner(tmp_path):
     state = tmp_path / "state"
-    pca = StreamingPCA(1, **STRONG, state=state).partial_fit(table(300))
+    pca = StreamingPCA(1, **STRONG, state=state).partial_fit(table(300), batch=label())
     assert stat.S_IMODE(state.stat().st_mode) == 0o600
     document = json.loads(zipfile.ZipFile(state).read("state.json"))
     assert document["notice"].startswith("PRIVATE")
@@ -74,10 +74,10 @@ def test_the_state_is_for_its_owner(tmp_path):
     assert "_stream" not in vars(pca)  # no record stays in memory
     folder = pca.release_.save(tmp_path / "release")
     with pytest.raises(InvalidParameterError, match="is a release folder"):
-        StreamingPCA(1, **STRONG, state=folder / "state").partial_fit(table(3))
+        StreamingPCA(1, **STRONG, state=folder / "state").partial_fit(table(3), batch=label())
 
 
-def test_a_saved_release_holds_no_row_and_no_digest(tmp_path):
+def test_a_saved_release_holds_no_row_and_no_label(tmp_path):
     rows = np.round(table(300), 6)
     state = tmp_path / "state"
     pca = StreamingPCA(1, **STRONG, state=state).partial_fit(rows, batch="secret label")
@@ -90,7 +90,7 @@ def test_a_saved_release_holds_no_row_and_no_digest(tmp_path):
         assert row.tobytes() not in held
         assert repr(float(row[0])).encode() not in held
     name = Stream.load(state).name
-    for secret in (digest(rows), "secret label", name):
+    for secret in ("secret label", name):
         assert secret.encode() not in held
         assert secret in zipfile.ZipFile(state).read("state.json").decode()
     assert Release.load(folder).settings["n_rows"] == 256
@@ -104,8 +104,10 @@ def test_states_beside_each_other_do_not_touch(tmp_path):
     ]
     for seed in range(3):
         for pca in streams:
-            pca.partial_fit(table(10, seed=seed))
-    assert [pca.partial_fit(table(1, seed=9)).n_buffered_ for pca in streams] == [31] * 6
+            pca.partial_fit(table(10, seed=seed), batch=label())
+    assert [pca.partial_fit(table(1, seed=9), batch=label()).n_buffered_ for pca in streams] == [
+        31
+    ] * 6
     assert len(list(tmp_path.glob("*.rows"))) == 7  # one each, and the state of that name
 
 
@@ -126,42 +128,46 @@ def test_states_beside_each_other_do_not_touch(tmp_path):
 )
 def test_another_configuration_is_refused_by_name(name, value, tmp_path):
     for state in (None, tmp_path / "state"):
-        pca = StreamingPCA(1, **STRONG, state=state).partial_fit(table(300))
+        pca = StreamingPCA(1, **STRONG, state=state).partial_fit(table(300), batch=label())
         other = pca if state is None else StreamingPCA(1, **STRONG, state=state)
         with pytest.raises(StateError, match=f"began with another {name}: ") as caught:
-            other.set_params(**{name: value}).partial_fit(table(10))
+            other.set_params(**{name: value}).partial_fit(table(10), batch=label())
         assert str(value) not in str(caught.value)
 
 
 def test_a_configured_mechanism_goes_on_from_its_state(tmp_path):
     options = {**BUDGET, "centring": "none", "random_state": 0}
-    whole = StreamingPCA(1, **options, batch_size=100).partial_fit(table(300, 4))
+    whole = StreamingPCA(1, **options, batch_size=100).partial_fit(table(300, 4), batch=label())
     for part in np.array_split(table(300, 4), 3):
         configured = Oja(batch_size=100)
         pca = StreamingPCA(1, **options, mechanism=configured, state=tmp_path / "state")
-        pca.partial_fit(part)
+        pca.partial_fit(part, batch=label())
     assert (pca.n_samples_, whole.n_samples_) == (300, 300)
     assert pca.privacy_.cost == whole.privacy_.cost
     with pytest.raises(StateError, match="another mechanism"):
-        StreamingPCA(1, **options, state=tmp_path / "state").partial_fit(table(10, 4))
+        StreamingPCA(1, **options, state=tmp_path / "state").partial_fit(
+            table(10, 4), batch=label()
+        )
 
 
 def test_a_state_of_another_version_is_refused(tmp_path, monkeypatch):
     """Settings that this version does not know would be passed over, or missed."""
     with monkeypatch.context() as patched:
         patched.setattr(stream_state, "_FORMAT", "eigenveil-stream/3")
-        StreamingPCA(1, **STRONG, state=tmp_path / "state").partial_fit(table(300))
+        StreamingPCA(1, **STRONG, state=tmp_path / "state").partial_fit(table(300), batch=label())
     with pytest.raises(StateError, match="another version"):
-        StreamingPCA(1, **STRONG, state=tmp_path / "state").partial_fit(table(10))
+        StreamingPCA(1, **STRONG, state=tmp_path / "state").partial_fit(table(10), batch=label())
 
 
 def test_another_ledger_is_refused(tmp_path, ledger):
     state = tmp_path / "state"
-    StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(300))
+    StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(300), batch=label())
     other = Ledger.create(tmp_path / "other", rho=1000.0)
     for wrong in (None, other):
         with pytest.raises(LedgerError, match="another ledger, or from none"):
-            StreamingPCA(1, **STRONG, ledger=wrong, state=state).partial_fit(table(10))
+            StreamingPCA(1, **STRONG, ledger=wrong, state=state).partial_fit(
+                table(10), batch=label()
+            )
     assert other.entries == ()
 
 
@@ -169,17 +175,17 @@ def test_a_ledger_without_the_charge_is_refused(tmp_path):
     """An old copy of the ledger, from before the stream began."""
     ledger, state = Ledger.create(tmp_path / "l", rho=1000.0), tmp_path / "state"
     old = ledger.path.read_bytes()
-    StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(300))
+    StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(300), batch=label())
     ledger.path.write_bytes(old)
     with pytest.raises(LedgerError, match="does not hold the charge"):
-        StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(10))
+        StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(10), batch=label())
     assert ledger.entries == ()
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other", "swap", "rows", "no rows"])
 def test_a_damaged_state_is_refused(damage, tmp_path):
     state = tmp_path / "state"
-    StreamingPCA(1, **STRONG, state=state).partial_fit(table(300))
+    StreamingPCA(1, **STRONG, state=state).partial_fit(table(300), batch=label())
     data = bytearray(state.read_bytes())
     (records,) = tmp_path.glob("state.*.rows")
     if damage == "rows":
@@ -204,15 +210,15 @@ def test_a_damaged_state_is_refused(damage, tmp_path):
         data = state.read_bytes()
     state.write_bytes(bytes(data))
     with pytest.raises(StateError, match="not a whole state") as caught:
-        StreamingPCA(1, **STRONG, state=state).partial_fit(table(10))
+        StreamingPCA(1, **STRONG, state=state).partial_fit(table(10), batch=label())
     assert "\n" not in str(caught.value)
 
 
 def test_one_writer_at_a_time(tmp_path):
     state = tmp_path / "state"
-    pca = StreamingPCA(1, **STRONG, state=state).partial_fit(table(10))
+    pca = StreamingPCA(1, **STRONG, state=state).partial_fit(table(10), batch=label())
     with locked(state), pytest.raises(StateError, match="in use by another process"):
-        pca.partial_fit(table(10, seed=1))
+        pca.partial_fit(table(10, seed=1), batch=label())
     code = (
         "import sys; from pathlib import Path; from eigenveil.storage.durable import locked\n"
         f"with locked(Path({str(state)!r})): print('held', flush=True); sys.stdin.read()"
@@ -222,29 +228,31 @@ def test_one_writer_at_a_time(tmp_path):
     )
     assert holder.stdout.readline() == b"held\n"
     with pytest.raises(StateError, match="wait until it is done"):
-        pca.partial_fit(table(10, seed=1))
+        pca.partial_fit(table(10, seed=1), batch=label())
     holder.kill()  # a lock does not outlive its process
     holder.communicate()
-    assert pca.partial_fit(table(10, seed=1)).n_buffered_ == 20
+    assert pca.partial_fit(table(10, seed=1), batch=label()).n_buffered_ == 20
     with pytest.raises(StateError, match="is its folder there"):
-        StreamingPCA(1, **STRONG, state=tmp_path / "no" / "state").partial_fit(table(3))
+        StreamingPCA(1, **STRONG, state=tmp_path / "no" / "state").partial_fit(
+            table(3), batch=label()
+        )
 
 
 def test_a_stream_is_not_begun_again_by_mistake(tmp_path):
     state = tmp_path / "state"
-    pca = StreamingPCA(1, **STRONG, state=state).partial_fit(table(300))
+    pca = StreamingPCA(1, **STRONG, state=state).partial_fit(table(300), batch=label())
     with pytest.raises(StateError, match="fit starts afresh"):
         pca.fit(table(300))
     state.unlink()
     with pytest.raises(StateError, match="this copy does not hold the stream"):
-        pca.partial_fit(table(10))
-    original = StreamingPCA(1, **STRONG).partial_fit(table(300))
+        pca.partial_fit(table(10), batch=label())
+    original = StreamingPCA(1, **STRONG).partial_fit(table(300), batch=label())
     for twin in (copy.deepcopy(original), pickle.loads(pickle.dumps(original))):
         assert np.array_equal(twin.components_, original.components_)
         with pytest.raises(StateError, match="this copy does not hold the stream"):
-            twin.partial_fit(table(10))
+            twin.partial_fit(table(10), batch=label())
     assert b"waiting" not in pickle.dumps(original)
-    assert not hasattr(clone(original).partial_fit(table(3)), "components_")
+    assert not hasattr(clone(original).partial_fit(table(3), batch=label()), "components_")
     assert original.fit(table(300, seed=1)).n_samples_ == 300
 
 
@@ -280,7 +288,7 @@ def test_records_are_noted_as_spent_before_their_step(tmp_path, ledger, monkeypa
         return inner(self, current, batch, *arguments)
 
     monkeypatch.setattr(OjaPCA, "step", step)
-    StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(150))
+    StreamingPCA(1, **STRONG, ledger=ledger, state=state).partial_fit(table(150), batch=label())
     assert noted
     assert all(spent == used for spent, used in noted)
 
@@ -386,7 +394,7 @@ def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(stream_plan.StreamPlan, "step", dies)
         with pytest.raises(OSError, match="cut off"):
-            pca.partial_fit(rows)
+            pca.partial_fit(rows, batch=label())
     again = StreamingPCA(1, state=tmp_path / "s", **options).restore()
     assert again.n_lost_ == 100
     stream = Stream.load(tmp_path / "s")
@@ -398,7 +406,7 @@ def test_records_of_a_lost_batch_are_refused_by_the_gate(tmp_path, monkeypatch):
 
 def test_what_was_released_is_read_from_the_state(tmp_path):
     options = {**BUDGET, "centring": "none", "batch_size": 100, "state": tmp_path / "s"}
-    first = StreamingPCA(1, **options).partial_fit(table(250, 4))
+    first = StreamingPCA(1, **options).partial_fit(table(250, 4), batch=label())
     second = StreamingPCA(1, **options)
     with pytest.raises(NotFittedError, match="no components yet, 0 records wait"):
         second.transform(table(5, 4))

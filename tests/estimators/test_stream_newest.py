@@ -15,8 +15,9 @@ from eigenveil.exceptions import (
     StateError,
 )
 from eigenveil.mechanisms.base import Gate
+from eigenveil.numerics.random import SystemSource
 from eigenveil.storage.durable import unchanged
-from tests.estimators.streams import BUDGET, charges, table
+from tests.estimators.streams import BUDGET, charges, label, table
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def draws(monkeypatch):
 
 def begun(path, **options):
     """A state with 39 records, one fewer than a batch."""
-    StreamingPCA(1, **SMALL, state=path, **options).partial_fit(table(39))
+    StreamingPCA(1, **SMALL, state=path, **options).partial_fit(table(39), batch=label())
     return lambda: StreamingPCA(1, **SMALL, state=path, **options)
 
 
@@ -57,12 +58,14 @@ def test_a_lock_that_is_removed_lets_no_record_into_two_batches(tmp_path, draws)
 
     def other():
         (tmp_path / "state.lock").unlink()
-        thread = threading.Thread(target=stream().partial_fit, args=[table(1, seed=1)])
+        thread = threading.Thread(
+            target=stream().partial_fit, args=[table(1, seed=1)], kwargs={"batch": label()}
+        )
         thread.start()
         thread.join()
 
     with pytest.raises(StateError, match="was moved, removed or replaced while in use"):
-        stream().partial_fit(meanwhile(other, seed=2))
+        stream().partial_fit(meanwhile(other, seed=2), batch=label())
     assert draws == [(0, 40)]
     assert stream().restore().n_samples_ == 40
 
@@ -78,7 +81,7 @@ def test_who_lost_the_lock_stops_though_the_state_is_as_it_was(tmp_path, draws):
             onwards.wait()
 
         try:
-            stream().partial_fit(meanwhile(happens, seed=1))
+            stream().partial_fit(meanwhile(happens, seed=1), batch=label())
         except StateError as error:
             failures.append(str(error))
 
@@ -91,11 +94,50 @@ def test_who_lost_the_lock_stops_though_the_state_is_as_it_was(tmp_path, draws):
         onwards.set()
         thread.join()
 
-    stream().partial_fit(meanwhile(happens, seed=2))
+    stream().partial_fit(meanwhile(happens, seed=2), batch=label())
     (failure,) = failures
     assert failure.startswith("state.lock was moved or removed while in use")
     assert draws == [(0, 40)]
     assert len(list(tmp_path.iterdir())) == 2  # and it wrote nothing
+
+
+def test_a_stolen_lock_may_waste_a_budget_and_nothing_is_drawn_unpaid(
+    tmp_path, draws, ledger, monkeypatch
+):
+    """The thief opens the state between the note of the first call and its charge."""
+    stream, charge, words = begun(tmp_path / "state", ledger=ledger), Ledger.charge, []
+    bits, robberies = SystemSource.words, []
+
+    def other():
+        stream().partial_fit(table(40, seed=1), batch="other")
+
+    def robbed(*arguments, **terms):
+        if not robberies:
+            robberies.append("robbed")
+            (tmp_path / "state.lock").unlink()
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+        return charge(*arguments, **terms)
+
+    def watched(source, count):
+        words.append(len(charges(ledger)))
+        return bits(source, count)
+
+    monkeypatch.setattr(Ledger, "charge", robbed)
+    monkeypatch.setattr(SystemSource, "words", watched)
+    pca = stream()
+    with pytest.raises(StateError, match="replaced while in use, and nothing more was drawn"):
+        pca.partial_fit(table(1, seed=2), batch="first")
+    assert not hasattr(pca, "components_")  # what it drew is shown to nobody
+    assert sorted(draws) == [(0, 40), (40, 80)]
+    assert words == sorted(words)
+    assert set(words) == {1, 2}  # no random bit of either call before its own charge
+    one, wasted = charges(ledger)
+    assert (one.label, one.cost) == (wasted.label, wasted.cost)
+    again = stream().restore()
+    assert (again.n_samples_, again.n_lost_) == (40, 40)
+    assert again.privacy_.ledger.startswith(f"entry {one.number} of")
 
 
 @pytest.mark.parametrize("event", ["moved", "removed", "older", "folder", "linked"])
@@ -105,7 +147,9 @@ def test_a_state_that_changes_during_a_call_is_left_alone(tmp_path, draws, ledge
     state = folder / "state"
     stream = begun(state, ledger=ledger)
     before = state.read_bytes()
-    stream().partial_fit(table(1, seed=5)).partial_fit(table(39, seed=6))
+    stream().partial_fit(table(1, seed=5), batch=label()).partial_fit(
+        table(39, seed=6), batch=label()
+    )
     del draws[:]
 
     def happens():
@@ -122,7 +166,7 @@ def test_a_state_that_changes_during_a_call_is_left_alone(tmp_path, draws, ledge
             state.symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(StateError):
-        stream().partial_fit(meanwhile(happens, seed=2))
+        stream().partial_fit(meanwhile(happens, seed=2), batch=label())
     assert draws == []
 
 
@@ -132,7 +176,7 @@ def test_a_state_stays_where_the_call_found_it(tmp_path, monkeypatch, draws):
     real.mkdir(), other.mkdir()
     monkeypatch.chdir(real)
     stream = begun("state")
-    stream().partial_fit(meanwhile(lambda: os.chdir(other), seed=1))
+    stream().partial_fit(meanwhile(lambda: os.chdir(other), seed=1), batch=label())
     assert list(other.iterdir()) == []
     assert Stream.load(real / "state").spent == 40
     link = tmp_path / "link"
@@ -142,7 +186,7 @@ def test_a_state_stays_where_the_call_found_it(tmp_path, monkeypatch, draws):
         link.unlink()
         link.symlink_to(other / "state")
 
-    StreamingPCA(1, **SMALL, state=link).partial_fit(meanwhile(happens, seed=2))
+    StreamingPCA(1, **SMALL, state=link).partial_fit(meanwhile(happens, seed=2), batch=label())
     assert list(other.iterdir()) == []
     assert Stream.load(real / "state").buffered == 1
 
@@ -156,7 +200,7 @@ def test_a_state_that_cannot_be_replaced_draws_nothing(tmp_path, ledger, monkeyp
 
     monkeypatch.setattr(os, "replace", busy)
     with pytest.raises(StateError, match="cannot write"):
-        stream().partial_fit(table(1, seed=1))
+        stream().partial_fit(table(1, seed=1), batch=label())
     assert ledger.entries == ()
     assert not list(tmp_path.glob("*.new"))
 
@@ -176,17 +220,19 @@ def test_rows_of_a_save_that_is_going_on_are_not_removed(tmp_path):
 def test_a_state_under_a_new_name_takes_its_rows_along(tmp_path):
     begun(tmp_path / "old")
     (tmp_path / "old").rename(tmp_path / "new")
-    pca = StreamingPCA(1, **SMALL, state=tmp_path / "new").partial_fit(table(40, seed=1))
+    pca = StreamingPCA(1, **SMALL, state=tmp_path / "new").partial_fit(
+        table(40, seed=1), batch=label()
+    )
     assert (pca.n_samples_, pca.n_buffered_) == (40, 39)
     names = {path.name.split(".")[0] for path in tmp_path.glob("*.rows")}
     assert names == {"new"}
 
 
 def test_a_forked_process_draws_nothing_from_the_stream_of_its_parent(monkeypatch):
-    pca = StreamingPCA(1, **SMALL).partial_fit(table(39))
+    pca = StreamingPCA(1, **SMALL).partial_fit(table(39), batch=label())
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(BudgetExceededError, match="forked process"):
-        pca.partial_fit(table(1, seed=1))
+        pca.partial_fit(table(1, seed=1), batch=label())
     assert not hasattr(pca, "components_")
 
 
@@ -205,17 +251,17 @@ def test_an_older_copy_of_a_state_is_noticed_by_the_ledger(tmp_path, ledger, dra
     state = tmp_path / "state"
     stream = begun(state, ledger=ledger)
     old = copy_of(state, tmp_path / "old")
-    stream().partial_fit(table(3, seed=1))
+    stream().partial_fit(table(3, seed=1), batch=label())
     newest = state.read_bytes()
     for path in old.iterdir():
         shutil.copy(path, tmp_path)
-    arguments = [table(1, seed=2)] if again == "partial_fit" else []
+    arguments = {"X": table(1, seed=2), "batch": label()} if again == "partial_fit" else {}
     with pytest.raises(StateError, match="is an older copy") as caught:
-        getattr(stream(), again)(*arguments)
+        getattr(stream(), again)(**arguments)
     assert "\n" not in str(caught.value)
     assert draws == [(0, 40)]
     state.write_bytes(newest)  # its rows are still there
-    assert stream().partial_fit(table(38, seed=2)).n_samples_ == 80
+    assert stream().partial_fit(table(38, seed=2), batch=label()).n_samples_ == 80
 
 
 def test_of_two_copies_of_a_state_one_draws(tmp_path, ledger, draws):
@@ -227,7 +273,10 @@ def test_of_two_copies_of_a_state_one_draws(tmp_path, ledger, draws):
         for place in (tmp_path, folder)
     )
     with pytest.raises(StateError, match="is an older copy"):
-        one.partial_fit(meanwhile(lambda: other.partial_fit(table(1, seed=1)), seed=2))
+        one.partial_fit(
+            meanwhile(lambda: other.partial_fit(table(1, seed=1), batch=label()), seed=2),
+            batch=label(),
+        )
     assert draws == [(0, 40)]
 
 
@@ -260,18 +309,20 @@ def test_a_call_that_ends_about_its_note_locks_nobody_out(tmp_path, ledger, monk
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "advance", dies)
         with pytest.raises(KeyboardInterrupt):
-            stream().partial_fit(table(1, seed=1))
-    pca = stream().partial_fit(table(40, seed=2))
+            stream().partial_fit(table(1, seed=1), batch=label())
+    pca = stream().partial_fit(table(40, seed=2), batch=label())
     assert (pca.n_samples_, pca.n_lost_) == (40, 40)
     notes = [entry.label for entry in ledger.entries if entry.is_note]
     assert notes[-1].endswith(" spent to 80 records")
 
 
 def test_notes_cost_nothing_and_are_for_states_only(tmp_path, ledger):
-    StreamingPCA(1, **SMALL, ledger=ledger).partial_fit(table(100))
+    StreamingPCA(1, **SMALL, ledger=ledger).partial_fit(table(100), batch=label())
     assert len(ledger.entries) == 1
     state = tmp_path / "state"
-    pca = StreamingPCA(1, **SMALL, ledger=ledger, state=state).partial_fit(table(100, seed=1))
+    pca = StreamingPCA(1, **SMALL, ledger=ledger, state=state).partial_fit(
+        table(100, seed=1), batch=label()
+    )
     name = Stream.load(state).name
     labels = [entry.label for entry in ledger.entries]
     assert labels[1:] == [
@@ -299,7 +350,7 @@ def test_a_fit_that_was_cut_off_takes_no_further_records(tmp_path, ledger, draws
             stream.fit(table(400))
     again = StreamingPCA(1, **SMALL, state=tmp_path / "state", ledger=ledger)
     with pytest.raises(StateError, match="begun by fit, which was cut off"):
-        again.partial_fit(table(100, seed=1))
+        again.partial_fit(table(100, seed=1), batch=label())
     assert not again.finish().privacy_.arrival
     assert len(charges(ledger)) == 1
 
@@ -310,4 +361,4 @@ def test_odd_paths_of_a_state_are_one_line(tmp_path, monkeypatch, state):
     os.symlink("other", "loop")
     os.symlink("loop", "other")
     with pytest.raises(StateError):
-        StreamingPCA(1, **SMALL, state=state).partial_fit(table(10))
+        StreamingPCA(1, **SMALL, state=state).partial_fit(table(10), batch=label())

@@ -13,6 +13,7 @@ STREAMING = "tests/estimators/test_streaming.py"
 KEPT = "tests/estimators/test_stream_kept.py"
 NEWEST = "tests/estimators/test_stream_newest.py"
 PERSONS = "tests/estimators/test_stream_persons.py"
+ARRIVALS = "tests/estimators/test_arrivals.py"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,75 @@ LEAVES = [
         CONFORMANCE,
         "-k",
         "sensitivity and gauss",
+    ),
+    fault(
+        "chunks that are summed whole",
+        "data/gram.py",
+        "_SUMMED_ROWS = 1 << 27",
+        "_SUMMED_ROWS = 1 << 40",
+        "tests/data/test_large_sums.py",
+        "-k",
+        "chunks",
+    ),
+    fault(
+        "a sum that wraps around",
+        "numerics/integers.py",
+        "if most > _LARGEST_HELD:",
+        "if most > 2 * _LARGEST_HELD:",
+        "tests/numerics/test_integers.py",
+        "-k",
+        "refuses",
+    ),
+    fault(
+        "an owner whose BLAS is inexact",
+        "federated/secure/sums.py",
+        "if not sums_are_exact():",
+        "if not callable(sums_are_exact):",
+        "tests/federated/secure/test_owner.py",
+        "-k",
+        "blas",
+    ),
+    fault(
+        "readings that are compared by their lengths",
+        "data/sources/readings.py",
+        "compared = None if self.in_order else -1",
+        "compared = None if self.in_order else 1",
+        "tests/data/sources/test_readings.py",
+    ),
+    fault(
+        "ids beside rows in another order",
+        "data/sources/readings.py",
+        "compared = None if self.in_order else -1",
+        "compared = -1",
+        "tests/data/sources/test_readings.py",
+    ),
+    fault(
+        "persons of a loader that is read once, in any order",
+        "data/sources/iterables.py",
+        "if self.rereadable:\n            self.fingerprint()",
+        "if self.rereadable:\n            pass",
+        "tests/data/sources/test_readings.py",
+    ),
+    fault(
+        "partitions that are compared by their lengths",
+        "data/distributed/parts.py",
+        "if not np.array_equal(marks[:, :-1], self._first[:, :-1]):",
+        "if not np.array_equal(rows, self._lengths):",
+        "tests/data/distributed/test_dask.py",
+    ),
+    fault(
+        "partitions that are fetched one by one, whatever they hold",
+        "data/distributed/parts.py",
+        "if not np.array_equal(found.numbers[:-1], first[:-1]):",
+        "if found.numbers[0] != first[0]:",
+        "tests/data/distributed/test_dask.py",
+    ),
+    fault(
+        "ids beside partitions in another order",
+        "data/distributed/dask.py",
+        "if not np.array_equal(before, now):",
+        "if len(before) != len(now):",
+        "tests/data/distributed/test_dask.py",
     ),
     fault(
         "compiled rows that leave the ball",
@@ -311,6 +381,45 @@ WRAPPERS = [
     ),
 ]
 
+READERS = [
+    fault(
+        "sparse rows with entries in the rows of others",
+        "data/sources/sparse.py",
+        "if places.size and not 0 <= places.min() <= places.max() < most:",
+        "if False:",
+        "tests/data/sources/test_npz.py",
+        "-k",
+        "malformed_sparse_archives",
+    ),
+    fault(
+        "a person of two spellings is two",
+        "data/sources/ids.py",
+        "return _spelled_numeral(text) or _INFINITE.get(lower, text)",
+        "return text",
+        "tests/data/sources/test_ids.py",
+        "-k",
+        "one_person",
+    ),
+    fault(
+        "a person of two spellings lies in two parts",
+        "data/distributed/persons.py",
+        "for label in persons.ids], dtype=np.intp)[numbers]",
+        "for label in map(str, labels)], dtype=np.intp)",
+        "tests/data/distributed/test_dask.py",
+        "-k",
+        "spelled",
+    ),
+    fault(
+        "stream: a person of two spellings comes twice as often",
+        "estimators/stream_persons.py",
+        "labels = [person_label(label) for label in ids]",
+        "labels = [str(label) for label in ids]",
+        PERSONS,
+        "-k",
+        "however_spelled",
+    ),
+]
+
 BOOKS = [
     fault(
         "execute: a release that no ledger hears of",
@@ -402,7 +511,7 @@ BOOKS = [
     fault(
         "stream: a person comes as often as they like",
         "estimators/stream_persons.py",
-        "self.counts.get(person, 0) < most for person in persons",
+        "self.taken(person) < most for person in persons",
         "True for person in persons",
         PERSONS,
         "-k",
@@ -443,6 +552,55 @@ BOOKS = [
         KEPT,
         "-k",
         "goes_on_where_it_stopped",
+    ),
+    fault(
+        "stream: rows that came before are refused",
+        "estimators/stream_run.py",
+        "            self.stream.arrive(chunk, label)\n",
+        "            if any(chunk.tobytes() == each.tobytes() for each in self.stream.waiting):\n"
+        "                raise InvalidDataError('these rows came before')\n"
+        "            self.stream.arrive(chunk, label)\n",
+        ARRIVALS,
+        "-k",
+        "guess",
+    ),
+    fault(
+        "running sums: rows that came before are refused",
+        "estimators/continual_days.py",
+        '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
+        "        if any((each == counted.sums[-1]).all() for each in counted.sums[:-1]):\n"
+        "            raise InvalidDataError('these rows came before')\n"
+        '        names = getattr(self, "feature_names_in_", None)\n        days.settings |= held',
+        ARRIVALS,
+        "-k",
+        "guess",
+    ),
+    fault(
+        "an arrival without a label is kept in a state",
+        "estimators/fitting.py",
+        "if estimator.state is not None or estimator.ledger is not None:",
+        "if False:",
+        ARRIVALS,
+        "-k",
+        "needs_a_label",
+    ),
+    Fault(
+        "running sums: a day on which nobody came is refused",
+        "estimators/continual_days.py",
+        (
+            ("of_persons=self.days_per_group is not None)", "of_persons=False)"),
+            ("        require_hidden_count(source, adjacency)\n", ""),
+        ),
+        (ARRIVALS, "-k", "without_anybody"),
+    ),
+    fault(
+        "owner: the first answer is charged alone",
+        "federated/records.py",
+        'self._rows, "basis", charge=self.check(asked)',
+        'self._rows, "basis", charge=self._plans.basis(asked).cost',
+        "tests/federated/test_owner_once.py",
+        "-k",
+        "counts_in_epsilon",
     ),
     fault(
         "running sums: noise for one column of the factors only",
@@ -533,7 +691,7 @@ BOOKS = [
     fault(
         "ledger: a charge that the total does not hear of",
         "privacy/ledger.py",
-        "return _appended(file, ends, cost, spent, label, unit, alone)",
+        "return _appended(file, ends, cost, spent, label, unit, alone, groups=groups)",
         "return _appended(file, ends, cost, ends.spent, label, unit, alone)",
         "tests/privacy/test_ledger.py",
         "-k",
@@ -550,4 +708,59 @@ BOOKS = [
     ),
 ]
 
-FAULTS = [*LEAVES, *WRAPPERS, *BOOKS]
+STUDIO = [
+    fault(
+        "studio: a promise that holds for any table",
+        "studio/planning.py",
+        "    if not same:",
+        "    if not isinstance(shown, str):",
+        "tests/studio/test_runs.py",
+        "-k",
+        "changed_since or receipt",
+    ),
+    fault(
+        "studio: a run that takes its table as it is by then",
+        "cli/releasing.py",
+        "        if table_version is not None:",
+        "        if table_version == '':",
+        "tests/studio/test_runs.py",
+        "-k",
+        "while_its_run_starts",
+    ),
+    fault(
+        "studio: a table whose times were set back",
+        "data/sources/version.py",
+        "found.st_mtime_ns, found.st_ctime_ns,",
+        "found.st_mtime_ns,",
+        "tests/studio/test_runs.py",
+        "-k",
+        "changed_since",
+    ),
+    fault(
+        "studio: a limit that starts at the same time pass",
+        "studio/runs.py",
+        "        with self._lock:  # the limit",
+        "        with suppress():  # the limit",
+        "tests/studio/test_runs.py",
+        "-k",
+        "keep_to_the_limit",
+    ),
+    fault(
+        "studio: nothing was charged, says whoever ends without a word",
+        "studio/runs.py",
+        "            if since:",
+        "            if not since:",
+        "tests/studio/test_runs.py",
+        "-k",
+        "without_a_word or decide_nothing",
+    ),
+    fault(
+        "studio: a folder named like an address",
+        "studio/folder.py",
+        'any(part.endswith(":") for part in parts)',
+        "False",
+        "tests/studio/test_folder.py",
+    ),
+]
+
+FAULTS = [*LEAVES, *WRAPPERS, *BOOKS, *STUDIO, *READERS]

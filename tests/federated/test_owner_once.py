@@ -36,8 +36,9 @@ from eigenveil.federated.messages import (
 from eigenveil.federated.owner import Owner
 from eigenveil.federated.records import Records
 from eigenveil.mechanisms.base import Gate
+from eigenveil.privacy.accounting import epsilon_of
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.privacy.cost import Gaussian
+from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.privacy.ledger import Ledger
 from tests.federated.one_owner import (
     ASKED,
@@ -215,6 +216,24 @@ def test_ledgers_of_another_notion_are_refused(tmp_path, folder):
     ledger = Ledger.create(tmp_path / "rho.db", rho=10.0)
     with pytest.raises(InvalidParameterError, match="must grant epsilon and delta"):
         Owner(SETTINGS, ROWS, ledger, folder)
+
+
+@pytest.mark.parametrize("question", [BASIS, SHARES], ids=["variances", "shares"])
+def test_a_ledger_that_counts_in_epsilon_pays_once_for_both_answers(question, tmp_path, folder):
+    """Other charges may come between the answers: docs/proofs/ledger.md, *Releases in parts*."""
+    ledger = Ledger.create(tmp_path / "pure.db", epsilon=9.0, delta=1e-6)
+    replace_one = Adjacency.REPLACE_ONE
+    ledger.charge(Pure(1.0), label="before", adjacency=replace_one)
+    owner = Owner(SETTINGS, ROWS, ledger, folder)
+    decode(owner.answer(question), BasisAnswer)
+    ledger.charge(Pure(0.5), label="between", adjacency=replace_one)
+    decode(owner.answer(VALUES), ValuesAnswer)
+    _, both, _, *notes = ledger.entries
+    assert both.label == "lungs basis"
+    assert all(note.is_note for note in notes)
+    spent = 1.5 + epsilon_of(both.cost, 1e-6 / 16)  # as one release that other charges surround
+    assert ledger.currency == "epsilon"
+    assert ledger.balance().spent == pytest.approx(spent)
 
 
 def test_the_part_for_the_basis_is_agreed_on(ledger, folder):

@@ -9,6 +9,7 @@ from tests.fuzz import (
     messages,
     regressions,
     secure,
+    studio,
     tables,
 )
 from tests.fuzz.case import Make
@@ -16,7 +17,7 @@ from tests.fuzz.case import Make
 __all__ = ["KINDS", "kind_of"]
 
 KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hundred
-    "csv": (tables.csv_case, 9),
+    "csv": (tables.csv_case, 8),
     "archive": (tables.archive_case, 2),
     "npy": (tables.npy_case, 6),
     "parquet": (tables.parquet_case, 8),
@@ -40,6 +41,7 @@ KINDS: dict[str, tuple[Make, int]] = {  # how it is made, and how often in a hun
     "door": (federations.door_case, 1),
     "option": (commands.option_case, 5),
     "path": (commands.path_case, 3),
+    "studio": (studio.studio_case, 1),
 }
 _ORDER = [kind for kind, (_, often) in KINDS.items() for _ in range(often)]
 _STRIDE = 37  # has no divisor in common with a hundred: any few cases are of many kinds

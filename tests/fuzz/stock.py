@@ -141,7 +141,7 @@ def stream_files() -> dict[str, bytes]:
     """Return the state of a stream, and the rows that wait beside it."""
     with tempfile.TemporaryDirectory() as folder, _tokens():
         pca = StreamingPCA(1, **{**STREAM, "random_state": None}, state=f"{folder}/state")
-        pca.partial_fit(rows(50))
+        pca.partial_fit(rows(50), batch="one")
         return {
             path.name: path.read_bytes()
             for path in Path(folder).iterdir()

@@ -157,11 +157,9 @@ class DaysByCommand(Days):
         words += ("--batch-size", 20)
         clear(early)
         for i in range(len(self.days)):
-            if not state.exists() or f"day {i}" not in Stream.load(state).labels:
+            if not state.exists() or f"day{i}.npy" not in Stream.load(state).labels:
                 released = ("-o", early) if i == 1 else ()
-                run_command(
-                    "stream", folder / f"day{i}.npy", "--batch", f"day {i}", *words, *released
-                )
+                run_command("stream", folder / f"day{i}.npy", *words, *released)
         clear(out)
         if not out.exists():
             run_command("stream", "--finish", *words, "-o", out)

@@ -66,6 +66,16 @@ def test_an_exact_sum_is_that_of_python(size):
     assert sums.total().dtype == (np.int64 if size == 2**20 else object)
 
 
+def test_an_exact_sum_refuses_what_int64_cannot_hold():
+    sums = ExactSum(1)
+    for _ in range(3):
+        here = sums.holding(EDGE)
+        here += EDGE
+    assert sums.total().tolist() == [3 * EDGE]
+    with pytest.raises(ValueError, match="smaller parts"):
+        sums.holding(EDGE + 1)
+
+
 @pytest.mark.parametrize("law", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
 @pytest.mark.parametrize("step", [2**50, 2**62, -(2**75)])
 def test_noise_on_large_sums_is_that_on_small_ones(law, step):

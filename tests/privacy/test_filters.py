@@ -67,6 +67,43 @@ def test_an_adversary_who_sees_results_gets_no_more_than_was_granted(first):
     assert adversary(first, by_filter) <= 1.0
 
 
+def between(charged, rule):
+    """True delta, over the granted one, of whoever charges between the parts of a release.
+
+    First comes a pure release, then half of the mu^2 of a Gaussian one. The third cost is chosen
+    by the losses seen so far and drawn at once; or the second half is drawn without it.
+    """
+    first, whole = Pure(0.2), Gaussian(charged)
+    half = Gaussian(charged / math.sqrt(2))
+    choices = [half]
+    for kind in KINDS.values():
+        most = largest(lambda s, kind=kind: rule((first, whole), kind(s)), start=0.1)
+        choices.append(Composed((half, kind(most))))
+
+    def worst(epsilon):
+        beyond = max(0.0, -math.expm1(epsilon))
+        if epsilon < 0:
+            return max([beyond + math.exp(epsilon) * delta_of(c, -epsilon) for c in choices])
+        return max(delta_of(c, epsilon) for c in choices)
+
+    seen = [(a + b, p * q) for a, p in losses(first) for b, q in losses(half)]
+    return math.fsum(p * worst(BUDGET.epsilon - loss) for loss, p in seen) / BUDGET.delta
+
+
+@pytest.mark.parametrize("charged", [0.02, 0.05, 0.1])
+def test_charges_between_the_parts_of_a_release_get_no_more_than_was_granted(charged):
+    """In a ledger that counts in epsilon, which is read off the curve of the whole release."""
+
+    def by_filter(before, cost):
+        spent = Spent()
+        for each in before:
+            spent = admit(BUDGET, spent, each)
+        return admit(BUDGET, spent, cost) is not None
+
+    assert between(charged, by_filter) <= 1.0
+    assert between(charged, lambda before, cost: fits(Composed((*before, cost)), BUDGET)) > 1.0
+
+
 def test_the_adversary_is_strong_enough_to_break_fixed_budgets():
     assert adversary(Gaussian(0.05), by_exact_curves) > 2.5
 

@@ -112,7 +112,8 @@ PATIENTS = Unit("person", "patient")
 def test_a_promise_to_persons_says_who_they_are():
     text = guarantee(protects=PATIENTS).sentence()
     for part in (
-        "Protected: all rows of one person (rows that share a value of 'patient'), whichever it is",
+        "Protected: all rows of one person (rows that share a value of 'patient', where 7, 007 and "
+        "7.0 are the same), whichever it is",
         "replacing them by any other rows of one person, at least one row, makes no outcome",
         "the number of persons is public, how many rows each has is not",
         "Not protected: a person whose rows have several values of 'patient', of which each is "
@@ -126,12 +127,20 @@ def test_a_promise_to_persons_says_who_they_are():
 def test_a_promise_to_groups():
     text = guarantee(protects=GROUP, adjacency=Adjacency.ADD_REMOVE).sentence()
     for part in (
-        "all rows of one group (rows that share an id)",
+        "all rows of one group (rows that share an id, where 7, 007 and 7.0 are the same)",
         "adding or removing them all makes no outcome",
         "the number of groups is private, and so is how many rows each has",
         "a person whose rows have several ids, of which each is protected alone",
     ):
         assert part in text
+
+
+def test_earlier_releases_promise_to_one_spelling():
+    document = guarantee_to_dict(guarantee(protects=PATIENTS))
+    assert document.pop("merged_ids") is True
+    text = guarantee_from_dict(document).sentence()
+    assert "all rows of one person (rows that share a value of 'patient'), whichever it is" in text
+    assert guarantee_to_dict(guarantee_from_dict(document)) == document
 
 
 @pytest.mark.parametrize(
@@ -198,6 +207,7 @@ def test_a_guarantee_survives_json(changes):
         {"unit": "all rows of one person"},
         {"unit": "all rows of one person", "unit_column": 3},
         {"unit_column": None},
+        {"merged_ids": True},
         {"sentence": "all is well"},
     ],
     ids=str,

@@ -1,15 +1,17 @@
 """A folder with a table and two releases, and a browser that has opened the studio of it."""
 
 import csv
+import json
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from eigenveil import PrivatePCA
+from eigenveil import Ledger, PrivatePCA
 from eigenveil.studio.folder import Folder
 from eigenveil.studio.guard import PAGE_HEADER, Address
-from eigenveil.studio.server import Studio, application
+from eigenveil.studio.server import _QUESTIONS, Studio, application
 
 PORT = 8800
 NAMES = ("age", "height", "weight", "pulse")
@@ -33,6 +35,18 @@ class Browser(TestClient):
         address = self.studio.address
         headers = {"origin": address.origin, PAGE_HEADER: address.page}
         return self.post(f"{self.base}api/{path}", json=asked, headers=headers)
+
+    def ask_anything(self, path, body):
+        """Ask a question with any body, or with its fields in the address, by the path's method."""
+        where, address = f"{self.base}{path}", self.studio.address
+        if _QUESTIONS[path][0] == "POST":
+            headers = {"origin": address.origin, PAGE_HEADER: address.page}
+            return self.post(where, content=body, headers=headers)
+        try:
+            fields = json.loads(body)
+        except (ValueError, RecursionError):
+            fields = {"name": body.decode()}
+        return self.get(f"{where}?{urlencode(fields, errors='surrogatepass')}")
 
     def drop(self, path, content):
         address = self.studio.address
@@ -85,3 +99,8 @@ def studio(folder):
 @pytest.fixture
 def browser(studio):
     return Browser(studio)
+
+
+@pytest.fixture
+def ledger(folder):
+    return Ledger.create(folder / "people.ledger", epsilon=20.0, delta=1e-5, unit="person")

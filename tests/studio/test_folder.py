@@ -19,6 +19,10 @@ OUTSIDE = [
     "..\\secret.txt",
     "-o",
     "first/-o",
+    "file:/secret.txt",
+    "s3:/bucket/t.parquet",
+    "a\udcff",
+    "\ud800",
     None,
     7,
     "/".join("a" * 9),
@@ -30,6 +34,27 @@ def test_names_that_lead_elsewhere_are_refused(folder, name):
     (folder.parent / "secret.txt").write_text("secret")
     with pytest.raises(InvalidParameterError):
         Folder(folder).place(name)
+
+
+def test_a_folder_that_is_named_like_an_address_leads_nowhere_else(browser, folder):
+    """The command line takes file:/x for the address of a file outside."""
+    (folder / "file:").mkdir()
+    (folder / "s3:").mkdir()
+    for name in ("file:/people.csv", "s3:/people.csv"):
+        (folder / name).write_bytes((folder / "people.csv").read_bytes())
+        answer = browser.ask("table", name=name)
+        assert answer.status_code == 400
+        assert "taken for an address" in answer.json()["error"]
+    assert Folder(folder).place("10:30 visits.csv").name == "10:30 visits.csv"
+
+
+def test_a_table_is_a_file(browser, folder):
+    """A folder of parquet files may hold links that lead out of it."""
+    (folder / "parts").mkdir()
+    (folder / "parts" / "a.parquet").symlink_to(folder.parent / "elsewhere.parquet")
+    answer = browser.ask("table", name="parts")
+    assert answer.status_code == 400
+    assert "not a file" in answer.json()["error"]
 
 
 def test_links_are_refused_at_every_step(folder):

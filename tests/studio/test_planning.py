@@ -2,52 +2,28 @@
 run is the command that the page shows.
 """
 
+import csv
 import json
 import shlex
 import shutil
-import subprocess
-import sys
-import time
 
 import pytest
 
 from eigenveil import Ledger, PrivatePCA, Release, open_rows
 from eigenveil.cli import main
-from eigenveil.privacy.adjacency import Adjacency, Unit
-from eigenveil.privacy.cost import Gaussian
-from eigenveil.studio.runs import Run
-from eigenveil.studio.words import command_words
+from eigenveil.cli.fit import command as fit_command
+from eigenveil.cli.following import command_line
+from eigenveil.studio.words import release_options
 from tests.cli.conftest import invoke
 from tests.planner.few import few_simulations
+from tests.studio.choices import LEDGER, chosen, confirmed, finished
 from tests.studio.conftest import NAMES, SECRET
-
-LEDGER = "people.ledger"
 
 
 @pytest.fixture(autouse=True)
 def quick():
     with few_simulations():
         yield
-
-
-@pytest.fixture
-def ledger(folder):
-    return Ledger.create(folder / LEDGER, epsilon=20.0, delta=1e-5, unit="person")
-
-
-def chosen(**changed):
-    return {
-        "table": "people.csv",
-        "of": "components",
-        "columns": list(NAMES),
-        "unit": "patient_id",
-        "k": 2,
-        "epsilon": 8.0,
-        "delta": 1e-5,
-        "ledger": LEDGER,
-        "output": "out",
-        **changed,
-    }
 
 
 def test_columns_come_with_names_and_kinds_alone(browser):
@@ -146,27 +122,101 @@ def test_the_script_is_the_command(browser, ledger, monkeypatch, capsys):
     capsys.readouterr()
 
 
-def words(studio, **changed):
-    return command_words(studio, chosen(**changed), complete=True)
+def options(studio, **changed):
+    return release_options(studio, chosen(**changed), complete=True)
 
 
 def test_choices_become_options(studio):
-    assert words(studio)[:6] == ["fit", "people.csv", "--unit", "patient_id", "--drop", "ward"]
-    assert "--show-scores" in words(studio, show_scores=True)
-    assert words(studio, of="covariance")[0] == "covariance"
-    assert "--k" not in words(studio, of="covariance")
-    levels = words(studio, columns=[*NAMES, "ward"], encode={"ward": "north,south"})
-    assert levels[levels.index("--encode") + 1] == "ward=north,south"
-    private = words(studio, columns=[*NAMES, "ward"], encode={"ward": "private"})
-    assert private[private.index("--encode") + 1] == "ward"
-    bounds = {name: [0, 200] for name in NAMES}
-    ranged = words(studio, bounds=bounds)
-    assert ranged[ranged.index("--bounds") + 1].startswith("age=0:200,height=0:200")
-    single = words(studio, unit=None)
-    assert "--unit" not in single
-    assert single[single.index("--drop") + 1] == "patient_id,ward"
-    assert words(studio, missing="centre").count("--on-missing") == 1
-    assert words(studio, adjacency="add-remove").count("--adjacency") == 1
+    found = options(studio)
+    assert (found.command, found.table) == ("fit", "people.csv")
+    assert found.terms["unit"] == "patient_id"
+    assert found.terms["drop"] == ["ward"]
+    assert found.record == {"output": "out"}
+    assert options(studio, show_scores=True).terms["show_scores"] is True
+    assert options(studio, of="covariance").command == "covariance"
+    assert "k" not in options(studio, of="covariance").terms
+    taken = {"columns": [*NAMES, "ward"]}
+    levels = options(studio, **taken, encode={"ward": {"levels": ["north ", "", "a, b"]}})
+    assert levels.terms["encode"] == [["ward", ["north", "a, b"]]]
+    private = options(studio, **taken, encode={"ward": "private"})
+    assert private.terms["encode"] == [["ward", "private"]]
+    day = options(studio, **taken, encode={"ward": {"date": "2024-01-31"}})
+    assert day.terms["encode"] == [["ward", "2024-01-31"]]
+    assert options(studio, bounds={"age": [0, 200]}).terms["bounds"] == {"age": [0, 200]}
+    single = options(studio, unit=None).terms
+    assert "unit" not in single
+    assert single["drop"] == ["patient_id", "ward"]
+    as_number = options(studio, unit=None, columns=["patient_id", *NAMES]).terms
+    assert as_number["columns"] == ["patient_id", *NAMES]  # an id that was chosen is named
+    assert "drop" not in as_number
+    assert options(studio, missing="centre").terms["on_missing"] == "centre"
+    assert options(studio, missing="zero").terms["on_invalid"] == "zero"
+    assert options(studio, adjacency="add-remove").terms["adjacency"] == "add-remove"
+
+
+ODD_NAMES = ("a,b", "c=d", 'e "f"', " g ", "h=1:2,i", "-k", "it's")
+
+
+def test_columns_of_any_name_have_ranges_and_levels(browser, folder):
+    """Nothing in a name is taken for the syntax of an option, in the run and as a typed command."""
+    with (folder / "odd.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow([*ODD_NAMES, "l=m,n"])
+        writer.writerows([*(i % (j + 2) for j in range(7)), "xy"[i % 2]] for i in range(400))
+    Ledger.create(folder / "odd.ledger", epsilon=20.0, delta=1e-5)
+    form = chosen(
+        table="odd.csv",
+        columns=[*ODD_NAMES, "l=m,n"],
+        unit=None,
+        ledger="odd.ledger",
+        bounds={name: [0, 0.1234567890123456] for name in ODD_NAMES[:3]},
+        encode={"l=m,n": {"levels": ["x", "y, z", "2024-01-31"]}},
+        title='2 < 3, "a"',
+    )
+    found = release_options(browser.studio, form, complete=True)
+    structured = fit_command.make_context("fit", [found.table], default_map=found.all)
+    assert structured.params["bounds"]["a,b"] == (0, 0.1234567890123456)
+    assert structured.params["encode"] == (("l=m,n", ["x", "y, z", "2024-01-31"]),)
+    shown = command_line(fit_command, found.table, {n: structured.params[n] for n in found.all})
+    typed = fit_command.make_context("fit", shlex.split(shown)[2:])
+    assert typed.params == structured.params
+    single = command_line(fit_command, "t", {"encode": (("day", ["2024-01-31"]),)})
+    again = fit_command.make_context("fit", [*shlex.split(single)[2:], "-o", "out"])
+    assert again.params["encode"] == (("day", ["2024-01-31"]),)
+    form["bounds"] = {}
+    told = browser.tell("promise", **form).json()
+    assert "levels stated by the caller: 'x', 'y, z', '2024-01-31'" in str(told["promise"])
+    id = browser.tell("run/start", **form, confirmed=True, receipt=told["receipt"]).json()["id"]
+    assert finished(browser, id)["state"] == "released"
+    assert Release.load(folder / "out").feature_names[-3:] == (
+        "l=m,n=x",
+        "l=m,n=y, z",
+        "l=m,n=2024-01-31",
+    )
+
+
+def test_levels_are_never_filled_in_and_shown_before_and_after(browser, ledger, folder):
+    taken = {"columns": [*NAMES, "ward"], "epsilon": 9.0}
+    for how in ({"levels": []}, {"levels": [" "]}, {"date": ""}, "a,b", {"levels": "a,b"}, 7):
+        for path in ("plan", "promise"):
+            answer = browser.tell(path, **chosen(**taken, encode={"ward": how}))
+            assert answer.status_code == 400, (how, answer.text)
+    form = chosen(**taken, encode={"ward": {"levels": ["north", "a, b"]}})
+    told = browser.tell("promise", **form).json()
+    assert told["encoded"] == [
+        ["ward", "0 or 1 for each of 'north', 'a, b'; 0 in all for any other value"]
+    ]
+    assert "2 levels stated by the caller: 'north', 'a, b'" in str(told["promise"]["statements"])
+    dated = chosen(**taken, encode={"ward": {"date": "2024-01-31"}})
+    assert browser.tell("promise", **dated).json()["encoded"] == [["ward", "days since 2024-01-31"]]
+    found = chosen(**taken, encode={"ward": "private"})
+    (only,) = browser.tell("promise", **found).json()["encoded"]
+    assert only[1].startswith("levels found privately")
+    id = confirmed(browser, **form)
+    assert finished(browser, id)["state"] == "released"
+    assert (
+        "levels stated by the caller: 'north', 'a, b'" in Release.load(folder / "out").statement()
+    )
 
 
 def test_what_is_checked_is_what_the_command_names(studio, folder):
@@ -176,10 +226,12 @@ def test_what_is_checked_is_what_the_command_names(studio, folder):
     (folder / "sub" / "k.pem").touch()
     for name in ("t.csv", "x.ledger", "k.pem", "out"):
         (folder / name).symlink_to(folder.parent / "elsewhere")
-    told = words(studio, table="sub/t.csv", ledger="sub/x.ledger", sign="sub/k.pem", output="sub/o")
-    assert told[1] == "sub/t.csv"
-    for option, name in (("--ledger", "sub/x.ledger"), ("--sign", "sub/k.pem"), ("-o", "sub/o")):
-        assert told[told.index(option) + 1] == name
+    told = options(
+        studio, table="sub/t.csv", ledger="sub/x.ledger", sign="sub/k.pem", output="sub/o"
+    )
+    assert told.table == "sub/t.csv"
+    assert told.terms["ledger"] == "sub/x.ledger"
+    assert told.record == {"sign": "sub/k.pem", "output": "sub/o"}
 
 
 @pytest.mark.parametrize(
@@ -192,6 +244,11 @@ def test_what_is_checked_is_what_the_command_names(studio, folder):
         {"columns": ["age", "no such"]},
         {"unit": "no such"},
         {"encode": ["ward"]},
+        {"encode": {"no such": "private"}},
+        {"adjacency": "both"},
+        {"missing": "guess"},
+        {"scale": "public"},
+        {"table": "first"},
         {"of": "secrets"},
         {"k": "2; rm"},
         {"epsilon": True},
@@ -218,127 +275,6 @@ def test_wrong_choices_are_one_line_and_start_nothing(browser, studio, ledger, w
         assert "\n" not in answer.json()["error"]
     assert studio.runs.overview() == []
     assert ledger.entries == ()
-
-
-def finished(browser, id):
-    for _ in range(1200):
-        found = browser.ask("run", id=id).json()
-        if found["state"] != "running":
-            return found
-        time.sleep(0.02)
-    raise AssertionError("the run does not end")
-
-
-def test_a_run_is_confirmed_charged_and_saved_by_itself(browser, folder, ledger):
-    """Nobody asks after it until the release is there: the browser may be closed."""
-    assert browser.tell("run/start", **chosen()).status_code == 400
-    assert browser.tell("run/start", **chosen(confirmed="yes")).status_code == 400
-    assert ledger.entries == ()
-    id = browser.tell("run/start", **chosen(confirmed=True, title="Profiles")).json()["id"]
-    for _ in range(1500):
-        if (folder / "out" / "release.json").exists():
-            break
-        time.sleep(0.02)
-    ended = finished(browser, id)
-    assert ended["state"] == "released"
-    assert ended["release"] == {"name": "out", "fingerprint": Release.fingerprint(folder / "out")}
-    assert len(ledger.entries) == 1
-    assert Release.verify(folder / "out").settings["about"]["title"] == "Profiles"
-    assert browser.ask("state").json()["runs"][0]["state"] == "released"
-    text = browser.ask("run", id=id).text
-    assert str(SECRET) not in text
-    taken = browser.tell("run/start", **chosen(confirmed=True))
-    assert taken.status_code == 400  # the name is taken
-    assert len(ledger.entries) == 1
-    kept = browser.studio.runs.get(id).out.parent
-    browser.studio.runs.remove()
-    assert not kept.exists()
-
-
-def test_a_stopped_run_says_whether_it_was_charged(browser, folder, ledger):
-    run = browser.tell("run/start", **chosen(confirmed=True)).json()["id"]
-    stopped = browser.tell("run/stop", id=run).json()
-    assert stopped["state"] in ("running", "stopped", "released")
-    ended = finished(browser, run)
-    if ended["state"] == "released":  # the stop came too late, which a quick machine may do
-        assert (len(ledger.entries), (folder / "out").exists()) == (1, True)
-        return
-    assert ended["state"] == "stopped", ended
-    assert ended["words"] == "nothing was charged" or "counts as spent" in ended["words"]
-    assert bool(ledger.entries) == ("counts as spent" in ended["words"])
-    assert not (folder / "out").exists()
-    assert browser.tell("run/stop", id="none").status_code == 400
-
-
-@pytest.mark.parametrize(("asked", "state"), [(True, "stopped"), (False, "failed")])
-def test_a_run_that_is_stopped_while_it_starts_is_stopped(folder, ledger, asked, state):
-    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"]) as process:
-        process.wait()
-    (folder / "err").touch()
-    run = Run(
-        id="x",
-        words=(),
-        about={},
-        process=process,
-        out=folder / "out",
-        err=folder / "err",
-        started=0.0,
-        ledger=ledger,
-        entries=ledger.entries,
-        asked_to_stop=asked,
-    )
-    assert run.status()["state"] == state
-    assert run.status()["words"].endswith("nothing was charged")
-
-
-@pytest.mark.parametrize(("number", "state"), [("SIGINT", "stopped"), ("SIGKILL", "failed")])
-def test_of_a_run_that_ended_without_a_word_the_ledger_tells(folder, ledger, number, state):
-    code = (
-        f"import os, signal as s; s.signal(s.SIGINT, s.SIG_DFL); os.kill(os.getpid(), s.{number})"
-    )
-    with subprocess.Popen([sys.executable, "-c", code]) as process:
-        process.wait()
-    (folder / "err").touch()
-    run = Run(
-        id="x",
-        words=(),
-        about={},
-        process=process,
-        out=folder / "out",
-        err=folder / "err",
-        started=0.0,
-        ledger=ledger,
-        entries=ledger.entries,
-    )
-    assert run.status()["state"] == state
-    assert run.status()["words"].endswith("nothing was charged")
-    ledger.charge(
-        Gaussian(0.1), label="x", adjacency=Adjacency.REPLACE_ONE, unit=Unit("person", "patient_id")
-    )
-    assert run.status()["words"].endswith("what was charged is in the ledger: look there")
-    ledger.path.unlink()
-    assert "nothing was charged" not in run.status()["words"]
-
-
-def test_what_is_said_of_a_charge_is_of_this_run(ledger):
-    """Another run that charges meanwhile is not taken for this one."""
-    from eigenveil.exceptions import BudgetExceededError
-    from eigenveil.privacy.account import Account
-
-    terms = {"label": "x", "adjacency": Adjacency.REPLACE_ONE, "unit": Unit("person", "patient_id")}
-    mine, other = Account(ledger.path), Account(ledger.path)
-    other.charge(Gaussian(0.1), **terms)
-    assert mine.last_charge() is None
-    assert other.last_charge() is not None
-    with pytest.raises(BudgetExceededError):
-        mine.charge(Gaussian(1e3), **terms)
-    assert mine.last_charge() is None
-
-    third = Account(ledger.path)
-    third._unsure = True  # an interrupt came while a charge was written
-    assert third.last_charge() is None
-    other.charge(Gaussian(0.1), **terms)
-    assert third.last_charge() is not None  # it may have been this run
 
 
 def test_the_sample_table_takes_a_new_name(browser, folder, monkeypatch):

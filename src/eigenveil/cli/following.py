@@ -12,14 +12,20 @@ import click
 from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
-from eigenveil.text import joined
+from eigenveil.text import joined, quoted
 
 if TYPE_CHECKING:
     from eigenveil.planner import Choice, Recommendation, Situation
     from eigenveil.planner.regression import RegressionSituation
     from eigenveil.privacy.budget import Budget
 
-__all__ = ["regress_command", "release_command", "start_of_ledger", "tell_commands"]
+__all__ = [
+    "command_line",
+    "regress_command",
+    "release_command",
+    "start_of_ledger",
+    "tell_commands",
+]
 
 _FOLDER = "release"
 _RELEASES = 2  # that a new ledger is granted for
@@ -39,9 +45,7 @@ def release_command(
     stated |= _found(ctx.params, situation, advice)
     stated["ledger"] = str(_ledger(ctx.params["ledger"], data))
     stated["output"] = ctx.params["output"] or _new_folder()
-    options = ((option, stated.get(option.name or "")) for option in release.params)
-    words = chain.from_iterable(_typed(option, value) for option, value in options)
-    return shlex.join(["eigenveil", name, data or "DATA", *words])
+    return command_line(release, data, stated)
 
 
 def regress_command(
@@ -59,9 +63,14 @@ def regress_command(
     stated["means_alone"] = means_alone
     stated["ledger"] = str(_ledger(ctx.params["ledger"], data))
     stated["output"] = ctx.params["output"] or _new_folder()
-    options = ((option, stated.get(option.name or "")) for option in release.params)
+    return command_line(release, data, stated)
+
+
+def command_line(command: click.Command, data: str | None, stated: Mapping[str, Any]) -> str:
+    """Return a command with its options as they are typed."""
+    options = ((option, stated.get(option.name or "")) for option in command.params)
     words = chain.from_iterable(_typed(option, value) for option, value in options)
-    return shlex.join(["eigenveil", "regress", data or "DATA", *words])
+    return shlex.join(["eigenveil", command.name or "", data or "DATA", *words])
 
 
 def start_of_ledger(
@@ -157,14 +166,23 @@ def _assigned(name: str, setting: Any) -> str:
     if not name:
         return str(setting)
     if setting == "private":
-        return name
-    return f"{name}={joined(setting) if isinstance(setting, list) else setting}"
+        return joined([name])
+    if isinstance(setting, list):
+        # Without quotes a single level such as 2024-01-31 would be read as a date.
+        levels = quoted(*setting) if len(setting) == 1 else joined(setting)
+        return f"{joined([name])}={levels}"
+    return f"{joined([name])}={setting}"
 
 
 def _written(value: Any) -> str:
     """Return an option's value as it is typed."""
     if isinstance(value, dict):
-        return ",".join(f"{name}={':'.join(map(_written, pair))}" for name, pair in value.items())
+        return ",".join(
+            f"{joined([name])}={':'.join(map(_written, pair))}" for name, pair in value.items()
+        )
     if isinstance(value, tuple):
         return ",".join(map(_written, value))
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        short = f"{value:.12g}"
+        return short if float(short) == value else repr(value)
+    return str(value)

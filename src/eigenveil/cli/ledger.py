@@ -120,6 +120,7 @@ def _show_history(file: Path, as_json: bool) -> None:
     for entry in entries:
         line = "{number:>4}  {time}  {label:<18}  {spent}{alone}  {hash:.16}{failed}"
         told = f"; alone {entry['alone']}" if entry["alone"] else ""
+        told += f"; {entry['groups']:,} groups" if entry["groups"] is not None else ""
         failed = "  failed: nothing was released for it" if entry["failed"] else ""
         say(line.format(**{**entry, "alone": told, "failed": failed}))
 
@@ -171,6 +172,7 @@ def history(ledger: "Ledger") -> list[dict[str, Any]]:
             "spent": native(entry.cost),
             "alone": None if entry.alone is None else native(entry.alone),
             "unit": " by ".join(filter(None, (entry.unit.name, entry.unit.column))),
+            "groups": entry.groups,
             "hash": entry.hash,
             "failed": entry.number in failed,
         }
@@ -190,8 +192,8 @@ def as_csv(entries: list[dict[str, Any]]) -> str:
             "name in .json"
         )
     text = io.StringIO()
-    columns = ["number", "time", "label", "spent", "alone", "unit", "hash", "failed"]
-    writer = csv.DictWriter(text, columns)
+    known = ("number", "time", "label", "spent", "alone", "unit", "groups", "hash", "failed")
+    writer = csv.DictWriter(text, known)
     writer.writeheader()
     for entry in entries:
         writer.writerow({**entry, **{name: printable(entry[name]) for name in texts}})

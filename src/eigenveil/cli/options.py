@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
+from eigenveil.cli.strict_json import strict_json
 from eigenveil.cli.values import Assignment, Encoded, Limited, Names, OrPrivate, PerColumn
 from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
@@ -50,6 +51,7 @@ __all__ = [
     "SHOW_SCORES_BY",
     "SIGN",
     "STATED_LEVELS",
+    "TABLE_VERSION",
     "UNIT",
     "VARIANCES",
     "K",
@@ -84,14 +86,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
     """Make options from a file defaults, so that those on the command line win."""
     if path is None:
         return
-    try:
-        stored = tomllib.loads(read_regular(path, _LARGEST_CONFIG).decode())
-    except OSError:
-        raise InvalidDataError(f"no readable file at {path}: check --config") from None
-    except (ValueError, RecursionError):  # not TOML, not UTF-8, numbers of too many digits
-        raise InvalidParameterError(
-            f"{path.name} is not TOML: write one option per line, such as epsilon = 1"
-        ) from None
+    stored = _document(path)
     known = {
         opt.removeprefix("--"): option
         for option in ctx.command.params
@@ -109,6 +104,23 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
             raise InvalidParameterError(f"{path.name} holds no {wanted} for {key}: give one")
         defaults[option.name] = value
     ctx.default_map = defaults
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """Return the options in a TOML file, or in a JSON file, by name."""
+    as_json = path.suffix.lower() == ".json"
+    try:
+        data = read_regular(path, _LARGEST_CONFIG)
+        return strict_json(data) if as_json else tomllib.loads(data.decode())
+    except OSError:
+        raise InvalidDataError(f"no readable file at {path}: check --config") from None
+    except (ValueError, RecursionError):  # another format, not UTF-8, numbers of too many digits
+        advice = (
+            'is not a JSON object: write options by name, such as {"epsilon": 1}'
+            if as_json
+            else "is not TOML: write one option per line, such as epsilon = 1"
+        )
+        raise InvalidParameterError(f"{path.name} {advice}") from None
 
 
 def _wanted(option: click.Parameter, value: Any) -> str | None:
@@ -203,7 +215,7 @@ KEY = click.option(
 CONFIG = click.option(
     "--config",
     type=PATH,
-    metavar="FILE.toml",
+    metavar="FILE.toml|.json",
     is_eager=True,
     expose_value=False,
     callback=_read_config,
@@ -282,6 +294,9 @@ CLUSTER = click.option(
 PROGRESS = click.option(
     "--progress", is_flag=True, help="Report progress on standard error, as lines of JSON."
 )
+TABLE_VERSION = click.option(
+    "--table-version", hidden=True, help="Refuse DATA unless it is this version of the file."
+)
 ASKED = (
     NAMES,
     *CELLS,
@@ -313,7 +328,7 @@ ASKED = (
     CLUSTER,
     PROGRESS,
 )  # of a release, beside where it goes
-RELEASE = (*ASKED, OUTPUT, CONFIG, JSON)
+RELEASE = (*ASKED, OUTPUT, TABLE_VERSION, CONFIG, JSON)
 
 
 def beware(budget: Mapping[str, Any], rows: int | None = None) -> None:

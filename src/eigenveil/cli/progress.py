@@ -8,13 +8,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from eigenveil.data.sources import RowSource
 
-__all__ = ["counted", "counting", "watched"]
+if TYPE_CHECKING:
+    from eigenveil.privacy.account import Account
+
+__all__ = ["counted", "counting", "reporting_charges", "watched"]
 
 _WIDTH = 30
 _EVERY = 0.1  # seconds
@@ -72,8 +75,26 @@ def _bar(passes: int | None, rows: int | None, length: int | None) -> None:
 
 def _line(passes: int | None, rows: int | None, length: int | None) -> None:
     """Write one line of JSON; whoever listens may have gone, which ends no release."""
+    _tell(**{"pass": passes, "rows": rows, "of": length})
+
+
+def _tell(**facts: Any) -> None:
     with suppress(OSError):
-        _show(json.dumps({"pass": passes, "rows": rows, "of": length}) + "\n")
+        _show(json.dumps(facts) + "\n")
+
+
+@contextmanager
+def reporting_charges(account: "Account | None", *, as_lines: bool) -> Iterator[None]:
+    """End with a line of JSON that names the ledger entries charged by this run.
+
+    A program that started the run cannot tell them from the charges of other runs otherwise.
+    """
+    try:
+        yield
+    finally:
+        if as_lines and account is not None:
+            charges = account.charges
+            _tell(charged=None if charges is None else [entry.hash for entry in charges])
 
 
 @contextmanager

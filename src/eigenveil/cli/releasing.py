@@ -11,7 +11,7 @@ import click
 from eigenveil.cli.balance import balance
 from eigenveil.cli.options import bewaring, stated_budget
 from eigenveil.cli.printing import say, say_json
-from eigenveil.cli.progress import watched
+from eigenveil.cli.progress import reporting_charges, watched
 from eigenveil.cli.rows import ROW_OPTIONS, open_table, read_by_workers
 from eigenveil.cli.saving import expected_size, keep, place_for
 from eigenveil.cli.summary import (
@@ -24,6 +24,7 @@ from eigenveil.cli.summary import (
 )
 from eigenveil.cli.values import configured, per_column, single_numbers
 from eigenveil.data.sources import RowSource
+from eigenveil.data.sources.version import require_version
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.privacy.account import Account
 from eigenveil.privacy.adjacency import Adjacency
@@ -51,13 +52,17 @@ def release(
     as_json: bool,
     cluster: str | None = None,
     progress: bool = False,
+    table_version: str | None = None,
     **options: Any,
 ) -> None:
     """Fit an estimator on a file, save the release and say what happened."""
     with place_for(output) as place, ExitStack() as stack:
         key = None if sign is None else private_key(sign)
         account = None if ledger is None else Account(ledger)
+        stack.enter_context(reporting_charges(account, as_lines=progress))
         private, source, about = prepared(estimator, ctx, data, account, **options)
+        if table_version is not None:
+            require_version(Path(data), table_version)
         if cluster is not None:
             source = stack.enter_context(read_by_workers(source, cluster))
         place.make_room(_size(private, source))

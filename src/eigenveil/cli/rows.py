@@ -18,7 +18,7 @@ from eigenveil.data.sources.columns import Reading, parsed_encode
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.wording import CENSORED, option
 
-__all__ = ["ROW_OPTIONS", "by_levels", "open_table", "read_by_workers"]
+__all__ = ["ROW_OPTIONS", "arrival_label", "by_levels", "open_table", "read_by_workers"]
 
 ROW_OPTIONS = ("columns", "unit", "drop", "encode", "censored", "encoding")
 _STDIN = "standard input"
@@ -64,6 +64,11 @@ def open_table(
     if text == "refused":
         source.refuse_text()
     return source
+
+
+def arrival_label(data: str, batch: str | None) -> str | None:
+    """Return the label of what arrives: as stated, or the name of its file; it is public."""
+    return Path(data).absolute().name if batch is None and data != "-" else batch
 
 
 def by_levels(options: Mapping[str, Any]) -> dict[str, Any]:

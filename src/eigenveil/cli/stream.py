@@ -73,7 +73,8 @@ __all__ = ["command"]
     click.option(
         "--batch",
         metavar="NAME",
-        help="Name of what arrives. A second arrival of this name is refused.",
+        help="Name of what arrives; by default that of its file. A second arrival of this name is "
+        "refused.",
     ),
     click.option("--finish", is_flag=True, help="Use the rows that wait, then close the stream."),
     LEDGER,
@@ -103,7 +104,7 @@ def command(
     """
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
-    from eigenveil.cli.rows import ROW_OPTIONS, open_table
+    from eigenveil.cli.rows import ROW_OPTIONS, arrival_label, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.estimators import StreamingPCA
     from eigenveil.privacy.account import Account
@@ -132,9 +133,9 @@ def command(
             place.make_room(expected_size("pca", width, k))
         beware(budget)
         with accounted(account, place, goes_on=True):
-            if source is not None:
+            if source is not None and data is not None:
                 with watched(source, count_is_public=reading["unit"] is None) as rows:
-                    pca.partial_fit(rows, batch=batch)
+                    pca.partial_fit(rows, batch=arrival_label(data, batch))
             if finish:
                 pca.finish()
             lost = f", {pca.n_lost_} lost with a call that was cut off" if pca.n_lost_ else ""

@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
@@ -86,7 +87,7 @@ class PerColumn(click.ParamType):  # type: ignore[type-arg]
         if self._word is not None and value == self._word:
             return value
         if isinstance(value, str):
-            cells = value.split(",")
+            cells = _cells(value)
             if "=" in value:
                 value = dict(map(_named, cells))
                 if len(value) < len(cells):
@@ -104,9 +105,32 @@ class PerColumn(click.ParamType):  # type: ignore[type-arg]
         return numbers
 
 
+_QUOTED = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?=[=,]|$)')
+_CELL = re.compile(r"[^,]*")
+
+
+def _cells(text: str) -> list[str]:
+    """Split a text at its commas, except those of a name in double quotes."""
+    cells, start = [], 0
+    while True:
+        name = _QUOTED.match(text, start)
+        end = _CELL.match(text, start if name is None else name.end()).end()  # type: ignore[union-attr]
+        cells.append(text[start:end])
+        if end == len(text):
+            return cells
+        start = end + 1
+
+
 def _named(cell: str) -> tuple[str, list[str]]:
+    """Return the name of one column and its numbers."""
+    if (found := _QUOTED.match(cell)) is not None:
+        return _unquoted(found), cell[found.end() :].removeprefix("=").split(":")
     name, _, numbers = cell.rpartition("=")
     return name.strip(), numbers.split(":")
+
+
+def _unquoted(name: re.Match[str]) -> str:
+    return name[1].replace('""', '"')
 
 
 def _number(value: Any) -> float | None:
@@ -160,19 +184,30 @@ _OTHERWISE_A_DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}")
 
 
 class Encoded(click.ParamType):  # type: ignore[type-arg]
-    """``name``, ``name=level,level`` or ``name=2024-01-31``: how a column becomes numbers."""
+    """``name``, ``name=level,level`` or ``name=2024-01-31``: how a column becomes numbers.
+
+    A name that holds ``=`` is in double quotes. A file of options may give a pair instead: the name
+    and a list of levels, a date or ``"private"``.
+    """
 
     name = "encoding"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Any]:
         """Read one value."""
-        name, stated, text = str(value).partition("=")
-        if not name.strip():
+        if isinstance(value, (list, tuple)):
+            return self._pair(value, param, ctx)
+        if (found := _QUOTED.match(str(value))) is not None:
+            name, rest = _unquoted(found), str(value)[found.end() :]
+            stated, text = rest[:1], rest[1:]
+        else:
+            name, stated, text = str(value).partition("=")
+            name = name.strip()
+        if not name.strip() or stated == ",":
             self.fail("write NAME, NAME=LEVEL,LEVEL or NAME=2024-01-31", param, ctx)
         if not stated:
-            return name.strip(), "private"
+            return name, "private"
         try:
-            return name.strip(), date.fromisoformat(text.strip())
+            return name, date.fromisoformat(text.strip())
         except ValueError:
             if _LIKE_A_DATE.fullmatch(text.strip()):
                 self.fail("no such day: write the date as 2024-01-31", param, ctx)
@@ -183,7 +218,21 @@ class Encoded(click.ParamType):  # type: ignore[type-arg]
                     param,
                     ctx,
                 )
-            return name.strip(), list(Names().convert(text, param, ctx))
+            return name, list(Names().convert(text, param, ctx))
+
+    def _pair(self, value: Sequence[Any], param: Any, ctx: Any) -> tuple[str, Any]:
+        """Read a name and how its column becomes numbers, as a file of options has them."""
+        name, how = value if len(value) == 2 else (None, None)
+        if isinstance(name, str) and name.strip():
+            if how == "private":
+                return name, how
+            if isinstance(how, list):
+                return name, list(Names().convert(how, param, ctx))
+            if type(how) is date:
+                return name, how
+            with suppress(TypeError, ValueError):
+                return name, date.fromisoformat(how)  # type: ignore[arg-type]
+        self.fail('write ["NAME", ["LEVEL", "LEVEL"]] or ["NAME", 2024-01-31]', param, ctx)
 
 
 class Limited(click.ParamType):  # type: ignore[type-arg]
@@ -197,7 +246,8 @@ class Limited(click.ParamType):  # type: ignore[type-arg]
         name, _, rule = str(value).rpartition("=")
         if rule not in self._rules:
             self.fail("write missing, limit or half, or NAME=limit", param, ctx)
-        return name.strip(), rule
+        found = _QUOTED.fullmatch(name)
+        return (name.strip() if found is None else _unquoted(found)), rule
 
 
 def by_name(given: Sequence[tuple[str, Any]], option: str) -> dict[str, Any]:

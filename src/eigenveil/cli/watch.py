@@ -75,7 +75,9 @@ __all__ = ["command"]
     ),
     *INVALID,
     click.option(
-        "--batch", metavar="NAME", help="Name of the day. A second day of this name is refused."
+        "--batch",
+        metavar="NAME",
+        help="Name of the day; by default that of its file. A second day of this name is refused.",
     ),
     LEDGER,
     click.option("-o", "--output", type=PATH, metavar="FOLDER", help="New folder for the release."),
@@ -105,7 +107,7 @@ def command(
     """
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
-    from eigenveil.cli.rows import open_table
+    from eigenveil.cli.rows import arrival_label, open_table
     from eigenveil.cli.saving import expected_size, keep, place_for
     from eigenveil.estimators import ContinualCovariance, ContinualPCA
     from eigenveil.privacy.account import Account
@@ -133,11 +135,11 @@ def command(
             place.make_room(expected_size(kind, width, k or width))
         beware(budget)
         with accounted(account, place, goes_on=True):
-            if source is None:
+            if source is None or data is None:
                 days.restore()
             else:
                 with watched(source, count_is_public=unit is None) as rows:
-                    days.partial_fit(rows, batch=batch)
+                    days.partial_fit(rows, batch=arrival_label(data, batch))
             if place is not None:
                 keep(days.release_, place)
             say(f"day          {days.day_} of {days.horizon}", err=as_json)

@@ -191,7 +191,8 @@ class Clip:
             out[:, d] = radius * self.lift * one
             out[invalid, d] = 0.0
         np.rint(out, out=out)
-        # Exact: the entries are integers and the sum stays below 2**53. Not a number fails too.
+        # The entries are integers: a sum within 2**53 is exact, and one beyond it is not rounded
+        # down to so little. Not a number fails too.
         inside = np.vecdot(out, out) <= float(1 << 2 * FRACTION_BITS)
         if not inside.all():
             out[~inside] = 0.0
@@ -229,7 +230,8 @@ class Clip:
         finer = np.rint(out[shared] * 2.0**SHARE_BITS) * 2.0**-SHARE_BITS
         np.rint(out, out=out)
         out[shared] = finer
-        # Exact: the entries are integers and the sum stays below 2**53. Not a number fails too.
+        # The entries are integers: a sum within 2**53 is exact, and one beyond it is not rounded
+        # down to so little. Not a number fails too.
         most = ((1 << 2 * FRACTION_BITS) // sizes).astype(np.float64)
         # That of finer entries is not: 2**-30 covers its rounding.
         most[shared] = ((1 - 2 * rounding) * one[shared]) ** 2 * (1 - 2.0**-30)

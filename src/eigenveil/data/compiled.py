@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from eigenveil.data.build_rows import library_path
 from eigenveil.data.squares import squared_norms
 
-__all__ = ["Scaling", "library", "row_integers", "row_squares", "row_sum"]
+__all__ = ["Scaling", "library", "row_bits", "row_integers", "row_squares", "row_sum"]
 
 _TYPES = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 _ROWS = [c_void_p, c_ssize_t, c_ssize_t, c_ssize_t, c_void_p]
@@ -39,6 +39,8 @@ def library() -> ctypes.CDLL | None:
             integers = getattr(found, f"row_integers_{name}")
             squares.argtypes, squares.restype = [*_ROWS, c_void_p], None
             integers.argtypes, integers.restype = [*_ROWS, *_INTEGERS], c_int
+            bits = getattr(found, f"row_bits_{name}")
+            bits.argtypes, bits.restype = [*_ROWS, c_void_p], None
     except (OSError, AttributeError):  # there is none, or another one
         return None
     return found if _adds_as_numpy(found) else None
@@ -50,6 +52,17 @@ def row_squares(
     """Return squared norms about ``centre``, or None where numpy has to take them."""
     known = library()
     return None if known is None or not _readable(rows) else _squares(known, rows, centre)
+
+
+def row_bits(rows: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.uint64] | None:
+    """Return sums of the folded bits of entries, times weights; None where numpy has to add up."""
+    known = library()
+    if known is None or not _readable(rows):
+        return None
+    out = np.empty(len(rows), dtype=np.uint64)
+    run = getattr(known, f"row_bits_{_TYPES[rows.dtype]}")
+    run(*_where(rows), weights.ctypes.data, out.ctypes.data)
+    return out
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ device are integer sums, which get their noise where all others do.
 
 Each row becomes integers by operations on single numbers, and its squared norm is added up pair by
 pair, in an order that its width alone decides: so it depends on no other row, nor on where it lies,
-and all devices get the same integers. Their sums are exact: products of float64 below 2^53, or on
+and all devices get the same integers. Their sums are exact: products of float64 up to 2^53, or on
 tensor cores of int8, where an integer of 18 bits is three signed digits,
 
 .. math:: k = 2^{16} h + 2^8 m + l, \qquad h, m, l \in [-128, 127],
@@ -133,7 +133,7 @@ class DeviceSource(RowSource):
         with np.errstate(all="ignore"):
             for part in self._parts():
                 integers, _ = _integers(xp, part, clip)
-                # Below 2**53, as a part has 2**17 rows at most: exact.
+                # 2**53 at most, as a part has 2**17 rows at most: exact.
                 more = place.host(xp.sum(integers * integers, axis=0)).astype(np.int64)
                 squares = add(squares, more)
                 hashes = place.there(row_hashes(place.host(integers @ weights)))
@@ -174,7 +174,7 @@ def _moment(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
 
 def _squares(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
     integers, counts = _integers(xp, rows, what.clip)
-    return np.array([int(xp.sum(integers * integers))]), counts  # below 2**53: exact
+    return np.array([int(xp.sum(integers * integers))]), counts  # 2**53 at most: exact
 
 
 def _vector(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
@@ -245,7 +245,7 @@ def _integers(xp: Any, rows: Any, clip: Clip) -> tuple[Any, NDArray[np.int64]]:
         moved = moved / largest[:, None]
         factor[huge] = radius * one / np.sqrt(_on_host(_squared_norms(xp, moved))[huge])
     integers = xp.round(moved * xp.asarray(factor, device=_device(moved))[:, None])
-    # Exact: whole numbers, and their sum stays below 2**53. Not a number fails too.
+    # Whole numbers: exact within 2**53, and never rounded down from beyond. Not a number fails too.
     inside = xp.sum(integers * integers, axis=1) <= one * one
     return xp.where(inside[:, None], integers, xp.zeros_like(integers)), _counts(xp, valid)
 

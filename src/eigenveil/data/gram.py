@@ -1,7 +1,7 @@
 r"""Exact sums over clipped rows.
 
 Entries are integers of at most b bits, so every partial sum BLAS can form over at most
-2^(53 - 2b) rows is an integer below 2^53 and exact in float64, whatever the order, blocking
+2^(53 - 2b) rows is an integer of at most 2^53 and exact in float64, whatever the order, blocking
 or number of threads. Across such groups sums are added in int64, and beyond it in integers of any
 size. The result is bit-identical under permutation of rows, chunking, threads and source.
 
@@ -52,6 +52,7 @@ __all__ = [
 ]
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
+_SUMMED_ROWS = 1 << 27  # by one compiled pass, whose sum int64 holds with SHARE_BITS more
 _FEW_COLUMNS = 512
 _ALWAYS_ROWS, _MOST_NUMBERS = 1 << 27, 1 << 39  # of any width, and of a table of more rows
 
@@ -226,7 +227,7 @@ class SquareSum:
         squares = 0
         for block in integer_blocks(source, self.clip):
             tally.add(block)
-            squares += int(np.einsum("ij,ij->", block.integers, block.integers))  # below 2**53
+            squares += int(np.einsum("ij,ij->", block.integers, block.integers))  # 2**53 at most
         return fitted(np.array([squares], dtype=object)), tally.counts
 
 
@@ -303,17 +304,20 @@ class VectorSum:
         tally = Tally(source)
         prepare = _prepared(source, self.clip, linear=True)
         for chunk, owners in source.unit_tables():
-            known = None if owners is not None else self.clip.sum_of_integers(chunk)
-            if known is not None:
-                tally.add_rows(len(chunk), 0)
-                here = sums.holding(len(chunk) << (FRACTION_BITS + SHARE_BITS))
-                here += known.astype(np.int64) << SHARE_BITS
-                continue
-            for block in prepare(chunk, owners):
-                tally.add(block)
-                shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # below 2**53: exact
-                here = sums.holding(len(block.integers) << (FRACTION_BITS + SHARE_BITS))
-                here += shares.astype(np.int64)
+            for start in range(0, len(chunk), _SUMMED_ROWS):
+                part = slice(start, start + _SUMMED_ROWS)
+                rows, units = chunk[part], None if owners is None else owners[part]
+                known = None if units is not None else self.clip.sum_of_integers(rows)
+                if known is not None:
+                    tally.add_rows(len(rows), 0)
+                    here = sums.holding(len(rows) << (FRACTION_BITS + SHARE_BITS))
+                    here += known.astype(np.int64) << SHARE_BITS
+                    continue
+                for block in prepare(rows, units):
+                    tally.add(block)
+                    shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # 2**51 at most
+                    here = sums.holding(len(block.integers) << (FRACTION_BITS + SHARE_BITS))
+                    here += shares.astype(np.int64)
         return sums.total(), tally.counts
 
 

@@ -126,7 +126,7 @@ def moment_products(source: RowSource, clip: Clip, adjacency: Adjacency) -> Mome
         tally.add(block)
         integers = block.integers
         rows += len(integers)
-        # Sums over one block stay below 2**53: exact.
+        # Sums over one block are 2**53 at most: exact.
         here = squares.holding(len(integers) << 2 * FRACTION_BITS)
         here += np.einsum("ij,ij->j", integers, integers).astype(np.int64)
         fingerprint += (row_hashes(integers @ weights) @ integers).astype(np.int64)

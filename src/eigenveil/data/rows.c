@@ -1,4 +1,4 @@
-/* Passes over rows: squared norms about a centre, and clipped integer rows.
+/* Passes over rows: squared norms about a centre, clipped integer rows, and sums of bits.
  *
  * What `clip.py` does with numpy in several passes, in one: to the last bit, for which squares are
  * added up in the order of numpy's einsum (two lanes, eight entries at a time, the last pair of
@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 typedef double pair __attribute__((vector_size(16)));
@@ -26,6 +27,7 @@ enum { PART = 4096, TOGETHER = 4, SHORT = 512, NEAR = 4096 };
 
 static const double ROUND = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to an integer */
 static const double NO_LENGTH = 1e-290;
+static const uint64_t ONE_NAN = 0x7ff8000000000000; /* that of numpy */
 
 INLINE pair pair_f64(const double *x) {
     pair v;
@@ -87,7 +89,7 @@ INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
     /* Integers of one row, all zero should they leave the ball; returns the sum of squares. */    \
     INLINE double integers_##NAME(const T *x, ptrdiff_t d, const double *c, double factor,         \
                                   double most, double *k) {                                        \
-        double sums[4] = {0.0, 0.0, 0.0, 0.0}; /* exact: of integers, below 2^53 */                \
+        double sums[4] = {0.0, 0.0, 0.0, 0.0}; /* of integers: exact within 2^53 */                \
         ptrdiff_t j = 0;                                                                           \
         for (; j + 4 <= d; j += 4)                                                                 \
             for (int v = 0; v < 4; v++) {                                                          \
@@ -144,6 +146,21 @@ INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
             }                                                                                      \
         }                                                                                          \
         return 1;                                                                                  \
+    }                                                                                              \
+                                                                                                   \
+    /* Of n rows, what `readings.py` adds up of the bits of their entries. */                      \
+    FOR_EACH_PROCESSOR void row_bits_##NAME(const T *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step,  \
+                                            const uint64_t *weights, uint64_t *out) {              \
+        for (ptrdiff_t i = 0; i < n; i++, x += step) {                                             \
+            uint64_t sum = 0;                                                                      \
+            for (ptrdiff_t j = 0; j < d; j++) {                                                    \
+                const double entry = (double)x[j] + 0.0; /* one zero */                            \
+                uint64_t bits = ONE_NAN;                                                           \
+                if (entry == entry) memcpy(&bits, &entry, sizeof bits);                            \
+                sum += (bits ^ (bits >> 32)) * weights[j];                                         \
+            }                                                                                      \
+            out[i] = sum;                                                                          \
+        }                                                                                          \
     }
 
 FOR_TYPE(double, f64)

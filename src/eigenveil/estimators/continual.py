@@ -43,7 +43,8 @@ class ContinualCovariance(DailyEstimator):
         Public scales that columns are divided by before rows are clipped.
     days_per_group : int, optional
         Protect persons instead of rows: `partial_fit` is then told whose each row is, and a person
-        counts on so many days at most. The number of rows is private then.
+        counts on so many days at most. The number of rows is private then, and so is whether
+        anybody came.
     on_invalid : {"raise", "zero"}
         Whether a row with a missing or infinite value is refused, with its day, or contributes
         nothing.
@@ -87,8 +88,10 @@ class ContinualCovariance(DailyEstimator):
     -----
     Privacy: protects one row against another that arrives in its place, or with ``days_per_group``
     all rows of one id, added or removed. Public: the number of days, and that of rows where single
-    rows are protected. Whoever chooses later rows may look at earlier releases. A state needs
-    8 (d + 1)(d + 2) bytes a day; the memory is that, twice.
+    rows are protected. Whoever chooses later rows may look at earlier releases. With a state or a
+    ledger every day needs a label, ``partial_fit(rows, batch="2026-11-15")``, which is refused the
+    second time; rows are never compared. A state needs 8 (d + 1)(d + 2) bytes a day; the memory is
+    that, twice.
 
     """
 

@@ -15,12 +15,18 @@ from sklearn.base import BaseEstimator
 
 from eigenveil.data.clip import LARGEST_NORM
 from eigenveil.data.daily import DailyMoments, packed
-from eigenveil.data.sources import ArraySource, RowSource, ScaledSource, is_streamed, open_rows
+from eigenveil.data.sources import (
+    ArraySource,
+    RowSource,
+    ScaledSource,
+    is_streamed,
+    open_rows,
+    require_hidden_count,
+)
 from eigenveil.estimators.continual_persons import capped
-from eigenveil.estimators.continual_results import DailyPlan
+from eigenveil.estimators.continual_results import DailyPlan, daily_adjacency
 from eigenveil.estimators.continual_state import DailyState, kept_days
-from eigenveil.estimators.fitting import noise_and_ledger, renewed
-from eigenveil.estimators.stream_state import FEWEST_COMPARED, digest
+from eigenveil.estimators.fitting import noise_and_ledger, renewed, require_label
 from eigenveil.estimators.tables import TableEstimator, check_columns, check_table, open_table
 from eigenveil.exceptions import (
     BudgetExceededError,
@@ -33,7 +39,7 @@ from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.continual import ContinualCov, DailyGate
 from eigenveil.mechanisms.lifted import LIFT
 from eigenveil.mechanisms.request import public_scale
-from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
+from eigenveil.privacy.adjacency import ROW, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength
 from eigenveil.privacy.ledger import Ledger
@@ -76,7 +82,7 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
     state: str | Path | None
     random_state: int | None
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, batch: str | None = None) -> Self:
         """Start afresh with ``X`` as the rows of the first day; the budget is spent anew."""
         if self.state is not None and os.path.lexists(self.state):
             raise StateError(
@@ -86,7 +92,7 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
         earlier = self.__dict__.pop("_days", None)
         try:
             with renewed(self):
-                return self.partial_fit(X, groups=groups)
+                return self.partial_fit(X, groups=groups, batch=batch)
         except BaseException:
             if earlier is not None:
                 self._days = earlier
@@ -97,11 +103,10 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Take in the rows of a day, and release everything so far anew.
 
-        ``batch`` names the day and is refused the second time. ``groups`` says whose each row is,
-        where ``days_per_group`` is stated.
+        ``batch`` names the day and is refused the second time; with a state or a ledger every day
+        needs one. ``groups`` says whose each row is, where ``days_per_group`` is stated.
         """
-        if batch is not None and not (isinstance(batch, str) and batch):
-            raise InvalidParameterError("batch must be a name for what arrives, such as a day")
+        require_label(self, batch)
         with self._opened() as days:
             if days.released < days.days:  # a call was cut off before its draw was kept
                 self._release(days)
@@ -183,12 +188,12 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
         """Check everything that can be checked, then keep the second moment of the day."""
         source = self._table(days, X)
         del X
-        days.require_new(label, None)  # which tells more than that the days are over
+        days.require_new(label)  # which tells more than that the days are over
         if days.days >= _horizon(self.horizon):
             raise InvalidParameterError(
                 f"the horizon of {self.horizon} days is over: start anew, with another budget"
             )
-        came, unit, ids = days.persons, ROW, days.settings.get("ids")
+        came, unit = days.persons, ROW
         if self.days_per_group is None:
             if groups is not None or source.protects.owns_many:
                 raise InvalidParameterError(
@@ -196,18 +201,16 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
                 )
         else:
             most = _whole(_DAYS_PER_GROUP, self.days_per_group, _horizon(self.horizon))
-            source, came, ids = capped(source, groups, days.persons, most, ids)
+            apart = days.settings.get("ids") == "text"  # of an earlier version
+            source, came = capped(source, groups, came, most, spelled_apart=apart)
             unit = source.protects
         plan = self._plan(source.n_columns, unit)
         held = {"width": plan.width, "unit": [unit.name, unit.column]}
-        held |= {} if ids is None else {"ids": ids}
         if any(days.settings.get(name, value) != value for name, value in held.items()):
             raise InvalidDataError("the days began with another unit: name the same column")
         self._gate(days, plan)  # is there a ledger, and does it have the budget
         rows = _held(source)
         plan.clip.check(rows)
-        mark = digest(rows) if len(rows) >= FEWEST_COMPARED else None
-        days.require_new(label, mark)
         moments = DailyMoments.none(plan.width) if days.sums is None else days.moments
         counted = moments.and_then(ScaledSource(source, plan.scale), plan.clip)
         if counted.count == 0 and plan.adjacency.count_is_public:
@@ -220,17 +223,18 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
         # That they came is noted before what they brought: too much of it is safe.
         days.persons = came
         days.labels += [] if label is None else [label]
-        days.digests += [] if mark is None else [mark]
         days.sums, days.count, days.exact = counted.sums, counted.count, counted.exact
 
     def _table(self, days: DailyState, X: Any) -> RowSource:
         """Return rows with the columns that the first day had."""
+        adjacency = daily_adjacency(of_persons=self.days_per_group is not None)
         if days.days == 0:
-            return open_table(self, X, Adjacency.REPLACE_ONE)
+            return open_table(self, X, adjacency)
         self._recall(days)
         if not is_streamed(X):
             return ArraySource(check_table(self, X, reset=False))
         source = open_rows(X)
+        require_hidden_count(source, adjacency)
         check_columns(self, source)
         return source
 

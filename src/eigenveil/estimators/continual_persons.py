@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from eigenveil.data.sources import ArraySource, GroupedSource, RowSource, grouped
-from eigenveil.estimators.stream_persons import kind_of_ids, spelled
+from eigenveil.data.sources.ids import earlier_spellings, person_label
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.adjacency import Unit
 
@@ -23,27 +23,38 @@ class CappedRows(GroupedSource):
 
 
 def capped(
-    source: RowSource, groups: Any, came: Mapping[str, int], most: int, kind: str | None
-) -> tuple[CappedRows, dict[str, int], str | None]:
+    source: RowSource,
+    groups: Any,
+    came: Mapping[str, int],
+    most: int,
+    *,
+    spelled_apart: bool = False,
+) -> tuple[CappedRows, dict[str, int]]:
     """Return the rows of persons who came on fewer than ``most`` days, and who came how often now.
 
-    What becomes of a row depends on its own person alone. ``came`` goes by hashes of ids. ``kind``
-    is that of the ids of earlier days, text or numbers; ids of another are refused, as the same
-    person could count as two. It is returned too; None as long as nobody came.
+    What becomes of a row depends on its own person alone. ``came`` goes by hashes of ids.
+    ``spelled_apart`` says that days began with an earlier version, which took 7 and 0007 for two
+    persons: days of other spellings then count as well.
     """
     if groups is not None:
         source = grouped(source, groups)
     if not source.protects.owns_many:
         raise InvalidParameterError("say whose each row is: pass groups, one id for each row")
     rows, owners = source.whole_units()
-    labels = source.unit_ids()
-    if labels and kind is None:
-        kind = kind_of_ids(labels)
-    hashes = [hashlib.sha256(spelled(label, kind or "")).hexdigest() for label in labels]
-    left = np.array([came.get(each, 0) < most for each in hashes], dtype=bool)
+    labels = [person_label(label) for label in source.unit_ids()]
+    hashes = [_hash(label) for label in labels]
+    days = [came.get(each, 0) for each in hashes]
+    if spelled_apart:
+        for i, label in enumerate(labels):
+            days[i] += sum(came.get(_hash(other), 0) for other in earlier_spellings(label))
+    left = np.array(days, dtype=np.int64) < most
     now = dict(came)
     for each in {each for each, stays in zip(hashes, left, strict=True) if stays}:
         now[each] = now.get(each, 0) + 1
     kept = left[owners]
     ids = [hashes[owner] for owner in owners[kept].tolist()]
-    return CappedRows(rows[kept], ids, source.protects), now, kind
+    return CappedRows(rows[kept], ids, source.protects), now
+
+
+def _hash(label: str) -> str:
+    return hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()

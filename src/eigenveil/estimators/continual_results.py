@@ -24,7 +24,12 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance
 
-__all__ = ["DailyPlan", "RunningCovariance"]
+__all__ = ["DailyPlan", "RunningCovariance", "daily_adjacency"]
+
+
+def daily_adjacency(*, of_persons: bool) -> Adjacency:
+    """Return the neighbours: rows arrive one in place of another, persons come and go."""
+    return Adjacency.ADD_REMOVE if of_persons else Adjacency.REPLACE_ONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,7 +83,7 @@ class DailyPlan:
     @property
     def adjacency(self) -> Adjacency:
         """Replace-one where a row arrived; persons come and go with all their rows."""
-        return Adjacency.ADD_REMOVE if self.protects.owns_many else Adjacency.REPLACE_ONE
+        return daily_adjacency(of_persons=self.protects.owns_many)
 
     @property
     def width(self) -> int:

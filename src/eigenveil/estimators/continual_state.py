@@ -31,10 +31,12 @@ from eigenveil.storage.durable import locked, replace_file, unchanged
 from eigenveil.storage.paths import read_regular, real_path
 from eigenveil.storage.places import require_outside
 from eigenveil.storage.state_file import decode_arrays, pack_state, unpack_state
+from eigenveil.wording import NEW_LABEL
 
 __all__ = ["DailyState", "kept_days"]
 
-_FORMAT = "eigenveil-days/1"
+_FORMAT = "eigenveil-days/2"
+_READ = (_FORMAT, "eigenveil-days/1")  # the latter has digests of rows, which nothing needs
 _NOTICE = (
     "PRIVATE: holds the exact second moment of every day. Keep it like the table itself, publish "
     "only what release_ saves."
@@ -48,7 +50,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "count": (int,),
     "exact": (bool,),
     "labels": (list,),
-    "digests": (list,),
     "persons": (dict,),
 }
 
@@ -71,7 +72,7 @@ class DailyState:
         Rows, or persons on each day, so far.
     exact : bool
         Whether numerics were exact so far.
-    labels, digests : lists of str
+    labels : list of str
         Of days that came.
     persons : dict of int
         On how many days each person came, by a hash of the id.
@@ -96,7 +97,6 @@ class DailyState:
     count: int = 0
     exact: bool = True
     labels: list[str] = field(default_factory=list)
-    digests: list[str] = field(default_factory=list)
     persons: dict[str, int] = field(default_factory=dict)
     sums: NDArray[np.int64] | None = None
     drawn: NDArray[np.float64] | None = None
@@ -126,17 +126,13 @@ class DailyState:
         """The number of a draw that begins now: odd."""
         return self.attempts + 1 + self.attempts % 2
 
-    def require_new(self, label: str | None, digest: str | None) -> None:
-        """Refuse a day that came before."""
+    def require_new(self, label: str | None) -> None:
+        """Refuse a label that came before."""
         if label is not None and label in self.labels:
             raise DuplicateBatchError(
-                "a day of this label came before, and each record is used once: give a new label "
-                "to new records"
-            )
-        if label is None and digest in self.digests:
-            raise DuplicateBatchError(
-                "these rows came before, and each record is used once: label the day if they are "
-                "other records with the same values"
+                "a day of this label came before, and each record is used once: name new "
+                "records otherwise, ",
+                NEW_LABEL,
             )
 
     def save(self) -> None:
@@ -158,7 +154,7 @@ class DailyState:
             data = read_regular(path)
             document, packed = unpack_state(data, path.name)
             arrays = decode_arrays(packed)
-            if document["format"] != _FORMAT:
+            if document["format"] not in _READ:
                 raise ValueError
             state = cls(
                 **{name: document[name] for name in _KINDS},
@@ -202,7 +198,7 @@ def _require_possible(state: DailyState) -> None:
     most, begun = state.settings.get("days_per_group"), state.sums is not None
     unit = Unit(*state.settings["unit"]) if begun else ROW
     possible = (
-        all(isinstance(word, str) for word in (*state.labels, *state.digests, *(names or ())))
+        all(isinstance(word, str) for word in (*state.labels, *(names or ())))
         and (type(most) is int or (most is None and not state.persons))
         and all(type(days) is int and 1 <= days <= (most or 0) for days in state.persons.values())
         and state.settings.get("ids") in (None, "text", "numbers")

@@ -34,6 +34,7 @@ from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.text import listed
+from eigenveil.wording import NEW_LABEL
 
 __all__ = [
     "fit_release",
@@ -41,6 +42,7 @@ __all__ = [
     "foresee_release",
     "noise_and_ledger",
     "renewed",
+    "require_label",
     "warn_of_columns",
     "warn_of_empty_cells",
     "warn_of_weakness",
@@ -257,6 +259,22 @@ def noise_and_ledger(estimator: BaseEstimator) -> tuple[NoiseSource, Ledger | No
             "drop the ledger to simulate"
         )
     return SimulationSource(seed), None
+
+
+def require_label(estimator: BaseEstimator, label: str | None) -> None:
+    """Refuse an arrival without a label where a state or a ledger outlives this call.
+
+    Labels alone tell arrivals apart: whether one is refused never depends on its rows.
+    """
+    if label is None:
+        if estimator.state is not None or estimator.ledger is not None:
+            raise InvalidParameterError(
+                "with a state or a ledger every arrival needs a label, by which a second arrival "
+                "of the same records is refused: name it, ",
+                NEW_LABEL,
+            )
+    elif not (isinstance(label, str) and label):
+        raise InvalidParameterError("batch must be a name for what arrives, such as a day")
 
 
 @contextmanager

@@ -6,21 +6,18 @@ Proof: docs/proofs/streaming.md, *Persons*.
 """
 
 import hashlib
-import math
 import secrets
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.ids import person_label
-from eigenveil.exceptions import InvalidDataError
+from eigenveil.data.sources.ids import earlier_spellings, person_label
 from eigenveil.mechanisms.base import Gate
 
-__all__ = ["Arrival", "StreamPersons", "kind_of_ids", "spelled"]
+__all__ = ["Arrival", "StreamPersons"]
 
 _HASH_BYTES, _KEY_BYTES = 16, 32
 _ARRAYS = ("persons_key", "persons_known", "persons_counts")
@@ -71,17 +68,33 @@ class StreamPersons:
 
     key: bytes = field(default_factory=lambda: secrets.token_bytes(_KEY_BYTES))
     counts: dict[bytes, int] = field(default_factory=dict)
+    _earlier: dict[bytes, list[bytes]] = field(default_factory=dict)
 
-    def hashed(self, ids: Sequence[Hashable], kind: str) -> list[bytes]:
-        """Return the hash of each id; ``kind`` is that of the ids of this stream."""
-        return [
-            hashlib.blake2b(spelled(label, kind), key=self.key, digest_size=_HASH_BYTES).digest()
-            for label in ids
-        ]
+    def hashed(self, ids: Sequence[Hashable], *, spelled_apart: bool = False) -> list[bytes]:
+        """Return the hash of each id.
+
+        ``spelled_apart`` says that counts began with an earlier version, which took 7 and 0007 for
+        two persons: those of other spellings then count as well.
+        """
+        labels = [person_label(label) for label in ids]
+        persons = [self._hash(label) for label in labels]
+        if spelled_apart:
+            for label, person in zip(labels, persons, strict=True):
+                self._earlier[person] = [self._hash(other) for other in earlier_spellings(label)]
+        return persons
+
+    def _hash(self, label: str) -> bytes:
+        text = label.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, key=self.key, digest_size=_HASH_BYTES).digest()
+
+    def taken(self, person: bytes) -> int:
+        """Return the number of records that were taken of a person, however spelled."""
+        spellings = (person, *self._earlier.get(person, ()))
+        return sum(self.counts.get(spelling, 0) for spelling in spellings)
 
     def admitted(self, persons: Sequence[bytes], most: int) -> NDArray[np.intp]:
         """Return the places of persons of whom fewer than ``most`` records were taken."""
-        return np.flatnonzero([self.counts.get(person, 0) < most for person in persons])
+        return np.flatnonzero([self.taken(person) < most for person in persons])
 
     def arrive(self, persons: Sequence[bytes]) -> None:
         """Note one more record of each."""
@@ -117,32 +130,3 @@ class StreamPersons:
         ):
             raise ValueError
         return cls(key.tobytes(), times)
-
-
-def kind_of_ids(ids: Sequence[Hashable]) -> str:
-    """Return whether ids are text or numbers; refuse a mixture. There is one at least."""
-    kinds = {"text" if isinstance(label, (str, bytes)) else "numbers" for label in ids}
-    if len(kinds) > 1:
-        raise _other_kind()
-    return kinds.pop()
-
-
-def spelled(label: Hashable, kind: str) -> bytes:
-    """Return one spelling of an id, the same in every arrival: 7 and 7.0 are one number.
-
-    An id of another kind is refused.
-    """
-    label = person_label(label)
-    if kind == "text" and isinstance(label, str):
-        return label.encode("utf-8", "surrogatepass")
-    if kind == "numbers" and isinstance(label, Real):
-        whole = isinstance(label, int) or (math.isfinite(label) and label == int(label))
-        return (str(int(label)) if whole else repr(float(label))).encode()
-    raise _other_kind()
-
-
-def _other_kind() -> InvalidDataError:
-    return InvalidDataError(
-        "ids are all text or all numbers, or a person could have two: store those of every arrival "
-        "as one type"
-    )

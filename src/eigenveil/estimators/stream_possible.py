@@ -40,7 +40,6 @@ def require_possible(stream: "Stream") -> None:
         0 <= stream.used <= stream.spent
         and 0 <= stream.centre_error < math.inf
         and _are_words(stream.labels)
-        and _are_words(stream.digests)
         and ("feature_names" in settings) == (d is not None)
         and ("unit" in settings) == (d is not None)
         and (d is None or _is_unit(settings["unit"]))
@@ -62,11 +61,9 @@ def _are_possible(persons: "StreamPersons | None", stream: "Stream") -> bool:
     most = stream.settings.get("max_arrivals")
     if persons is None or most is None:
         return persons is None and most is None
-    kind = stream.settings.get("ids")
     return (
         type(most) is int
-        and kind in (None, "text", "numbers")
-        and (kind is not None or not persons.counts)
+        and stream.settings.get("ids") in (None, "text", "numbers")  # as earlier versions note
         and sum(persons.counts.values()) == stream.spent + stream.buffered
         and max(persons.counts.values(), default=0) <= most
     )

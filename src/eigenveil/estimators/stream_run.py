@@ -2,14 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from eigenveil.data.sources import RowSource
-from eigenveil.estimators.stream_persons import Arrival, kind_of_ids
+from eigenveil.estimators.stream_persons import Arrival
 from eigenveil.estimators.stream_plan import StreamPlan
-from eigenveil.estimators.stream_state import FEWEST_COMPARED, Stream, digest
+from eigenveil.estimators.stream_state import Stream
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.mechanisms.base import Gate
 from eigenveil.text import plural
@@ -39,39 +36,33 @@ class StreamRun:
     gate: Gate
     keep: Callable[[bool], None]
 
-    def look(self, source: RowSource, label: str | None, *, whole: bool) -> None:
+    def look(self, source: RowSource, *, whole: bool) -> None:
         """Read a table once before anything of it is taken."""
-        records, digests = 0, []
+        records = 0
         for chunk in source.tables():
             self.plan.stated.start.check(chunk)
             records += len(chunk)
-            digests += _digests(chunk)
         if whole:
             self._require_enough(records)
-        self.stream.require_new(label, digests)
 
     def take(self, source: RowSource, label: str | None) -> None:
         """Take rows in, and use every batch that they fill."""
         for chunk in source.tables():
             if not source.rereadable:
                 self.plan.stated.start.check(chunk)
-                self.stream.require_new(None, [] if label else _digests(chunk))
-            self.stream.arrive(chunk, label, _digests(chunk))
+            self.stream.arrive(chunk, label)
             self.advance()
 
-    def look_at_persons(self, source: RowSource, label: str | None, *, whole: bool) -> Arrival:
+    def look_at_persons(self, source: RowSource, *, whole: bool) -> Arrival:
         """Read an arrival of persons before anything of it is taken."""
         stream = self.stream
         assert stream.persons is not None  # of a stream of persons
         rows, owners = source.whole_units()
         self.plan.stated.start.check(rows)
-        ids = source.unit_ids()
-        if ids:
-            stream.settings.setdefault("ids", kind_of_ids(ids))
-        persons = stream.persons.hashed(ids, stream.settings.get("ids", ""))
+        spelled_apart = stream.settings.get("ids") == "text"  # of an earlier version
+        persons = stream.persons.hashed(source.unit_ids(), spelled_apart=spelled_apart)
         if whole:
             self._require_enough(len(persons))
-        stream.require_new(label, _digests(rows))
         return Arrival(rows, owners, persons)
 
     def take_persons(self, arrival: Arrival, label: str | None) -> None:
@@ -84,7 +75,7 @@ class StreamRun:
         rows, persons = arrival.one_row_each(self.gate)
         admitted = stream.persons.admitted(persons, most)
         stream.persons.arrive([persons[place] for place in admitted])  # first: too many is safe
-        stream.arrive(rows[admitted], label, _digests(arrival.rows))
+        stream.arrive(rows[admitted], label)
         self.advance()
 
     def advance(self) -> None:
@@ -126,7 +117,3 @@ class StreamRun:
                 f"{plural('column', plan.d)} at this budget, not n_samples = {records}: "
                 "hand over more, or start a stream with a larger budget"
             )
-
-
-def _digests(chunk: NDArray[Any]) -> list[str]:
-    return [digest(chunk)] if len(chunk) >= FEWEST_COMPARED else []

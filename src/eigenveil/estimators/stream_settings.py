@@ -19,6 +19,7 @@ from eigenveil.exceptions import (
 )
 from eigenveil.mechanisms.registry import ComponentEntry
 from eigenveil.privacy.guarantee import MOST_ARRIVALS
+from eigenveil.text import printable
 from eigenveil.wording import COLUMNS, ENCODE, Phrase
 
 __all__ = ["continued", "require_like"]
@@ -119,10 +120,19 @@ def require_like(source: RowSource, settings: dict[str, Any]) -> None:
             COLUMNS,
         )
     read = {"encoding": source.encoding, "remarks": list(source.remarks)}
-    if settings.setdefault("read", read) != read:
+    if _readings(settings.setdefault("read", read)) != _readings(read):
         raise StateError(
             "the stream began with cells that became numbers in another way: read them as then"
         )
+
+
+def _readings(read: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """Return how columns are encoded, and the remarks about others.
+
+    The words about an encoded column follow from its encoding, and differ between versions.
+    """
+    encoded = tuple(f"{printable(column)!r} " for column in read["encoding"])
+    return read["encoding"], [each for each in read["remarks"] if not each.startswith(encoded)]
 
 
 def _plain(value: Any) -> Any:

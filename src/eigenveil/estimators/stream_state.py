@@ -1,6 +1,6 @@
 """Where a stream of records stands, in memory and on disk.
 
-The state is private: it has labels and digests of what came, and beside it lie the records that
+The state is private: it has labels of what came, and beside it lie the records that
 wait for the next batch (`eigenveil.storage.state_file`). Both files are readable by their owner
 only and replaced as a whole, so that a crash leaves the old or the new ones; other rows that it
 leaves are removed by the next call.
@@ -45,23 +45,18 @@ from eigenveil.storage.state_file import (
     unpack_state,
     write_rows,
 )
-from eigenveil.wording import Phrase
+from eigenveil.wording import NEW_LABEL
 
 __all__ = [
     "ADJACENCY",
-    "FEWEST_COMPARED",
     "Stream",
-    "digest",
     "kept_stream",
     "sweep",
 ]
 
-_NAMED = Phrase(
-    python="pass batch='...'", shell="name them, --batch NAME,", file="give them a label"
-)
 ADJACENCY = Adjacency.REPLACE_ONE  # of every stream: the number of records is public
-FEWEST_COMPARED = 32  # rows of a chunk that cannot well be the same as another's by chance
-_FORMAT = "eigenveil-stream/5"  # another one where OnePassState or the settings have other fields
+_FORMAT = "eigenveil-stream/6"  # another one where OnePassState or the settings have other fields
+_READ = (_FORMAT, "eigenveil-stream/5")  # the latter has digests of rows, which nothing needs
 _NOTICE = (
     "PRIVATE: holds records that wait for their batch. Keep it like the table itself, publish only "
     "what release_ saves."
@@ -79,7 +74,6 @@ _NOTED = (
     "centre_error",
     "rows",
     "labels",
-    "digests",
 )
 
 
@@ -111,7 +105,7 @@ class Stream:
         Expected squared error of the centre: of unit rows, as a share; public.
     rows : dict or None
         The file of records beside the state: its name, its sum, and the number of its first record.
-    labels, digests : lists of str
+    labels : list of str
         Of what arrived.
     persons : StreamPersons or None
         Whose records came, where persons are protected.
@@ -142,7 +136,6 @@ class Stream:
     iterate: OnePassState | None = None
     rows: dict[str, Any] | None = None
     labels: list[str] = field(default_factory=list)
-    digests: list[str] = field(default_factory=list)
     persons: StreamPersons | None = None
     waiting: list[NDArray[np.float64]] = field(default_factory=list)
     gate: Gate | None = None
@@ -155,23 +148,17 @@ class Stream:
         """How many rows wait."""
         return sum(map(len, self.waiting))
 
-    def require_new(self, label: str | None, digests: list[str]) -> None:
-        """Refuse what arrived before."""
+    def require_new(self, label: str | None) -> None:
+        """Refuse a label that arrived before."""
         if label is not None and label in self.labels:
             raise DuplicateBatchError(
-                "a batch of this label arrived before, and each record is used once: give a new "
-                "label to new records"
-            )
-        if label is None and not set(digests).isdisjoint(self.digests):
-            raise DuplicateBatchError(
-                "these rows arrived before, and each record is used once: ",
-                _NAMED,
-                " if they are other records with the same values",
+                "a batch of this label arrived before, and each record is used once: name new "
+                "records otherwise, ",
+                NEW_LABEL,
             )
 
-    def arrive(self, chunk: NDArray[Any], label: str | None, digests: list[str]) -> None:
-        """Take rows in; ``digests`` are those of the table that they come from."""
-        self.digests += digests
+    def arrive(self, chunk: NDArray[Any], label: str | None) -> None:
+        """Take rows in."""
         if label is not None and label not in self.labels:
             self.labels.append(label)
         with np.errstate(all="ignore"):  # a warning would depend on the records
@@ -261,7 +248,7 @@ class Stream:
         try:
             data = read_regular(path)
             document, packed = unpack_state(data, path.name)
-            if document["format"] != _FORMAT:
+            if document["format"] not in _READ:
                 raise _OtherVersionError(
                     "the state is of another version of eigenveil: go on with that one"
                 )
@@ -304,13 +291,6 @@ def kept_stream(state: str | Path, *, afresh: bool) -> Iterator[tuple[Path, Stre
                 "or choose another state"
             )
         yield path, Stream.load(path) if there else None
-
-
-def digest(chunk: NDArray[Any]) -> str:
-    """Return a hash of the bytes of the rows; as private as they are."""
-    with np.errstate(all="ignore"):  # a warning would depend on the records
-        rows = np.ascontiguousarray(chunk, dtype=np.float64)
-    return hashlib.sha256(f"{rows.shape} ".encode() + rows.tobytes()).hexdigest()
 
 
 def sweep(stream: Stream) -> None:

@@ -19,7 +19,7 @@ from eigenveil.data.sources import (
     open_rows,
     shuffled,
 )
-from eigenveil.estimators.fitting import noise_and_ledger, renewed
+from eigenveil.estimators.fitting import noise_and_ledger, renewed, require_label
 from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.estimators.stream_plan import StreamPlan, planned
 from eigenveil.estimators.stream_results import published
@@ -127,9 +127,9 @@ class StreamingPCA(ComponentEstimator):
     number of records and when they arrive are public. With ``max_arrivals`` it protects all rows of
     one person, against those of another who comes in the same arrivals. A record that is handed
     over twice is protected half as well: label what arrives,
-    ``partial_fit(rows, batch="2026-11-15")``, and a label is refused the second time. Without a
-    label, rows that are byte for byte those of an earlier chunk are refused, from 32 rows on: a
-    safeguard, not part of the promise. `transform` output is not private with respect to its input.
+    ``partial_fit(rows, batch="2026-11-15")``, and a label is refused the second time. With a state
+    or a ledger every arrival needs one. Rows are never compared with earlier ones. `transform`
+    output is not private with respect to its input.
 
     """
 
@@ -175,14 +175,15 @@ class StreamingPCA(ComponentEstimator):
     ) -> Self:
         """Take in records: an array, a data frame, a path, or chunks; use those that fill a batch.
 
-        ``batch`` names the arrival, a day for instance, and is refused the second time. Where a row
-        is refused, nothing of its table is taken; of chunks that can be read once only, those
-        before it are.
+        ``batch`` names the arrival, a day for instance, and is refused the second time; with a
+        state or a ledger every arrival needs one. Where a row is refused, nothing of its table is
+        taken; of chunks that can be read once only, those before it are.
 
         ``groups`` holds the id of the person of each row, with ``max_arrivals``. Of each person one
         row of the arrival is taken, chosen at random, and none once ``max_arrivals`` were: hand
         over a whole day at a time.
         """
+        require_label(self, batch)
         with self._opened() as stream:
             self._feed(stream, X, batch, groups)
         return self
@@ -270,13 +271,11 @@ class StreamingPCA(ComponentEstimator):
         self, stream: Stream, X: Any, label: str | None, groups: Any, *, whole: bool = False
     ) -> None:
         """Check everything that can be checked, then take the rows in and use what is full."""
-        if label is not None and not (isinstance(label, str) and label):
-            raise InvalidParameterError("batch must be a name for what arrives, such as a day")
         if stream.finished:
             raise InvalidParameterError(
                 "the stream is finished: start another, with another state if it has one"
             )
-        if not stream.arrival:
+        if stream.settings.get("whole") or not stream.arrival:
             raise StateError(
                 "this stream was begun by fit, which was cut off: finish it as it is, or start "
                 "another with records that were not in it"
@@ -289,16 +288,17 @@ class StreamingPCA(ComponentEstimator):
             if plan.scale is not None:
                 source = ScaledSource(source, plan.scale)
             run = self._run(stream, plan)
-            stream.require_new(label, [])
+            stream.require_new(label)
             arrival = None
             if stream.persons is not None:
-                arrival = run.look_at_persons(source, label, whole=whole)
+                arrival = run.look_at_persons(source, whole=whole)
             elif source.rereadable:
-                run.look(source, label, whole=whole)
+                run.look(source, whole=whole)
         except BaseException:
             self.__dict__ = earlier
             raise
         if whole:
+            stream.settings["whole"] = True  # so that nothing arrives after it, finished or not
             stream.arrival = not source.rereadable and arrival is None
             self._keep(stream, records=True)  # its name, before an order is drawn and charged
             if arrival is None:

@@ -34,11 +34,7 @@ from eigenveil.data.sources import (
     ScaledSource,
 )
 from eigenveil.estimators.results import component_result
-from eigenveil.exceptions import (
-    InvalidDataError,
-    InvalidParameterError,
-    LedgerError,
-)
+from eigenveil.exceptions import InvalidDataError, LedgerError
 from eigenveil.federated.messages import (
     WEAKEST,
     BasisAnswer,
@@ -127,14 +123,7 @@ class Records:
         """
         price = self._price(asked)
         if self._ledger is not None:
-            if self._ledger.currency == "epsilon":
-                # Priced as one release, which another may come in the middle of.
-                raise InvalidParameterError(
-                    "the ledger counts in epsilon, in which two answers cost more than one: give "
-                    "the federation a ledger of its own"
-                )
-            unit = self._rows.protects
-            self._ledger.check(price, adjacency=ADJACENCY, unit=unit)
+            self._ledger.check(price, adjacency=ADJACENCY, unit=self._rows.protects)
         return price
 
     def _price(self, asked: Invitation) -> Cost:

@@ -97,6 +97,9 @@ class Gate:
     charged_unit : Unit, optional
         The unit that ``charge`` is for, where it is not ``protects``: a person with several of the
         single rows, whose cost the caller knows.
+    groups : int, optional
+        How many groups or persons the table has, where that is public and known before the first
+        draw; noted beside the charge.
 
     """
 
@@ -113,8 +116,10 @@ class Gate:
         charge: Cost | None = None,
         alone: Cost | None = None,
         charged_unit: Unit | None = None,
+        groups: int | None = None,
     ) -> None:
         self.total = total
+        self._group_count = groups
         self._charged_unit = protects if charged_unit is None else charged_unit
         self._charge = total if charge is None else charge
         self._alone = alone
@@ -203,6 +208,8 @@ class Gate:
             raise InvalidParameterError("the statistic was bounded for other neighbours")
         self._check_process()
         with self._lock:
+            if self._group_count is None and self.protects.owns_many:
+                self._group_count = query.count
             self._pay(step, query.records)
             self.exact = self.exact and query.exact and step.exact
             self.rows = query.count if query.records is None else self._batch.stop
@@ -292,6 +299,7 @@ class Gate:
                     unit=self._charged_unit,
                     once=self._once,
                     alone=self._alone,
+                    groups=self._group_count,
                 )
             )
 

@@ -127,6 +127,7 @@ def execute(
         protects=request.unit,
         once=label is not None,
         charge=charge,
+        groups=request.n_rows if request.unit.owns_many else None,
     )
     result = plan.procedure.run(source, plan.start, gate)
     del source  # post-processing only from here

@@ -135,6 +135,7 @@ class LevelSearch:
             ledger=ledger,
             noise=noise,
             protects=request.unit,
+            groups=request.n_rows if request.unit.owns_many else None,
         )
         levels = {
             column: tuple(gate.draw(self.step, level_counts(source, column, request.adjacency)))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 __all__ = ["LARGEST", "ExactSum", "Integers", "add", "fitted", "in_all", "whole", "widened"]
 
 LARGEST = (1 << 63) - 1
+_LARGEST_HELD = int(np.iinfo(np.int64).max)
 Integers: TypeAlias = NDArray[Any]
 """Integers of the type int64, or Python's own."""
 
@@ -66,6 +67,8 @@ class ExactSum:
 
     def holding(self, most: int) -> NDArray[np.int64]:
         """Return the array to add integers to, none of which is larger than ``most`` in size."""
+        if most > _LARGEST_HELD:
+            raise ValueError("int64 cannot hold such integers: add them up in smaller parts")
         if most > self._room:
             self._far = self.total().astype(object)
             self._near[...] = 0

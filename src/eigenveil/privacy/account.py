@@ -38,6 +38,11 @@ class Account(Ledger):
         self._unsure = False
         return entry
 
+    @property
+    def charges(self) -> tuple[Entry, ...] | None:
+        """The charges of this run, in order; None where an interrupt has left it unsure."""
+        return None if self._unsure else tuple(self._paid)
+
     def last_charge(self) -> Entry | None:
         """Return the newest charge of this run; where it is unsure, the newest of anybody since."""
         if self._unsure:

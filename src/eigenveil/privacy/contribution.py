@@ -11,7 +11,7 @@ from eigenveil.privacy.guarantee import Guarantee, guarantee_from_dict, guarante
 
 __all__ = ["Contribution", "check_owners", "promise_from_dict", "promise_to_dict"]
 
-_NOT_IN_ALL = ("unit_column", "arrival", "arrivals", "honest")  # promises
+_NOT_IN_ALL = ("unit_column", "arrival", "arrivals", "honest", "merged_ids")  # promises
 _LONGEST_NAME = 64
 _LONGEST_TEXT = 500
 _MOST_BOUNDS = 20

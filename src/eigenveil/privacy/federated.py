@@ -57,6 +57,7 @@ class FederatedGuarantee(Guarantee):
         budget = _largest(each)
         modelled = sum(one.kind is Kind.MODEL_BASED for one in each)
         idealised = any(one.numerics is Numerics.IDEALISED for one in each)
+        protects = _weakest([one.protects for one in each])
         return cls(
             budget=budget,
             cost=_all_of(budget) if each[0].honest is None else each[0].cost,
@@ -67,9 +68,10 @@ class FederatedGuarantee(Guarantee):
             simulated=any(one.simulated for one in each),
             ledger=_recorded([one.ledger is not None for one in each]),
             assumption=_modelled(modelled, len(each)) if modelled else None,
-            protects=_weakest([one.protects for one in each]),
+            protects=protects,
             arrival=any(one.arrival for one in each),
             honest=each[0].honest,
+            merged_ids=all(one.merged_ids for one in each) or not protects.owns_many,
             owners=each,
         )
 

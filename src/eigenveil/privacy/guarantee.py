@@ -80,8 +80,9 @@ _NUMERICS = {
 }
 _NOT_PROTECTED = (
     "what the whole table shows about a population; the settings of the release and how long it "
-    "took; whether a run failed because of a bad row; anything learnt from the records before this "
-    "step, such as a scaling, or computed from them afterwards, such as scores"
+    "took; whether a run was refused because of its rows, such as a bad one; anything learnt from "
+    "the records before this step, such as a scaling, or computed from them afterwards, such as "
+    "scores"
 )
 SIMULATION = (
     "Simulation, not private: the noise came from a seed and can be removed. With the operating "
@@ -110,6 +111,7 @@ class Guarantee:
     arrival: bool = False  # rows were used in the order in which they came
     arrivals: int | None = None  # the most of which rows of one person are used, if persons arrive
     honest: Honest | None = None  # of a promise that counts on other owners
+    merged_ids: bool = True  # 7 and 007 are one person; not so in earlier releases
 
     def __post_init__(self) -> None:
         if not fits(self.cost, self.budget):
@@ -229,7 +231,8 @@ class Guarantee:
 
     def _id(self) -> str:
         column = self.protects.column
-        return "an id" if column is None else f"a value of {column!r}"
+        said = "an id" if column is None else f"a value of {column!r}"
+        return f"{said}, where 7, 007 and 7.0 are the same" if self.merged_ids else said
 
     def _count(self) -> str:
         count = _COUNT[self.adjacency].format(unit=self.protects.name)
@@ -310,6 +313,7 @@ def guarantee_to_dict(guarantee: Guarantee) -> dict[str, Any]:
         **({"arrival": True} if guarantee.arrival else {}),
         **({} if guarantee.arrivals is None else {"arrivals": guarantee.arrivals}),
         **({} if guarantee.honest is None else {"honest": guarantee.honest.as_dict()}),
+        **({"merged_ids": True} if guarantee.protects.owns_many and guarantee.merged_ids else {}),
     }
 
 
@@ -319,6 +323,7 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
     """
     try:
         column = document.get("unit_column")
+        protects = _UNITS[document["unit"]] if column is None else Unit("person", column)
         found = Guarantee(
             budget=Budget(**document["budget"]),
             cost=cost_from_dict(document["cost"]),
@@ -329,10 +334,11 @@ def guarantee_from_dict(document: dict[str, Any]) -> Guarantee:
             simulated=document["simulated"],
             ledger=document["ledger"],
             assumption=document["assumption"],
-            protects=_UNITS[document["unit"]] if column is None else Unit("person", column),
+            protects=protects,
             arrival=document.get("arrival", False),
             arrivals=document.get("arrivals"),
             honest=Honest.from_dict(document["honest"]) if "honest" in document else None,
+            merged_ids=document.get("merged_ids", not protects.owns_many),
         )
         optional = (found.ledger, found.assumption, column)
         words = (*found.bounds, *(text for text in optional if text is not None))

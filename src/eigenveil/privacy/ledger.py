@@ -107,18 +107,20 @@ class Ledger:
         unit: Unit = ROW,
         once: bool = False,
         alone: Cost | None = None,
+        groups: int | None = None,
     ) -> Entry:
         """Commit a charge durably, or refuse; call it before drawing noise.
 
         With ``once`` a second charge of the same label is refused, whoever asks. ``alone`` is what
-        a share of a secure sum costs if no other owner is honest.
+        a share of a secure sum costs if no other owner is honest. ``groups`` is noted: how many
+        groups or persons the table has, where that is public.
         """
         with ledger_file.opened(self.path, exclusive=True) as file:
             ends = ledger_file.ends(file)
             spent = require(file, ends, cost, adjacency, unit, alone)
             if once and any(entry.label == label for entry in ledger_file.entries(file)[1]):
                 raise BudgetExceededError(f"{label!r} was charged before and is charged once only")
-            return _appended(file, ends, cost, spent, label, unit, alone)
+            return _appended(file, ends, cost, spent, label, unit, alone, groups=groups)
 
     def advance(
         self,
@@ -317,6 +319,7 @@ def _appended(
     unit: Unit = ROW,
     alone: Cost | None = None,
     failed: int | None = None,
+    groups: int | None = None,
 ) -> Entry:
     """Write the next line; return its entry once the disk has it."""
     if ends.unfinished:
@@ -328,7 +331,14 @@ def _appended(
         )
     time = datetime.now(UTC).isoformat(timespec="seconds")
     line, entry = ends.following(
-        cost, spent, label=label, time=time, unit=unit, alone=alone, failed=failed
+        cost,
+        spent,
+        label=label,
+        time=time,
+        unit=unit,
+        alone=alone,
+        failed=failed,
+        groups=groups,
     )
     ledger_file.append(file, ends.end, line)
     return entry

@@ -111,6 +111,8 @@ class Entry:
         Where the cost counts on other owners of a secure sum: what it is without them.
     failed : int or None
         Of a note: the number of the charge that nothing was released for.
+    groups : int or None
+        How many groups or persons the table has, where that is public.
 
     """
 
@@ -123,6 +125,7 @@ class Entry:
     spent: Spent
     alone: Cost | None = None
     failed: int | None = None
+    groups: int | None = None
 
     @property
     def is_note(self) -> bool:
@@ -141,10 +144,12 @@ class Entry:
         spent = Spent.from_dict(document["spent"])
         cost = cost_from_dict(document["cost"])
         alone = cost_from_dict(document["alone"]) if "alone" in document else None
-        failed = document.get("failed")
+        failed, groups = document.get("failed"), document.get("groups")
         if not (failed is None or (type(failed) is int and 1 <= failed < number)):
             raise TypeError
-        return cls(number, time, label, cost, digest, unit, spent, alone, failed)
+        if not (groups is None or (type(groups) is int and groups >= 0 and unit.owns_many)):
+            raise TypeError
+        return cls(number, time, label, cost, digest, unit, spent, alone, failed, groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +192,7 @@ class Ends:
         unit: Unit,
         alone: Cost | None = None,
         failed: int | None = None,
+        groups: int | None = None,
     ) -> tuple[bytes, Entry]:
         """Return the line that comes next, and its entry."""
         document = {
@@ -203,6 +209,8 @@ class Ends:
             document["alone"] = cost_to_dict(alone)
         if failed is not None:
             document["failed"] = failed
+        if groups is not None:
+            document["groups"] = groups
         line, digest = _line(document)
         return line, Entry.parse(document, digest)
 

@@ -18,8 +18,6 @@ from eigenveil.exceptions import InvalidParameterError, MissingExtraError
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from eigenveil.studio.server import Studio
-
 __all__ = ["command"]
 
 
@@ -63,10 +61,13 @@ def command(table: Path | None, port: int, no_browser: bool) -> None:
         try:
             with nullcontext() if no_browser else _opening(address.first):
                 _serve(application(studio), listener)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"the studio stopped; {studio.runs.money()}") from None
         finally:
+            for run in studio.runs.unfinished():
+                say(f"a run goes on: its release will be {run.about['output']}", err=True)
             studio.received.remove()
             studio.runs.remove()
-            _say_farewell(studio)
 
 
 @contextmanager
@@ -121,8 +122,3 @@ def _serve(app: "Starlette", listener: socket.socket) -> None:
         timeout_graceful_shutdown=2,
     )
     uvicorn.Server(config).run(sockets=[listener])
-
-
-def _say_farewell(studio: "Studio") -> None:
-    for run in studio.runs.unfinished():
-        say(f"a run goes on: its release will be {run.about['output']}", err=True)

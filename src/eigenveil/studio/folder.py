@@ -42,6 +42,10 @@ class Folder:
             raise InvalidParameterError("give the name of a file in this folder, without .. or /")
         if any(part.startswith("-") for part in parts):
             raise InvalidParameterError("a name that starts with - would be taken for an option")
+        if any(part.endswith(":") for part in parts):
+            raise InvalidParameterError("a name that ends in : would be taken for an address")
+        if not _is_text(name):
+            raise InvalidParameterError("the name of this file is not UTF-8: rename it first")
         path = self.root
         for part in parts:
             path = path / part
@@ -90,6 +94,11 @@ class Folder:
         """Return the names of folders of federation servers."""
         return [entry.name for entry in self._folders() if Path(entry.path, JOURNAL).is_file()]
 
+    def unnamed(self) -> int:
+        """Return how many files have names that are not UTF-8, which no page can send back."""
+        with os.scandir(self.root) as entries:
+            return sum(not _is_text(entry.name) for entry in entries)
+
     def new_name(self, stem: str) -> str:
         """Return a name that nothing has yet."""
         names = (stem if i == 1 else f"{stem}-{i}" for i in range(1, 10_000))
@@ -105,5 +114,18 @@ class Folder:
         """Yield what may be shown, in the order of names."""
         with os.scandir(self.root) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
-        shown = (entry for entry in found if not entry.name.startswith((".", "-")))
+        shown = (
+            entry
+            for entry in found
+            if not entry.name.startswith((".", "-")) and _is_text(entry.name)
+        )
         return iter(list(shown)[:_MOST])
+
+
+def _is_text(name: str) -> bool:
+    """Return whether a name is Unicode: Python keeps other bytes as half characters."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

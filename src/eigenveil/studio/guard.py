@@ -20,7 +20,7 @@ from html import escape
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -137,6 +137,8 @@ class Guard:
         except _TooLargeError:
             words = f"More than {bound:,} bytes: nothing was kept."
             await PlainTextResponse(words, 413)(scope, receive, answer)
+        except ClientDisconnect:  # nobody is there to be answered
+            return
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[tuple[int, str] | None, bool]:
         """Return why a request is refused, and whether it came by the first address."""

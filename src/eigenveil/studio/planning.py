@@ -3,9 +3,10 @@
 Nothing is spent before `start`, which is the command that the page has shown.
 """
 
-import os
-import shlex
+import hmac
+import json
 import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +15,14 @@ import click
 from eigenveil.cli.balance import balance
 from eigenveil.cli.covariance import command as covariance_command
 from eigenveil.cli.fit import command as fit_command
-from eigenveil.cli.following import release_command
+from eigenveil.cli.following import command_line, release_command
 from eigenveil.cli.plan import command as plan_command
 from eigenveil.cli.releasing import prepared
 from eigenveil.cli.rows import by_levels
 from eigenveil.cli.sample import write_sample
 from eigenveil.cli.situation import situation_of
 from eigenveil.data.sources.schema import columns_of
+from eigenveil.data.sources.version import table_version
 from eigenveil.estimators import PrivateCovariance, PrivatePCA
 from eigenveil.exceptions import BudgetExceededError, EigenveilError, InvalidParameterError
 from eigenveil.planner import Choice, Prediction, Situation, foresee
@@ -33,7 +35,8 @@ from eigenveil.storage.places import require_new
 from eigenveil.studio.costs import cost_of
 from eigenveil.studio.script import notebook, script
 from eigenveil.studio.server import Asked, Studio
-from eigenveil.studio.words import command_words, number
+from eigenveil.studio.words import Options, number, one_of, release_options, table_of
+from eigenveil.text import listed
 
 __all__ = [
     "curve",
@@ -55,7 +58,7 @@ _PREDICTING = threading.Lock()  # a prediction takes a whole core
 
 def table(studio: Studio, asked: Asked) -> dict[str, Any]:
     """Return names and kinds of the columns of a table, and where its ledger and releases go."""
-    path = studio.folder.existing(asked.get("name"))
+    path = table_of(studio, {"table": asked.get("name")})
     columns = columns_of(path)
     if len(columns) > _MOST_COLUMNS:
         raise InvalidParameterError(
@@ -91,7 +94,7 @@ def plan(studio: Studio, asked: Asked) -> dict[str, Any]:
             **_public(situation),
             "ledger": _ledger(studio, asked),
         }
-    command = release_command(ctx, str(asked["table"]), situation, choice)
+    command = release_command(ctx, ctx.params["data"], situation, choice)
     return {
         **_public(situation),
         "prediction": _predicted(found),
@@ -116,7 +119,8 @@ def curve(studio: Studio, asked: Asked) -> dict[str, Any]:
 
 def promise(studio: Studio, asked: Asked) -> dict[str, Any]:
     """Return what will be promised, in the words of the guarantee; refuse what a run would."""
-    words, ctx, promised, account = _promised(studio, asked)
+    version = table_version(table_of(studio, asked))  # before anything is read
+    options, ctx, promised, account = _promised(studio, asked)
     situation, _ = _situation(studio, asked)
     choice, found = _foreseen(situation)
     return {
@@ -130,42 +134,77 @@ def promise(studio: Studio, asked: Asked) -> dict[str, Any]:
         "prediction": _predicted(found),
         "mechanism": choice.mechanism,
         "reason": choice.reason,
+        "rows": situation.n if situation.adjacency.count_is_public else None,
+        "encoded": [list(pair) for pair in _encoded(options)],
         "ledger": {"name": asked["ledger"], **_balance(account.balance_with(promised.cost))},
-        "command": shlex.join(["eigenveil", *words]),
-        "script": script(words[0], ctx.params),
-        "notebook": notebook(words[0], ctx.params),
+        "command": command_line(_COMMANDS[options.command], options.table, _given(ctx, options)),
+        "script": script(options.command, ctx.params),
+        "notebook": notebook(options.command, ctx.params),
+        "receipt": _receipt(studio, options, version),
     }
 
 
-def _promised(studio: Studio, asked: Asked) -> tuple[list[str], click.Context, Guarantee, Ledger]:
-    """Return the command of a release, as parsed, its promise, and the ledger that covers it."""
-    words = command_words(studio, asked, complete=True)
+def _promised(studio: Studio, asked: Asked) -> tuple[Options, click.Context, Guarantee, Ledger]:
+    """Return the options of a release, as parsed, its promise, and the ledger that covers it."""
+    options = release_options(studio, asked, complete=True)
     require_new(studio.folder.place(asked.get("output")), "choose another name")
-    ctx = _context(_COMMANDS[words[0]], words[1:])
-    options = dict(ctx.params)
-    account = Ledger(options.pop("ledger"))
-    data = options.pop("data")
-    for unused in ("output", "sign", "as_json", "cluster", "progress"):
-        options.pop(unused)
-    if words[0] == "fit":
-        options["n_components"] = options.pop("k")
-        options = by_levels(options)
-    private, source, _ = prepared(_ESTIMATORS[words[0]], ctx, data, account, **options)
-    return words, ctx, private.promise(source), account
+    ctx = _context(_COMMANDS[options.command], options.table, options.all)
+    params = dict(ctx.params)
+    account = Ledger(params.pop("ledger"))
+    data = params.pop("data")
+    for unused in ("output", "sign", "as_json", "cluster", "progress", "table_version"):
+        params.pop(unused)
+    if options.command == "fit":
+        params["n_components"] = params.pop("k")
+        params = by_levels(params)
+    private, source, _ = prepared(_ESTIMATORS[options.command], ctx, data, account, **params)
+    return options, ctx, private.promise(source), account
+
+
+def _encoded(options: Options) -> Iterator[tuple[str, str]]:
+    """Yield columns of text, with what becomes of each in words."""
+    for name, how in options.terms.get("encode", ()):
+        if how == "private":
+            yield name, "levels found privately, with a part of the budget"
+        elif isinstance(how, str):
+            yield name, f"days since {how}"
+        else:
+            levels = listed([repr(level) for level in how], len(how))
+            yield name, f"0 or 1 for each of {levels}; 0 in all for any other value"
+
+
+def _receipt(studio: Studio, options: Options, version: str) -> str:
+    """Return a code that ties a promise to its choices and to one version of the table."""
+    shown = json.dumps([options.command, options.table, options.terms, version], sort_keys=True)
+    return hmac.new(studio.seal, shown.encode(), "sha256").hexdigest()
+
+
+def _given(ctx: click.Context, options: Options) -> dict[str, Any]:
+    """Return the options that were given, as they were parsed."""
+    return {name: ctx.params[name] for name in options.all}
 
 
 def start(studio: Studio, asked: Asked) -> dict[str, Any]:
     """Start a release that was confirmed, in a process of its own, and return its name."""
     if asked.get("confirmed") is not True:
-        raise InvalidParameterError("confirm first that this cannot be undone: nothing was spent")
-    words, _, _, account = _promised(studio, asked)  # what would be refused is not started
-    about = {
-        "table": asked["table"],
-        "output": asked["output"],
-        "ledger": asked["ledger"],
-        "epsilon": asked["epsilon"],
-    }
-    run = studio.runs.start([*words, "--json", "--progress"], studio.folder.root, about, account)
+        raise InvalidParameterError("confirm first that this cannot be undone")
+    version = table_version(table_of(studio, asked))
+    options, _, _, account = _promised(studio, asked)  # what would be refused is not started
+    shown = asked.get("receipt")
+    expected = _receipt(studio, options, version)
+    same = isinstance(shown, str) and hmac.compare_digest(shown.encode(), expected.encode())
+    if not same:
+        raise InvalidParameterError(
+            "the table or a choice changed since the promise was shown: look at it again"
+        )
+    about = {name: asked[name] for name in ("table", "output", "ledger", "epsilon")}
+    run = studio.runs.start(
+        (options.command, options.table),
+        {**options.all, "table-version": version},
+        studio.folder.root,
+        about,
+        account,
+    )
     return {"id": run.id}
 
 
@@ -181,43 +220,42 @@ def progress(studio: Studio, asked: Asked) -> dict[str, Any]:
     return studio.runs.get(asked.get("id")).status()
 
 
-def _context(command: click.Command, words: list[str]) -> click.Context:
-    """Parse the words of a command; what click refuses is said in one line."""
+def _context(command: click.Command, table: str, options: Mapping[str, Any]) -> click.Context:
+    """Parse options as those of a file; what click refuses is said in one line."""
     try:
-        return command.make_context(command.name, list(words))
+        return command.make_context(command.name, [table], default_map=dict(options))
     except click.ClickException as error:
         raise InvalidParameterError(" ".join(error.format_message().split())) from None
 
 
 def _situation(studio: Studio, asked: Asked) -> tuple[Situation, click.Context]:
     """Return the public numbers of a release, as `eigenveil plan` finds them."""
-    name, *words = command_words(studio, asked, complete=False)
-    words += ["--of", "components" if name == "fit" else "covariance"]
+    options = release_options(studio, asked, complete=False)
+    of = "components" if options.command == "fit" else "covariance"
+    terms: dict[str, Any] = {**options.terms, "of": of}
     rows = asked.get("rows")
     if rows is not None:
-        words += ["--rows", number(asked, "rows")]
+        terms["rows"] = number(asked, "rows")
     elif asked.get("adjacency") != "add-remove":
-        path = studio.folder.existing(asked["table"])
-        status = os.stat(path)
-        counted = _rows(str(path), asked.get("unit"), status.st_mtime_ns, status.st_size, *words)
-        words += ["--rows", str(counted)]
-    if asked.get("spectrum") in ("flat", "decaying", "steep"):
-        words += ["--spectrum", str(asked["spectrum"])]
-    ctx = _context(plan_command, words)
-    options = dict(ctx.params)
-    return situation_of(ctx, options.pop("data"), **options), ctx
+        version = table_version(table_of(studio, asked))
+        terms["rows"] = _rows(options.table, terms, version)
+    if spectrum := one_of(asked, "spectrum", ("flat", "decaying", "steep")):
+        terms["spectrum"] = spectrum
+    ctx = _context(plan_command, options.table, terms)
+    params = dict(ctx.params)
+    return situation_of(ctx, params.pop("data"), **params), ctx
 
 
-_COUNTED: dict[tuple[Any, ...], int] = {}
+_COUNTED: dict[tuple[str, str | None, str], int] = {}
 
 
-def _rows(path: str, unit: str | None, changed: int, size: int, *words: str) -> int:
+def _rows(table: str, terms: Mapping[str, Any], version: str) -> int:
     """Return the public number of rows, or of persons; counted once for each state of a file."""
-    key = (path, unit, changed, size)
+    key = (table, terms.get("unit"), version)
     if key not in _COUNTED:
-        ctx = _context(plan_command, list(words))
-        options = dict(ctx.params)
-        found = situation_of(ctx, options.pop("data"), **options).n
+        ctx = _context(plan_command, table, terms)
+        params = dict(ctx.params)
+        found = situation_of(ctx, params.pop("data"), **params).n
         assert found is not None  # public, or a guess was asked for
         _COUNTED[key] = found
     return _COUNTED[key]

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.storage.release_files import FILES, SIGNATURE, SUMS
@@ -28,17 +29,19 @@ class Received:
     def __init__(self) -> None:
         self._root: Path | None = None
         self._known: list[str] = []  # the oldest first
+        self._lock = Lock()
 
     def begin(self) -> str:
         """Return the id of a new release."""
-        if self._root is None:
-            self._root = Path(tempfile.mkdtemp(prefix="eigenveil-studio-"))
-        id = secrets.token_hex(8)
-        (self._root / id).mkdir(mode=0o700)
-        self._known.append(id)
-        while len(self._known) > _MOST:
-            shutil.rmtree(self._root / self._known.pop(0), ignore_errors=True)
-        return id
+        with self._lock:
+            if self._root is None:
+                self._root = Path(tempfile.mkdtemp(prefix="eigenveil-studio-"))
+            id = secrets.token_hex(8)
+            (self._root / id).mkdir(mode=0o700)
+            self._known.append(id)
+            while len(self._known) > _MOST:
+                shutil.rmtree(self._root / self._known.pop(0), ignore_errors=True)
+            return id
 
     @contextmanager
     def writing(self, id: str, name: str) -> Iterator[Callable[[bytes], None]]:

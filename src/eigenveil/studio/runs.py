@@ -1,8 +1,8 @@
 """Releases that are being made: each is the command that the page shows, in a process of its own.
 
 Its charge and its files are its own affair: it goes on when the page is closed, and when the studio
-is. What it says goes to files, not to a pipe that would break. It is stopped as on a terminal, by
-an interrupt, and says itself whether it was charged.
+is. Its options come from a file, its output goes to files, not to a pipe that would break. It is
+stopped as on a terminal, by an interrupt. What is said about money is read from its ledger.
 """
 
 import json
@@ -15,11 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eigenveil.exceptions import BusyError, EigenveilError, InvalidParameterError
+from eigenveil.text import printable
 
 if TYPE_CHECKING:
     from eigenveil.privacy.ledger import Entry, Ledger
@@ -39,33 +42,35 @@ class Run:
     ----------
     id : str
         Its name.
-    words : tuple of str
-        The command.
+    place : Path
+        Where its release will be.
     about : mapping
         What the page wants to remember of it.
     process : Popen
         The command at work.
-    out, err : Path
-        Where it writes.
+    err : Path
+        Where it writes its progress and its errors.
     started : float
         When, in seconds since the epoch.
     ledger : Ledger
         What it charges.
     entries : tuple of Entry
         What the ledger held before.
+    final : mapping, optional
+        The status, once the command has ended.
 
     """
 
     id: str
-    words: tuple[str, ...]
+    place: Path
     about: Mapping[str, Any]
     process: "subprocess.Popen[bytes]"
-    out: Path
     err: Path
     started: float
     ledger: "Ledger"
     entries: tuple["Entry", ...]
     asked_to_stop: bool = False
+    final: dict[str, Any] | None = None
 
     def stop(self) -> None:
         """Interrupt the command, as on a terminal; it says what was spent."""
@@ -75,56 +80,97 @@ class Run:
 
     def status(self) -> dict[str, Any]:
         """Return how far it is, or how it ended."""
+        if self.final is not None:
+            return self.final
         code = self.process.poll()
-        said, progress = self._said()
+        said = self._said()
         found: dict[str, Any] = {
             "id": self.id,
             "about": dict(self.about),
             "seconds": round(time.time() - self.started, 1),
-            "state": "running" if code is None else "failed",
+            "state": "running",
             "stopping": self.asked_to_stop and code is None,
-            "progress": progress,
+            "progress": said.progress,
         }
+        if code is not None:
+            self.final = found | self._ended(code, said)
+        return self.final or found
+
+    def _ended(self, code: int, said: "_Said") -> dict[str, Any]:
+        """Return how the command ended, what it charged, and its release where one is in place."""
+        money = self._money(said.charged)
+        whole = code == 0 or money["charged"] is True
+        if whole and (fingerprint := self._fingerprint()) is not None:
+            release = {"name": self.about["output"], "fingerprint": fingerprint}
+            return {"state": "released", "release": release, "money": money}
+        # An interpreter that is interrupted while it starts ends with a code of its own.
+        stopped = code in _INTERRUPTED or (self.asked_to_stop and not said.words)
+        words = said.words
         if code == 0:
-            found |= {"state": "released", "release": self._released()}
-        elif code is not None:
-            # An interpreter that is interrupted while it starts ends with a code of its own.
-            stopped = code in _INTERRUPTED or (self.asked_to_stop and not said)
-            ending = "" if stopped else f"the run ended with code {code}: "
-            found |= {
-                "state": "stopped" if stopped else "failed",
-                "code": code,
-                "words": said or f"{ending}{self._charged()}",
-            }
-        return found
+            words = "the release is not where the run has put it: was it moved?"
+        elif not (words or stopped):
+            words = f"the run ended with code {code}"
+        state = "stopped" if stopped else "failed"
+        return {"state": state, "code": code, "words": words, "money": money}
 
-    def _charged(self) -> str:
-        """Return what the ledger tells of a run that ended without a word."""
+    def _money(self, charged: Sequence[str] | None) -> dict[str, Any]:
+        """Return whether this run was charged, None where that is open, and what the ledger says.
+
+        ``charged`` are the hashes of the entries that the run reported, None if it did not.
+        """
+        name = f"the ledger {printable(self.ledger.path.name)}"
         try:
-            untouched = self.ledger.entries == self.entries
+            entries = self.ledger.entries
+            summary = self.ledger.summary()
         except (EigenveilError, OSError):
-            untouched = False
-        return (
-            "nothing was charged" if untouched else "what was charged is in the ledger: look there"
-        )
+            words = f"{name} cannot be read: whether it was charged is not known"
+            return {"charged": None, "words": words}
+        before = len(self.entries)
+        if entries[:before] != self.entries:
+            return {"charged": None, "words": f"{name} was replaced: look at its history"}
+        since = [each for each in entries[before:] if not each.is_note]
+        if charged is None:
+            if since:
+                words = f"{name} was charged meanwhile, by this run or another: look at its history"
+                return {"charged": None, "words": words}
+            charged = ()
+        if not (own := [each for each in since if each.hash in charged]):
+            return {"charged": False, "words": f"this run charged nothing to {name}"}
+        labels = ", ".join(printable(each.label) for each in own)
+        words = f"{name} was charged for {labels} and now has {summary}"
+        return {"charged": True, "words": words}
 
-    def _said(self) -> tuple[str, dict[str, Any] | None]:
-        """Return the last line of words, and the last line on progress."""
-        words, progress = "", None
+    def _fingerprint(self) -> str | None:
+        """Return the fingerprint of the release that the command has put in place."""
+        try:
+            from eigenveil.release import Release
+
+            return Release.fingerprint(self.place)
+        except (EigenveilError, OSError):
+            return None
+
+    def _said(self) -> "_Said":
+        """Return what the command has said last."""
+        words, progress, charged = "", None, None
         for line in _tail(self.err).splitlines():
             if line.startswith("{"):
-                try:
-                    progress = json.loads(line)
-                except ValueError:  # half of a line
-                    continue
+                with suppress(ValueError):  # half of a line
+                    facts = json.loads(line)
+                    if "charged" in facts:
+                        charged = facts["charged"]  # None where the run could not tell
+                    else:
+                        progress = facts
             elif line.startswith(("error: ", "interrupted: ")):
                 words = line.partition(": ")[2]
-        return words, progress
+        return _Said(words, progress, charged)
 
-    def _released(self) -> dict[str, Any]:
-        """Return where the release is, from what the command printed."""
-        told = json.loads(self.out.read_text("utf-8"))
-        return {"name": self.about["output"], "fingerprint": told["fingerprint"]}
+
+class _Said(NamedTuple):
+    """What a command has said: its last words, its progress, and the entries that it charged."""
+
+    words: str
+    progress: dict[str, Any] | None
+    charged: list[str] | None
 
 
 class Runs:
@@ -133,42 +179,25 @@ class Runs:
     def __init__(self) -> None:
         self._runs: dict[str, Run] = {}
         self._folder: Path | None = None
+        self._lock = Lock()
 
     def start(
-        self, words: Sequence[str], folder: Path, about: Mapping[str, Any], ledger: "Ledger"
+        self,
+        command: Sequence[str],
+        options: Mapping[str, Any],
+        folder: Path,
+        about: Mapping[str, Any],
+        ledger: "Ledger",
     ) -> Run:
         """Start a command of `eigenveil` in a folder, which charges a ledger."""
-        if sum(run.process.poll() is None for run in self._runs.values()) >= _MOST_AT_ONCE:
-            raise BusyError(f"{_MOST_AT_ONCE} runs are at work: wait for one, or stop one")
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="eigenveil-runs-"))
-        entries = ledger.entries
-        id = secrets.token_hex(8)
-        out, err = self._folder / f"{id}.out", self._folder / f"{id}.err"
-        # -P: a file of the folder that is named like a module is none.
-        command = [sys.executable, "-P", "-m", "eigenveil", *words]
-        with out.open("xb") as stdout, err.open("xb") as stderr:
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
-        run = Run(
-            id=id,
-            words=tuple(words),
-            about=about,
-            process=process,
-            out=out,
-            err=err,
-            started=time.time(),
-            ledger=ledger,
-            entries=entries,
-        )
-        self._runs[id] = run
-        self._forget()
+        with self._lock:  # the limit holds for starts at the same time
+            if len(self.unfinished()) >= _MOST_AT_ONCE:
+                raise BusyError(f"{_MOST_AT_ONCE} runs are at work: wait for one, or stop one")
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="eigenveil-runs-"))
+            run = _started(self._folder, command, options, folder, about, ledger)
+            self._runs[run.id] = run
+            self._forget()
         return run
 
     def get(self, id: object) -> Run:
@@ -180,11 +209,25 @@ class Runs:
 
     def overview(self) -> list[dict[str, Any]]:
         """Return the runs, the newest first, as a page that was closed meanwhile finds them."""
-        return [run.status() for run in reversed(self._runs.values())]
+        return [run.status() for run in reversed(list(self._runs.values()))]
 
     def unfinished(self) -> list[Run]:
         """Return the runs that are at work."""
-        return [run for run in self._runs.values() if run.process.poll() is None]
+        return [run for run in list(self._runs.values()) if run.process.poll() is None]
+
+    def money(self) -> str:
+        """Say what the runs have charged, as their ledgers tell."""
+        if not self._runs:
+            return "no release was started"
+        ended = [run["money"] for run in self.overview() if run["state"] != "running"]
+        counts = {
+            "charged a ledger": sum(one["charged"] is True for one in ended),
+            "charged nothing": sum(one["charged"] is False for one in ended),
+            "may have charged a ledger": sum(one["charged"] is None for one in ended),
+            "still running and may charge a ledger": len(self._runs) - len(ended),
+        }
+        told = [f"{count} {what}" for what, count in counts.items() if count]
+        return f"of the releases that were started, {', '.join(told)}"
 
     def remove(self) -> None:
         """Remove what ended runs have said; those at work go on, and keep what they write to."""
@@ -196,6 +239,42 @@ class Runs:
         ended = [id for id, run in self._runs.items() if run.process.poll() is not None]
         for id in ended[: max(0, len(self._runs) - _MOST_KEPT)]:
             del self._runs[id]
+
+
+def _started(
+    private: Path,
+    command: Sequence[str],
+    options: Mapping[str, Any],
+    folder: Path,
+    about: Mapping[str, Any],
+    ledger: "Ledger",
+) -> Run:
+    """Start a command, with its options and its output in files of a private folder."""
+    entries = ledger.entries
+    id = secrets.token_hex(8)
+    stated, out, err = (private / f"{id}.{end}" for end in ("json", "out", "err"))
+    stated.write_text(json.dumps(dict(options)), "utf-8")
+    # -P: a file of the folder that is named like a module is none.
+    words = [sys.executable, "-P", "-m", "eigenveil", *command, "--config", str(stated)]
+    with out.open("xb") as stdout, err.open("xb") as stderr:
+        process = subprocess.Popen(
+            [*words, "--json", "--progress"],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    return Run(
+        id=id,
+        place=folder / about["output"],
+        about=about,
+        process=process,
+        err=err,
+        started=time.time(),
+        ledger=ledger,
+        entries=entries,
+    )
 
 
 def _tail(path: Path) -> str:

@@ -6,6 +6,7 @@ asked: the first page is there before anything heavy is.
 
 import json
 import logging
+import secrets
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,11 +23,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
+from eigenveil.cli.strict_json import strict_json
 from eigenveil.exceptions import EigenveilError
 from eigenveil.studio.folder import Folder
 from eigenveil.studio.guard import Address, Guard
 from eigenveil.studio.received import Received
 from eigenveil.studio.runs import Runs
+from eigenveil.text import printable
 
 __all__ = ["Studio", "application"]
 
@@ -76,6 +79,8 @@ class Studio:
         Releases that were dropped on the page.
     runs : Runs
         Releases that are being made.
+    seal : bytes
+        Key of the codes that tie a promise to its table; it never leaves this process.
 
     """
 
@@ -84,6 +89,7 @@ class Studio:
     table: str | None = None
     received: Received = field(default_factory=Received)
     runs: Runs = field(default_factory=Runs)
+    seal: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
 
 def application(studio: Studio) -> Starlette:
@@ -105,13 +111,14 @@ def state(studio: Studio, asked: Asked) -> dict[str, Any]:
     """Return what lies in the folder, by name."""
     folder = studio.folder
     return {
-        "folder": folder.root.name or str(folder.root),
+        "folder": printable(folder.root.name or str(folder.root)),
         "table": studio.table,
         "tables": folder.tables(),
         "ledgers": folder.ledgers(),
         "keys": folder.keys(),
         "releases": folder.releases(),
         "federations": folder.federations(),
+        "unnamed": folder.unnamed(),
         "runs": studio.runs.overview(),
     }
 
@@ -121,7 +128,10 @@ def _page(studio: Studio) -> Callable[[Request], Any]:
     text = _static_text("index.html")
 
     async def page(request: Request) -> Response:
-        known = json.dumps(await run_in_threadpool(state, studio, {}))
+        try:
+            known = json.dumps(await run_in_threadpool(state, studio, {}))
+        except Exception as error:
+            return _mistake(error)
         filled = text.replace("{{page}}", escape(studio.address.page)).replace(
             "{{state}}", escape(known)
         )
@@ -160,19 +170,18 @@ def _answering(studio: Studio, where: str) -> Callable[[Request], Any]:
         try:
             handler: Handler = getattr(import_module(f"eigenveil.studio.{module}"), name)
             answer = handler(studio, asked)
+            return answer if isinstance(answer, Response) else _Answer(answer)
         except Exception as error:
             return _mistake(error)
-        return answer if isinstance(answer, Response) else JSONResponse(answer)
 
     async def answer(request: Request) -> Response:
-        asked: Any = dict(request.query_params)
+        asked: dict[str, Any] = dict(request.query_params)
         if request.method == "POST":
             try:
-                asked = json.loads(await request.body() or b"{}")
+                asked = strict_json(await request.body() or b"{}")
             except (ValueError, RecursionError):
-                asked = None
-        if not isinstance(asked, dict):
-            return JSONResponse({"error": "the question is no JSON object"}, 400)
+                words = "the question is not a JSON object of finite numbers and Unicode text"
+                return _Answer({"error": words, "code": 2}, 400)
         return await run_in_threadpool(handled, asked)
 
     return answer
@@ -187,11 +196,19 @@ def _taking(studio: Studio) -> Callable[[Request], Any]:
             with studio.received.writing(where["id"], where["name"]) as write:
                 async for part in request.stream():
                     write(part)
-        except EigenveilError as error:
+        except (EigenveilError, OSError) as error:
             return _mistake(error)
-        return JSONResponse({"received": where["name"]})
+        return _Answer({"received": where["name"]})
 
     return take
+
+
+class _Answer(JSONResponse):
+    """An answer in ASCII: text from files may hold half characters, which UTF-8 has not."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return json.dumps(content, allow_nan=False).encode("ascii")
 
 
 def _mistake(error: Exception) -> JSONResponse:
@@ -199,10 +216,10 @@ def _mistake(error: Exception) -> JSONResponse:
     if isinstance(error, EigenveilError):
         notes = getattr(error, "__notes__", ())
         words = "; ".join([error.said("page"), *notes])
-        return JSONResponse({"error": words, "code": error.exit_code}, 400)
+        return _Answer({"error": words, "code": error.exit_code}, 400)
     if isinstance(error, OSError) and error.strerror is not None:
-        return JSONResponse({"error": f"cannot use a file: {error.strerror}", "code": 3}, 400)
+        return _Answer({"error": f"cannot use a file: {error.strerror}", "code": 3}, 400)
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{type(error).__name__} in {Path(place.filename).name} line {place.lineno}"
     logging.getLogger("eigenveil.studio").error("internal error, %s", where)
-    return JSONResponse({"error": f"internal error, {where}: please report it", "code": 1}, 500)
+    return _Answer({"error": f"internal error, {where}: please report it", "code": 1}, 500)

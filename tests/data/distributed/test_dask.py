@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil import PrivateCovariance, PrivatePCA
+from eigenveil import Ledger, PrivateCovariance, PrivatePCA
 from eigenveil.data import Clip, column_counts, count, norm_counts, open_rows, second_moment, total
 from eigenveil.data.basis_product import BasisProduct
 from eigenveil.data.distributed.parts import PartedUnits, SumsOfParts, add
 from eigenveil.data.gram import MomentSum, trace
 from eigenveil.data.moment_columns import moment_columns
 from eigenveil.data.norms import distance_counts
-from eigenveil.data.sources import ScaledSource, grouped, sampled
+from eigenveil.data.sources import PairedSource, ScaledSource, grouped, sampled
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics import integers
 from eigenveil.privacy.adjacency import Adjacency
@@ -136,10 +136,28 @@ def test_ids_that_do_not_fit_are_refused():
         grouped(source, IDS[:-1])
     with pytest.raises(InvalidDataError, match="partitioned as the rows are"):
         grouped(source, da.from_array(IDS, chunks=200))
-    halves = [np.array(["7"] * 100, dtype=object), np.array([7] * 601, dtype=object)]
+
+
+def test_a_person_spelled_otherwise_in_another_part_is_the_same():
+    source = open_rows(partitioned(ROWS, 100))
+    halves = [np.array(["0007"] * 100, dtype=object), np.array([7] * 601, dtype=object)]
     mixed = da.concatenate([da.from_array(half, chunks=100) for half in halves])
-    with pytest.raises(InvalidDataError, match="mix text and numbers"):
-        grouped(source, mixed.rechunk(100))
+    assert grouped(source, mixed.rechunk(100)).unit_sizes.tolist() == [N]
+
+
+@pytest.mark.parametrize("chunks", [5, 1])
+def test_groups_of_no_rows_are_no_persons(chunks):
+    empty = da.from_array(np.empty((0, D)), chunks=(chunks, D))
+    some = partitioned(ROWS, 100)
+    for rows in (empty, some[some[:, 0] > 1e9]):
+        for ids in ([], np.empty(0, dtype=int)):
+            source = grouped(open_rows(rows), ids)
+            assert source.count_units() == 0
+            assert not second_moment(source, CLIP, ADD).value.units.any()
+            with pytest.raises(InvalidDataError, match="no rows"):
+                second_moment(source, CLIP, REPLACE)
+    with pytest.raises(InvalidDataError, match="one id for each row"):
+        grouped(open_rows(some), [])
 
 
 def test_a_sample_comes_from_where_it_lies():
@@ -189,6 +207,94 @@ def test_partitions_that_change_between_passes_are_refused():
     source.count_rows()
     with pytest.raises(InvalidDataError, match="changed while it was read"):
         second_moment(source, CLIP, REPLACE)
+
+
+def shuffled_anew(rows, *, whole):
+    """Return rows in an order without a seed: of all of them, or inside every partition."""
+
+    def mixed(block):
+        return np.random.default_rng().permutation(block)
+
+    some = rows.rechunk((-1, -1)) if whole else rows
+    return some.map_blocks(mixed, dtype=float, meta=np.empty((0, D))).rechunk((100, -1))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda source: source.whole(),
+        lambda source: list(source.tables()),
+        lambda source: PairedSource(source, REPLACE, lambda n: np.arange(n)),
+        lambda source: grouped(source, IDS).whole_units(),
+    ],
+    ids=["whole", "chunks", "pairs", "persons"],
+)
+def test_partitions_of_another_order_are_not_fetched_one_by_one(read):
+    """Each would be computed for itself: a record could come two or three times, or never."""
+    source = open_rows(shuffled_anew(partitioned(ROWS, 100), whole=True))
+    with pytest.raises(InvalidDataError, match="changed while it was read"):
+        read(source)
+
+
+def test_partitions_of_another_order_are_refused_in_another_pass():
+    source = open_rows(shuffled_anew(partitioned(ROWS, 100), whole=True))
+    second_moment(source, CLIP, REPLACE)  # one pass is of one table
+    with pytest.raises(InvalidDataError, match="changed while it was read"):
+        second_moment(source, CLIP, REPLACE)
+
+
+def test_sums_do_not_mind_the_order_inside_a_partition():
+    assert_same(open_rows(shuffled_anew(partitioned(ROWS, 100), whole=False)), open_rows(ROWS))
+
+
+@pytest.mark.parametrize("ids", [IDS, da.from_array(IDS, chunks=100)], ids=["numbers", "dask"])
+def test_ids_beside_rows_of_another_order_are_refused(ids):
+    source = open_rows(shuffled_anew(partitioned(ROWS, 100), whole=False))
+    with pytest.raises(InvalidDataError, match="changed while it was read"):
+        grouped(source, ids)
+    mixed = da.from_array(IDS, chunks=100).map_blocks(lambda block: np.random.permutation(block))
+    with pytest.raises(InvalidDataError, match="changed while it was read"):
+        grouped(open_rows(partitioned(ROWS, 100)), mixed)
+
+
+def test_kept_rows_of_another_order_are_read_as_any():
+    kept = shuffled_anew(partitioned(ROWS, 100), whole=True).persist()
+    source = open_rows(kept)
+    assert_same(source, open_rows(ROWS))
+    assert_same(grouped(source, IDS), grouped(open_rows(np.asarray(kept)), IDS))
+    assert np.array_equal(source.whole(), np.asarray(kept))
+
+
+def test_persons_whose_kept_rows_were_lost_and_changed_are_refused():
+    source = grouped(open_rows(partitioned(ROWS, 100)), IDS)
+    second_moment(source, CLIP, REPLACE)
+    parts = source._shuffled._parts
+    rows, ids = parts[0].compute()
+    parts[0] = dask.delayed((rows, np.roll(ids, 1)))
+    for read in (lambda: second_moment(source, CLIP, REPLACE), source.whole_units):
+        with pytest.raises(InvalidDataError, match="changed while it was read"):
+            read()
+
+
+def test_a_sample_of_partitions_that_change_is_refused():
+    calls = []
+
+    def moving(block):
+        calls.append(1)
+        return block + len(calls)
+
+    rows = partitioned(ROWS, 100).map_blocks(moving, dtype=float, meta=np.empty((0, D)))
+    with pytest.raises(InvalidDataError, match="changed while it was read"):
+        sampled(open_rows(rows), 0.5, REPLACE, lambda n, size: np.arange(size), CLIP.check)
+
+
+def test_a_release_from_rows_without_a_seed_keeps_its_charge(tmp_path):
+    ledger = Ledger.create(tmp_path / "a.ledger", epsilon=4, delta=1e-5)
+    rows = shuffled_anew(partitioned(ROWS, 100), whole=True)
+    model = PrivatePCA(2, epsilon=1, delta=1e-6, mechanism="oja", ledger=ledger)
+    with pytest.raises(InvalidDataError, match="what was charged before stays charged"):
+        model.fit(rows)
+    assert not hasattr(model, "components_")
 
 
 def test_numbers_of_rows_that_are_said_are_believed_and_checked():

@@ -101,7 +101,7 @@ def test_a_frame_is_read_as_it_is_said(kind):
         "ward": {"levels": ["a", "b"]},
         "seen": {"days_since": "2024-01-01"},
     }
-    assert "'ward' is 0 or 1 for each of 2 levels stated by the caller" in source.remarks
+    assert "'ward' is 0 or 1 for each of 2 levels stated by the caller: 'a', 'b'" in source.remarks
     assert "'seen' counts days since 2024-01-01" in source.remarks
     assert "cells such as <0.5 count as that limit" in source.remarks
 
@@ -125,7 +125,7 @@ def test_a_file_is_read_as_it_is_said(tmp_path, suffix):
     assert decided.feature_names == ("ward=b", "age", "crp")
     expected = [[0, 31, 0.25], [1, 32, 3.2], [NAN, 45, NAN]]
     np.testing.assert_array_equal(decided.whole(), expected)
-    assert decided.remarks[0] == "'ward' is 0 or 1 for each of 1 levels found privately"
+    assert decided.remarks[0] == "'ward' is 0 or 1 for each of 1 level found privately: 'b'"
     assert source.undecided == ("ward",)
 
 

@@ -1,12 +1,16 @@
 """Ids that say whose a row is."""
 
 import math
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from eigenveil.data.sources import ArraySource, GroupedSource
+from eigenveil.data.sources import ArraySource, GroupedSource, open_rows
+from eigenveil.data.sources.ids import person_label
 from eigenveil.exceptions import InvalidDataError
 
 
@@ -68,22 +72,68 @@ def test_words_for_no_id(word):
             GroupedSource(ArraySource(np.zeros((2, 1))), ids)
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [
-        [7, "7", 8],
-        np.array([7, "7", 8.0], object),
-        pd.Series(["7", 7, 7], dtype=object),
-        ["7", b"7", "8"],
+BIG = 2**53 + 1  # which no float holds
+SAME = {
+    "a number": [7, 7.0, "7", "0007", " 7 ", "7.0", "+7", "7e0", "70e-1", b"7", np.int8(7)],
+    "other types": [7, True * 7, np.float32(7), Decimal("7.00"), Fraction(7), "\uff17", "\u0667"],
+    "a truth value": [1, True, np.bool_(True), "01"],
+    "zero": [0, "0", "-0", -0.0, "000", "0.0", "0e9"],
+    "no whole number": [0.25, "0.25", ".25", "00.250", "25e-2", Decimal("0.25")],
+    "a large number": [BIG, str(BIG), f"{BIG}.0", f"0{BIG}"],
+    "a larger one": [10**400, "1e400", "10e399"],
+    "beyond all floats": [math.inf, "inf", "Infinity"],
+    "text": ["Jos\u00e9", " Jose\u0301\t", "Jos\u00e9".encode(), "\ufeffJos\u00e9"],
+    "a day": [date(2026, 1, 1), datetime(2026, 1, 1), np.datetime64("2026-01"), "2026-01-01"],
+    "a moment": [
+        datetime(2026, 1, 1, 5, tzinfo=timezone(timedelta(hours=2))),
+        datetime(2026, 1, 1, 3),
+        pd.Timestamp("2026-01-01 03:00"),
     ],
-    ids=range(4),
-)
-def test_an_id_is_of_one_type(ids):
-    """A column that was read in parts may hold one person as 7 and as "7"."""
-    with pytest.raises(InvalidDataError, match="store them as one type"):
-        GroupedSource(ArraySource(np.zeros((3, 1))), ids)
-    numbers = GroupedSource(ArraySource(np.zeros((3, 1))), [7, 7.0, np.int8(7)])
-    assert numbers.unit_sizes.tolist() == [3]
+}
+OTHERS = ["7", "70", "-7", "7a", "1_0", "10", "7,0", "0.7", "x7", BIG, BIG - 1, "1e400", "1e401"]
+
+
+@pytest.mark.parametrize("kind", SAME)
+def test_ids_that_are_equal_as_numbers_or_text_are_one_person(kind):
+    ids = SAME[kind]
+    array = np.empty(len(ids), dtype=object)
+    array[:] = ids
+    for given in (ids, array, array[::-1]):
+        source = GroupedSource(ArraySource(np.zeros((len(ids), 1))), given)
+        assert source.unit_sizes.tolist() == [len(ids)]
+    (label,) = {person_label(each) for each in ids}
+    assert person_label(label) == label
+
+
+def test_other_ids_are_other_persons():
+    assert len({person_label(each) for each in OTHERS}) == len(OTHERS)
+    source = GroupedSource(ArraySource(np.zeros((len(OTHERS), 1))), OTHERS)
+    assert source.count_units() == len(OTHERS)
+
+
+def test_no_refusal_tells_of_mixed_ids():
+    """Whether a column mixes text and numbers may depend on one record."""
+    for ids in ([7, "x", 8.5], pd.Series(["7", 7, date(2026, 1, 1)], dtype=object)):
+        source = GroupedSource(ArraySource(np.zeros((3, 1))), ids)
+        assert source.count_units() == len({person_label(each) for each in ids})
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.xlsx"])
+def test_files_know_a_person_by_every_spelling(name, tmp_path):
+    path = tmp_path / name
+    ids = ["7", "0007", "7.0", " 7", "8"]
+    frame = pd.DataFrame({"who": ids, "x": range(5)})
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        pytest.importorskip("openpyxl")
+        frame["who"] = np.array([7, "0007", 7.0, " 7", 8], dtype=object)
+        frame.to_excel(path, index=False)
+    source = open_rows(path, unit="who")
+    assert source.unit_sizes.tolist() == [4, 1]
+    assert source.unit_ids() == ["7", "8"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 
 import numpy as np
 import pytest
@@ -131,6 +132,12 @@ def test_long_rows_are_read_where_they_lie(dtype, tmp_path, monkeypatch):
     source = NpySource(tmp_path / "rows.npy")
     assert np.array_equal(differences(source), expected)
     pairs = PairedSource(source, Adjacency.REPLACE_ONE, lambda n: order[:n])
+    list(pairs.chunks())
+    before = (tmp_path / "rows.npy").stat()
+    np.save(tmp_path / "rows.npy", rows[::-1])
+    os.utime(tmp_path / "rows.npy", ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(InvalidDataError, match="changed while it was read"):
+        list(pairs.chunks())
     np.save(tmp_path / "rows.npy", rows[:40])
     with pytest.raises(InvalidDataError, match="changed while it was read"):
         list(pairs.chunks())

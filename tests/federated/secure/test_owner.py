@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eigenveil.exceptions import InvalidParameterError, StateError
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError, StateError
 from eigenveil.federated.answers import Answers
 from eigenveil.federated.codes import Code, ProtocolError
 from eigenveil.federated.messages import decode, encode
@@ -36,6 +36,14 @@ from tests.federated.secure.parties import (
 ROWS = tables(n=6, d=2)
 AGREED = agreement(ROWS, kind="covariance", bounds=((0.0,) * 2, (20.0,) * 2))
 REAL = replace(AGREED, simulated=False)
+
+
+@pytest.mark.parametrize("kind", ["pca", "covariance"])
+def test_an_owner_whose_blas_is_inexact_is_refused(kind, monkeypatch):
+    """Whatever is summed: results of secure sums are stated as exact."""
+    monkeypatch.setattr("eigenveil.federated.secure.sums.sums_are_exact", lambda: False)
+    with pytest.raises(InvalidDataError, match="BLAS"):
+        simulated(agreement(ROWS, kind=kind), ROWS)
 
 
 def silent(line: str) -> None:

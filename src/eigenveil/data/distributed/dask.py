@@ -2,7 +2,7 @@
 
 Sums are values of a graph and not of counters on the way: a task that is run again, because a
 worker died or two had it, replaces its own value. What Dask does not keep (``persist``) it computes
-again in every pass, so partitions must come out the same each time.
+again in every pass, so partitions must come out the same each time: fingerprints are compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +17,11 @@ from dask.delayed import Delayed, delayed
 from threadpoolctl import threadpool_limits
 
 from eigenveil.data.distributed.parts import PartedSource, PartedUnits, PartSum, SumsOfParts, add
-from eigenveil.data.distributed.persons import gathered, labelled_part, scattered
+from eigenveil.data.distributed.persons import gathered, labelled_part, mark, scattered
 from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.frames import names
 from eigenveil.data.sources.ids import id_array, numbered
+from eigenveil.data.sources.stored import changed
 from eigenveil.exceptions import EigenveilError, InvalidDataError
 from eigenveil.privacy.adjacency import Unit
 
@@ -76,22 +77,34 @@ class DaskSource(PartedSource):
         return list(_computed([delayed(of_part)(part, given) for part, given in pairs]))
 
     def by_person(self, ids: Any, unit: Unit) -> PartedUnits:
-        """Return the rows shuffled by person, which the cluster keeps in memory."""
-        count = min(self.n_parts, _MAX_SHUFFLED)
+        """Return the rows shuffled by person, which the cluster keeps in memory.
+
+        Ids lie beside the rows: these must come in the same order in another computation.
+        """
         owners = self._owners(ids)
+        marks = [delayed(mark)(part, i) for part, i in zip(self._parts, owners, strict=True)]
+        before = _computed(marks)
+        units, now = self._shuffled(owners, unit, marks)
+        if not np.array_equal(before, now):
+            raise changed()
+        return units
+
+    def _shuffled(
+        self, owners: Sequence[Any], unit: Unit, others: Sequence[Any] = ()
+    ) -> tuple[PartedUnits, tuple[Any, ...]]:
+        """Return the rows shuffled by person, and other values of the same computation."""
+        count = min(self.n_parts, _MAX_SHUFFLED)
         pieces = [
             delayed(scattered, nout=count)(part, some, count)
             for part, some in zip(self._parts, owners, strict=True)
         ]
         parts = [delayed(gathered)([piece[q] for piece in pieces]) for q in range(count)]
-        kept = _worked_out(persist, *parts)
-        shuffled = DaskSource(kept, self.n_columns, self.feature_names)
-        return PartedUnits(self, shuffled, unit)
+        kept = _worked_out(persist, *parts, *others)
+        shuffled = DaskSource(kept[:count], self.n_columns, self.feature_names)
+        return PartedUnits(self, shuffled, unit), _computed(kept[count:])
 
     def _owners(self, ids: Any) -> list[Any]:
         """Return the ids of each partition."""
-        if isinstance(ids, list) and all(isinstance(each, Delayed) for each in ids):
-            return ids
         if hasattr(ids, "to_delayed"):
             owners = list(np.ravel(ids.to_delayed()))
             if len(owners) != self.n_parts:
@@ -136,7 +149,7 @@ class FileParts(DaskSource):
         read = [delayed(labelled_part, nout=2)(part) for part in self._parts]
         rows = copy(self)
         rows._parts = [each[0] for each in read]
-        return rows.by_person([each[1] for each in read], unit)
+        return rows._shuffled([each[1] for each in read], unit)[0]
 
 
 def dask_rows(data: Any) -> DaskSource:

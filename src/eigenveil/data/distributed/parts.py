@@ -3,9 +3,9 @@ r"""Rows in parts that lie elsewhere; a sum over them is worked out where they l
 .. math:: \sum_i f(x_i) = \sum_{p} \sum_{i \in p} f(x_i)
 
 in integers, so the result has the same bits under any partitioning and in any order of additions.
-Every part brings its own number and its number of rows beside its sum. A part that were missing, or
-counted twice after a retry, would show, and so would one that changed between two passes or has
-other rows than is said of it: all are refused, as noise is calibrated to one table.
+Every part brings its own number and the fingerprint of its rows beside its sum. A part that were
+missing, or counted twice after a retry, would show, and so would one that changed between two
+passes or has other rows than is said of it: all are refused, as noise is calibrated to one table.
 """
 
 from abc import abstractmethod
@@ -20,6 +20,7 @@ from eigenveil.data.gram import sums_are_exact
 from eigenveil.data.sources.arrays import ArraySource
 from eigenveil.data.sources.base import RowSource, RowSum
 from eigenveil.data.sources.open import open_rows
+from eigenveil.data.sources.readings import Fingerprint
 from eigenveil.data.sources.stored import changed
 from eigenveil.data.sources.units import GroupedSource, UnitSource
 from eigenveil.exceptions import InvalidDataError
@@ -40,7 +41,7 @@ Sums = tuple[Integers, ...]
 
 
 class SumsOfParts(NamedTuple):
-    """Sums over some parts, and for each of them its number and its number of rows."""
+    """Sums over some parts, and for each of them its number and its fingerprint."""
 
     sums: Sums
     seen: NDArray[np.int64]
@@ -62,7 +63,18 @@ class PartSum:
             raise InvalidDataError(
                 "a worker's BLAS does not add up integers exactly: install another numpy there"
             )
-        return SumsOfParts(self.what.of(source), np.array([[number, source.plain.count_rows()]]))
+        return SumsOfParts(self.what.of(source), np.array([[number, *source.fingerprint()]]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """What is fetched of a part, and its fingerprint."""
+
+    of_part: Callable[[RowSource, Any], Any]
+
+    def __call__(self, part: Any, given: Any) -> tuple[Any, NDArray[np.int64]]:
+        source = opened_part(part)
+        return self.of_part(source, given), source.fingerprint()
 
 
 def opened_part(part: Any) -> RowSource:
@@ -101,7 +113,7 @@ class PartedSource(RowSource):
         self.n_columns = n_columns
         self.feature_names = feature_names
         self._lengths = None if lengths is None else np.array(lengths, dtype=np.int64)
-        self._seen = False  # whether a pass has been over all parts
+        self._first: NDArray[np.int64] | None = None  # fingerprints of all parts in the first pass
 
     @abstractmethod
     def added(self, what: PartSum) -> SumsOfParts:
@@ -113,7 +125,11 @@ class PartedSource(RowSource):
 
     @abstractmethod
     def fetched(self, of_part: Callable[[Any, Any], Any], each: Sequence[Any]) -> list[Any]:
-        """Return ``of_part(part, argument)`` of every part, with an argument for each. Private."""
+        """Return ``of_part(part, argument)`` of every part, with an argument for each. Private.
+
+        All of them in one computation: of rows that come in another order each time, parts that
+        were computed one by one could hold some twice.
+        """
 
     @abstractmethod
     def by_person(self, ids: Any, unit: Unit) -> "PartedUnits":
@@ -139,24 +155,52 @@ class PartedSource(RowSource):
     def summed(self, what: RowSum) -> Sums:
         """Return a sum over all rows, in which every part is counted once. Private."""
         sums, seen = self.added(PartSum(what, self.n_columns))
-        numbers, rows = seen[np.argsort(seen[:, 0])].T
+        seen = seen[np.argsort(seen[:, 0])]
+        numbers, marks = seen[:, 0], seen[:, 1:]
         if not np.array_equal(numbers, np.arange(self.n_parts)):
             raise InvalidDataError("a part of the table was lost or counted twice: run it again")
-        if self._lengths is None:
-            self._lengths = rows
-        if not np.array_equal(rows, self._lengths):
-            if self._seen:
-                raise changed()
-            raise InvalidDataError(
-                "a part has other rows than is said of it: call compute_chunk_sizes() before"
-            )
-        self._seen = True
+        self._compare(marks)
         return sums
+
+    def of_every_part(
+        self, of_part: Callable[[RowSource, Any], Any], each: Sequence[Any]
+    ) -> list[Any]:
+        """Return ``of_part(source, argument)`` of every part, whose rows are compared. Private."""
+        found = self.fetched(_Marked(of_part), each)
+        self._compare(np.array([mark for _, mark in found]))
+        return [result for result, _ in found]
+
+    def _compare(self, marks: NDArray[np.int64]) -> None:
+        """Refuse a pass that found other rows in a part than the first one, in any order."""
+        rows = marks[:, 0]
+        if self._first is None:
+            if self._lengths is not None and not np.array_equal(rows, self._lengths):
+                raise InvalidDataError(
+                    "a part has other rows than is said of it: call compute_chunk_sizes() before"
+                )
+            self._first, self._lengths = marks, rows
+        if not np.array_equal(marks[:, :-1], self._first[:, :-1]):
+            raise changed()
+
+    def one_by_one(self) -> Iterator[tuple[int, NDArray[Any], NDArray[np.intp] | None]]:
+        """Fetch the parts, and yield their tables with their numbers and whose the rows are.
+
+        A pass in one computation goes before, and what is fetched must be the same.
+        """
+        if self._first is None:
+            self.summed(_Nothing())
+        assert self._first is not None  # noted by the first pass
+        for number, first in enumerate(self._first):
+            found = Fingerprint()
+            for table, owners in opened_part(self.part(number)).unit_tables():
+                found.add(table, owners)
+                yield number, table, owners
+            if not np.array_equal(found.numbers[:-1], first[:-1]):
+                raise changed()
 
     def chunks(self) -> Iterator[Any]:
         """Fetch the parts, one at a time."""
-        for number in range(self.n_parts):
-            yield from opened_part(self.part(number)).tables()
+        return (table for _, table, _ in self.one_by_one())
 
     def rows_at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """Fetch the rows at increasing places, each from where it lies."""
@@ -165,16 +209,18 @@ class PartedSource(RowSource):
         wanted = np.split(places, cuts[:-1])
         starts = ends - self.lengths
         each = [some - start for some, start in zip(wanted, starts, strict=True)]
-        return np.concatenate([np.empty((0, self.n_columns)), *self.fetched(rows_of_part, each)])
+        return np.concatenate(
+            [np.empty((0, self.n_columns)), *self.of_every_part(rows_of_part, each)]
+        )
 
     def grouped_by(self, ids: Any) -> "PartedUnits":
         """Return the rows with an id for each, shuffled by person."""
         return self.by_person(ids, GROUP)
 
 
-def rows_of_part(part: Any, places: NDArray[np.intp]) -> NDArray[Any]:
+def rows_of_part(part: RowSource, places: NDArray[np.intp]) -> NDArray[Any]:
     """Return the rows of a part at increasing places."""
-    return opened_part(part).rows_at(places)
+    return part.rows_at(places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +259,7 @@ class PartedUnits(UnitSource):
     def _sizes_of_parts(self) -> list[NDArray[np.int64]]:
         if self._sizes is None:
             nothing = [None] * self._shuffled.n_parts
-            self._sizes = self._shuffled.fetched(sizes_of_part, nothing)
+            self._sizes = self._shuffled.of_every_part(sizes_of_part, nothing)
         return self._sizes
 
     def count_units(self) -> int:
@@ -226,14 +272,13 @@ class PartedUnits(UnitSource):
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Fetch the parts one at a time, with the number of the person of each row."""
-        before = 0
-        for number, sizes in enumerate(self._sizes_of_parts()):
-            for chunk, units in opened_part(self._shuffled.part(number)).unit_tables():
-                assert units is not None  # of a source of units
-                yield chunk, units + before
-            before += len(sizes)
+        persons = [len(sizes) for sizes in self._sizes_of_parts()]
+        before = np.cumsum(persons) - persons
+        for number, chunk, units in self._shuffled.one_by_one():
+            assert units is not None  # of a source of units
+            yield chunk, units + before[number]
 
 
-def sizes_of_part(part: Any, _: None) -> NDArray[np.int64] | None:
+def sizes_of_part(part: RowSource, _: None) -> NDArray[np.int64] | None:
     """Return the number of rows of each person of a part."""
-    return opened_part(part).unit_sizes
+    return part.unit_sizes

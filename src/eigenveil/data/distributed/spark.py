@@ -88,6 +88,8 @@ class SparkSource(PartedSource):
             raise InvalidDataError(
                 "a partition could not be computed: show() the frame to see why"
             ) from None
+        if not found:  # a frame without partitions has no rows
+            return [of_part(0, np.empty((0, len(names))))]
         results = {row["part"]: pickle.loads(row["result"]) for row in found}
         if sorted(results) != list(range(len(found))):
             raise InvalidDataError("a part of the table was lost or counted twice: run it again")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
+from eigenveil.data.sources.readings import Fingerprint, Readings
 from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.numerics.integers import Integers
@@ -98,6 +99,8 @@ class RowSource(ABC):
         Names of the columns, where the source has them; public.
     rereadable : bool
         Whether `chunks` may be called more than once.
+    readings : Readings, optional
+        Compares readings of rows that do not lie in memory.
     holds_matrices : bool
         Whether records are symmetric matrices, which only one-pass methods read.
 
@@ -106,6 +109,7 @@ class RowSource(ABC):
     n_columns: int
     feature_names: tuple[str, ...] | None = None
     rereadable: bool = True
+    readings: Readings | None = None
     holds_matrices: ClassVar[bool] = False
 
     @abstractmethod
@@ -211,9 +215,26 @@ class RowSource(ABC):
         return self.count_rows() if sizes is None else len(sizes)
 
     def tables(self) -> Iterator[NDArray[Any]]:
-        """Yield the chunks, each checked to be numbers of the right width."""
-        for chunk in self.chunks():
-            yield self._checked(chunk)
+        """Yield the chunks, each checked to be numbers of the right width.
+
+        At their end, rows that are others than in an earlier reading are refused.
+        """
+        tables = map(self._checked, self.chunks())
+        return tables if self.readings is None else self.readings.compared(tables)
+
+    def keep_order(self) -> None:
+        """Refuse readings in which rows come in another order: something lies beside them."""
+        if self.readings is not None:
+            self.readings.in_order = True
+
+    def fingerprint(self) -> NDArray[np.int64]:
+        """Return the numbers of a `Fingerprint`; rows are read only where they are not known."""
+        if self.readings is not None and self.readings.first is not None:
+            return self.readings.first
+        found = Fingerprint()
+        for chunk, owners in self.unit_tables():
+            found.add(chunk, owners)
+        return found.numbers
 
     def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
         """Yield checked chunks, and for each row the number of its unit; None where it is one."""

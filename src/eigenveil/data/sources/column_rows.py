@@ -7,6 +7,7 @@ from typing import Any, Self
 from eigenveil.data.sources.asking import ask_about
 from eigenveil.data.sources.columns import Columns, Reading
 from eigenveil.data.sources.features import Numbers
+from eigenveil.data.sources.readings import Readings
 from eigenveil.data.sources.units import LabelledRows
 from eigenveil.exceptions import InvalidDataError
 
@@ -44,6 +45,7 @@ class ColumnRows(LabelledRows):
     def decided(self, levels: Mapping[str, Sequence[str]]) -> Self:
         """Return the same table, with these levels for undecided columns."""
         other = copy(self)
+        other.readings = None if self.readings is None else Readings()
         other._take(self._columns.decided(levels), self._reading)
         if other.n_columns == 0:
             raise InvalidDataError("no column is left: no level of a category is known")

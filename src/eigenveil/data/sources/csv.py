@@ -22,6 +22,7 @@ from eigenveil.data.sources.columns import Reading
 from eigenveil.data.sources.features import level_of, looks_like_number
 from eigenveil.data.sources.headers import check_encoding, check_header
 from eigenveil.data.sources.plain_csv import plain_reader
+from eigenveil.data.sources.readings import Readings
 from eigenveil.data.sources.stored import StoredFile, changed
 from eigenveil.exceptions import InvalidDataError
 
@@ -51,6 +52,7 @@ class CSVSource(ColumnRows):
         self._name = name
         self._reading = reading
         self._rows_read: int | None = None  # by the first full pass
+        self.readings = Readings()
         self._parsed: list[NDArray[Any]] | None = None
         with self._opened() as lines:
             self._decimal_comma = separator(lines) != ","

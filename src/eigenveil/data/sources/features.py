@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources.cells import as_floats
 from eigenveil.exceptions import InvalidParameterError
-from eigenveil.text import printable
+from eigenveil.text import listed, plural, printable
 from eigenveil.wording import ENCODE
 
 __all__ = [
@@ -152,9 +152,14 @@ class Levels:
         return rows
 
     def remark(self, column: str) -> str:
-        """Return how the levels were chosen."""
+        """Return the levels and how they were chosen.
+
+        The levels are named, as one that no cell has would pass unseen in a number of levels.
+        """
         how = "found privately" if self.found else "stated by the caller"
-        return f"{printable(column)!r} is 0 or 1 for each of {len(self.levels)} levels {how}"
+        number = f"{len(self.levels)} {plural('level', len(self.levels))}"
+        named = listed([repr(level) for level in self.levels])
+        return f"{printable(column)!r} is 0 or 1 for each of {number} {how}: {named}"
 
 
 @dataclass(frozen=True, slots=True)

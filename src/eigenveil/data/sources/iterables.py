@@ -5,15 +5,28 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.readings import Readings
 from eigenveil.data.sources.tables import as_table
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import Adjacency
-from eigenveil.wording import REPLACE_ONE
 
 __all__ = ["ForeignRows", "ForeignSource", "IterableSource", "require_hidden_count"]
 
 
-class IterableSource(RowSource):
+class ChunkedRows(RowSource):
+    """Chunks that a caller makes, each time anew unless he can make them only once."""
+
+    def keep_order(self) -> None:
+        """Refuse readings in another order than a first one, which is made now.
+
+        What lies beside the rows would be of others already if they were read once, in any order.
+        """
+        super().keep_order()
+        if self.rereadable:
+            self.fingerprint()
+
+
+class IterableSource(ChunkedRows):
     """Chunks from any iterable; read once if it is an iterator.
 
     Parameters
@@ -35,6 +48,7 @@ class IterableSource(RowSource):
         self._n_columns = n_columns
         self._chunks = chunks if self.rereadable else self._stream
         self._read = False
+        self.readings = Readings() if self.rereadable else None
 
     @property
     def n_columns(self) -> int:  # type: ignore[override]
@@ -74,9 +88,8 @@ def require_hidden_count(source: RowSource, adjacency: Adjacency) -> None:
     """Refuse a source that shows whether it has rows, where that is private."""
     if not (source.hides_count or adjacency.count_is_public):
         raise InvalidParameterError(
-            "chunks without a stated number of columns show whether there are rows: pass "
-            "IterableSource(chunks, n_columns=d), or choose ",
-            REPLACE_ONE,
+            "chunks without a stated number of columns show whether there are rows, which is "
+            "private here: pass IterableSource(chunks, n_columns=d)"
         )
 
 
@@ -104,7 +117,7 @@ class ForeignRows(Protocol):
         ...
 
 
-class ForeignSource(RowSource):
+class ForeignSource(ChunkedRows):
     """Rows of an object that has the four members of `ForeignRows` and answers nothing else."""
 
     def __init__(self, rows: ForeignRows) -> None:
@@ -112,6 +125,7 @@ class ForeignSource(RowSource):
         self.feature_names = rows.feature_names
         self.rereadable = rows.rereadable
         self._rows = rows
+        self.readings = Readings() if self.rereadable else None
 
     def chunks(self) -> Iterator[Any]:
         """Yield the chunks as they come; whoever sums them checks them."""

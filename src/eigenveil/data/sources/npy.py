@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from eigenveil.data.sources.base import Lookup, RowSource, chunk_rows
+from eigenveil.data.sources.readings import Fingerprint, Readings, row_hashes
 from eigenveil.data.sources.stored import StoredFile, changed
 from eigenveil.data.sources.tables import check_table
 from eigenveil.exceptions import InvalidDataError
@@ -44,6 +45,7 @@ class NpySource(RowSource):
         row = self.n_columns * self._dtype.itemsize
         if min(shape) < 0 or row > _MAX_HELD_BYTES:
             raise InvalidDataError(f"{self._file.name} {_UNREADABLE}")
+        self.readings = Readings()
         self._start = head.tell()
         if self._start + self.n_rows * row > self._file.size:
             raise InvalidDataError(
@@ -71,19 +73,27 @@ class NpySource(RowSource):
 
     def whole(self) -> NDArray[Any]:
         """Return the array as it is stored."""
-        return self.load()
+        rows, found = self.load(), Fingerprint()
+        found.add(rows)
+        assert self.readings is not None  # set above
+        self.readings.compare(found.numbers)
+        return rows
 
     def lookup(self) -> tuple[int, Lookup]:
         """Return the number of rows, and what reads those at any places, where they are long."""
         if self._by_columns or self.n_columns * self._dtype.itemsize < _LONG_ROW_BYTES:
             return super().lookup()
-        one = np.empty(self.n_columns, self._dtype)
+        one = np.empty((1, self.n_columns), self._dtype)
+        hashes: dict[int, int] = {}  # of rows that were read before
 
         def copied(places: NDArray[np.intp], out: NDArray[np.float64]) -> None:
             with self._file.one_pass(_ENDS), self._file.path.open("rb") as stream:
                 for row, place in zip(out, places, strict=True):
-                    self._fill(one, stream, int(place) * self.n_columns)
-                    row[...] = one
+                    self._fill(one[0], stream, int(place) * self.n_columns)
+                    found = int(row_hashes(one)[0])
+                    if hashes.setdefault(int(place), found) != found:
+                        raise changed()
+                    row[...] = one[0]
 
         return self.n_rows, copied
 

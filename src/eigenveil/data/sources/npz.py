@@ -15,7 +15,7 @@ from eigenveil.exceptions import InvalidDataError
 __all__ = ["open_npz"]
 
 _MAX_BYTES = 1 << 33  # unpacked: it is held in memory
-_SPARSE = {"indices", "indptr", "format", "shape", "data"}  # what scipy.sparse.save_npz writes
+_SPARSE = {"format", "shape", "data"}  # what scipy.sparse.save_npz writes, whatever the format
 _UNREADABLE = "is not a readable .npz archive: write it again with np.savez or save_npz"
 
 
@@ -28,7 +28,7 @@ def open_npz(path: Path) -> RowSource:
                 raise InvalidDataError(f"{file.name} is too large for memory: save it as .npy")
         with np.load(path, allow_pickle=False) as stored:
             names = set(stored.files)
-            if names == _SPARSE:
+            if names >= _SPARSE:
                 return SparseSource(sparse.load_npz(path))
             if len(names) != 1:
                 raise InvalidDataError(

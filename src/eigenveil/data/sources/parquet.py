@@ -14,6 +14,7 @@ from eigenveil.data.sources.column_rows import ColumnRows
 from eigenveil.data.sources.columns import Reading
 from eigenveil.data.sources.features import level_of
 from eigenveil.data.sources.headers import are_positions, check_names
+from eigenveil.data.sources.readings import Readings
 from eigenveil.data.sources.stored import StoredFile
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
 
@@ -38,6 +39,7 @@ class ParquetSource(ColumnRows):
     def __init__(self, files: Path | Sequence[StoredFile], reading: Reading | None = None) -> None:
         stored = [StoredFile(files)] if isinstance(files, Path) else list(files)
         self._name = stored[0].name
+        self.readings = Readings()
         reading = reading or Reading()
         schema, *others = map(parquet_schema, stored)
         for file, other in zip(stored[1:], others, strict=True):
@@ -83,6 +85,7 @@ class ParquetSource(ColumnRows):
     def _of_group(self, group: "_Group") -> "ParquetSource":
         part = copy(self)
         part._groups = [group._replace(file=group.file.elsewhere())]
+        part.readings = Readings()
         return part
 
     def chunks(self) -> Iterator[NDArray[Any]]:

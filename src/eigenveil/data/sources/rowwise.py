@@ -99,6 +99,10 @@ class RowwiseSource(RowSource):
         """Return the id of each unit of ``base``. Private."""
         return self.base.unit_ids()
 
+    def keep_order(self) -> None:
+        """Refuse readings of ``base`` in which rows come in another order."""
+        self.base.keep_order()
+
     def count_rows(self) -> int:
         """Return the number of rows of ``base``, none of which is changed for it."""
         return self.base.count_rows()
@@ -152,6 +156,7 @@ class ShownSource(RowwiseSource):
 
     def __init__(self, source: RowSource, kinds: NDArray[np.intp], remark: str) -> None:
         super().__init__(source, source.n_columns, source.feature_names)
+        source.keep_order()
         self._kinds = kinds
         self._remark = remark
 

@@ -1,8 +1,8 @@
 """A file that is read several times: every pass must see the same one.
 
 Noise is calibrated to one table. Were a file written to meanwhile, the number of rows, a centre and
-a sum could each be of another. What keeps size, time and identity of a file is not noticed, unless
-it changes the number of rows.
+a sum could each be of another. What keeps size, time and identity of a file is noticed by its rows,
+at the end of a pass (`Readings`).
 """
 
 import os
@@ -87,8 +87,11 @@ class StoredFile:
 
 
 def changed() -> InvalidDataError:
-    """Return the error about a file whose passes would differ."""
-    return InvalidDataError("the file changed while it was read: read it again")
+    """Return the error about a table whose passes differ."""
+    return InvalidDataError(
+        "the table changed while it was read: give rows that are the same, and beside groups in "
+        "the same order, whenever they are read; what was charged before stays charged"
+    )
 
 
 def _version(path: Path) -> tuple[int, int, int, int] | None:

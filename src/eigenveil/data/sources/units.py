@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.ids import PersonNumbers, id_array, numbered
+from eigenveil.data.sources.readings import Fingerprint
 from eigenveil.data.sources.stored import changed
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.privacy.adjacency import GROUP, Unit
@@ -85,6 +86,10 @@ class UnitSource(RowSource):
         """What was done to cells of the rows."""
         return self.rows.remarks
 
+    def keep_order(self) -> None:
+        """Refuse readings in which the rows come in another order."""
+        self.rows.keep_order()
+
     def refuse_text(self) -> None:
         """Refuse columns of text."""
         self.rows.refuse_text()
@@ -147,6 +152,7 @@ class GroupedSource(UnitSource):
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its group."""
+        self.rows.keep_order()
         start = 0
         for chunk in self.rows.tables():
             units = self._units[start : start + len(chunk)]
@@ -175,6 +181,7 @@ class GroupedSource(UnitSource):
 
     def whole_units(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """Return all rows, without a copy of an array, and for each the number of its group."""
+        self.rows.keep_order()
         rows = self.rows.whole()
         if len(rows) != len(self._units):
             raise _wrong_length()
@@ -228,6 +235,7 @@ class LabelledSource(UnitSource):
 
     def __init__(self, source: LabelledRows, column: str) -> None:
         super().__init__(source, Unit("person", column))
+        source.keep_order()
         self._source = source
         self._numbers = PersonNumbers()
         self._owners: NDArray[np.intp] | None = None  # of all rows, once they were read
@@ -254,7 +262,7 @@ class LabelledSource(UnitSource):
 
     def unit_ids(self) -> list[Hashable]:
         """Return the id of each person. Private."""
-        return self._numbers.ids[: len(self.unit_sizes)]
+        return list(self._numbers.ids[: len(self.unit_sizes)])
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its person.
@@ -264,8 +272,9 @@ class LabelledSource(UnitSource):
         if self._owners is not None:
             yield from self._owned_chunks(self._owners)
             return
-        left, owners = self.unit_sizes.copy(), []
+        left, owners, found = self.unit_sizes.copy(), [], Fingerprint()
         for chunk, labels in self._source.labelled_chunks():
+            found.add(chunk)
             units = self._numbers.of(labels)
             owners.append(units)
             known = units < len(left)
@@ -275,6 +284,8 @@ class LabelledSource(UnitSource):
             yield chunk, units
         if left.any():
             raise changed()
+        if self._source.readings is not None:
+            self._source.readings.compare(found.numbers)
         self._owners = np.concatenate([np.empty(0, dtype=np.intp), *owners])
 
     def _owned_chunks(self, owners: NDArray[np.intp]) -> Iterator[tuple[Any, NDArray[np.intp]]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import public_rows, second_moment, total, trace
+from eigenveil.data.gram import public_rows, second_moment, sums_are_exact, total, trace
 from eigenveil.data.norms import norm_counts
 from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
@@ -72,6 +72,10 @@ class Sums:
         names, source = open_owned(rows, agreement.columns, agreement.unit)
         if not source.rereadable:
             raise InvalidDataError("every step reads the rows: give a file or an array")
+        if not sums_are_exact():  # as the agreement promises for every owner
+            raise InvalidDataError(
+                "this machine's BLAS does not add up integers exactly: install another numpy"
+            )
         self._names, self._rows = names, source
         if agreement.scale is not None and source.n_columns == agreement.n_columns:
             self._rows = ScaledSource(source, np.array(agreement.scale))
@@ -98,6 +102,12 @@ class Sums:
             unit=self._rows.protects,
         )
 
+    @property
+    def _groups(self) -> int | None:
+        """How many persons the agreement says the owner has; None where it protects rows."""
+        own = self._agreement.owners[self._name].records
+        return own if self._rows.protects.owns_many else None
+
     def charged(self, step: Step) -> Entry | None:
         """Return the ledger's entry of a step, where it has one."""
         entries = () if self._ledger is None else self._ledger.entries
@@ -122,6 +132,7 @@ class Sums:
             protects=self._rows.protects,
             once=True,
             alone=step.alone,
+            groups=self._groups,
         )
         clip = self._clip(asked)
         if step.kind == "pairs":

@@ -381,6 +381,7 @@ def release_regression(
         ledger=ledger,
         noise=noise,
         protects=request.unit,
+        groups=request.n_rows if request.unit.owns_many else None,
     )
     start = Clip(row_norm=1.0, on_invalid=request.on_invalid, on_missing=request.on_missing)
     model = plan.procedure.run(source, start, gate)

@@ -3,7 +3,7 @@ import { api, button, chart, count, cry, dock, drawing, gauge, go, h, hatched, h
 
 const STEPS = ["Columns and budget", "Confirm", "Run", "Report"];
 const ROUND = [0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10];
-const STORED = "eigenveil-plan";
+const STORED = "eigenveil-plan-2";
 
 export async function show(main, [step, id], signal) {
   if (step === "run") return running(main, id, signal);
@@ -25,11 +25,12 @@ function steps(now) {
 // Choosing a table --------------------------------------------------------------------------------
 
 function choosing(main) {
+  const unnamed = state.unnamed ? notice("warn", `${count(state.unnamed, "file")} of this folder cannot be listed.`, "Their names are not UTF-8: rename them to use them here.") : null;
   const made = async () => { const { name } = await api.post("sample"); await refresh(); go("plan", "table", name); };
   const list = state.tables.length ? h("section", { class: "card" }, h("h2", {}, "Tables in this folder"), h("ul", { class: "log" }, state.tables.map((name) => h("li", {}, h("a", { href: `#plan/table/${encodeURIComponent(name)}` }, name))))) : null;
   const runs = state.runs.filter((run) => run.state === "running");
   main.replaceChildren(head("Plan a release", "Choose a table. It stays on this computer; only the names of its columns are shown."),
-    h("div", { class: "stack" }, runs.map((run) => notice("info", `A run is at work: ${run.about.output}.`, "", button("See the run", () => go("plan", "run", run.id), "slim"))), list,
+    h("div", { class: "stack" }, runs.map((run) => notice("info", `A run is at work: ${run.about.output}.`, "", button("See the run", () => go("plan", "run", run.id), "slim"))), unnamed, list,
       h("div", { class: "drop" }, h("h2", {}, list ? "Or try it first" : "No table yet"), h("p", { class: "soft" }, `Put a CSV, parquet or Excel file into the folder ${state.folder}. It is not sent anywhere.`),
         h("div", { class: "row" }, list ? null : button("Look again", async () => { await refresh(); choosing(main); }, "go"), button("Try the sample table", made)))));
 }
@@ -81,7 +82,7 @@ async function planning(main, found, form, signal) {
       if (stop.aborted) return;
       drawn.plan = null;
       right.classList.remove("faded"); right.removeAttribute("aria-busy");
-      right.replaceChildren(notice("warn", sentence(error.message), "Nothing was spent."));
+      right.replaceChildren(notice("warn", sentence(error.message)));
       cry(error.message);
     } finally { clearTimeout(slow); }
   }
@@ -120,7 +121,7 @@ async function planning(main, found, form, signal) {
     const plan = drawn.plan, prediction = plan.prediction;
     const unit = plan.unit === "row" ? "row" : "person";
     if (plan.refused) {
-      right.replaceChildren(budgetCard(plan), notice("warn", sentence(plan.refused), "Nothing was spent."), ledgerCard(plan));
+      right.replaceChildren(budgetCard(plan), notice("warn", sentence(plan.refused)), ledgerCard(plan));
       cry(plan.refused);
       return;
     }
@@ -187,7 +188,7 @@ async function planning(main, found, form, signal) {
     const ledger = plan.ledger;
     if (!ledger) return newLedger(found, form, plan, () => changed(false));
     const budget = `total ${ledger.notion === "rho" ? "ρ" : "ε"} = ${number(ledger.granted)}${ledger.delta ? ` at δ = ${number(ledger.delta)}` : ""}, protects ${ledger.unit === "person" ? "persons" : "rows"}`;
-    const refused = ledger.refused ? notice("warn", ledger.after > ledger.granted ? `The ledger does not cover ε = ${number(form.epsilon)}.` : sentence(ledger.refused), ledger.after > ledger.granted ? `Nothing was spent. Ask for ${number(ledger.largest, 4)} or less.` : "Nothing was spent.", ledger.after > ledger.granted && ledger.largest > 0 ? button(`Use ε = ${number(ledger.largest, 4)}`, () => choose(ledger.largest), "slim") : null) : null;
+    const refused = ledger.refused ? notice("warn", ledger.after > ledger.granted ? `The ledger does not cover ε = ${number(form.epsilon)}.` : sentence(ledger.refused), ledger.after > ledger.granted ? `Ask for ${number(ledger.largest, 4)} or less.` : "", ledger.after > ledger.granted && ledger.largest > 0 ? button(`Use ε = ${number(ledger.largest, 4)}`, () => choose(ledger.largest), "slim") : null) : null;
     return h("section", { class: "card", id: "ledgerleft" }, h("h2", {}, "What the ", term("ledger", "ledger"), " has left"), h("p", { class: "small soft" }, `${ledger.file}, ${budget}`), gauge(ledger.before, ledger.before, ledger.granted, "Now"), gauge(ledger.before, ledger.after, ledger.granted, "After this release"),
       h("div", { class: "keys" }, key("f-ink", `spent before ${number(ledger.before)}`), key(ledger.covered ? "f-signal" : "f-noise-soft", `this release adds ${number(Math.max(0, ledger.after - ledger.before))}`), ledger.covered ? key("f-track", `not spent ${number(Math.max(0, ledger.granted - ledger.after))}`) : key("f-noise", `total granted ${number(ledger.granted)}`)),
       refused || h("p", { class: "small" }, "One more release may then ask for up to ", h("b", {}, `ε = ${number(ledger.largest_after, 4)}`), `, today ${number(ledger.largest, 4)}. `, h("span", { class: "soft" }, "Releases together cost less than the sum of their ε.")));
@@ -209,17 +210,19 @@ async function planning(main, found, form, signal) {
     const words = found.columns.filter((column) => column.kind !== "number" && column.name !== form.unit);
     const numbers = found.columns.filter((column) => column.kind === "number" && column.name !== form.unit);
     const become = (name) => {
-      const now = !form.columns.includes(name) ? "out" : form.encode[name] === "private" ? "private" : form.encode[name] ? (/^\d{4}-/.test(form.encode[name]) ? "date" : "levels") : "number";
-      const typed = h("input", { type: "text", class: "slim", "aria-label": `Levels or date of ${name}`, value: now === "date" || now === "levels" ? form.encode[name] : "", placeholder: now === "date" ? "2024-01-31" : "north,south", onchange: () => { form.encode[name] = typed.value.trim(); changed(); } });
+      const how = form.encode[name], now = !form.columns.includes(name) ? "out" : how === "private" ? "private" : how?.levels ? "levels" : how ? "date" : "number";
+      const typed = now === "levels"
+        ? h("textarea", { class: "slim", rows: Math.min(8, Math.max(3, how.levels.length + 1)), "aria-label": `Levels of ${name}, one in each line`, placeholder: "one level in each line,\nas cells have it", value: how.levels.join("\n"), onchange: () => { form.encode[name] = { levels: typed.value.split("\n").map((each) => each.trim()).filter(Boolean) }; changed(); } })
+        : now === "date" ? h("input", { type: "date", class: "slim", "aria-label": `First day of ${name}`, value: how.date, onchange: () => { form.encode[name] = { date: typed.value }; changed(); } }) : null;
       const pick = h("select", { class: "slim", "aria-label": `What becomes of ${name}`, onchange: () => {
         form.columns = form.columns.filter((each) => each !== name); delete form.encode[name];
         if (pick.value !== "out") form.columns.push(name);
         if (pick.value === "private") form.encode[name] = "private";
-        if (pick.value === "levels") form.encode[name] = "a,b";
-        if (pick.value === "date") form.encode[name] = "2020-01-01";
+        if (pick.value === "levels") form.encode[name] = { levels: [] };
+        if (pick.value === "date") form.encode[name] = { date: "" };
         render(); changed();
       } }, [["out", "Leave out"], ["private", "Find its levels privately"], ["levels", "One column for each level"], ["date", "Days since a date"], ...(kinds[name] === "id" ? [["number", "Take as a number"]] : [])].map(([value, title]) => h("option", { value, selected: value === now }, title)));
-      return h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, pick, now === "date" || now === "levels" ? typed : null));
+      return h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, pick, typed));
     };
     const chips = numbers.map(({ name }) => h("li", {}, h("label", {}, h("input", { type: "checkbox", value: name, checked: form.columns.includes(name), onchange: (event) => { form.columns = event.target.checked ? [...form.columns, name] : form.columns.filter((each) => each !== name); changed(); } }), name)));
     const all = (on) => { const out = new Set(numbers.map(({ name }) => name)); form.columns = form.columns.filter((name) => !out.has(name)); if (on) form.columns.push(...out); render(); changed(); };
@@ -248,7 +251,7 @@ async function planning(main, found, form, signal) {
 
   function docked() {
     const ok = () => drawn.plan && !drawn.plan.refused && drawn.plan.ledger && !drawn.plan.ledger.refused;
-    dock(h("p", {}, h("b", {}, `${form.of === "components" ? `${count(form.k, "component")} of` : "Covariance of"} ${count(form.columns.length, "column")}, ε = ${number(form.epsilon)}`), h("br"), h("span", { class: "soft small" }, "Nothing is spent yet.")),
+    dock(h("p", {}, h("b", {}, `${form.of === "components" ? `${count(form.k, "component")} of` : "Covariance of"} ${count(form.columns.length, "column")}, ε = ${number(form.epsilon)}`), h("br"), h("span", { class: "soft small" }, "Planning spends nothing.")),
       button("Review the promise", () => {
         if (ok() && right.getAttribute("aria-busy") !== "true") { keep(form); go("plan", "confirm"); return; }
         const why = !drawn.plan || right.getAttribute("aria-busy") === "true" ? "The prediction is not there yet." : !drawn.plan.ledger ? "Start a ledger first: it keeps count of what is spent." : "This cannot be released as it is: see the message on the page.";
@@ -285,7 +288,7 @@ async function confirming(main, found, form, signal) {
   try { told = await api.post("promise", form, signal); } catch (error) {
     if (signal.aborted) return;
     cry(error.message);
-    main.replaceChildren(head("This cannot be released", found.name, steps(1)), h("div", { class: "stack" }, notice("warn", sentence(error.message), "Nothing was spent.", button("Back to the plan", () => go("plan"), "slim"))));
+    main.replaceChildren(head("This cannot be released", found.name, steps(1)), h("div", { class: "stack" }, notice("warn", sentence(error.message), "", button("Back to the plan", () => go("plan"), "slim"))));
     return;
   }
   const field = (name, title, more) => { const input = h("input", { type: "text", value: form[name], oninput: () => { form[name] = input.value; keep(form); } }); return h("label", { class: "field" }, title, more ? h("span", {}, more) : null, input); };
@@ -296,11 +299,16 @@ async function confirming(main, found, form, signal) {
   const spend = button(`Spend ε = ${number(form.epsilon)} and release`, async () => {
     if (!sure.checked) { warning.replaceChildren(notice("warn", "Tick the box first.", "It says that this cannot be undone.")); sure.focus(); return; }
     spend.disabled = true;
-    try { const { id } = await api.post("run/start", { ...form, confirmed: true }); go("plan", "run", id); } catch (error) { spend.disabled = false; warning.replaceChildren(notice("warn", sentence(error.message), "Nothing was spent.")); cry(error.message); }
+    try { const { id } = await api.post("run/start", { ...form, confirmed: true, receipt: told.receipt }); go("plan", "run", id); } catch (error) {
+      spend.disabled = false;
+      warning.replaceChildren(error.code > 1 ? notice("warn", sentence(error.message), "No run was started.", button("Look at the promise again", () => confirming(main, found, form, signal), "slim"))
+        : notice("warn", sentence(error.message), "The run may have started all the same. The ledger tells.", button("See the ledger", () => go("ledger", form.ledger), "slim")));
+      cry(error.message);
+    }
   }, "spend");
   const left = found.columns.map((column) => column.name).filter((name) => !form.columns.includes(name) && name !== form.unit);
   const prediction = told.prediction, ledger = told.ledger;
-  const facts = [["Result", `${form.of === "components" ? count(form.k, "principal component") : "covariance matrix"} of ${count(form.columns.length, "column")}${form.scale ? ", with private scales" : ""}`], ["Left out", left.join(", ") || "nothing"], ["Method", `${told.mechanism}: ${told.reason}`],
+  const facts = [["Table", `${found.name}, ${told.rows === null ? "a private number of rows" : count(told.rows, form.unit ? "person" : "row")}`], ["Result", `${form.of === "components" ? count(form.k, "principal component") : "covariance matrix"} of ${count(form.columns.length, "column")}${form.scale ? ", with private scales" : ""}`], ["Left out", left.join(", ") || "nothing"], ...told.encoded.map(([name, words]) => [`What becomes of ${name}`, words]), ["Method", `${told.mechanism}: ${told.reason}`],
     ["Expected", prediction.error === null ? prediction.why || "not predicted" : form.of === "components" ? `${percent(1 - prediction.error, 1)} of the variance kept (${percent(1 - prediction.high, 1)} to ${percent(1 - prediction.low, 1)} in 8 of 10 releases), if the table is as assumed` : `relative error ${number(prediction.error, 2)}, if the table is as assumed`], ["Folder", `${form.output}, next to the table`]];
   const file = (name, words, type) => h("a", { class: "btn slim", download: name, href: URL.createObjectURL(new Blob([words], { type })) }, `Download ${name}`);
   main.replaceChildren(head("Check what will be promised", "This text becomes part of the release, with what is chosen privately added. A privacy officer can read and sign it.", steps(1)),
@@ -338,15 +346,14 @@ async function running(main, id, signal) {
 function ended(main, box, run) {
   const again = button("Plan again", () => go("plan"), "slim"), entry = button("See the ledger", () => go("ledger", run.about.ledger), "slim");
   if (run.state === "released") {
-    main.replaceChildren(head(`${run.release.name} is released`, `From ${run.about.table}, ε = ${number(run.about.epsilon)}.`, steps(3)), h("div", { class: "stack" }, notice("good", "Released.", "The release is saved, and the ledger has its entry."),
+    main.replaceChildren(head(`${run.release.name} is released`, `From ${run.about.table}, ε = ${number(run.about.epsilon)}.`, steps(3)), h("div", { class: "stack" }, notice("good", "Released.", `The release is saved. ${sentence(run.money.words)}`),
       h("section", { class: "card stack" }, h("h2", {}, "What next"), h("p", {}, "Note the fingerprint where the release is not:"), h("p", { class: "print" }, run.release.fingerprint.match(/.{4}/g).join(" ")), h("div", { class: "row" }, button("Read the release", () => go("read", run.release.name), "go"), h("a", { class: "btn", href: api.address("release/report", { name: run.release.name }), target: "_blank", rel: "noopener" }, "Page to print and sign"), entry))));
     say("Released");
     return;
   }
-  const charged = /charged for|counts as spent|is spent/.test(run.words) && !/nothing was charged/.test(run.words);
-  const unsure = /what was charged is in the ledger/.test(run.words);
-  const lead = unsure ? "The run ended, and did not say whether it was charged." : run.state === "stopped" ? (charged ? "The run was stopped after the charge." : "The run was stopped before the charge.") : charged ? "The run failed after the charge." : "The run was refused.";
-  const news = run.state === "stopped" && !charged && !unsure ? "info" : "warn";
-  box.replaceChildren(notice(news, lead, charged || unsure ? sentence(run.words) : run.state === "stopped" ? "Nothing was spent." : `${sentence(run.words)} Nothing was spent.`, entry, again));
+  const charged = run.money.charged, stopped = run.state === "stopped";
+  const lead = charged === null ? "The run ended, and did not say whether it was charged." : stopped ? (charged ? "The run was stopped after the charge." : "The run was stopped before the charge.") : charged ? "The run failed after the charge." : "The run was refused.";
+  const words = [stopped ? "" : run.words, run.money.words, charged ? "a failed or interrupted release counts as spent" : ""].filter(Boolean);
+  box.replaceChildren(notice(stopped && charged === false ? "info" : "warn", lead, words.map(sentence).join(" "), entry, again));
   cry(lead);
 }
