@@ -76,7 +76,9 @@ def test_other_dialects(tmp_path):
     (tmp_path / "t.csv").write_bytes("\n".join(lines).encode("latin-1"))
     words = [tmp_path / "t.csv", *BUDGET, "-o", tmp_path / "r"]
     assert "--encoding latin-1" in fails(3, "fit", *words)
-    assert invoke("fit", *words, "--encoding", "latin-1").exit_code == 0
+    words += ["--encoding", "latin-1"]
+    assert "state --decimal if numbers are written 1,000" in fails(3, "fit", *words)
+    assert invoke("fit", *words, "--decimal", ",").exit_code == 0
 
 
 def test_standard_input_is_told_the_same(table, tmp_path):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources import frames
 from eigenveil.data.sources.arrays import ArraySource
+from eigenveil.data.sources.asking import TextColumns
 from eigenveil.data.sources.base import chunk_rows
 from eigenveil.data.sources.column_rows import ColumnRows
 from eigenveil.data.sources.columns import Reading
@@ -42,7 +43,7 @@ class CellsSource(ColumnRows):
         n_rows: int,
         cells: Callable[[str], Sequence[Any]],
         reading: Reading,
-        text: Callable[[], Sequence[str]],
+        text: Callable[[], TextColumns],
     ) -> None:
         self._n_rows = n_rows
         self._table_columns = tuple(names)

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from eigenveil.data.sources.asking import ask_about, is_named_like_an_id
+from eigenveil.data.sources.asking import TextColumns, ask_about, is_named_like_an_id
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import did_you_mean
 from eigenveil.wording import COLUMNS, DROP, LATIN, UTF_16, option
@@ -77,9 +77,11 @@ def check_names(names: Iterable[Any], table: str, *, numbered: bool = False) -> 
 
 def refuse_twins(names: Sequence[str]) -> None:
     """Refuse a name that two columns have; names were checked before, as it is shown."""
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
             raise InvalidDataError(f"two columns have the same name, {name!r}: rename one")
+        seen.add(name)
 
 
 def are_positions(metadata: Mapping[str, Any] | None) -> bool:
@@ -97,7 +99,7 @@ def select_columns(
     *,
     drop: Sequence[str] = (),
     encoded: Sequence[str] = (),
-    wordy: Callable[[], Sequence[str]] = tuple,
+    wordy: Callable[[], TextColumns] = dict,
 ) -> tuple[str, ...]:
     """Return the names of the columns that are taken: those asked for, or all that are not dropped.
 
@@ -105,16 +107,19 @@ def select_columns(
     with it what holds text, as ``wordy`` says.
     """
     refuse_twins(available)
+    known, dropped, explained = set(available), set(drop), set(encoded)
     for name in (*drop, *encoded, *((unit,) if unit is not None else ())):
-        if name not in available:
+        if name not in known:
             raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, available)}")
     if columns is None:
-        left = [name for name in available if name != unit and name not in drop]
+        left = [name for name in available if name != unit and name not in dropped]
         if not left:
             raise InvalidParameterError(DROP, " leaves no column: drop fewer")
-        if ids := [name for name in left if is_named_like_an_id(name) and name not in encoded]:
-            text = [name for name in wordy() if name in left and name not in (*ids, *encoded)]
-            ask_about(ids, text, [name for name in left if name and name not in (*ids, *text)])
+        if ids := [n for n in left if n not in explained and is_named_like_an_id(n)]:
+            asked = set(ids) | explained
+            taken = known - dropped - {unit}
+            text = {n: kind for n, kind in wordy().items() if n in taken and n not in asked}
+            ask_about(ids, text, [n for n in left if n and n not in text and n not in asked])
         if "" in left:
             raise InvalidDataError(
                 "a column has no name; if it is a row index, choose the others with ", COLUMNS
@@ -131,12 +136,13 @@ def select_columns(
     elif not columns:
         raise InvalidParameterError("columns is empty: name at least one")
     for name in columns:
-        if name not in available:
+        if name not in known:
             raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, available)}")
-    if len(set(columns)) < len(columns):
+    chosen = set(columns)
+    if len(chosen) < len(columns):
         raise InvalidParameterError("columns names one column twice: name each once")
     for name in encoded:
-        if name not in columns:
+        if name not in chosen:
             raise InvalidParameterError(
                 f"{name!r} is encoded, but not taken: add it to columns, or do not drop it"
             )

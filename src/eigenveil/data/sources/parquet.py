@@ -52,11 +52,12 @@ class ParquetSource(ColumnRows):
         ]
         unit = self._label = reading.unit
         named = (*(reading.columns or ()), unit)
-        fields = [n for n in schema.fields.names if n not in schema.index_names or n in named]
+        hidden = {name for name in schema.index_names if isinstance(name, str)} - {*named}
+        fields = [name for name in schema.fields.names if name not in hidden]
         kinds = dict(zip(schema.fields.names, schema.fields.types, strict=True))
         self._numeric = {name for name in fields if holds_numbers(kinds[name])}
         self._fields = tuple(schema.fields.names)
-        text = [name for name in fields if name not in self._numeric]
+        text = dict.fromkeys(name for name in fields if name not in self._numeric)
         if not fields:
             raise InvalidDataError(f"{self._name} has no columns")
         self._take(reading.select(fields, wordy=lambda: text), reading)
