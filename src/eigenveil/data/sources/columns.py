@@ -201,6 +201,12 @@ class Reading:
         return self == Reading()
 
     @property
+    def names_columns(self) -> bool:
+        """Whether a column is named, as only somebody does who knows the names."""
+        named = (self.columns, self.unit, self.drop, self.encode, self.as_number)
+        return any(map(bool, named)) or (isinstance(self.censored, Mapping) and any(self.censored))
+
+    @property
     def explained(self) -> frozenset[str]:
         """Columns that may hold text, as it is said how it becomes numbers."""
         named = self.censored if isinstance(self.censored, Mapping) else ()

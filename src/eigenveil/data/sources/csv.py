@@ -21,7 +21,7 @@ from eigenveil.data.sources.asking import TextColumns
 from eigenveil.data.sources.column_rows import ColumnRows
 from eigenveil.data.sources.columns import Reading
 from eigenveil.data.sources.features import level_of, text_columns
-from eigenveil.data.sources.headers import check_encoding, check_header
+from eigenveil.data.sources.headers import check_encoding, check_first_line, check_header
 from eigenveil.data.sources.numerals import number
 from eigenveil.data.sources.plain_csv import plain_reader
 from eigenveil.data.sources.stored import StoredFile, changed
@@ -61,6 +61,8 @@ class CSVSource(ColumnRows):
         self._header = header
         self._width = len(header)
         chosen = reading.select(header, wordy=self._text_columns, comma_is_free=self._comma_is_free)
+        if not reading.names_columns:
+            check_first_line(header, itertools.chain.from_iterable(self._first_records()), name)
         self._take(chosen, reading)
         self._places = {name: place for place, name in enumerate(header)}
         self._positions = [self._places[name] for name in chosen.names]
@@ -76,11 +78,15 @@ class CSVSource(ColumnRows):
         """Refuse columns that hold no number in the first hundred lines, but something."""
         self._refuse(self._text_columns())
 
-    def _text_columns(self) -> TextColumns:
-        """Return the columns of which the first hundred lines hold text."""
+    def _first_records(self) -> list[list[str]]:
+        """Return the first hundred records, but for uneven lines."""
         with self._opened() as lines:
             _, *records = next(read_records(lines, self._name, _SNIFFED_LINES + 1), [[]])
-        whole = [record for record in records if len(record) == self._width]
+        return [record for record in records if len(record) == self._width]
+
+    def _text_columns(self) -> TextColumns:
+        """Return the columns of which the first hundred lines hold text."""
+        whole = self._first_records()
         cells = {n: [record[j] for record in whole] for j, n in enumerate(self._header)}
         return text_columns(cells, self._reading.decimal_where(self._comma_is_free))
 

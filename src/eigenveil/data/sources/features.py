@@ -11,7 +11,7 @@ something finds its levels first, at a cost.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from typing import Any, Literal, Protocol
@@ -33,6 +33,7 @@ __all__ = [
     "Levels",
     "Numbers",
     "UnknownLevels",
+    "hold_text_alone",
     "level_of",
     "text_columns",
 ]
@@ -227,6 +228,17 @@ def text_columns(
         ):
             found[name] = any(map(_is_amount, texts))
     return found
+
+
+def hold_text_alone(cells: Iterable[Any]) -> bool:
+    """Return whether some cells are filled, and none is a number, however it is written."""
+    filled = False
+    for cell in cells:
+        text = cell.strip() if isinstance(cell, str) else ""
+        if _is_number(cell) or (text and _is_amount(text)):
+            return False
+        filled = filled or bool(text)
+    return filled
 
 
 def _is_number(cell: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from eigenveil.data.sources.asking import TextColumns, ask_about, is_named_like_an_id
+from eigenveil.data.sources.features import hold_text_alone
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import did_you_mean
 from eigenveil.wording import COLUMNS, DROP, LATIN, UTF_16, option
@@ -14,6 +15,7 @@ from eigenveil.wording import COLUMNS, DROP, LATIN, UTF_16, option
 __all__ = [
     "are_positions",
     "check_encoding",
+    "check_first_line",
     "check_header",
     "check_names",
     "refuse_twins",
@@ -44,6 +46,20 @@ def check_header(header: Sequence[str], file: str) -> None:
         )
     if not header or any(map(_is_value, header)):
         raise InvalidDataError(f"{file} needs a first line with the names of its columns")
+
+
+def check_first_line(header: Sequence[str], below: Iterable[Any], file: str) -> None:
+    """Refuse a first line that may be a record of a table of text, and quote none of it.
+
+    Cells ``below`` it show that: no column holds a number. A name that is one of an id is no cell
+    of a record, and where somebody named a column nobody need ask.
+    """
+    if not any(map(is_named_like_an_id, header)) and hold_text_alone(below):
+        raise InvalidDataError(
+            f"no column of {file} holds numbers, so that its first line may be a record: put a "
+            "line with the names of the columns first; if there is one, choose columns by name, ",
+            COLUMNS,
+        )
 
 
 def check_encoding(start: str, file: str) -> None:

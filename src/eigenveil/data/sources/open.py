@@ -19,7 +19,7 @@ from eigenveil.data.sources.npy import NpySource
 from eigenveil.data.sources.npz import open_npz
 from eigenveil.data.sources.numerals import Decimal
 from eigenveil.data.sources.parquet import ParquetSource
-from eigenveil.data.sources.remote import address_of, remote_files
+from eigenveil.data.sources.remote import address_of, parquet_names, remote_files
 from eigenveil.data.sources.sparse import SparseSource
 from eigenveil.data.sources.stored import StoredFile
 from eigenveil.data.sources.units import LabelledRows, LabelledSource
@@ -181,11 +181,8 @@ def _parquet_inside(path: Path) -> list[StoredFile]:
     """Return the parquet files of a folder, in the order of their names."""
     if not os.path.isdir(path):  # whatever it is called
         return []
-    return [StoredFile(each) for each in sorted(path.iterdir()) if _is_parquet(each)]
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() == ".parquet"
+    inside = {each.name: each.is_dir() for each in path.iterdir()}
+    return [StoredFile(path / name) for name in parquet_names(inside)]
 
 
 def _by_person(table: LabelledRows, reading: Reading) -> RowSource:

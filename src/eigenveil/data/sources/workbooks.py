@@ -1,5 +1,6 @@
 """The first sheet of an Excel workbook, through openpyxl: names in its first row, records below."""
 
+import itertools
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from eigenveil.data.sources.asking import TextColumns
 from eigenveil.data.sources.cells_source import CellsSource
 from eigenveil.data.sources.columns import Reading
 from eigenveil.data.sources.features import text_columns
-from eigenveil.data.sources.headers import check_header
+from eigenveil.data.sources.headers import check_first_line, check_header
 from eigenveil.data.sources.stored import StoredFile
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
 
@@ -26,7 +27,8 @@ class WorkbookSource(CellsSource):
     """A sheet, held in memory; a row of empty cells is no record, formulas count as values."""
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
-        names, records = _sheet(StoredFile(path))
+        file = StoredFile(path)
+        names, records = _sheet(file)
         reading = reading or Reading()
         self._decimal = reading.decimal
         self._sniffed = records[:_SNIFFED_ROWS]
@@ -39,6 +41,8 @@ class WorkbookSource(CellsSource):
             reading,
             self._text_columns,
         )
+        if not reading.names_columns:
+            check_first_line(names, itertools.chain.from_iterable(self._sniffed), file.name)
 
     def refuse_text(self) -> None:
         """Refuse columns that hold no number in the first hundred rows, but something."""
