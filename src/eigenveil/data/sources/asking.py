@@ -98,7 +98,7 @@ def ask_about(
         told += [_unit(ids[0]), ", or analyse it by naming all columns to take, "]
         told += [_keep([*ids[:1], *others], known=not text)]
     amounts = [name for name, is_amount in text.items() if is_amount]
-    if words := [name for name in text if name not in amounts]:
+    if words := [name for name, is_amount in text.items() if not is_amount]:
         told += ["; " if others or ids else "", "categories and dates become numbers with "]
         told += [_encode(words[0]) if levels_found else _encode_stated(words[0])]
     if text and (amounts or text[words[0]] is None):

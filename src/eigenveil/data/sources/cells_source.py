@@ -111,8 +111,6 @@ def frame_rows(frame: Any, reading: Reading) -> CellsSource:
     if columns is None:
         raise InvalidDataError("the columns of this frame have no names: name them by text first")
     text = frames.text_columns(frame)
-    source = CellsSource(
-        columns, len(frame), lambda name: frames.cells(frame, name), reading, lambda: text
-    )
+    source = CellsSource(columns, len(frame), frames.cells(frame), reading, lambda: text)
     source._refuse(text)
     return source

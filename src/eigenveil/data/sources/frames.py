@@ -4,6 +4,7 @@ Whether a column is taken is decided by its type, which is public, and never by 
 are public as well, unless a first record was taken for them: that is refused.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,14 +72,18 @@ def text_columns(data: Any) -> TextColumns:
     return dict.fromkeys(text)
 
 
-def cells(data: Any, name: str) -> Any:
-    """Return the cells of a column; those of numbers as an array."""
+def cells(data: Any) -> Callable[[str], Any]:
+    """Return what gives the cells of a column by its name; those of numbers as an array."""
     frame = _frame(data)
     assert frame is not None  # whoever calls has asked `is_frame`
-    column = frame[name]
-    if column.dtype.is_float() or (column.dtype.is_integer() and not column.null_count()):
-        return column.to_numpy()
-    return column.to_list()
+
+    def of_column(name: str) -> Any:
+        column = frame[name]
+        if column.dtype.is_float() or (column.dtype.is_integer() and not column.null_count()):
+            return column.to_numpy()
+        return column.to_list()
+
+    return of_column
 
 
 def _may_hold_numbers(kind: Any) -> bool:

@@ -157,12 +157,14 @@ def select_columns(
     chosen = set(columns)
     if len(chosen) < len(columns):
         raise InvalidParameterError("columns names one column twice: name each once")
+    prefixes = {n[:place] for n in available for place, mark in enumerate(n) if mark == "="}
     for name in encoded:
         if name not in chosen:
             raise InvalidParameterError(
                 f"{name!r} is encoded, but not taken: add it to columns, or do not drop it"
             )
-        if twin := next((n for n in available if n.startswith(f"{name}=")), None):
+        if name in prefixes:
+            twin = next(n for n in available if n.startswith(f"{name}="))
             raise InvalidDataError(f"{twin!r} is named like a level of {name!r}: rename one")
     return tuple(columns)
 
