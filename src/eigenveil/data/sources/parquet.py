@@ -134,8 +134,9 @@ class ParquetSource(ColumnRows):
             # held as a whole.
             with (
                 file.one_pass(_DAMAGED),
+                file.opened() as opened,
                 pyarrow.parquet.ParquetFile(
-                    file.opened(), buffer_size=1 << 16, pre_buffer=False
+                    opened, buffer_size=1 << 16, pre_buffer=False
                 ) as stored,
             ):
                 numbers = [group.number for group in groups]
@@ -175,8 +176,8 @@ def parquet_schema(file: StoredFile) -> ParquetSchema:
         raise MissingExtraError(
             "reading parquet needs pyarrow: pip install 'eigenveil[parquet]'"
         ) from None
-    with file.one_pass("is not a readable parquet file"):
-        stored = pyarrow.parquet.read_metadata(file.opened())
+    with file.one_pass("is not a readable parquet file"), file.opened() as opened:
+        stored = pyarrow.parquet.read_metadata(opened)
         groups = [stored.row_group(i).num_rows for i in range(stored.num_row_groups)]
         fields = stored.schema.to_arrow_schema()
         noted = fields.pandas_metadata or {}

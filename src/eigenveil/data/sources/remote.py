@@ -5,7 +5,8 @@ address may hold some itself, so no message shows more of it than the name of th
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -37,9 +38,11 @@ class RemoteFile(StoredFile):
         self._system, self._key = system, path
         super().__init__(Path(PurePosixPath(path).name))
 
-    def opened(self) -> Any:
-        """Return the file, opened for random access."""
-        return self._system.open_input_file(self._key)
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """Open the file for random access."""
+        with self._system.open_input_file(self._key) as stream:
+            yield stream
 
     def _look(self) -> tuple[int, ...] | None:
         from pyarrow import fs
