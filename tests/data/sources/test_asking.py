@@ -167,7 +167,7 @@ def test_a_table_of_ids_and_text_alone_gets_a_whole_sentence(table):
         open_rows(table[["patient_id", "sex"]])
     message = str(caught.value)
     assert "no numbers: protect all rows of one person together with " in message
-    assert "unit='patient_id'), or analyse it by naming all columns to take, columns=[" in message
+    assert "unit='patient_id'), or keep it by naming all columns to take, columns=[" in message
     assert "; categories and dates become numbers with " in message
 
 

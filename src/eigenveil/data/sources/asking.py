@@ -95,7 +95,7 @@ def ask_about(
         told += ["leave out with ", _keep(others) if named else _drop([*ids, *text], others)]
     if ids:
         told += [", " if others else "", "protect all rows of one person together with "]
-        told += [_unit(ids[0]), ", or analyse it by naming all columns to take, "]
+        told += [_unit(ids[0]), ", or keep it by naming all columns to take, "]
         told += [_keep([*ids[:1], *others], known=not text)]
     amounts = [name for name, is_amount in text.items() if is_amount]
     if words := [name for name, is_amount in text.items() if not is_amount]:
