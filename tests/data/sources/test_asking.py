@@ -141,10 +141,21 @@ def test_a_first_record_of_text_is_not_taken_for_names(mark, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(HEADERLESS.replace(",", mark))
     told = refused(lambda: open_rows(path))
-    assert "its first line may be a record" in told
+    assert "first line of t.csv may be a record" in told
     assert "Bern" not in told
     options = {"epsilon": 1.0, "delta": 1e-6, "on_invalid": "zero"}
     assert "may be a record" in refused(lambda: PrivatePCA(1, **options).fit(path))
+
+
+@pytest.mark.parametrize("word", ["NA", "NaN", "null", " N/A"])
+def test_a_missing_value_is_no_name(word, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{SECRET},{word},Bern\nMeier,5,Basel\n")
+    assert "may be a record" in refused(lambda: open_rows(path))
+    path.write_text(f"Na,{word}\n140,5\n")  # sodium
+    assert open_rows(path, columns=["Na", word]).n_columns == 2
+    path.write_text("Na,K\n140,5\n")
+    assert open_rows(path).n_columns == 2
 
 
 def test_a_table_of_text_with_names_is_read(tmp_path):

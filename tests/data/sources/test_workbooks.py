@@ -174,4 +174,4 @@ def test_text_cells_of_a_sheet_are_read_by_the_decimal_mark(tmp_path):
 
 def test_a_sheet_of_text_without_names_is_refused(tmp_path):
     path = written(tmp_path / "t.xlsx", [SECRET, "f"], ["Meier", "m"], ["Schulz", "m"])
-    assert "its first line may be a record" in refused(lambda: open_rows(path))
+    assert "first line of t.xlsx may be a record" in refused(lambda: open_rows(path))

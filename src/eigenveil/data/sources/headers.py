@@ -29,6 +29,7 @@ _OTHER_KINDS = {
     "PAR1\x15": "a parquet file: rename it to end in .parquet",
     "\x1f\ufffd\x08": "a compressed file: rename it to end in .csv.gz",
 }
+_MISSING = frozenset(["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "NaT"])
 _EXPONENT = re.compile(r"(?<=[\d.])[eE](?=[-+\u2212]?\d)")
 
 
@@ -51,13 +52,14 @@ def check_header(header: Sequence[str], file: str) -> None:
 def check_first_line(header: Sequence[str], below: Iterable[Any], file: str) -> None:
     """Refuse a first line that may be a record of a table of text, and quote none of it.
 
-    Cells ``below`` it show that: no column holds a number. A name that is one of an id is no cell
-    of a record, and where somebody named a column nobody need ask.
+    A missing value in it shows that, or cells ``below`` it, if none is a number. A name that is one
+    of an id is no cell of a record. Whoever names a column has said that there are names.
     """
-    if not any(map(is_named_like_an_id, header)) and hold_text_alone(below):
+    has_no_names = any(name.strip() in _MISSING for name in header)
+    if has_no_names or (not any(map(is_named_like_an_id, header)) and hold_text_alone(below)):
         raise InvalidDataError(
-            f"no column of {file} holds numbers, so that its first line may be a record: put a "
-            "line with the names of the columns first; if there is one, choose columns by name, ",
+            f"the first line of {file} may be a record: put a line with the names of the columns "
+            "first; if there is one, choose columns by name, ",
             COLUMNS,
         )
 
