@@ -459,7 +459,7 @@ BOOKS = [
     fault(
         "stream: a person comes as often as they like",
         "estimators/stream_persons.py",
-        "self.counts.get(person, 0) < most for person in persons",
+        "self.taken(person) < most for person in persons",
         "True for person in persons",
         PERSONS,
         "-k",

@@ -59,6 +59,7 @@ def test_files_of_programs_that_write_there_are_no_parts(folder, kind):
     for name in ("._part-0.parquet", "_tmp.parquet", "_metadata", "part-3.parquet.tmp"):
         (folder / name).write_bytes(first)
     (folder / ".part-0.parquet.crc").write_bytes(b"crc")
+    (folder / ".release-draft").mkdir()
     source = open_rows(folder if kind == "folder" else f"file://{folder}", ["a", "b", "c"])
     assert source.n_rows == 40
 

@@ -60,11 +60,11 @@ def parquet_names(inside: Mapping[str, bool]) -> list[str]:
     """Return the names of the parquet files among what a folder holds, in their order.
 
     ``inside`` says of each name whether it is a folder. A folder inside is refused: it may hold a
-    part of the table, or say which files are out of date (``_delta_log``). Hidden files, such as
-    ``_SUCCESS`` or ``._part-0.parquet``, belong to the program that writes there.
+    part of the table, or say which files are out of date (``_delta_log``). Hidden names, such as
+    ``_SUCCESS``, ``.part-0.parquet.crc`` or the draft of a release, belong to programs.
     """
     parts = [name for name in sorted(inside) if name.lower().endswith(".parquet")]
-    if parts and any(inside.values()):
+    if parts and any(is_folder and name[0] != "." for name, is_folder in inside.items()):
         raise InvalidDataError(
             "a folder of parquet files holds another folder, which may be a part of the table: "
             "give a folder of files alone"
