@@ -4,7 +4,8 @@ A message may name what others chose, a path or a column: `str` of an error is o
 What to type differs between Python, the command line and files: `said` has the words of each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from eigenveil.text import printable
 from eigenveil.wording import Face, Part, said
@@ -94,7 +95,7 @@ class UnexplainedColumnsError(InvalidDataError):
     """Columns are named like ids or hold text, and nobody has said what becomes of them."""
 
     ids: Sequence[str] = ()
-    text: Sequence[str] = ()
+    text: Mapping[str, bool | None] = MappingProxyType({})  # and whether it holds amounts
     others: Sequence[str] = ()  # which can be analysed as they are
     named = False  # whether all of them were chosen by name
 

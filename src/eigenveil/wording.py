@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 __all__ = [
+    "AS_NUMBER",
     "BOUNDS",
     "CENSORED",
     "COLUMNS",
+    "DECIMAL",
     "DROP",
     "ENCODE",
     "ENCODING",
@@ -21,6 +23,7 @@ __all__ = [
     "REPLACE_ONE",
     "SHOW_SCORES",
     "SINGLE_ROWS",
+    "THOUSANDS",
     "UTF_16",
     "Face",
     "Part",
@@ -96,7 +99,9 @@ def option(name: str, value: str | None = None) -> Phrase:
     )
 
 
+AS_NUMBER = Phrase(python="as_number", shell="--as-number", file="what is read without its signs")
 CENSORED = Phrase(python="censored", shell="--censored", file="what censored cells count as")
+DECIMAL = Phrase(python="decimal", shell="--decimal", file="the decimal mark")
 DROP = Phrase(python="drop", shell="--drop", file="what is left out")
 ENCODE = Phrase(python="encode", shell="--encode", file="how text becomes numbers")
 ENCODING = Phrase(python="encoding", shell="--encoding", file="the encoding of the file")
@@ -130,4 +135,9 @@ SINGLE_ROWS = Phrase(
     shell="leave --unit out",
     file="leave unit out",
     page="protect single rows",
+)
+THOUSANDS = Phrase(
+    python="state decimal='.' or decimal=',' if numbers are written 1,000",
+    shell="state --decimal if numbers are written 1,000",
+    file="write 1,000 as 1000",
 )

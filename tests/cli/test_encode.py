@@ -78,7 +78,9 @@ def test_other_dialects(tmp_path):
     (tmp_path / "t.csv").write_bytes("\n".join(lines).encode("latin-1"))
     words = [tmp_path / "t.csv", *BUDGET, "-o", tmp_path / "r"]
     assert "--encoding latin-1" in fails(3, "fit", *words)
-    assert invoke("fit", *words, "--encoding", "latin-1").exit_code == 0
+    words += ["--encoding", "latin-1"]
+    assert "state --decimal if numbers are written 1,000" in fails(3, "fit", *words)
+    assert invoke("fit", *words, "--decimal", ",").exit_code == 0
 
 
 def test_standard_input_is_told_the_same(table, tmp_path):
@@ -172,3 +174,27 @@ def test_a_stream_leaves_out_what_it_is_told_to(table, tmp_path):
     assert "--drop patient_id,admitted,sex,ward" in fails(3, *words)
     result = invoke(*words, "--drop", "patient_id,admitted,sex,ward")
     assert result.exit_code == 0, result.output
+
+
+def test_amounts_are_read_by_name(tmp_path):
+    """From the refusal to a release by what it says, and scores of the same cells."""
+    rng = np.random.default_rng(0)
+    lines = ["price\trate\tage"]
+    for row in rng.integers(1000, 9000, (300, 3)):
+        lines.append(f"${row[0]:,}\t{row[1] / 100:.2f} %\t{row[2] / 7:.2f}")
+    path = tmp_path / "t.tsv"
+    path.write_text("\n".join(lines) + "\n")
+    words = [path, *BUDGET, "--k", "1", "-o", tmp_path / "r"]
+    message = fails(3, "fit", *words)
+    assert "columns price, rate hold no numbers" in message
+    told = ["--as-number", "price,rate", "--decimal", "."]
+    assert " ".join(told) in message
+    assert "--encode" not in message
+    unstated = fails(3, "fit", *words, *told[:2])
+    assert "state --decimal if numbers are written 1,000" in unstated
+    assert invoke("fit", *words, *told).exit_code == 0
+    settings = json.loads((tmp_path / "r" / "release.json").read_text())["settings"]
+    assert settings["feature_names"] == ["price", "rate", "age"]
+    scored = invoke("transform", tmp_path / "r", path, *told)
+    assert scored.exit_code == 0
+    assert "nan" not in scored.stdout

@@ -179,7 +179,9 @@ def test_text_is_judged_by_whole_columns(tmp_path):
 
 def test_all_text(tmp_path):
     (tmp_path / "words.csv").write_text("a,b\nx,y\n")
-    message = fails(3, "fit", tmp_path / "words.csv", "--epsilon", 1, "-o", tmp_path / "r")
+    words = ["fit", tmp_path / "words.csv", "--epsilon", 1, "-o", tmp_path / "r"]
+    assert "the first line of words.csv may be a record" in fails(3, *words)
+    message = fails(3, *words, "--columns", "a,b")
     assert "columns a, b hold no numbers: categories and dates become numbers with" in message
 
 

@@ -149,7 +149,7 @@ def test_an_empty_target_is_told_what_helps(table, tmp_path):
         path.write_text("\n".join([header, ",".join(cells), *lines]) + "\n")
         error = fails(3, "regress", path, *words, "--on-missing", on_missing)
         if on_missing == "centre":
-            assert "has no target price or holds an infinite value" in error
+            assert "has no target price, or holds an infinite value" in error
             assert "add --on-invalid zero" in error
         else:
             assert "pass --on-invalid zero" in error

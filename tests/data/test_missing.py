@@ -95,7 +95,7 @@ def test_infinite_cells_stay_invalid(clip):
     rows[3, 1], rows[3, 2] = np.inf, np.nan
     rows[4] = -np.inf
     for read in (clip.check, clip.about_centre, clip.norm_exponents):
-        with pytest.raises(InvalidDataError, match="infinite value, which on_missing does not"):
+        with pytest.raises(InvalidDataError, match=r"infinite value, .* which on_missing does"):
             read(rows)
     kind = replace(clip, on_invalid="zero")
     assert (kind.about_centre(rows)[3:5] == 0).all()

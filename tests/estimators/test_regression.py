@@ -217,7 +217,7 @@ def test_missing_cells_and_invalid_rows():
     assert filled.coef_[0] == pytest.approx(1.0, abs=0.15)
     assert np.isfinite(filled.predict(holes)).all()
     target[::70] = np.nan
-    with pytest.raises(InvalidDataError, match=r"no target or .* add on_invalid='zero'"):
+    with pytest.raises(InvalidDataError, match=r"no target, or .* add on_invalid='zero'"):
         PrivateRegression(**BUDGET, on_missing="centre").fit(X, target)
     left = PrivateRegression(**BUDGET, on_invalid="zero").fit(holes, target)
     assert left.coef_[0] == pytest.approx(1.0, abs=0.15)

@@ -178,6 +178,18 @@ AS_WRITTEN = (
         help="Rule for cells such as <0.5: count them as missing, limit or half.",
     ),
     click.option(
+        "--as-number",
+        type=Names(),
+        metavar="A,B,...",
+        help="Columns to read without percent and currency signs: 13.5% as 13.5.",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        help="Decimal mark; the other one separates thousands. If it is not stated, cells such as "
+        "1,000 are invalid.",
+    ),
+    click.option(
         "--encoding", default=None, metavar="NAME", help="Encoding of a text file, such as latin-1."
     ),
 )

@@ -20,7 +20,10 @@ from eigenveil.wording import CENSORED, option
 
 __all__ = ["ROW_OPTIONS", "arrival_label", "by_levels", "open_table", "read_by_workers"]
 
-ROW_OPTIONS = ("columns", "unit", "drop", "encode", "censored", "encoding")
+ROW_OPTIONS = (
+    *("columns", "unit", "drop", "encode", "censored"),
+    *("as_number", "decimal", "encoding"),
+)
 _STDIN = "standard input"
 _NAMELESS = (".npy", ".npz")
 

@@ -52,7 +52,8 @@ def command(folder: Path, data: str, keep: str | None, output: Path | None, **wr
     """Compute scores of the rows of DATA under the components of a release FOLDER.
 
     DATA is a CSV, parquet or .npy file, or - for a CSV table on standard input. Columns are found
-    by their names where the release has them; give --censored and --encoding as for the release.
+    by their names where the release has them; give --censored, --as-number, --decimal and
+    --encoding as for the release.
     Scores are NOT private with respect to DATA.
     """
     from eigenveil.release import Release

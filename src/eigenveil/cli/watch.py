@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from eigenveil.cli.options import (
+    AS_WRITTEN,
     BUDGET,
     CONFIG,
     DROP,
@@ -49,6 +50,7 @@ __all__ = ["command"]
     ),
     NAMES,
     DROP,
+    *AS_WRITTEN,
     *BUDGET,
     click.option(
         "--row-norm",
@@ -113,6 +115,7 @@ def command(
     from eigenveil.privacy.account import Account
     from eigenveil.privacy.budget import Budget
 
+    written = {name: options.pop(name) for name in ("censored", "as_number", "decimal", "encoding")}
     with nullcontext() if output is None else place_for(output) as place:
         account = None if ledger is None else Account(ledger)
         budget = Budget(**stated_budget(ctx)).as_dict()
@@ -128,7 +131,7 @@ def command(
             days = ContinualPCA(k, **given, ledger=account)
         source = None
         if data is not None:
-            source = open_table(data, columns=columns, drop=drop, unit=unit)
+            source = open_table(data, columns=columns, drop=drop, unit=unit, **written)
         if place is not None:
             width = days.restore().n_features_in_ if source is None else source.n_columns
             kind = "covariance" if k is None else "pca"

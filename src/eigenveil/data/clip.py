@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from eigenveil.data.compiled import Scaling, row_integers, row_squares, row_sum
 from eigenveil.data.squares import squared_norms
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.wording import option
+from eigenveil.wording import THOUSANDS, option
 
 __all__ = [
     "BLOCK_BYTES",
@@ -381,7 +381,7 @@ class Clip:
         if len(invalid) and self.on_invalid == "raise":
             if fills:
                 raise InvalidDataError(
-                    "a row holds an infinite value, which ",
+                    "a row holds an infinite value, or too few or too many cells, which ",
                     option("on_missing"),
                     " does not fill: clean the data, or pass ",
                     option("on_invalid", "zero"),
@@ -389,7 +389,9 @@ class Clip:
                 )
             raise InvalidDataError(
                 "a row holds a missing or infinite value, or text, or has too many cells: clean "
-                "the data, choose numeric columns, pass ",
+                "the data, choose numeric columns, ",
+                THOUSANDS,
+                ", pass ",
                 option("on_missing", "centre"),
                 " to take empty cells as the centre's, or ",
                 option("on_invalid", "zero"),

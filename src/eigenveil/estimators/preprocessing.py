@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from eigenveil.data.sources import RowSource, open_rows
 from eigenveil.data.sources.columns import Encode
 from eigenveil.data.sources.features import Censored
+from eigenveil.data.sources.numerals import Decimal
 
 __all__ = ["PrivatePreprocessor"]
 
@@ -24,7 +25,7 @@ class PrivatePreprocessor(
 
     Parameters
     ----------
-    columns, unit, drop, encode, censored
+    columns, unit, drop, encode, censored, as_number, decimal
         As `eigenveil.open_rows` describes them.
 
     """
@@ -37,12 +38,16 @@ class PrivatePreprocessor(
         drop: Sequence[str] = (),
         encode: Encode | None = None,
         censored: Censored | Mapping[str, Censored] = "missing",
+        as_number: Sequence[str] = (),
+        decimal: Decimal | None = None,
     ) -> None:
         self.columns = columns
         self.unit = unit
         self.drop = drop
         self.encode = encode
         self.censored = censored
+        self.as_number = as_number
+        self.decimal = decimal
 
     def set_output(self, *, transform: Any = None) -> Self:
         """Return itself: what comes out is read by the next step alone."""
@@ -64,4 +69,6 @@ class PrivatePreprocessor(
             drop=self.drop,
             encode=self.encode,
             censored=self.censored,
+            as_number=self.as_number,
+            decimal=self.decimal,
         )

@@ -9,7 +9,7 @@ from eigenveil.text import printable
 
 __all__ = ["notebook", "script"]
 
-_ROWS = ("columns", "unit", "drop", "encode", "censored", "encoding")
+_ROWS = ("columns", "unit", "drop", "encode", "censored", "as_number", "decimal", "encoding")
 _ABOUT = ("title", "purpose", "owner", "approver")
 _MODELS = {"fit": "PrivatePCA", "covariance": "PrivateCovariance"}
 _OPTIONS = (

@@ -55,9 +55,11 @@ def test_two_processes_release_the_bits_of_one(client):
 def folder(tmp_path):
     pytest.importorskip("pyarrow", reason="needs the extra parquet")
     frame = pd.DataFrame(ROWS, columns=list("abcdefgh")).assign(who=IDS)
+    place = tmp_path / "table"
+    place.mkdir()
     for number in range(3):
-        frame[number::3].to_parquet(tmp_path / f"{number}.parquet", row_group_size=500, index=False)
-    return tmp_path
+        frame[number::3].to_parquet(place / f"{number}.parquet", row_group_size=500, index=False)
+    return place
 
 
 def test_workers_read_files_themselves(client, folder):

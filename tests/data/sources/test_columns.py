@@ -14,7 +14,7 @@ from eigenveil.data.sources.features import (
     Levels,
     Numbers,
     level_of,
-    looks_like_number,
+    text_columns,
 )
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 
@@ -61,15 +61,83 @@ def test_values_beyond_a_limit(censored, expected):
     np.testing.assert_array_equal(got, expected)
 
 
-def test_a_decimal_comma_is_one_where_cells_are_not_separated_by_commas():
-    cells = ["1,5", "1.5", "1,234,5", "1.234,5", "<0,5", ",5"]
-    np.testing.assert_array_equal(
-        Numbers(True, "limit").numbers(cells)[:, 0], [1.5, 1.5, NAN, NAN, 0.5, 0.5]
-    )
-    assert np.isnan(Numbers(False).numbers(["1,5"])).all()
-    assert looks_like_number("1,5")
-    assert looks_like_number("<0.5")
-    assert not looks_like_number("low")
+SPELLED = {  # as a point is decimal, as either mark may be, as the point is stated, as the comma is
+    "1.5": (1.5, 1.5, 1.5, NAN),
+    "1,5": (NAN, 1.5, NAN, 1.5),
+    "1,000": (NAN, NAN, 1000, 1),
+    "1.000": (1, NAN, 1, 1000),
+    " -12,345 ": (NAN, NAN, -12345, -12.345),
+    "0,125": (NAN, 0.125, NAN, 0.125),
+    "0.125": (0.125, 0.125, 0.125, NAN),
+    "1234,567": (NAN, 1234.567, NAN, 1234.567),
+    "1,0000": (NAN, 1, NAN, 1),
+    "1,234,567": (NAN, NAN, 1234567, NAN),
+    "1.234.567,5": (NAN, NAN, NAN, 1234567.5),
+    "1,234.5": (NAN, NAN, 1234.5, NAN),
+    "12,34,567": (NAN, NAN, NAN, NAN),
+    ",5": (NAN, 0.5, NAN, 0.5),
+    "1e3": (1000, 1000, 1000, 1000),
+    "<1,000": (NAN, NAN, 1000, 1),
+    "<0.5": (0.5, 0.5, 0.5, NAN),
+    "low": (NAN,) * 4,
+    "$5": (NAN,) * 4,
+}
+
+
+@pytest.mark.parametrize("cell", SPELLED)
+def test_a_number_is_read_by_the_decimal_mark(cell):
+    read = [Numbers(mark, "limit").numbers([cell])[0, 0] for mark in (None, "either", ".", ",")]
+    np.testing.assert_array_equal(read, SPELLED[cell])
+
+
+AMOUNTS = {
+    "13.5%": 13.5,
+    "13.5 %": 13.5,
+    "$1,200": 1200,
+    "-$5": -5,
+    "$-5": -5,
+    "\u2212$5": -5,
+    "($1,200.50)": -1200.5,
+    "1,200.50 \u20ac": 1200.5,
+    "USD 12": 12,
+    "12 EUR": 12,
+    "CHF 1'200": 1200,
+    "1 200 000 kr": NAN,
+    "1\u202f200\u00a0\u20ac": 1200,
+    "7": 7,
+    "1e3": 1000,
+    "<$5": NAN,
+    "--5": NAN,
+    "($5": NAN,
+    "5%%": NAN,
+    "$": NAN,
+    "12 34": NAN,
+    "": NAN,
+}
+
+
+@pytest.mark.parametrize("cell", AMOUNTS)
+def test_amounts_are_read_without_their_signs(cell):
+    feature = Numbers(".", signs=True)
+    np.testing.assert_array_equal(feature.numbers([cell])[0, 0], AMOUNTS[cell])
+    assert feature.remark("price") == "'price' is read without percent and currency signs"
+    assert np.isnan(Numbers(None, signs=True).numbers(["$1,200", "x"])).all()
+
+
+def test_columns_of_text_hold_no_number_among_their_first_cells():
+    cells = {
+        "a": ["1,5", "x"],
+        "b": ["<0.5", ""],
+        "c": ["low", "nan"],
+        "d": ["low", " ", None],
+        "e": ["", None],
+        "f": ["$5", "n/a"],
+        "g": ["1,000", "2,000"],
+        "h": [date(2024, 1, 1), None],
+        "i": [3, "low"],
+    }
+    assert text_columns(cells, "either") == {"d": False, "f": True, "g": True, "h": False}
+    assert text_columns(cells, ".") == {"a": True, "d": False, "f": True, "h": False}
 
 
 def frame(kind=pd.DataFrame):

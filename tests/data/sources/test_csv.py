@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 
+from eigenveil import PrivateCovariance
 from eigenveil.cli.rows import StdinSource
 from eigenveil.data.sources import open_rows
 from eigenveil.data.sources.columns import Reading
@@ -18,13 +19,30 @@ def test_csv_columns_by_name_and_empty_cells(csv):
     assert open_rows(csv, columns=["age"]).feature_names == ("age",)
 
 
-def test_csv_rows_that_cannot_be_read_are_missing_values(tmp_path):
+def test_csv_cells_that_are_no_numbers_are_missing_and_uneven_lines_invalid(tmp_path):
     """A function of that record alone: text, an uneven line, a stray byte."""
     path = tmp_path / "t.csv"
     path.write_bytes(f"a,b\n1,{SECRET}\n2,3\n4\n5,6,7\n\xff,8\n".encode("latin-1"))
     nan = np.nan
-    expected = [[1, nan], [2, 3], [nan, nan], [nan, nan], [nan, 8]]
+    expected = [[1, nan], [2, 3], [np.inf, np.inf], [np.inf, np.inf], [nan, 8]]
     assert np.array_equal(read(path), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+@pytest.mark.parametrize("encode", [None, {"c": ["x", "y"]}])
+def test_an_uneven_line_is_no_row_at_the_centre(mark, encode, tmp_path):
+    """A cell that is lost, or one too many, is no missing value: nothing may fill it."""
+    path = tmp_path / "t.csv"
+    lines = ["a,b,c", "1,2,x", "3,,y", "5,6", "7,8,x,9"] + ["1,2,x"] * 60
+    path.write_text("\n".join(lines).replace(",", mark) + "\n")
+    told = {"drop": ["c"]} if encode is None else {"encode": encode}
+    options = {"epsilon": 9.0, "delta": 1e-6, "row_norm": 9.0, "random_state": 0}
+    source = open_rows(path, **told)
+    assert np.isinf(source.whole()[2:4]).all()
+    with pytest.raises(InvalidDataError, match="row"):
+        PrivateCovariance(**options, on_missing="centre").fit(source)
+    zero = PrivateCovariance(**options, on_missing="centre", on_invalid="zero").fit(source)
+    assert zero.release_.settings["n_rows"] == 64
 
 
 def test_a_blank_line_is_a_missing_value_where_records_are_one_cell(tmp_path):

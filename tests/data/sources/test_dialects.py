@@ -35,6 +35,24 @@ def test_decimal_commas(tmp_path):
     assert limited.whole()[2, 1] == 0.5
 
 
+@pytest.mark.parametrize("mark", [";", "\t", ","])
+@pytest.mark.parametrize(
+    ("decimal", "expected"),
+    [
+        (None, [[809, 1], [NAN, 2], [NAN, 3]]),
+        (".", [[809, 1], [1000, 2], [1, 3]]),
+        (",", [[809, 1], [1, 2], [1000, 3]]),
+    ],
+)
+def test_thousands_are_read_by_the_stated_decimal_mark(tmp_path, mark, decimal, expected):
+    """Without one, a cell that may be a thousand or one is invalid, as a word among numbers is."""
+    path = written(tmp_path / "t.csv", 'a|b\n809|1\n"1,000"|2\n1.000|3\n'.replace("|", mark))
+    if decimal is None and mark == ",":
+        expected = [*expected[:2], [1, 3]]  # the comma separates cells, so the point is decimal
+    np.testing.assert_array_equal(open_rows(path, decimal=decimal).whole(), expected)
+    assert open_rows(path).count_rows() == 3
+
+
 def test_names_that_hold_other_marks_stay_whole(tmp_path):
     path = written(tmp_path / "t.csv", "weight; kg,height,k|m\n1,2,3\n")
     assert open_rows(path).feature_names == ("weight; kg", "height", "k|m")

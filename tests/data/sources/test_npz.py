@@ -141,6 +141,27 @@ def test_malformed_sparse_archives_are_refused_before_a_charge(tmp_path):
     assert not ledger.entries
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("indices", float), ("indices", complex), ("indptr", np.uint64), ("shape", float)],
+)
+def test_stored_indices_of_other_types_are_refused(name, kind, tmp_path, recwarn):
+    """scipy would cut them off to integers."""
+    arrays = {"data": CSR.data, "indices": CSR.indices, "indptr": CSR.indptr, "shape": ROWS.shape}
+    arrays[name] = np.array(arrays[name], dtype=kind)
+    np.savez(tmp_path / "t.npz", format=b"csr", **arrays)
+    told = refused(lambda: open_rows(tmp_path / "t.npz"))
+    assert "outside its shape" in told or "not a readable .npz" in told
+    assert not len(recwarn)
+
+
+@pytest.mark.parametrize("shape", [(1 << 40, 3), (3, 1 << 40)])
+def test_a_sparse_matrix_beyond_memory_is_refused(shape, tmp_path):
+    none = np.zeros(0, dtype=np.int64)
+    np.savez(tmp_path / "t.npz", format=b"coo", shape=shape, data=none * 1.0, row=none, col=none)
+    assert "too large for memory" in refused(lambda: open_rows(tmp_path / "t.npz"))
+
+
 def test_entries_at_one_place_are_added_and_may_come_in_any_order():
     parts = (np.array([1.0, 2.0, 4.0, 8.0]), np.array([2, 0, 2, 1]), np.array([0, 3, 4]))
     for kind in (sparse.csr_matrix, sparse.csr_array):

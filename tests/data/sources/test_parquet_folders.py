@@ -44,6 +44,26 @@ def test_a_folder_is_one_table(folder, kind):
     assert sorted(persons.unit_sizes) == [5, 5, 6, 6, 6, 6, 6]
 
 
+@pytest.mark.parametrize("kind", ["folder", "address"])
+@pytest.mark.parametrize("name", ["year=2024", "more.parquet", "_delta_log", "_temporary"])
+def test_a_folder_inside_is_refused(folder, kind, name):
+    """It may hold a part of the table, or say which files are out of date."""
+    (folder / name).mkdir()
+    with pytest.raises(InvalidDataError, match="holds another folder"):
+        open_rows(folder if kind == "folder" else f"file://{folder}")
+
+
+@pytest.mark.parametrize("kind", ["folder", "address"])
+def test_files_of_programs_that_write_there_are_no_parts(folder, kind):
+    first = (folder / "part-0.parquet").read_bytes()
+    for name in ("._part-0.parquet", "_tmp.parquet", "_metadata", "part-3.parquet.tmp"):
+        (folder / name).write_bytes(first)
+    (folder / ".part-0.parquet.crc").write_bytes(b"crc")
+    (folder / ".release-draft").mkdir()
+    source = open_rows(folder if kind == "folder" else f"file://{folder}", ["a", "b", "c"])
+    assert source.n_rows == 40
+
+
 def test_parts_are_row_groups_and_add_up(folder):
     parts = open_rows(folder, ["a", "b", "c"]).parts()
     assert [part.n_rows for part in parts] == [5, 10, 10, 8, 7]

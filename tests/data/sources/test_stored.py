@@ -1,8 +1,10 @@
 """Files that change while they are read, or cannot be read at all."""
 
+import io
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from eigenveil import PrivatePCA
@@ -34,6 +36,30 @@ def exchange(path):
 
 def touch(path):
     os.utime(path, ns=(0, 0))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npy", "npz", "xlsx", "folder"])
+def test_a_file_whose_name_is_not_utf_8_is_read(kind, tmp_path):
+    frame, path = pd.DataFrame(TABLE, columns=["a", "b", "c"]), tmp_path / os.fsdecode(b"t\xff")
+    if kind != "folder":
+        path = path.with_name(f"{path.name}.{kind}")
+    buffer = io.BytesIO()
+    match kind:
+        case "csv":
+            frame.to_csv(buffer, index=False)
+        case "parquet" | "folder":
+            frame.to_parquet(buffer)
+        case "npy":
+            np.save(buffer, TABLE)
+        case "npz":
+            np.savez(buffer, TABLE)
+        case "xlsx":
+            pytest.importorskip("openpyxl")
+            frame.to_excel(buffer, index=False)
+    if kind == "folder":
+        path.mkdir()
+    (path / "part.parquet" if kind == "folder" else path).write_bytes(buffer.getvalue())
+    np.testing.assert_array_equal(open_rows(path).whole(), TABLE)
 
 
 @KINDS

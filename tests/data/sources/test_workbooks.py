@@ -1,6 +1,8 @@
 """Sheets of Excel workbooks."""
 
 import datetime
+import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -74,3 +76,102 @@ def test_a_sheet_beyond_all_proportion_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("eigenveil.data.sources.workbooks._MAX_BYTES", 10)
     with pytest.raises(InvalidDataError, match="too large"):
         open_rows(path)
+
+
+def rewritten(path, change):
+    """Change the first sheet of a workbook, as other programs may write it."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    text = change(parts[sheet].decode())
+    assert text.encode() != parts[sheet]
+    parts[sheet] = text.encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize("stated", ["A1:B11", "A1", "A1:C1", "B2:C9", "A1:XFD1048576", None])
+def test_a_sheet_is_read_to_its_end_whatever_it_says_of_its_size(tmp_path, stated):
+    rows = np.arange(120.0).reshape(40, 3)
+    path = written(tmp_path / "t.xlsx", ["a", "b", "c"], *rows.tolist())
+    said = "" if stated is None else f'<dimension ref="{stated}"/>'
+    rewritten(path, lambda text: re.sub(r"<dimension [^>]*/>", said, text))
+    source = open_rows(path)
+    assert source.feature_names == ("a", "b", "c")
+    np.testing.assert_array_equal(source.whole(), rows)
+
+
+@pytest.mark.parametrize("stated", ["A1:B3", "A1:D3"])
+def test_cells_right_of_the_last_name_are_refused(tmp_path, stated):
+    path = written(tmp_path / "t.xlsx", ["a", "b"], [1, 2], [3, 4, None, SECRET])
+    change = f'<dimension ref="{stated}"/>'
+    with zipfile.ZipFile(path) as archive:
+        there = change in archive.read("xl/worksheets/sheet1.xml").decode()
+    if not there:
+        rewritten(path, lambda text: re.sub(r"<dimension [^>]*/>", change, text))
+    assert "cells right of its last column name" in refused(lambda: open_rows(path))
+
+
+def test_a_hidden_sheet_is_not_read(tmp_path):
+    path = tmp_path / "t.xlsx"
+    for state in ("hidden", "veryHidden"):
+        book = openpyxl.Workbook()
+        book.active.append(["a"])
+        book.active.append([1])
+        book.active.sheet_state = state
+        book.create_sheet("seen").append(["b"])
+        book.save(path)
+        assert "the first sheet of t.xlsx is hidden: unhide it" in refused(lambda: open_rows(path))
+        book.worksheets[0].sheet_state = "visible"
+        book.worksheets[1].sheet_state = "hidden"
+        book.save(path)
+        assert open_rows(path).feature_names == ("a",)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace('<row r="3"', '<row r="2"'),  # two rows of one number
+        lambda text: text.replace('<row r="3"', '<row r="1"'),
+        lambda text: text.replace('r="B3"', 'r="A3"'),  # two cells at one place
+        lambda text: text.replace('r="B3"', 'r="B2"'),
+        lambda text: text.replace('r="A3"', 'r="C3"'),
+    ],
+    ids=range(5),
+)
+def test_rows_and_cells_that_openpyxl_would_leave_out_are_refused(tmp_path, change):
+    path = written(tmp_path / "t.xlsx", ["a", "b"], [1, 2], [3, 4], [5, 6])
+    rewritten(path, change)
+    told = refused(lambda: open_rows(path))
+    assert "out of order" in told or "outside their row" in told
+
+
+def test_rows_far_below_are_read_at_once(tmp_path):
+    path = written(tmp_path / "t.xlsx", ["a", "b"], [1, 2], [3, 4])
+    rewritten(path, lambda text: re.sub(r'r="(row r=)?(\w*)3"', r'r="\g<2>1048576"', text))
+    assert open_rows(path).n_rows == 2
+
+
+def test_no_warning_of_openpyxl_quotes_a_cell(tmp_path, recwarn):
+    path = tmp_path / "t.xlsx"
+    book = openpyxl.Workbook()
+    for row in (["a", "b"], [1, 2], [3, 4711e9]):
+        book.active.append(row)
+    book.active["B3"].number_format = "yyyy-mm-dd"
+    book.save(path)
+    np.testing.assert_array_equal(open_rows(path).whole(), [[1, 2], [3, np.nan]])
+    assert not [each for each in recwarn if "4711" in str(each.message)]
+
+
+def test_text_cells_of_a_sheet_are_read_by_the_decimal_mark(tmp_path):
+    path = written(tmp_path / "t.xlsx", ["a", "b"], ["1,000", "$5"], [7, "12.5%"])
+    assert "amounts and percentages" in refused(lambda: open_rows(path).refuse_text())
+    source = open_rows(path, decimal=".", as_number=["b"])
+    np.testing.assert_array_equal(source.whole(), [[1000, 5], [7, 12.5]])
+
+
+def test_a_sheet_of_text_without_names_is_refused(tmp_path):
+    path = written(tmp_path / "t.xlsx", [SECRET, "f"], ["Meier", "m"], ["Schulz", "m"])
+    assert "first line of t.xlsx may be a record" in refused(lambda: open_rows(path))

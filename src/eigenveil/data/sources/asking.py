@@ -8,20 +8,27 @@ answered already.
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from eigenveil.exceptions import InvalidDataError, UnexplainedColumnsError
 from eigenveil.text import joined, listed
 from eigenveil.wording import COLUMNS, Part, Phrase
 
-__all__ = ["ask_about", "asking_for_regression", "is_named_like_an_id"]
+__all__ = ["TextColumns", "ask_about", "asking_for_regression", "is_named_like_an_id"]
+
+TextColumns: TypeAlias = Mapping[str, bool | None]
+"""Columns of text by name: whether cells are amounts, such as $1,200; None if nobody looked."""
+
+_MAX_NAMED = 12  # columns that a message lists in order to keep one of them
 
 _LAST_WORDS = frozenset(["id", "ids", "uuid", "guid", "mrn", "ssn", "nhs", "pid"])
 _WHOLE_NAMES = frozenset(
     [
         *("patient", "person", "subject", "participant", "customer", "client", "user", "member"),
         *("student", "employee", "iban", "email", "phone", "telephone", "passport", "pseudonym"),
+        *("index", "rowname", "rownames", "rownumber", "seqn", "idcode"),
     ]
 )
 # patientnumber, case_no, SubjNr: whose or what it is, and a word for a mark that tells it apart.
@@ -31,6 +38,7 @@ _NUMBERED = re.compile(
     r"|account|acct|insurance|policy|encounter|admission|hospital|versicherten)"
     r"(id|no|nr|num|number|nummer|key|code|ref)"
 )
+_UNNAMED = re.compile(r"unnamed\d+")  # an index that pandas wrote without a name
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 
 
@@ -39,9 +47,10 @@ def is_named_like_an_id(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name)]
     if not words:
         return False
-    if words[-1] in _LAST_WORDS or (len(words) == 1 and words[0] in _WHOLE_NAMES):
+    whole = "".join(words)
+    if words[-1] in _LAST_WORDS or (words[0] in ("row", whole) and whole in _WHOLE_NAMES):
         return True
-    return _NUMBERED.fullmatch("".join(words)) is not None
+    return any(known.fullmatch(whole) is not None for known in (_NUMBERED, _UNNAMED))
 
 
 @contextmanager
@@ -67,7 +76,7 @@ def asking_for_regression(targets: Sequence[str]) -> Iterator[None]:
 
 def ask_about(
     ids: Sequence[str],
-    text: Sequence[str],
+    text: TextColumns,
     others: Sequence[str],
     *,
     named: bool = False,
@@ -85,24 +94,29 @@ def ask_about(
     if others:
         told += ["leave out with ", _keep(others) if named else _drop([*ids, *text], others)]
     if ids:
-        told += [", or " if others else "", "protect all rows of one person together with "]
-        told += [_unit(ids[0])]
-    if text:
+        told += [", " if others else "", "protect all rows of one person together with "]
+        told += [_unit(ids[0]), ", or keep it by naming all columns to take, "]
+        told += [_keep([*ids[:1], *others], known=not text)]
+    amounts = [name for name, is_amount in text.items() if is_amount]
+    if words := [name for name, is_amount in text.items() if not is_amount]:
         told += ["; " if others or ids else "", "categories and dates become numbers with "]
-        told += [_encode(text[0]) if levels_found else _encode_stated(text[0])]
+        told += [_encode(words[0]) if levels_found else _encode_stated(words[0])]
+    if text and (amounts or text[words[0]] is None):
+        told += ["; " if others or ids or words else "", "amounts and percentages become numbers "]
+        told += ["with ", _as_number(amounts or words[:1])]
     asked = UnexplainedColumnsError(*told)
     asked.ids, asked.text, asked.others, asked.named = ids, text, others, named
     raise asked
 
 
-def _found(ids: Sequence[str], text: Sequence[str]) -> str:
+def _found(ids: Sequence[str], text: TextColumns) -> str:
     said = []
     if ids:
         like = "is named like an id" if len(ids) == 1 else "are named like ids"
         said.append(f"{_shown(ids)} {like}")
     if text:
         noun, verb = ("column", "holds") if len(text) == 1 else ("columns", "hold")
-        said.append(f"{noun} {_shown(text)} {verb} no numbers")
+        said.append(f"{noun} {_shown([*text])} {verb} no numbers")
     return " and ".join(said)
 
 
@@ -119,12 +133,31 @@ def _drop(names: Sequence[str], others: Sequence[str]) -> Phrase:
     )
 
 
-def _keep(names: Sequence[str]) -> Phrase:
+def _keep(names: Sequence[str], *, known: bool = True) -> Phrase:
+    """Return how columns are named; of many, or beside others, the first alone."""
+    if not known or len(names) > _MAX_NAMED:
+        return Phrase(
+            python=f"columns=[{names[0]!r}, ...]",
+            shell=f"--columns {shlex.quote(joined(names[:1]))},...",
+            file=f"columns = [{json.dumps(names[0], ensure_ascii=False)}, ...]",
+            page="its box in the list of columns",
+        )
     return Phrase(
         python=f"columns={list(names)!r}",
         shell=f"--columns {shlex.quote(joined(names))}",
         file=f"columns = {json.dumps(list(names), ensure_ascii=False)}",
         page="their boxes in the list of columns",
+    )
+
+
+def _as_number(names: Sequence[str]) -> Phrase:
+    return Phrase(
+        python=f"open_rows(X, as_number={list(names)!r}, decimal='.'), or ',' if that is the "
+        "decimal mark",
+        shell=f"--as-number {shlex.quote(joined(names))} --decimal ., or , if that is the decimal "
+        "mark",
+        file="another table, in which they are numbers",
+        page="what is chosen beside their names",
     )
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources import frames
 from eigenveil.data.sources.arrays import ArraySource
+from eigenveil.data.sources.asking import TextColumns
 from eigenveil.data.sources.base import chunk_rows
 from eigenveil.data.sources.column_rows import ColumnRows
 from eigenveil.data.sources.columns import Reading
@@ -42,7 +43,7 @@ class CellsSource(ColumnRows):
         n_rows: int,
         cells: Callable[[str], Sequence[Any]],
         reading: Reading,
-        text: Callable[[], Sequence[str]],
+        text: Callable[[], TextColumns],
     ) -> None:
         self._n_rows = n_rows
         self._table_columns = tuple(names)
@@ -110,8 +111,6 @@ def frame_rows(frame: Any, reading: Reading) -> CellsSource:
     if columns is None:
         raise InvalidDataError("the columns of this frame have no names: name them by text first")
     text = frames.text_columns(frame)
-    source = CellsSource(
-        columns, len(frame), lambda name: frames.cells(frame, name), reading, lambda: text
-    )
+    source = CellsSource(columns, len(frame), frames.cells(frame), reading, lambda: text)
     source._refuse(text)
     return source

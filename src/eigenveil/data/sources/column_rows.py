@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
-from eigenveil.data.sources.asking import ask_about
+from eigenveil.data.sources.asking import TextColumns, ask_about
 from eigenveil.data.sources.columns import Columns, Reading
 from eigenveil.data.sources.features import Numbers
 from eigenveil.data.sources.readings import Readings
@@ -51,9 +51,9 @@ class ColumnRows(LabelledRows):
             raise InvalidDataError("no column is left: no level of a category is known")
         return other
 
-    def _refuse(self, text: Sequence[str]) -> None:
+    def _refuse(self, text: TextColumns) -> None:
         """Refuse those of the columns of text that are taken as numbers."""
         names, known = self._columns.names, self._reading.explained
-        wordy = [name for name in names if name in text and name not in known]
+        wordy = {name: text[name] for name in names if name in text and name not in known}
         others = [name for name in names if name not in wordy]
         ask_about([], wordy, others, named=self._reading.columns is not None)

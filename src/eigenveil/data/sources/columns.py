@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.sources.asking import TextColumns
 from eigenveil.data.sources.features import (
     CENSORED_RULES,
     Censored,
@@ -20,9 +21,10 @@ from eigenveil.data.sources.features import (
     level_of,
 )
 from eigenveil.data.sources.headers import select_columns
+from eigenveil.data.sources.numerals import Decimal
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import did_you_mean
-from eigenveil.wording import CENSORED, ENCODE, ENCODING
+from eigenveil.wording import AS_NUMBER, CENSORED, DECIMAL, ENCODE, ENCODING
 
 __all__ = ["Columns", "Encode", "Reading", "noted_reading", "parsed_encode"]
 
@@ -157,6 +159,10 @@ class Reading:
         How columns of text become numbers.
     censored : {"missing", "limit", "half"} or {name: ...}
         What cells such as ``<0.5`` count as, in all columns of numbers or in those named.
+    as_number : sequence of str
+        Those that are read without percent and currency signs.
+    decimal : {".", ","}, optional
+        The decimal mark; the other one separates thousands.
     encoding : str
         That of a text file.
 
@@ -167,6 +173,8 @@ class Reading:
     drop: Sequence[str] = ()
     encode: Mapping[str, Feature] = field(default_factory=dict)
     censored: Censored | Mapping[str, Censored] = "missing"
+    as_number: Sequence[str] = ()
+    decimal: Decimal | None = None
     encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
@@ -176,7 +184,9 @@ class Reading:
             raise InvalidParameterError(
                 CENSORED, " must be 'missing', 'limit' or 'half', for all or by name"
             )
-        if isinstance(self.drop, str) or isinstance(self.columns, str):
+        if self.decimal not in (None, ".", ","):
+            raise InvalidParameterError(DECIMAL, " must be '.' or ','")
+        if any(isinstance(names, str) for names in (self.drop, self.columns, self.as_number)):
             raise InvalidParameterError("columns are named by a list: ['a', 'b']")
         try:
             codecs.lookup(self.encoding)
@@ -191,33 +201,59 @@ class Reading:
         return self == Reading()
 
     @property
+    def names_columns(self) -> bool:
+        """Whether a column is named, as only somebody does who knows the names."""
+        named = (self.columns, self.unit, self.drop, self.encode, self.as_number)
+        return any(map(bool, named)) or (isinstance(self.censored, Mapping) and any(self.censored))
+
+    @property
     def explained(self) -> frozenset[str]:
         """Columns that may hold text, as it is said how it becomes numbers."""
         named = self.censored if isinstance(self.censored, Mapping) else ()
-        return frozenset([*self.encode, *named])
+        return frozenset([*self.encode, *self.as_number, *named])
 
     def select(
         self,
         available: Sequence[str],
         *,
-        wordy: Callable[[], Sequence[str]] = tuple,
-        decimal_comma: bool = False,
+        wordy: Callable[[], TextColumns] = dict,
+        comma_is_free: bool = False,
     ) -> Columns:
-        """Return the columns of a table with these names; ``wordy`` says which hold text."""
-        for name in self.censored if isinstance(self.censored, Mapping) else ():
-            if name not in available:
+        """Return the columns of a table with these names; ``wordy`` says which hold text.
+
+        A comma that does not separate cells may be the decimal mark.
+        """
+        known = set(available)
+        limited = self.censored if isinstance(self.censored, Mapping) else ()
+        for name in (*limited, *self.as_number):
+            if name not in known:
                 raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, available)}")
+        for name in self.as_number:
+            if name in self.encode:
+                raise InvalidParameterError(
+                    f"{name!r} is encoded and a number: name it in ", ENCODE, " or ", AS_NUMBER
+                )
+        explained = self.explained
         taken = select_columns(
             available,
             self.columns,
             self.unit,
             drop=self.drop,
             encoded=tuple(self.encode),
-            wordy=lambda: [name for name in wordy() if name not in self.explained],
+            wordy=lambda: {n: kind for n, kind in wordy().items() if n not in explained},
         )
-        return Columns(tuple((name, self._feature(name, decimal_comma)) for name in taken))
+        decimal, signed, rules = self.decimal_where(comma_is_free), {*self.as_number}, self.censored
+        features = (
+            self.encode.get(name)
+            or Numbers(
+                decimal,
+                rules.get(name, "missing") if isinstance(rules, Mapping) else rules,
+                name in signed,
+            )
+            for name in taken
+        )
+        return Columns(tuple(zip(taken, features, strict=True)))
 
-    def _feature(self, name: str, decimal_comma: bool) -> Feature:
-        rules = self.censored
-        rule = rules.get(name, "missing") if isinstance(rules, Mapping) else rules
-        return self.encode.get(name) or Numbers(decimal_comma, rule)
+    def decimal_where(self, comma_is_free: bool) -> Decimal | Literal["either"] | None:
+        """Return the stated decimal mark, or what it may be where none is."""
+        return self.decimal or ("either" if comma_is_free else None)

@@ -1,7 +1,7 @@
 """Rows of CSV files, some lines at a time, and the column that says whose they are.
 
 Cells are separated by what separates the names in the first line: commas, semicolons or tabs. Where
-it is no comma, 1,5 is a number as well as 1.5.
+it is no comma, 1,5 is a number as well as 1.5, and 1,000 is none until the decimal mark is stated.
 """
 
 import csv
@@ -17,10 +17,12 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenveil.data.sources.asking import TextColumns
 from eigenveil.data.sources.column_rows import ColumnRows
 from eigenveil.data.sources.columns import Reading
-from eigenveil.data.sources.features import level_of, looks_like_number
-from eigenveil.data.sources.headers import check_encoding, check_header
+from eigenveil.data.sources.features import level_of, text_columns
+from eigenveil.data.sources.headers import check_encoding, check_first_line, check_header
+from eigenveil.data.sources.numerals import number
 from eigenveil.data.sources.plain_csv import plain_reader
 from eigenveil.data.sources.readings import Readings
 from eigenveil.data.sources.stored import StoredFile, changed
@@ -55,15 +57,18 @@ class CSVSource(ColumnRows):
         self.readings = Readings()
         self._parsed: list[NDArray[Any]] | None = None
         with self._opened() as lines:
-            self._decimal_comma = separator(lines) != ","
+            self._comma_is_free = separator(lines) != ","
             (header,) = next(read_records(lines, name, 1), [[]])
         check_header(header, name)
         self._header = header
         self._width = len(header)
-        chosen = reading.select(header, wordy=self._text_columns, decimal_comma=self._decimal_comma)
+        chosen = reading.select(header, wordy=self._text_columns, comma_is_free=self._comma_is_free)
+        if not reading.names_columns:
+            check_first_line(header, itertools.chain.from_iterable(self._first_records()), name)
         self._take(chosen, reading)
-        self._positions = {name: header.index(name) for name in chosen.names}
-        self._label = None if reading.unit is None else header.index(reading.unit)
+        self._places = {name: place for place, name in enumerate(header)}
+        self._positions = [self._places[name] for name in chosen.names]
+        self._label = None if reading.unit is None else self._places[reading.unit]
 
     def decided(self, levels: Mapping[str, Sequence[str]]) -> "CSVSource":
         """Return the same file, with these levels for undecided columns."""
@@ -75,18 +80,17 @@ class CSVSource(ColumnRows):
         """Refuse columns that hold no number in the first hundred lines, but something."""
         self._refuse(self._text_columns())
 
-    def _text_columns(self) -> list[str]:
-        """Return columns of which some of the first cells are filled, and none is a number."""
+    def _first_records(self) -> list[list[str]]:
+        """Return the first hundred records, but for uneven lines."""
         with self._opened() as lines:
             _, *records = next(read_records(lines, self._name, _SNIFFED_LINES + 1), [[]])
-        whole = [record for record in records if len(record) == self._width]
-        cells = [[record[j].strip() for record in whole] for j in range(self._width)]
-        return [
-            name
-            for name, column in zip(self._header, cells, strict=True)
-            if any(column)
-            and not any(looks_like_number(c, decimal_comma=self._decimal_comma) for c in column)
-        ]
+        return [record for record in records if len(record) == self._width]
+
+    def _text_columns(self) -> TextColumns:
+        """Return the columns of which the first hundred lines hold text."""
+        whole = self._first_records()
+        cells = {n: [record[j] for record in whole] for j, n in enumerate(self._header)}
+        return text_columns(cells, self._reading.decimal_where(self._comma_is_free))
 
     @property
     def table_columns(self) -> tuple[str, ...]:
@@ -128,8 +132,7 @@ class CSVSource(ColumnRows):
 
     def _read(self) -> Iterator[NDArray[Any]]:
         """Yield rows, many lines at a time: plain ones at once, all others record by record."""
-        positions = list(self._positions.values())
-        plain = plain_reader(self._width, positions) if self._are_plain else None
+        plain = plain_reader(self._width, self._positions) if self._are_plain else None
         with self._opened() as lines:
             if plain is None or not lines.readline().endswith("\n"):
                 yield from map(self._rows, self._batches())
@@ -156,8 +159,10 @@ class CSVSource(ColumnRows):
         return self._without_blanks(records)
 
     def _without_blanks(self, records: list[list[str]]) -> list[list[str]]:
-        """Return records without blank lines, which are none unless records are one cell."""
-        return [record for record in records if record] if self._width > 1 else records
+        """Return records without blank lines; where records are one cell, such a line is one."""
+        if self._width > 1:
+            return [record for record in records if record]
+        return [record or [""] for record in records]
 
     def _note(self, read: int) -> None:
         """Refuse a pass over another number of records than the first one."""
@@ -169,7 +174,7 @@ class CSVSource(ColumnRows):
     def labelled_levels(self, column: str) -> Iterator[tuple[list[str | None], list[Hashable]]]:
         """Yield the level of each record in a column, and its label; no labels without a unit."""
         for batch in self._batches():
-            levels = [level_of(cell) for cell in self._cells(batch, self._header.index(column))]
+            levels = [level_of(cell) for cell in self._cells(batch, self._places[column])]
             yield levels, [] if self._label is None else self._labels(batch)
 
     def labels(self) -> Iterator[list[Hashable]]:
@@ -196,7 +201,9 @@ class CSVSource(ColumnRows):
     def _rows(self, batch: list[list[str]]) -> NDArray[Any]:
         if self._are_plain:
             return np.array([self._row(record) for record in batch]).reshape(-1, self.n_columns)
-        return self._columns.rows(lambda name: self._cells(batch, self._positions[name]))
+        rows = self._columns.rows(lambda name: self._cells(batch, self._places[name]))
+        rows[[len(record) != self._width for record in batch]] = math.inf
+        return rows
 
     def _cells(self, batch: list[list[str]], position: int) -> list[str]:
         """Return the cells of a column; that of an uneven line is empty."""
@@ -208,14 +215,14 @@ class CSVSource(ColumnRows):
         return list(self._cells(batch, self._label))
 
     def _row(self, record: list[str]) -> list[float]:
-        """Return numbers; a cell that is none, and every cell of an uneven line, becomes NaN.
+        """Return numbers; a cell that is none becomes NaN.
 
-        What happens to such a row is the clip's decision, so that it depends on this record
-        alone.
+        An uneven line is no row with missing values: every cell of it is infinite. What happens to
+        such a row is the clip's decision, so that it depends on this record alone.
         """
         if len(record) != self._width:
-            return [math.nan] * self.n_columns
-        return [_number(record[i]) for i in self._positions.values()]
+            return [math.inf] * self.n_columns
+        return [number(record[i]) for i in self._positions]
 
 
 @contextmanager
@@ -304,10 +311,3 @@ def _first_damaged(lines: TextIO, between: str) -> int:
                 break
             line += 1
     return line
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return math.nan

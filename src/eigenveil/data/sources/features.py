@@ -11,7 +11,7 @@ something finds its levels first, at a cost.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from typing import Any, Literal, Protocol
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources.cells import as_floats
+from eigenveil.data.sources.numerals import Decimal, number, without_signs
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.text import listed, plural, printable
 from eigenveil.wording import ENCODE
@@ -32,8 +33,9 @@ __all__ = [
     "Levels",
     "Numbers",
     "UnknownLevels",
+    "hold_text_alone",
     "level_of",
-    "looks_like_number",
+    "text_columns",
 ]
 
 Censored = Literal["missing", "limit", "half"]
@@ -68,16 +70,19 @@ class Numbers:
 
     Attributes
     ----------
-    decimal_comma : bool
-        Whether 1,5 is a number.
+    decimal : {".", ",", "either"}, optional
+        The decimal mark, if it is stated; ``"either"`` where 1,5 is a number as well as 1.5.
     censored : {"missing", "limit", "half"}
         What a cell such as ``<0.5`` counts as: as an empty cell, as 0.5, or as half of it (a value
         above a limit, ``>200``, then counts as the limit).
+    signs : bool
+        Whether cells may have percent or currency signs.
 
     """
 
-    decimal_comma: bool = False
+    decimal: Decimal | Literal["either"] | None = None
     censored: Censored = "missing"
+    signs: bool = False
 
     def titles(self, column: str) -> tuple[str, ...]:
         """Return the name of the column."""
@@ -94,23 +99,17 @@ class Numbers:
         return np.array([self.number(cell) for cell in cells], dtype=np.float64).reshape(-1, 1)
 
     def remark(self, column: str) -> str | None:
-        """Return None: what is done to all columns is said once."""
-        return None
+        """Return that signs are left out; what is done to all columns is said once."""
+        if not self.signs:
+            return None
+        return f"{printable(column)!r} is read without percent and currency signs"
 
     def number(self, cell: str) -> float:
         """Return the number that a cell holds; NaN where it is none."""
-        try:
-            return float(cell)
-        except ValueError:
-            pass
-        if self.decimal_comma and "." not in cell and cell.count(",") == 1:
-            try:
-                return float(cell.replace(",", "."))
-            except ValueError:
-                pass
-        if self.censored == "missing":
-            return math.nan
-        return self._limit(cell)
+        value = number(without_signs(cell) if self.signs else cell, self.decimal)
+        if math.isnan(value) and self.censored != "missing":
+            return self._limit(cell)
+        return value
 
     def _limit(self, cell: str) -> float:
         """Return what a value beyond a limit of detection counts as."""
@@ -119,9 +118,6 @@ class Numbers:
             return math.nan
         limit = replace(self, censored="missing").number(found[2])
         return limit / 2 if self.censored == "half" and found[1] == "<" else limit
-
-
-_ANY_NUMBER = Numbers(decimal_comma=True, censored="limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +212,47 @@ def level_of(cell: Any) -> str | None:
     return None if level.lower() in _MISSING else level
 
 
-def looks_like_number(cell: str, *, decimal_comma: bool = True) -> bool:
-    """Return whether a cell may stand in a column of numbers: 1.5, <0.5 or, with commas, 1,5."""
-    number = replace(_ANY_NUMBER, decimal_comma=decimal_comma).number(cell)
-    return cell.lower() == "nan" or not math.isnan(number)
+def text_columns(
+    cells: Mapping[str, Sequence[Any]], decimal: Decimal | Literal["either"] | None
+) -> dict[str, bool]:
+    """Return the columns of which some of the first cells are filled, and none is a number.
+
+    For each, whether a cell is an amount: a number once its signs or its decimal mark are said.
+    """
+    plain = Numbers(decimal, "limit")
+    found = {}
+    for name, column in cells.items():
+        texts = [cell.strip() for cell in column if isinstance(cell, str)]
+        filled = any(texts) or any(not isinstance(c, str) and c is not None for c in column)
+        if (
+            filled
+            and not any(map(_is_number, column))
+            and not any(
+                text.lower() == "nan" or not math.isnan(plain.number(text)) for text in texts
+            )
+        ):
+            found[name] = any(map(_is_amount, texts))
+    return found
+
+
+def hold_text_alone(cells: Iterable[Any]) -> bool:
+    """Return whether some cells are filled, and none is a number, however it is written."""
+    filled = False
+    for cell in cells:
+        text = cell.strip() if isinstance(cell, str) else ""
+        if _is_number(cell) or (text and _is_amount(text)):
+            return False
+        filled = filled or bool(text)
+    return filled
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, (int, float))
+
+
+def _is_amount(text: str) -> bool:
+    marks: tuple[Decimal, ...] = (".", ",")
+    return any(not math.isnan(Numbers(mark, "limit", signs=True).number(text)) for mark in marks)
 
 
 def _days(cell: Any, start: datetime) -> float:

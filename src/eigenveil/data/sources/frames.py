@@ -4,12 +4,13 @@ Whether a column is taken is decided by its type, which is public, and never by 
 are public as well, unless a first record was taken for them: that is refused.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.asking import ask_about, is_named_like_an_id
+from eigenveil.data.sources.asking import TextColumns, ask_about, is_named_like_an_id
 from eigenveil.data.sources.cells import as_floats
 from eigenveil.data.sources.headers import are_positions, check_names, refuse_twins
 from eigenveil.exceptions import InvalidDataError
@@ -63,21 +64,26 @@ def _check_names(frame: "narwhals.DataFrame[Any]") -> None:
     check_names(frame.columns, "the frame", numbered=are_positions(noted))
 
 
-def text_columns(data: Any) -> list[str]:
+def text_columns(data: Any) -> TextColumns:
     """Return the columns of a frame whose type says that they hold text or dates."""
     frame = _frame(data)
     assert frame is not None  # whoever calls has asked `is_frame`
-    return [name for name, kind in frame.schema.items() if not _may_hold_numbers(kind)]
+    text = [name for name, kind in frame.schema.items() if not _may_hold_numbers(kind)]
+    return dict.fromkeys(text)
 
 
-def cells(data: Any, name: str) -> Any:
-    """Return the cells of a column; those of numbers as an array."""
+def cells(data: Any) -> Callable[[str], Any]:
+    """Return what gives the cells of a column by its name; those of numbers as an array."""
     frame = _frame(data)
     assert frame is not None  # whoever calls has asked `is_frame`
-    column = frame[name]
-    if column.dtype.is_float() or (column.dtype.is_integer() and not column.null_count()):
-        return column.to_numpy()
-    return column.to_list()
+
+    def of_column(name: str) -> Any:
+        column = frame[name]
+        if column.dtype.is_float() or (column.dtype.is_integer() and not column.null_count()):
+            return column.to_numpy()
+        return column.to_list()
+
+    return of_column
 
 
 def _may_hold_numbers(kind: Any) -> bool:
@@ -118,6 +124,7 @@ def _check_columns(kinds: Any) -> None:
             raise InvalidDataError(
                 f"column number {place + 1} holds no numbers: encode it, or choose numeric columns"
             )
-    text = [names[place] for place in wordy]
+    text = dict.fromkeys(names[place] for place in wordy)
     ids = [n for n in names if isinstance(n, str) and n not in text and is_named_like_an_id(n)]
-    ask_about(ids, text, [name for name in names if name not in (*ids, *text)])
+    asked = {*ids, *text}
+    ask_about(ids, text, [name for name in names if name not in asked])

@@ -6,7 +6,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from eigenveil.data.sources.asking import ask_about, is_named_like_an_id
+from eigenveil.data.sources.asking import TextColumns, ask_about, is_named_like_an_id
+from eigenveil.data.sources.features import hold_text_alone
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.text import did_you_mean
 from eigenveil.wording import COLUMNS, DROP, LATIN, UTF_16, option
@@ -14,6 +15,7 @@ from eigenveil.wording import COLUMNS, DROP, LATIN, UTF_16, option
 __all__ = [
     "are_positions",
     "check_encoding",
+    "check_first_line",
     "check_header",
     "check_names",
     "refuse_twins",
@@ -27,6 +29,7 @@ _OTHER_KINDS = {
     "PAR1\x15": "a parquet file: rename it to end in .parquet",
     "\x1f\ufffd\x08": "a compressed file: rename it to end in .csv.gz",
 }
+_MISSING = frozenset(["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "NaT"])
 _EXPONENT = re.compile(r"(?<=[\d.])[eE](?=[-+\u2212]?\d)")
 
 
@@ -44,6 +47,21 @@ def check_header(header: Sequence[str], file: str) -> None:
         )
     if not header or any(map(_is_value, header)):
         raise InvalidDataError(f"{file} needs a first line with the names of its columns")
+
+
+def check_first_line(header: Sequence[str], below: Iterable[Any], file: str) -> None:
+    """Refuse a first line that may be a record of a table of text, and quote none of it.
+
+    A missing value in it shows that, or cells ``below`` it, if none is a number. A name that is one
+    of an id is no cell of a record. Whoever names a column has said that there are names.
+    """
+    has_no_names = any(name.strip() in _MISSING for name in header)
+    if has_no_names or (not any(map(is_named_like_an_id, header)) and hold_text_alone(below)):
+        raise InvalidDataError(
+            f"the first line of {file} may be a record: put a line with the names of the columns "
+            "first; if there is one, choose columns by name, ",
+            COLUMNS,
+        )
 
 
 def check_encoding(start: str, file: str) -> None:
@@ -77,9 +95,11 @@ def check_names(names: Iterable[Any], table: str, *, numbered: bool = False) -> 
 
 def refuse_twins(names: Sequence[str]) -> None:
     """Refuse a name that two columns have; names were checked before, as it is shown."""
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
             raise InvalidDataError(f"two columns have the same name, {name!r}: rename one")
+        seen.add(name)
 
 
 def are_positions(metadata: Mapping[str, Any] | None) -> bool:
@@ -97,7 +117,7 @@ def select_columns(
     *,
     drop: Sequence[str] = (),
     encoded: Sequence[str] = (),
-    wordy: Callable[[], Sequence[str]] = tuple,
+    wordy: Callable[[], TextColumns] = dict,
 ) -> tuple[str, ...]:
     """Return the names of the columns that are taken: those asked for, or all that are not dropped.
 
@@ -105,16 +125,19 @@ def select_columns(
     with it what holds text, as ``wordy`` says.
     """
     refuse_twins(available)
+    known, dropped, explained = set(available), set(drop), set(encoded)
     for name in (*drop, *encoded, *((unit,) if unit is not None else ())):
-        if name not in available:
+        if name not in known:
             raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, available)}")
     if columns is None:
-        left = [name for name in available if name != unit and name not in drop]
+        left = [name for name in available if name != unit and name not in dropped]
         if not left:
             raise InvalidParameterError(DROP, " leaves no column: drop fewer")
-        if ids := [name for name in left if is_named_like_an_id(name) and name not in encoded]:
-            text = [name for name in wordy() if name in left and name not in (*ids, *encoded)]
-            ask_about(ids, text, [name for name in left if name and name not in (*ids, *text)])
+        if ids := [n for n in left if n not in explained and is_named_like_an_id(n)]:
+            asked = set(ids) | explained
+            taken = known - dropped - {unit}
+            text = {n: kind for n, kind in wordy().items() if n in taken and n not in asked}
+            ask_about(ids, text, [n for n in left if n and n not in text and n not in asked])
         if "" in left:
             raise InvalidDataError(
                 "a column has no name; if it is a row index, choose the others with ", COLUMNS
@@ -131,16 +154,19 @@ def select_columns(
     elif not columns:
         raise InvalidParameterError("columns is empty: name at least one")
     for name in columns:
-        if name not in available:
+        if name not in known:
             raise InvalidDataError(f"no column {name!r}: {did_you_mean(name, available)}")
-    if len(set(columns)) < len(columns):
+    chosen = set(columns)
+    if len(chosen) < len(columns):
         raise InvalidParameterError("columns names one column twice: name each once")
+    prefixes = {n[:place] for n in available for place, mark in enumerate(n) if mark == "="}
     for name in encoded:
-        if name not in columns:
+        if name not in chosen:
             raise InvalidParameterError(
                 f"{name!r} is encoded, but not taken: add it to columns, or do not drop it"
             )
-        if twin := next((n for n in available if n.startswith(f"{name}=")), None):
+        if name in prefixes:
+            twin = next(n for n in available if n.startswith(f"{name}="))
             raise InvalidDataError(f"{twin!r} is named like a level of {name!r}: rename one")
     return tuple(columns)
 

@@ -2,9 +2,11 @@
 
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
-from scipy import sparse
+from numpy.typing import NDArray
 
 from eigenveil.data.sources.arrays import ArraySource
 from eigenveil.data.sources.base import RowSource
@@ -29,10 +31,29 @@ def open_npz(path: Path) -> RowSource:
         with np.load(path, allow_pickle=False) as stored:
             names = set(stored.files)
             if names >= _SPARSE:
-                return SparseSource(sparse.load_npz(path))
+                return SparseSource(_parts({name: stored[name] for name in names}))
             if len(names) != 1:
                 raise InvalidDataError(
                     f"{file.name} holds {len(names)} arrays: save the one table by itself"
                 )
             (table,) = (stored[name] for name in names)
     return ArraySource(table)
+
+
+def _parts(stored: dict[str, NDArray[Any]]) -> SimpleNamespace:
+    """Return the parts of a sparse matrix as they are stored.
+
+    scipy would make integers of indices of another type before anybody could look at them.
+    """
+    form, shape = stored["format"].item(), stored["shape"]
+    if shape.dtype.kind not in "iu" or shape.ndim != 1:
+        raise ValueError
+    if "coords" in stored:
+        stored["row"], stored["col"] = stored["coords"]
+    return SimpleNamespace(
+        **{name: stored[name] for name in stored.keys() - _SPARSE},
+        format=form if isinstance(form, str) else form.decode("ascii"),
+        shape=tuple(shape.tolist()),
+        data=stored["data"],
+        dtype=stored["data"].dtype,
+    )

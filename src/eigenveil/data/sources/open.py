@@ -17,8 +17,9 @@ from eigenveil.data.sources.frames import is_frame
 from eigenveil.data.sources.iterables import ForeignRows, ForeignSource, IterableSource
 from eigenveil.data.sources.npy import NpySource
 from eigenveil.data.sources.npz import open_npz
+from eigenveil.data.sources.numerals import Decimal
 from eigenveil.data.sources.parquet import ParquetSource
-from eigenveil.data.sources.remote import address_of, remote_files
+from eigenveil.data.sources.remote import address_of, parquet_names, remote_files
 from eigenveil.data.sources.sparse import SparseSource
 from eigenveil.data.sources.stored import StoredFile
 from eigenveil.data.sources.units import LabelledRows, LabelledSource
@@ -39,6 +40,8 @@ def open_rows(
     drop: Sequence[str] = (),
     encode: Encode | None = None,
     censored: Censored | Mapping[str, Censored] = "missing",
+    as_number: Sequence[str] = (),
+    decimal: Decimal | None = None,
     encoding: str = "utf-8",
 ) -> RowSource:
     """Open a table in memory, a file, or chunks; say what its columns are.
@@ -65,6 +68,13 @@ def open_rows(
     censored : {"missing", "limit", "half"} or {name: ...}
         What cells such as ``<0.5`` in columns of numbers count as: as empty cells, as the limit, or
         as half of it.
+    as_number : list of str, optional
+        Columns whose cells may have a percent or currency sign: ``13.5%`` becomes 13.5, ``$120``
+        becomes 120, an amount in parentheses is negative.
+    decimal : {".", ","}, optional
+        The decimal mark of numbers in text; the other one then separates thousands. If it is not
+        stated, it is the point where commas separate cells. Elsewhere 1.5 and 1,5 are numbers, and
+        cells such as ``1,000`` or ``1.000``, which may be either, are invalid.
     encoding : str
         That of a text file, such as ``"latin-1"``.
 
@@ -75,6 +85,8 @@ def open_rows(
         drop=tuple(drop) if not isinstance(drop, str) else drop,
         encode=parsed_encode(encode),
         censored=censored,
+        as_number=tuple(as_number) if not isinstance(as_number, str) else as_number,
+        decimal=decimal,
         encoding=encoding,
     )
     if isinstance(data, (str, Path)):
@@ -169,11 +181,8 @@ def _parquet_inside(path: Path) -> list[StoredFile]:
     """Return the parquet files of a folder, in the order of their names."""
     if not os.path.isdir(path):  # whatever it is called
         return []
-    return [StoredFile(each) for each in sorted(path.iterdir()) if _is_parquet(each)]
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() == ".parquet"
+    inside = {each.name: each.is_dir() for each in path.iterdir()}
+    return [StoredFile(path / name) for name in parquet_names(inside)]
 
 
 def _by_person(table: LabelledRows, reading: Reading) -> RowSource:

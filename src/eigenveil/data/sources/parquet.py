@@ -54,11 +54,12 @@ class ParquetSource(ColumnRows):
         ]
         unit = self._label = reading.unit
         named = (*(reading.columns or ()), unit)
-        fields = [n for n in schema.fields.names if n not in schema.index_names or n in named]
+        hidden = {name for name in schema.index_names if isinstance(name, str)} - {*named}
+        fields = [name for name in schema.fields.names if name not in hidden]
         kinds = dict(zip(schema.fields.names, schema.fields.types, strict=True))
         self._numeric = {name for name in fields if holds_numbers(kinds[name])}
         self._fields = tuple(schema.fields.names)
-        text = [name for name in fields if name not in self._numeric]
+        text = dict.fromkeys(name for name in fields if name not in self._numeric)
         if not fields:
             raise InvalidDataError(f"{self._name} has no columns")
         self._take(reading.select(fields, wordy=lambda: text), reading)
@@ -136,8 +137,9 @@ class ParquetSource(ColumnRows):
             # held as a whole.
             with (
                 file.one_pass(_DAMAGED),
+                file.opened() as opened,
                 pyarrow.parquet.ParquetFile(
-                    file.opened(), buffer_size=1 << 16, pre_buffer=False
+                    opened, buffer_size=1 << 16, pre_buffer=False
                 ) as stored,
             ):
                 numbers = [group.number for group in groups]
@@ -177,8 +179,8 @@ def parquet_schema(file: StoredFile) -> ParquetSchema:
         raise MissingExtraError(
             "reading parquet needs pyarrow: pip install 'eigenveil[parquet]'"
         ) from None
-    with file.one_pass("is not a readable parquet file"):
-        stored = pyarrow.parquet.read_metadata(file.opened())
+    with file.one_pass("is not a readable parquet file"), file.opened() as opened:
+        stored = pyarrow.parquet.read_metadata(opened)
         groups = [stored.row_group(i).num_rows for i in range(stored.num_row_groups)]
         fields = stored.schema.to_arrow_schema()
         noted = fields.pandas_metadata or {}

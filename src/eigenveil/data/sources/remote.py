@@ -5,14 +5,15 @@ address may hold some itself, so no message shows more of it than the name of th
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from eigenveil.data.sources.stored import StoredFile
 from eigenveil.exceptions import InvalidDataError, MissingExtraError
 
-__all__ = ["RemoteFile", "address_of", "remote_files"]
+__all__ = ["RemoteFile", "address_of", "parquet_names", "remote_files"]
 
 _ADDRESS = re.compile(r"(s3|gs|gcs|abfs|abfss|hdfs|file):/+(?=[^/])")
 _LOCAL = re.compile(r"file:/+")
@@ -37,9 +38,11 @@ class RemoteFile(StoredFile):
         self._system, self._key = system, path
         super().__init__(Path(PurePosixPath(path).name))
 
-    def opened(self) -> Any:
-        """Return the file, opened for random access."""
-        return self._system.open_input_file(self._key)
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """Open the file for random access."""
+        with self._system.open_input_file(self._key) as stream:
+            yield stream
 
     def _look(self) -> tuple[int, ...] | None:
         from pyarrow import fs
@@ -51,6 +54,22 @@ class RemoteFile(StoredFile):
         if found.type != fs.FileType.File:
             return None
         return found.size, found.mtime_ns or 0
+
+
+def parquet_names(inside: Mapping[str, bool]) -> list[str]:
+    """Return the names of the parquet files among what a folder holds, in their order.
+
+    ``inside`` says of each name whether it is a folder. A folder inside is refused: it may hold a
+    part of the table, or say which files are out of date (``_delta_log``). Hidden names, such as
+    ``_SUCCESS``, ``.part-0.parquet.crc`` or the draft of a release, belong to programs.
+    """
+    parts = [name for name in sorted(inside) if name.lower().endswith(".parquet")]
+    if parts and any(is_folder and name[0] != "." for name, is_folder in inside.items()):
+        raise InvalidDataError(
+            "a folder of parquet files holds another folder, which may be a part of the table: "
+            "give a folder of files alone"
+        )
+    return [name for name in parts if not name.startswith((".", "_"))]
 
 
 def remote_files(address: str) -> Sequence[StoredFile]:
@@ -69,8 +88,12 @@ def remote_files(address: str) -> Sequence[StoredFile]:
         raise InvalidDataError(
             "an object store did not answer: check the address, the network and the credentials"
         ) from None
-    paths = sorted(each.path for each in listed) if is_folder else [path]
-    found = [each for each in paths if each.lower().endswith(".parquet")]
+    if is_folder:
+        paths = {each.base_name: each.path for each in listed}
+        inside = {each.base_name: each.type == fs.FileType.Directory for each in listed}
+        found = [paths[name] for name in parquet_names(inside)]
+    else:
+        found = [path] if path.lower().endswith(".parquet") else []
     if not found:
         raise InvalidDataError("no parquet files there: save the table on the object store as such")
     return [RemoteFile(system, each) for each in found]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, NoReturn
 
-from eigenveil.data.sources.asking import is_named_like_an_id
+from eigenveil.data.sources.asking import TextColumns, is_named_like_an_id
 from eigenveil.data.sources.columns import Reading
 from eigenveil.data.sources.open import open_file
 
@@ -42,8 +42,8 @@ class _Looking(Reading):
         self,
         available: Sequence[str],
         *,
-        wordy: Callable[[], Sequence[str]] = tuple,
-        decimal_comma: bool = False,
+        wordy: Callable[[], TextColumns] = dict,
+        comma_is_free: bool = False,
     ) -> NoReturn:
         """Hand over the columns, and end."""
         raise _SeenError(tuple(available), frozenset(wordy()))

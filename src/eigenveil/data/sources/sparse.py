@@ -19,6 +19,7 @@ from eigenveil.exceptions import InvalidDataError
 
 __all__ = ["SparseSource"]
 
+_MAX_ROWS, _MAX_COLUMNS = 1 << 30, 1 << 27  # 8 GiB where rows start, and 1 GiB in a dense row
 _INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
 
@@ -27,6 +28,10 @@ class SparseSource(RowSource):
 
     def __init__(self, matrix: Any) -> None:
         check_table(matrix.dtype, matrix.shape)
+        if matrix.shape[0] > _MAX_ROWS or matrix.shape[1] > _MAX_COLUMNS:
+            raise InvalidDataError(
+                "the sparse matrix is too large for memory: choose fewer of its columns or rows"
+            )
         self._rows = _checked_rows(matrix)
         self.n_columns = int(self._rows.shape[1])
 
@@ -60,6 +65,8 @@ def _checked_rows(matrix: Any) -> Any:
                 rows = _from_entries(*_listed_entries(matrix), matrix.shape)
             case "dia":
                 rows = _from_entries(*_diagonal_entries(matrix), matrix.shape)
+            case "coo":
+                rows = _from_entries(matrix.row, matrix.col, matrix.data, matrix.shape)
             case _:
                 entries = matrix.tocoo()
                 rows = _from_entries(entries.row, entries.col, entries.data, matrix.shape)
@@ -121,8 +128,12 @@ def _listed_entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[An
 
 def _diagonal_entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return the entries of a matrix of diagonals, of which some may begin or end outside."""
-    offsets, data = np.asarray(matrix.offsets, dtype=np.int64), np.asarray(matrix.data)
-    if data.ndim != 2 or offsets.shape != data.shape[:1]:
+    offsets, data = matrix.offsets.astype(np.int64), matrix.data
+    if (
+        matrix.offsets.dtype not in _INDEX_TYPES
+        or data.ndim != 2
+        or offsets.shape != data.shape[:1]
+    ):
         raise ValueError
     columns = np.broadcast_to(np.arange(data.shape[1]), data.shape)
     rows = columns - offsets[:, None]

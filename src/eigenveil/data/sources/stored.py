@@ -46,9 +46,11 @@ class StoredFile:
         assert self._version is not None  # it was there
         return self._version[0]
 
-    def opened(self) -> Any:
-        """Return what pyarrow reads the file from."""
-        return self.path
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """Open the file for pyarrow, which takes no path that is not UTF-8."""
+        with self.path.open("rb") as stream:
+            yield stream
 
     def elsewhere(self) -> "StoredFile":
         """Return the same file for other machines, where its identity may be another number."""

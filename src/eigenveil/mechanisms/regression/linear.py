@@ -53,7 +53,7 @@ from eigenveil.numerics.ridge import RidgeState
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 from eigenveil.text import listed
-from eigenveil.wording import Part, option
+from eigenveil.wording import THOUSANDS, Part, option
 
 __all__ = ["CentreSteps", "LinearModel", "LinearStages", "NoisyModel", "Stage", "TargetSteps"]
 
@@ -365,14 +365,16 @@ def _bad_row(targets: Sequence[str], read: Clip) -> InvalidDataError:
     left_out: list[Part] = [option("on_invalid", "zero"), " to let such rows contribute nothing"]
     if read.on_missing == "centre":
         return InvalidDataError(
-            f"a row has no {target} or holds an infinite value, which ",
+            f"a row has no {target}, or holds an infinite value or too few or too many cells, "
+            "which ",
             option("on_missing", "centre"),
             " does not fill: clean the data, or add ",
             *left_out,
         )
     return InvalidDataError(
-        "a row holds a missing or infinite value, or text, or has too many cells: clean the data, "
-        "or pass ",
+        "a row holds a missing or infinite value, or text, or has too many cells: clean the data, ",
+        THOUSANDS,
+        ", or pass ",
         *left_out,
         "; ",
         option("on_missing", "centre"),
