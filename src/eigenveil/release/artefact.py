@@ -8,7 +8,6 @@ the fingerprint elsewhere, or sign.
 
 import hashlib
 import json
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -39,12 +38,13 @@ from eigenveil.release.content import (
     encode_arrays,
     largest_arrays,
     read_statement,
+    without_sentences,
 )
 from eigenveil.release.invariants import check_arrays
 from eigenveil.release.projection import Projection
 from eigenveil.release.signature import Signature
 from eigenveil.release.verdict import Verdict
-from eigenveil.report.page import PAGE_FORMAT, promise, promises, render
+from eigenveil.report.page import PAGE_FORMAT, render
 from eigenveil.report.page.card import card, one_line
 from eigenveil.storage import release_files as files
 from eigenveil.storage.reservation import Reservation, reserved
@@ -209,7 +209,10 @@ class Release:
         fingerprint: str | None = None,
         key: "Ed25519PublicKey | str | Path | None" = None,
     ) -> "Release":
-        """Load a folder or a zip, or raise `VerificationError`; warn of a page not checked.
+        """Load a folder or a zip, or raise `VerificationError`.
+
+        Raise `UncheckedPageError` for a page of another version, unless a fingerprint or a key
+        vouches for it.
 
         Parameters
         ----------
@@ -222,8 +225,7 @@ class Release:
 
         """
         verdict = cls.examine(folder, fingerprint=fingerprint, key=key)
-        if not verdict.page_checked:
-            warnings.warn(f"page {verdict.about_page}", stacklevel=2)
+        verdict.require_page()
         return verdict.release
 
     @classmethod
@@ -279,35 +281,21 @@ class Release:
                 "release.json contradicts its owners (", *error.args, ")"
             ) from None
         page_format = document.pop("page_format", 1)  # before it was written down, it was this
-        if loaded.as_dict() != document:
+        rendered, found = page_format == PAGE_FORMAT, loaded.as_dict()
+        if not rendered:  # another version words its sentences, and its page, in its own way
+            document, found = without_sentences(document), without_sentences(found)
+        if found != document:
             raise AlteredReleaseError("release.json contradicts itself or the arrays beside it")
         loaded._check_settings()
-        loaded._check_page(content["report.html"], page_format)
+        if rendered and content["report.html"] != loaded.page().encode():
+            raise AlteredReleaseError(
+                "report.html does not say what release.json and the arrays say"
+            )
         return loaded, page_format
 
     def page(self) -> str:
         """Return the page for people: the same bytes for the same content, on every machine."""
         return render(self.guarantee, self.as_dict(), self.arrays, owners=self.owners)
-
-    def _check_page(self, report: bytes, page_format: int) -> None:
-        """Raise `VerificationError` where the page says other things than the release.
-
-        Every byte of a page of today's format is known, whatever version wrote it. Older ones have
-        the words of the promise in common with it; newer ones are refused, as newer schemas are.
-        `examine` tells which was checked, so that no word of ``release.json`` ends a check
-        unnoticed.
-        """
-        if page_format > PAGE_FORMAT:
-            raise VerificationError("report.html is of a later version: update eigenveil")
-        if page_format == PAGE_FORMAT:
-            agrees = report == self.page().encode()
-        else:
-            words = (promise(self.guarantee), promises(self.owners))
-            agrees = all(part.encode() in report for part in words)
-        if not agrees:
-            raise AlteredReleaseError(
-                "report.html does not say what release.json and the arrays say"
-            )
 
     def _check_settings(self) -> None:
         """Raise `VerificationError` where the settings say other things than the promise."""
