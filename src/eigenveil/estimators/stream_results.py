@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from eigenveil.estimators.results import ComponentResult, component_result, public_settings
 from eigenveil.estimators.stream_plan import StreamPlan
 from eigenveil.estimators.stream_state import ADJACENCY, Stream
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.guarantee import Guarantee, Numerics
@@ -61,7 +61,9 @@ def published(
         encoding=stream.settings["read"]["encoding"],
     )
     settings["centring"] = "none" if plan.centre is None else "located"
-    return found, promise, found.release(plan.method.name, promise, settings)
+    centre = () if plan.centre is None else ("located",)
+    proofs = ("streaming", *centre, *proofs_of(plan.method))
+    return found, promise, found.release(plan.method.name, promise, settings, proofs=proofs)
 
 
 def _promise(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources import RowSource, ScaledSource
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.stages import Plan
@@ -64,6 +64,12 @@ class FitResult(Generic[Result]):
         left = 1 - self.levels_share
         shares = {stage: round(left * share, 12) for stage, share in self.plan.shares.items()}
         return shares if left == 1 else {"levels": self.levels_share, **shares}
+
+    @property
+    def proofs(self) -> tuple[str, ...]:
+        """Names of the proof pages of every stage."""
+        found = ("levels",) if self.levels_share else ()
+        return (*found, *proofs_of(self.plan.procedure))
 
     @property
     def centre_noise(self) -> float:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = ["Release"]
 
 _SHORTEST_FINGERPRINT = 16
+_PROOF = "docs/proofs/{}.md"
 _USE_COMPONENTS = Phrase(
     python="transform with one made by PrivatePCA",
     shell="give one made by eigenveil fit",
@@ -81,7 +82,7 @@ class Release:
     """Released arrays with their promise. Nothing else in it depends on the records.
 
     A release that several owners made together has a `Contribution` of each. Its guarantee follows
-    from theirs.
+    from theirs. ``proofs`` are the names of pages in ``docs/proofs``, one for each stage.
     """
 
     kind: str
@@ -92,6 +93,7 @@ class Release:
     created: str = field(default_factory=_now)
     library: str = field(default_factory=_library)
     owners: tuple[Contribution, ...] = ()
+    proofs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         frozen = {name: np.array(array, dtype=np.float64) for name, array in self.arrays.items()}
@@ -99,6 +101,7 @@ class Release:
             array.setflags(write=False)
         object.__setattr__(self, "arrays", frozen)
         object.__setattr__(self, "owners", tuple(self.owners))
+        object.__setattr__(self, "proofs", tuple(self.proofs))
         if self.owners or isinstance(self.guarantee, FederatedGuarantee):
             check_owners(self.owners, self.guarantee, self.settings["n_rows"])
 
@@ -141,6 +144,7 @@ class Release:
             "created": self.created,
             "kind": self.kind,
             "mechanism": self.mechanism,
+            **({"proofs": [_PROOF.format(name) for name in self.proofs]} if self.proofs else {}),
             "guarantee": promise_to_dict(self.guarantee),
             **({"owners": [owner.as_dict() for owner in self.owners]} if self.owners else {}),
             "settings": dict(self.settings),
@@ -275,6 +279,7 @@ class Release:
                 created=document["created"],
                 library=document["library"],
                 owners=owners,
+                proofs=tuple(Path(page).stem for page in document.get("proofs", ())),
             )
         except InvalidParameterError as error:
             raise AlteredReleaseError(

@@ -191,6 +191,7 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
         *([(on, noise)] if of_all else []),
         *_stages(settings),
         *_day(settings),
+        *([("proofs", ", ".join(document["proofs"]))] if "proofs" in document else []),
         ("numbers released", ", ".join(sizes)),
     ]
 
