@@ -15,6 +15,7 @@ from eigenveil.privacy.budget import as_float
 from eigenveil.wording import BOUNDS, Part, option
 
 __all__ = [
+    "CENTRE_WORDS",
     "Box",
     "OnInvalid",
     "OnMissing",
@@ -22,6 +23,8 @@ __all__ = [
     "StatedBounds",
     "box_of",
     "by_column",
+    "clipping_words",
+    "further_clipping_words",
     "ranges_by_name",
     "reach_of",
 ]
@@ -32,6 +35,13 @@ OnMissing = Literal["invalid", "centre"]
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
 _LARGEST = 1e50  # squares of bounds must not overflow
 _UNIT_LENGTH = "every row scaled to unit length about the centre, whatever its length"
+# How the words of a promise about the centre begin, by the setting.
+CENTRE_WORDS = {
+    "none": "the origin is taken as the centre",
+    "mean": "the centre is a private mean",
+    "located": "the centre is private, found",
+    "paired": "no centre: differences of pairs of rows have none",
+}
 _MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 
 
@@ -126,10 +136,10 @@ class StatedBounds:
             norm = LARGEST_NORM if box is None else _reach(box, centre)
         elif row_norm is not None:
             norm = _number(option("row_norm"), row_norm)
-            words.append(_pulled(norm, "stated by the caller"))
+            words.append(clipping_words(norm, "stated by the caller"))
         else:
             norm = _reach(box, centre)
-            words.append(_pulled(norm, "a public rule from the stated range"))
+            words.append(clipping_words(norm, "a public rule from the stated range"))
         if trace_bound is not None:
             most = _trace(trace_bound, norm)
             words.append(
@@ -157,8 +167,8 @@ class StatedBounds:
         if chosen is None:
             return self.words
         if self.private or not self.stated:
-            return (*self.words, _pulled(chosen, "chosen privately"))
-        return (*self.words, f"rows then pulled in to {chosen:.6g} (chosen privately)")
+            return (*self.words, clipping_words(chosen, "chosen privately"))
+        return (*self.words, further_clipping_words(chosen))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the bounds as settings of a release."""
@@ -196,11 +206,17 @@ def by_column(bounds: Any) -> bool:
         return False
 
 
-def _pulled(norm: float, origin: str) -> str:
+def clipping_words(norm: float, origin: str) -> str:
+    """Describe a clipping distance and its origin."""
     return (
         f"rows farther than {norm:.6g} from the centre pulled in to that distance, which shrinks "
         f"their variance ({origin})"
     )
+
+
+def further_clipping_words(chosen: float) -> str:
+    """Describe a clipping distance that was chosen privately within a stated one."""
+    return f"rows then pulled in to {chosen:.6g} (chosen privately)"
 
 
 def _divided(box: Box, scale: NDArray[np.float64]) -> Box:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.mechanisms.base import Gate, proofs_of
-from eigenveil.mechanisms.bounds import StatedBounds
+from eigenveil.mechanisms.bounds import CENTRE_WORDS, StatedBounds
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.random import NoiseSource
@@ -219,14 +219,11 @@ def _bound_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
 
 def _centre_words(plan: Plan, *, differences: bool) -> str:
     if differences:
-        return "no centre: differences of pairs of rows have none"
-    match plan.centring:
-        case "none":
-            return "the origin is taken as the centre"
-        case "mean":
-            return "the centre is a private mean"
+        return CENTRE_WORDS["paired"]
+    if plan.centring != "located":
+        return CENTRE_WORDS[plan.centring]
     within = "within the stated range" if plan.request.box is not None else "without a bound"
-    return f"the centre is private, found {within}"
+    return f"{CENTRE_WORDS['located']} {within}"
 
 
 def pair_factor(result: CentredResult[Any]) -> float:

@@ -33,6 +33,7 @@ from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release import schema
 from eigenveil.release.about import about_settings
+from eigenveil.release.consistency import check_consistency, check_promise
 from eigenveil.release.content import (
     decode_arrays,
     encode_arrays,
@@ -186,7 +187,8 @@ class Release:
         document = {**self.as_dict(), "page_format": PAGE_FORMAT}
         text = (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
         check_arrays(self.kind, self.settings, self.arrays)
-        self._check_settings()
+        check_promise(self)
+        check_consistency(self)
         arrays = encode_arrays(dict(self.arrays))
         # From what a reader will see: numbers and names as JSON gives them back.
         stated, guarantee, owners = read_statement(text)
@@ -291,25 +293,18 @@ class Release:
             document, found = without_sentences(document), without_sentences(found)
         if found != document:
             raise AlteredReleaseError("release.json contradicts itself or the arrays beside it")
-        loaded._check_settings()
-        if rendered and content["report.html"] != loaded.page().encode():
-            raise AlteredReleaseError(
-                "report.html does not say what release.json and the arrays say"
-            )
+        check_promise(loaded)
+        if rendered:
+            check_consistency(loaded)
+            if content["report.html"] != loaded.page().encode():
+                raise AlteredReleaseError(
+                    "report.html does not say what release.json and the arrays say"
+                )
         return loaded, page_format
 
     def page(self) -> str:
         """Return the page for people: the same bytes for the same content, on every machine."""
         return render(self.guarantee, self.as_dict(), self.arrays, owners=self.owners)
-
-    def _check_settings(self) -> None:
-        """Raise `VerificationError` where the settings say other things than the promise."""
-        told = any("empty cells" in words for words in self.guarantee.bounds)
-        # Owners treat their empty cells as each of them says.
-        if not self.owners and told != (self.settings.get("on_missing") == "centre"):
-            raise AlteredReleaseError("release.json says two things about empty cells")
-        if self.settings["assume_centered"] and self.settings.get("centring", "none") != "none":
-            raise AlteredReleaseError("release.json says two things about the centre")
 
     @staticmethod
     def fingerprint(folder: str | Path) -> str:
