@@ -12,6 +12,7 @@ from eigenveil.estimators.stream_state import ADJACENCY, Stream
 from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.clauses import CENTRE_CLAUSES
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.release import Release
 from eigenveil.text import plural
@@ -71,9 +72,9 @@ def _promise(
 ) -> Guarantee:
     """Return the promise for all releases of a stream together."""
     centre = (
-        "the origin is taken as the centre"
+        CENTRE_CLAUSES["none"]
         if plan.centre is None
-        else "the centre is private, found without a bound from records used for nothing else"
+        else f"{CENTRE_CLAUSES['located']} without a bound from records used for nothing else"
     )
     start = plan.stated.start
     return Guarantee(

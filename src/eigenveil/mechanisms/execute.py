@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.mechanisms.base import Gate, proofs_of
-from eigenveil.mechanisms.bounds import CENTRE_WORDS, StatedBounds
+from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.clauses import CENTRE_CLAUSES, ZEROED_CLAUSE
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
@@ -219,11 +220,11 @@ def _bound_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
 
 def _centre_words(plan: Plan, *, differences: bool) -> str:
     if differences:
-        return CENTRE_WORDS["paired"]
+        return CENTRE_CLAUSES["paired"]
     if plan.centring != "located":
-        return CENTRE_WORDS[plan.centring]
+        return CENTRE_CLAUSES[plan.centring]
     within = "within the stated range" if plan.request.box is not None else "without a bound"
-    return f"{CENTRE_WORDS['located']} {within}"
+    return f"{CENTRE_CLAUSES['located']} {within}"
 
 
 def pair_factor(result: CentredResult[Any]) -> float:
@@ -267,5 +268,5 @@ def invalid_words(
         allowed = ", and moments corrected for them by private shares, as if missing at random"
         filled = (f"empty cells taken as the centre's{allowed if corrects else ''}",)
     still = ", but are counted: variances shrink by their share" if counted else ""
-    invalid = (f"rows that hold other things than numbers contribute nothing{still}",)
+    invalid = (f"{ZEROED_CLAUSE}{still}",)
     return (*filled, *(invalid if on_invalid == "zero" else ()))

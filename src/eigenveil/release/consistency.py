@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import AlteredReleaseError
-from eigenveil.mechanisms.bounds import CENTRE_WORDS, clipping_words, further_clipping_words
+from eigenveil.privacy.clauses import (
+    CENTRE_CLAUSES,
+    MODEL_CLAUSE,
+    UNIT_LENGTH_CLAUSE,
+    ZEROED_CLAUSE,
+    clamping_clause,
+    clipping_clause,
+    further_clipping_clause,
+)
 from eigenveil.numerics.noise import NoiseLaw
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.wishart import WishartLaw
@@ -28,7 +36,6 @@ __all__ = ["check_consistency", "check_promise"]
 _TOLERANCE = 1e-6  # relative, of recomputed noise levels
 _PUBLIC_ORIGINS = ("stated by the caller", "a public rule from the stated range")
 _PRIVATE_ORIGIN = "chosen privately"
-_ZEROED = "rows that hold other things than numbers contribute nothing"
 # Mechanisms whose noise on a second moment is one draw of a known law.
 _GAUSSIAN = ("analyze-gauss", "spherical", "tangent", "cleaned", "gauss", "projection")
 _WISHART = ("wishart",)
@@ -60,7 +67,10 @@ def _contradictions(release: "Release") -> Iterator[str]:
         return
     yield from _of_public_numbers(release)
     yield from _of_shares(release)
-    if release.kind != "regression":
+    if release.kind == "regression":
+        yield from _of_record_length(release)
+    else:
+        yield from _of_members(release)
         yield from _of_clipping(release)
         yield from _of_centre(release)
         yield from _of_noise(release)
@@ -73,20 +83,29 @@ def _box_fits(settings: Any) -> bool:
     box = settings["bounds"]
     if box is None:
         return True
-    low, high = box["low"], box["high"]
-    return len(low) == len(high) == settings["n_features"] and all(map(float.__le__, low, high))
+    if not len(box["low"]) == len(box["high"]) == settings["n_features"]:
+        return False
+    low, high = _box(box)
+    return bool((low <= high).all())
+
+
+def _box(box: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return np.array(box["low"], np.float64), np.array(box["high"], np.float64)
 
 
 def _of_public_numbers(release: "Release") -> Iterator[str]:
     settings, guarantee = release.settings, release.guarantee
     if (settings["n_rows"] is None) != (guarantee.adjacency is Adjacency.ADD_REMOVE):
         yield "the number of rows"
-    zeroed = any(words.startswith(_ZEROED) for words in guarantee.bounds)
+    zeroed = any(words.startswith(ZEROED_CLAUSE) for words in guarantee.bounds)
     if settings["on_invalid"] != ("zero" if zeroed else "raise"):
         yield "invalid rows"
     if settings["assume_centered"] is None:
         yield "the centre"
-    if ("ledger" in settings) != (guarantee.ledger is not None):
+    charged = guarantee.ledger is not None
+    if ("ledger" in settings and not charged) or (
+        charged and release.proofs and "ledger" not in settings
+    ):
         yield "the ledger"
     if "horizon" in settings and not (
         settings.get("day", 0) <= settings["horizon"]
@@ -102,7 +121,7 @@ def _of_shares(release: "Release") -> Iterator[str]:
         return
     if not math.isclose(math.fsum(shares.values()), 1, rel_tol=_TOLERANCE):
         yield "shares of the budget"
-    if release.kind == "regression":
+    if release.kind == "regression" or not release.proofs:
         return
     stages = {
         "present": settings.get("on_missing") == "centre",
@@ -110,19 +129,53 @@ def _of_shares(release: "Release") -> Iterator[str]:
         "components": release.kind == "pca",
         "matrix": release.kind == "covariance",
     }
+    centring = settings.get("centring")
+    if centring in ("located", "paired"):
+        stages["centre"] = centring == "located"
     if any((stage in shares) != wanted for stage, wanted in stages.items()):
         yield "stages of the budget"
+
+
+def _of_members(release: "Release") -> Iterator[str]:
+    """Name settings that a release of this kind always has."""
+    settings = release.settings
+    if not release.proofs:  # of a version that stated less, and saved again
+        return
+    wanted = {"centring"}
+    if release.kind == "pca":
+        wanted.add("matrix_floor")
+    if "continual" in release.proofs:
+        wanted |= {"day", "horizon"}
+        if release.kind == "covariance":
+            wanted.add("centre_noise")
+    elif "streaming" not in release.proofs:
+        wanted.add("shares")
+        if settings.get("centring") in ("mean", "located"):
+            wanted.add("centre_noise")
+    yield from sorted(wanted - settings.keys())
+
+
+def _of_record_length(release: "Release") -> Iterator[str]:
+    """Compare the length that records of a regression are clipped at with the promise."""
+    norm = release.settings["row_norm"]
+    told = [w for w in release.guarantee.bounds if w.startswith("records longer than ")]
+    if [w.split()[3] for w in told] != ([] if norm is None else [f"{norm:.6g}"]):
+        yield "row_norm"
+    if release.settings["noise_floor"]:
+        yield "its noise floor"
 
 
 def _of_clipping(release: "Release") -> Iterator[str]:
     """Compare ranges and lengths of rows with the words of the promise."""
     settings, words = release.settings, release.guarantee.bounds
-    if (settings["bounds"] is not None) != any(w.startswith("entries clamped") for w in words):
+    box = settings["bounds"]
+    clamped = {w for w in words if w.startswith("entries clamped")}
+    if clamped != (set() if box is None else {clamping_clause(*_box(box))}):
         yield "bounds"
     norm, chosen = settings["row_norm"], settings.get("chosen_row_norm")
     if chosen is not None and not {
-        clipping_words(chosen, _PRIVATE_ORIGIN),
-        further_clipping_words(chosen),
+        clipping_clause(chosen, _PRIVATE_ORIGIN),
+        further_clipping_clause(chosen),
     } & set(words):
         yield "chosen_row_norm"
     if chosen is None and any(
@@ -131,20 +184,22 @@ def _of_clipping(release: "Release") -> Iterator[str]:
     ):
         yield "chosen_row_norm"
     origins = (*_PUBLIC_ORIGINS, _PRIVATE_ORIGIN)
-    if norm is not None and not {clipping_words(norm, o) for o in origins} & set(words):
+    if norm is not None and not {clipping_clause(norm, o) for o in origins} & set(words):
         yield "row_norm"
-    if norm is None and any(w.endswith(f"({o})") for o in _PUBLIC_ORIGINS for w in words):
-        if any(w.startswith("rows farther than") for w in words):
-            yield "row_norm"
+    if norm is None and not any(UNIT_LENGTH_CLAUSE in w or w == MODEL_CLAUSE for w in words):
+        yield "row_norm"
 
 
 def _of_centre(release: "Release") -> Iterator[str]:
     settings, words = release.settings, release.guarantee.bounds
     centring = settings.get("centring")
-    if centring is None or "horizon" in settings:  # running releases word it in another way
+    if centring is None:
         return
-    stated = {one for one, start in CENTRE_WORDS.items() if any(w.startswith(start) for w in words)}
-    if stated and stated != {centring}:
+    begin = {one for one, start in CENTRE_CLAUSES.items() if any(w.startswith(start) for w in words)}
+    if "horizon" in settings:  # a mean comes with every running covariance
+        if centring != "mean" and (centring == "none") != ("none" in begin):
+            yield "the centre"
+    elif begin and begin != {centring}:
         yield "the centre"
     name = "mean" if release.kind == "pca" else "location"
     if np.isnan(release.arrays[name]).all() != (centring == "paired"):
@@ -173,6 +228,8 @@ def _of_noise(release: "Release") -> Iterator[str]:
     if settings.get("on_missing") == "centre" or settings["n_rows"] is None:
         return  # the error of the centre is stated in other units
     if release.mechanism in _OF_UNIT_ROWS or settings["row_norm"] is None:
+        return
+    if "centre_noise" not in settings and settings.get("centring") not in ("none", "paired"):
         return
     error = settings.get("centre_noise", 0.0) ** 2 * law.d
     if not _close(floor, law.floor(error)):

@@ -1,11 +1,13 @@
-"""Write releases of made-up rows: ``python write.py FOLDER``, with the version to be kept.
+"""Write releases of made-up rows: ``python write.py page-9.tar.xz``, with the version to be kept.
 
 Runs with every version since the first one, as far as that can make a kind of release. Archives
-beside this file hold what it wrote: one per format of the page or of the statement, with its ledger
-and its public key.
+beside this file hold what it wrote: one or more per format of the page, with the fingerprints that
+were noted, the ledger that was charged and the public key of the signer.
 """
 
 import sys
+import tarfile
+import tempfile
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,9 +105,8 @@ KINDS = {
 }
 
 
-def main(folder):
+def write(folder):
     """Write every kind that this version can make, and note the fingerprints."""
-    folder.mkdir(parents=True)
     warnings.simplefilter("ignore")
     noted = []
     for name, make in KINDS.items():
@@ -127,5 +128,14 @@ def main(folder):
     (folder / "noted").write_text("".join(noted))
 
 
+def nobodys(member):
+    """Drop owner and time of a file."""
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = ""
+    return member
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    with tempfile.TemporaryDirectory() as place, tarfile.open(sys.argv[1], "w:xz") as archive:
+        write(Path(place))
+        archive.add(place, ".", filter=nobodys)
