@@ -129,9 +129,8 @@ def _of_shares(release: "Release") -> Iterator[str]:
         "components": release.kind == "pca",
         "matrix": release.kind == "covariance",
     }
-    centring = settings.get("centring")
-    if centring in ("located", "paired"):
-        stages["centre"] = centring == "located"
+    if settings.get("centring") == "located":
+        stages["centre"] = True  # also paid for where none was found and pairs were taken
     if any((stage in shares) != wanted for stage, wanted in stages.items()):
         yield "stages of the budget"
 
