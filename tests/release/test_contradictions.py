@@ -7,6 +7,7 @@ says otherwise.
 import copy
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from eigenveil.report.page import render
 from eigenveil.storage import release_files as files
 from tests.cli.conftest import fails, invoke
 
+ROOT = Path(__file__).parents[2]
 ROWS = np.random.default_rng(5).standard_normal((3000, 3)) * [3, 2, 1] + 5
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
 BOX = {"low": [-1.0] * 3, "high": [1.0] * 3}
@@ -202,3 +204,15 @@ def test_an_entry_that_cost_less_is_not_the_charge(tmp_path):
     PrivatePCA(2, epsilon=0.5, delta=1e-6, ledger=other).fit(ROWS)
     told = fails(5, "verify", tmp_path / "small", "--ledger", tmp_path / "other.ledger")
     assert "holds no entry that the release names" in told
+
+
+@pytest.mark.parametrize("kind", RELEASES)
+def test_releases_name_pages_of_their_proof(kind, tmp_path):
+    release = RELEASES[kind]().release_
+    loaded = Release.load(release.save(tmp_path / "release"))
+    assert loaded.proofs == release.proofs
+    document = json.loads((tmp_path / "release" / "release.json").read_text())
+    assert document["proofs"]
+    for page in document["proofs"]:
+        assert (ROOT / page).is_file()
+        assert page in (tmp_path / "release" / "report.html").read_text("utf-8")

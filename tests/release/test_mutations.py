@@ -197,7 +197,7 @@ def test_what_verifies_can_be_used(kind, count, tmp_path):
         use(Release.load(tmp_path / "forged"), tmp_path)
         # Its page is drawn again to be compared: a page of today's format says more.
         forge(release, tmp_path / "forged", settings, arrays, page_format=PAGE_FORMAT)
-        with pytest.raises(VerificationError, match="does not say|contradicts itself"):
+        with pytest.raises(VerificationError, match=r"does not say|contradicts itself"):
             Release.load(tmp_path / "forged")
     assert accepted > min(count, 100) / 6
 

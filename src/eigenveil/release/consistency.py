@@ -13,6 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.exceptions import AlteredReleaseError
+from eigenveil.numerics.noise import NoiseLaw
+from eigenveil.numerics.symmetric import GaussianLaw
+from eigenveil.numerics.wishart import WishartLaw
+from eigenveil.privacy.accounting import parts_of
+from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.clauses import (
     CENTRE_CLAUSES,
     MODEL_CLAUSE,
@@ -22,11 +27,6 @@ from eigenveil.privacy.clauses import (
     clipping_clause,
     further_clipping_clause,
 )
-from eigenveil.numerics.noise import NoiseLaw
-from eigenveil.numerics.symmetric import GaussianLaw
-from eigenveil.numerics.wishart import WishartLaw
-from eigenveil.privacy.accounting import parts_of
-from eigenveil.privacy.adjacency import Adjacency
 
 if TYPE_CHECKING:
     from eigenveil.release.artefact import Release
@@ -55,7 +55,11 @@ def check_promise(release: "Release") -> None:
 
 def check_consistency(release: "Release") -> None:
     """Raise `VerificationError` at the first contradiction, of a release of this version."""
-    for subject in _contradictions(release):
+    try:
+        subject = next(_contradictions(release), None)
+    except (ArithmeticError, ValueError):
+        subject = "numbers that are too large or too small"
+    if subject is not None:
         raise AlteredReleaseError(f"release.json contradicts itself about {subject}")
 
 
@@ -194,7 +198,9 @@ def _of_centre(release: "Release") -> Iterator[str]:
     centring = settings.get("centring")
     if centring is None:
         return
-    begin = {one for one, start in CENTRE_CLAUSES.items() if any(w.startswith(start) for w in words)}
+    begin = {
+        one for one, start in CENTRE_CLAUSES.items() if any(w.startswith(start) for w in words)
+    }
     if "horizon" in settings:  # a mean comes with every running covariance
         if centring != "mean" and (centring == "none") != ("none" in begin):
             yield "the centre"
@@ -241,6 +247,8 @@ def _law(release: "Release") -> NoiseLaw | None:
         return None
     scale = release.arrays.get("scale", np.ones(release.settings["n_features"]))
     d = int(np.isfinite(scale).sum())
+    if d == 0:
+        return None
     if release.mechanism in _GAUSSIAN:
         return GaussianLaw(d, 1.0)
     return WishartLaw(d, 1.0) if release.mechanism in _WISHART else None
@@ -249,14 +257,14 @@ def _law(release: "Release") -> NoiseLaw | None:
 def _paid_noise(release: "Release", law: NoiseLaw) -> float | None:
     """Return the noise level that the cost buys for the stated length of rows; None if unknown."""
     settings, shares = release.settings, release.settings["shares"]
-    radius = settings.get("chosen_row_norm") or settings["row_norm"]
+    radius: float | None = settings.get("chosen_row_norm") or settings["row_norm"]
     rows, paired = settings["n_rows"], settings.get("centring") == "paired"
     corrected = settings.get("on_missing") == "centre" or "levels" in shares
     if radius is None or rows is None or corrected or release.mechanism in _OF_UNIT_ROWS:
         return None
     # Half differences of pairs: half as many records, and twice the variance when stated for rows.
-    unit = 2 * radius**2 / (rows // 2) if paired else radius**2 / rows
-    share = shares["components" if release.kind == "pca" else "matrix"]
+    unit = float(2 * radius**2 / (rows // 2) if paired else radius**2 / rows)
+    share: float = shares["components" if release.kind == "pca" else "matrix"]
     parts = parts_of(release.guarantee.cost)
     if parts.rho or parts.delta or bool(parts.pure) == bool(parts.mu_squared):
         return None

@@ -73,8 +73,9 @@ def _is_draft(document: dict[str, Any]) -> bool:
     guarantee, arrays = document.get("guarantee"), document.get("arrays")
     if isinstance(guarantee, dict) and "assumption" not in guarantee:
         return True
-    is_components = document.get("kind") == "pca" and isinstance(arrays, dict)
-    return is_components and "components" in arrays and "distinguishable" not in arrays
+    if document.get("kind") != "pca" or not isinstance(arrays, dict):
+        return False
+    return "components" in arrays and "distinguishable" not in arrays
 
 
 def check(document: Any, schema: dict[str, Any] | None = None, at: str = "release.json") -> None:
