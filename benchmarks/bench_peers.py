@@ -1,8 +1,11 @@
 """Components at the same pure epsilon: ours beside other libraries, on the same rows and bound.
 
-Tables of random rows in the unit ball, centred, of growing width; and the digits and breast cancer
-as they are, where peers are told ranges of the columns and a bound on the length of rows, and
-eigenveil is told nothing. One row may be replaced. Each peer lives in an environment of its own,
+Tables of random rows in the unit ball, centred, of growing width; the digits as they are; and
+breast cancer, whose columns have very different units. For all sides these are divided by the
+ranges of `eigenveil demo`, round numbers that were not taken from the rows. Peers are told ranges
+of the columns and a bound on the length of rows, eigenveil no more than these divisors. The last
+table is the same without them: eigenveil is asked for private scales and refuses, peers have no
+ranges to be told. One row may be replaced. Each peer lives in an environment of its own,
 pinned by ``peers/NAME.txt``, in a folder of ``--environments``, which ``--install`` makes. A cell
 has a limit of processor time for all its repeats, and "did not finish" is a result; a peer that did
 not is not tried at larger sizes. At delta = 1e-6, our usual promise, stands what Kim, Jung 2025
@@ -28,12 +31,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import sklearn
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 import eigenveil
 from eigenveil import PrivatePCA
+from eigenveil.cli.demo import _tables
+from eigenveil.exceptions import EigenveilError
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.reproduce.printed.kim_jung import all_pairs, kim_jung
 from side_by_side import machine, report
@@ -55,6 +60,7 @@ class Cell:
     row_norm: float
     repeats: int
     half: float = 0.0  # of the range of every column, from zero on; none where rows are centred
+    scale: str | None = None  # what eigenveil is asked for where no ranges are public
 
     @property
     def ranges(self):
@@ -64,6 +70,8 @@ class Cell:
     @property
     def told(self):
         """What eigenveil is told: nothing, unless rows are centred in a unit ball."""
+        if self.scale is not None:
+            return {"scale": self.scale}
         return {} if self.ranges else {"row_norm": self.row_norm, "centring": "none"}
 
 
@@ -73,14 +81,15 @@ def cells():
         rows = np.random.default_rng(0).standard_normal((n, d)) / np.arange(1, d + 1)
         rows /= np.maximum(1.0, np.linalg.norm(rows, axis=1))[:, None]
         yield Cell(f"random, {n:,} x {d}", rows - rows.mean(axis=0), 2, 1.0, 5)
-    cancer = load_breast_cancer().data
-    cancer = cancer / cancer.max(axis=0)  # which are taken as public: ranges of 0 to 1
+    digits, cancer = _tables()
     for name, rows, top, k in (
-        ("breast cancer, 569 x 30", cancer, 1.0, 3),
-        ("digits, 1,797 x 64", load_digits().data, 16.0, 5),
+        ("breast cancer in public ranges, 569 x 30", cancer.rows, 1.0, 3),
+        ("digits, 1,797 x 64", digits.rows, 16.0, 5),
     ):
         half = top / 2
         yield Cell(name, rows, k, half * np.sqrt(rows.shape[1]), 20, half)
+    raw = load_breast_cancer().data
+    yield Cell("breast cancer, no ranges, 569 x 30", raw, 3, 0.0, 20, scale="private")
 
 
 def captured(cell, components):
@@ -94,7 +103,10 @@ def here(cell, fit, version):
     seconds, found = [], []
     for seed in range(cell.repeats):
         start = time.process_time()
-        components = fit(seed).components_
+        try:
+            components = fit(seed).components_
+        except EigenveilError:
+            return {"version": version, "seconds": "refused"}
         seconds.append(time.process_time() - start)
         found.append(captured(cell, components))
     return {"version": version, "seconds": statistics.median(seconds), **spread(found)}
@@ -122,6 +134,8 @@ def printed(cell, seed):
 
 def peer(name, folder, cell, limit):
     """What one peer did within the limit."""
+    if cell.scale is not None:
+        return {"seconds": "needs ranges"}
     python = folder / name / "bin" / "python"
     if not python.exists():
         return {"seconds": "not installed"}
@@ -166,15 +180,16 @@ def main():
     warnings.simplefilter("ignore")
     table, gave_up, real = [], set(), False
     for cell in cells():
-        own = eigenveil.__version__
+        version = eigenveil.__version__
         sides = {
-            "eigenveil": here(cell, partial(ours, cell), own),
-            "eigenveil, delta = 1e-6": here(cell, partial(ours, cell, delta=DELTA), own),
-            "scikit-learn, not private": here(
-                cell, lambda seed, cell=cell: PCA(cell.k).fit(cell.rows), sklearn.__version__
-            ),
+            "eigenveil": here(cell, partial(ours, cell), version),
+            "eigenveil, delta = 1e-6": here(cell, partial(ours, cell, delta=DELTA), version),
         }
-        if len(cell.rows) <= MOST_PAIRS:
+        if cell.scale is None:
+            sides["scikit-learn, not private"] = here(
+                cell, lambda seed, cell=cell: PCA(cell.k).fit(cell.rows), sklearn.__version__
+            )
+        if len(cell.rows) <= MOST_PAIRS and cell.scale is None:
             name = "Kim, Jung 2025, as in R dppca, delta = 1e-6"
             sides[name] = here(cell, partial(printed, cell), "")
         if cell.ranges and not real:
@@ -182,13 +197,15 @@ def main():
             real = True
         for name in NAMES:
             sides[name] = {"seconds": "did not finish"}
-            if name not in gave_up:
+            if name not in gave_up or cell.scale is not None:
                 sides[name] = peer(name, chosen.environments, cell, chosen.limit)
             if sides[name]["seconds"] == "did not finish":
                 gave_up.add(name)
         for name, found in sides.items():
             seconds = found["seconds"]
-            ratio = seconds / sides["eigenveil"]["seconds"] if isinstance(seconds, float) else ""
+            own = sides["eigenveil"]["seconds"]
+            measured = isinstance(seconds, float) and isinstance(own, float)
+            ratio = seconds / own if measured else ""
             row = {"library": name, "version": found.get("version", ""), "table": cell.name}
             row |= {"k": cell.k, "repeats": cell.repeats, "seconds": seconds, "times_ours": ratio}
             table.append(row | {key: found.get(key, "") for key in ("captured", "standard error")})

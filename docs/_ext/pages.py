@@ -109,6 +109,8 @@ def mechanisms() -> dict[str, str]:
         name, module = f"{one.name}-{one.releases}", one.module
         promise = ", ".join(one.notions)
         promise += f"; {'idealised' if one.numerics is Numerics.IDEALISED else 'exact'} numerics"
+        if one.pure_numerics is not None:
+            promise += f" ({one.pure_numerics.value} for a pure epsilon)"
         promise += "; model-based" if one.kind is Kind.MODEL_BASED else "; worst-case"
         proof, tests = module.rpartition(".")[2], tests_of(module, one.name)
         for path in tests:

@@ -30,6 +30,7 @@ __all__ = [
     "QuorumLostError",
     "StateError",
     "TooFewRowsError",
+    "UncheckedPageError",
     "UnexplainedColumnsError",
     "UnfinishedLineWarning",
     "UnsupportedNotionError",
@@ -160,6 +161,12 @@ class AlteredReleaseError(VerificationError):
     def said(self, face: Face) -> str:
         """Return the message, and what to do about it."""
         return f"{super().said(face)}: damaged or altered, so ask its sender for it again"
+
+
+class UncheckedPageError(VerificationError):
+    """The page of a release is of another version, and no key or fingerprint vouches for it."""
+
+    exit_code = 7
 
 
 class MissingExtraError(EigenveilError, ImportError):

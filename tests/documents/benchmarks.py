@@ -12,13 +12,13 @@ from eigenveil.numerics.prefix_sums import COEFFICIENT_BITS, answer_weights, con
 
 ROOT = Path(__file__).parents[2]
 TOLD = {
-    "eigenveil, delta = 1e-6": ("**eigenveil**, δ = 1e-6", "nothing"),
-    "eigenveil": ("**eigenveil**, pure ε", "nothing"),
+    "eigenveil, delta = 1e-6": ("**eigenveil**, δ = 1e-6", "digits: nothing; cancer: scales"),
+    "eigenveil": ("**eigenveil**, pure ε", "digits: nothing; cancer: scales"),
     "diffprivlib": ("diffprivlib {}, pure ε", "ranges, longest row"),
     "opendp": ("OpenDP {}, pure ε", "longest row, centre"),
     "Kim, Jung 2025, as in R dppca, delta = 1e-6": (
         "Kim, Jung 2025, as R dppca has it, δ = 1e-6",
-        "nothing",
+        "digits: nothing; cancer: scales",
     ),
 }
 CALLED = {
@@ -80,11 +80,15 @@ def repeats(rows: Iterable[Mapping[str, str]]) -> str:
 def peers() -> str:
     """Return the table of peers of the README, and where it was measured."""
     found = {(row["table"], row["library"]): row for row in kept("peers")}
-    tables = {"digits, 1,797 x 64": "digits, 5 of 64", "breast cancer, 569 x 30": "cancer, 3 of 30"}
+    tables = {
+        "digits, 1,797 x 64": "digits, 5 of 64",
+        "breast cancer in public ranges, 569 x 30": "cancer, 3 of 30",
+    }
     rows = []
     for library, (name, told) in TOLD.items():
         cells = [found[table, library] for table in tables]
-        version = next((cell["version"] for cell in cells if cell["version"]), "")
+        known = (row["version"] for (_, one), row in found.items() if one == library)
+        version = next(filter(None, known), "")
         shown = []
         for cell in cells:
             share, seconds = cell["captured"], cell["seconds"]

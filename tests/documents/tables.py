@@ -44,6 +44,8 @@ def guarantee(one: Entry) -> str:
     words = [symbols(", ".join(one.notions))]
     if one.numerics is Numerics.IDEALISED:
         words.append("idealised")
+    elif one.pure_numerics is Numerics.IDEALISED:
+        words.append("idealised for a pure ε")
     if one.kind is Kind.MODEL_BASED:
         words.insert(0, "**model-based**")
     return "; ".join(words)

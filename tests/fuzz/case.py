@@ -28,7 +28,7 @@ from tests.fuzz.secrets import quoted_in, shown_in
 __all__ = ["Call", "Case", "Command", "Make", "Outcome", "examine"]
 
 SECONDS = 120.0  # of one call, on a busy machine; ordinary ones take milliseconds
-CODES = (0, 2, 3, 4, 5, 6, 130)
+CODES = (0, 2, 3, 4, 5, 6, 7, 130)
 _TALK = re.compile(  # on standard error, beside an error
     "error: |beware: |hint: |note: |insecure: |interrupted: |stream  |day  |listening on |"
     r"going on after|released already|next: |asked |refused \(|\* may be|\d\d:\d\d:\d\d  |"

@@ -272,7 +272,8 @@ def test_a_column_called_feature_stays_apart_from_the_names(suffix, tmp_path):
     assert read["feature"].to_numpy() == pytest.approx(release.arrays["covariance"][0])
 
 
-def test_exports_stay_out_of_releases(release, tmp_path):
+def test_exports_stay_out_of_releases(tmp_path):
+    release = PrivatePCA(2, **BUDGET).fit(FRAME).release_
     folder = release.save(tmp_path / "r")
     for place in (folder / "x.csv", folder / "deep" / "x.csv"):
         with pytest.raises(InvalidParameterError, match="is a release folder"):

@@ -26,7 +26,8 @@ from eigenveil.privacy.guarantee import Kind
 from eigenveil.release import Contribution, schema
 from eigenveil.release.export import export
 from eigenveil.report import figures, write
-from eigenveil.report.page import promises, render
+from eigenveil.report.page import render
+from eigenveil.report.page.owners import promises
 from tests.report.test_page import Page
 
 from .samples import HOSTILE, guarantee, settings

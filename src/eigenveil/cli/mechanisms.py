@@ -9,6 +9,8 @@ from eigenveil.cli.printing import say, say_json
 
 __all__ = ["command", "rows"]
 
+_SHOWN = ("releases", "name", "guarantee", "needs_bounds", "numerics", "about")
+
 
 def rows() -> list[dict[str, Any]]:
     """Return a row for each mechanism of the two estimators, from the registry."""
@@ -21,6 +23,7 @@ def rows() -> list[dict[str, Any]]:
             "guarantee": ", ".join(one.notions),
             "needs_bounds": "no" if one.releases == "components" or one.unit_rows else "yes",
             "numerics": one.numerics.value,
+            "pure_numerics": (one.pure_numerics or one.numerics).value if one.has_pure else None,
             "about": one.about,
             "auto": bool(one.auto),
         }
@@ -34,7 +37,8 @@ def command(as_json: bool) -> None:
     """List all mechanisms of fit (components) and covariance.
 
     The default, auto, chooses among those "in auto" by public numbers: eigenveil plan says which.
-    Exact numerics cover the computer's rounding; idealised ones are proved for real numbers.
+    Exact numerics cover the computer's rounding; idealised ones are proved for real numbers. A
+    mechanism that is idealised for a pure epsilon only is listed as "exact +".
     """
     found = rows()
     if as_json:
@@ -44,5 +48,8 @@ def command(as_json: bool) -> None:
     say(form.format("releases", "name", "guarantee", "bounds", "numerics", "about"))
     for row in found:
         marked = row | {"name": f"{row['name']} *" if row["auto"] else row["name"]}
-        say(form.format(*list(marked.values())[:-1]))
+        if row["numerics"] == "exact" and row["pure_numerics"] == "idealised":
+            marked["numerics"] = "exact +"
+        say(form.format(*(marked[name] for name in _SHOWN)))
     say("* may be chosen by auto, the default: eigenveil plan says which and why", err=True)
+    say("+ idealised for a pure epsilon", err=True)

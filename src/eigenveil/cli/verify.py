@@ -13,7 +13,12 @@ __all__ = ["command"]
 @click.command("verify")
 @click.argument("folder", type=PATH)
 @click.option("--fingerprint", help="Fingerprint that you noted, to compare with.")
-@click.option("--old-page", is_flag=True, help="Accept a page of an older format, unchecked.")
+@click.option(
+    "--ledger",
+    type=PATH,
+    metavar="FILE",
+    help="Check that this ledger holds the charge that the release names.",
+)
 @click.option(
     "--journal",
     type=PATH,
@@ -24,31 +29,34 @@ __all__ = ["command"]
 def command(
     folder: Path,
     fingerprint: str | None,
-    old_page: bool,
+    ledger: Path | None,
     journal: Path | None,
     key: Path | None,
 ) -> None:
     """Check that a release FOLDER is complete, unaltered and consistent.
 
-    Says what was checked and what was not.
+    Says first whether anybody could have made it, then what was checked and what was not. A page
+    that another version of eigenveil wrote is accepted with --fingerprint or --key only; without
+    them the exit code is 7.
     """
     from eigenveil.cli.summary import owners
-    from eigenveil.exceptions import VerificationError
+    from eigenveil.privacy.ledger import Ledger
     from eigenveil.release import Release
+    from eigenveil.release.receipts import require_paid
 
     verdict = Release.examine(folder, fingerprint=fingerprint, key=key)
-    if not (verdict.page_checked or old_page):
-        raise VerificationError(
-            "report.html has an older format and could say anything: check the rest with "
-            "--old-page, and make a new page with eigenveil report -o"
-        )
+    verdict.require_page()
     release = verdict.release
-    missing = "" if verdict.page_checked else ", page not checked"
-    say(f"{folder}: intact ({release.kind}, {release.mechanism}){missing}")
+    paid = () if ledger is None else require_paid(release, Ledger(ledger))
+    if verdict.about_origin is not None:
+        say(verdict.about_origin)
+    say(f"{folder}: intact ({release.kind}, {release.mechanism})")
     say("files        checked: they match SHA256SUMS, statement and arrays agree")
     say(f"page         {verdict.about_page}")
     say(f"signature    {verdict.about_signature}")
     say(f"fingerprint  {verdict.fingerprint}, {verdict.about_fingerprint}")
+    for entry in paid:
+        say(f"ledger       checked: holds entry {entry.number}, {entry.label}, {entry.time}")
     if journal is not None:
         from eigenveil.federated.configuration import JOURNAL
         from eigenveil.federated.secure.recompute import recompute

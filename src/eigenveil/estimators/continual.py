@@ -10,6 +10,7 @@ from eigenveil.estimators.continual_results import DailyPlan
 from eigenveil.estimators.continual_state import DailyState
 from eigenveil.estimators.scores import ComponentEstimator
 from eigenveil.exceptions import BoundsRequiredError, InvalidParameterError
+from eigenveil.mechanisms.base import proofs_of
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, StatedBounds
 from eigenveil.mechanisms.continual import DailyGate
 from eigenveil.privacy.adjacency import Unit
@@ -156,6 +157,7 @@ class ContinualCovariance(DailyEstimator):
             kind="covariance",
             mechanism=plan.mechanism.name,
             guarantee=self.privacy_,
+            proofs=proofs_of(plan.mechanism),
             settings=settings | {"centre_noise": found.centre_noise},
             arrays=arrays,
         )
@@ -241,4 +243,6 @@ n_components_, mean_, scale_, noise_scale_, noise_floor_
             noise_scale=found.noise_scale,
             noise_floor=found.noise_floor,
         )
-        self.release_ = found.release(plan.mechanism.name, self.privacy_, settings)
+        self.release_ = found.release(
+            plan.mechanism.name, self.privacy_, settings, proofs=proofs_of(plan.mechanism)
+        )

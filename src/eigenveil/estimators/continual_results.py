@@ -21,6 +21,7 @@ from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.clauses import CENTRE_CLAUSES
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance
 
@@ -151,7 +152,7 @@ class DailyPlan:
             *self.stated.words,
             "the centre is stated by the caller"
             if clip.centre is not None
-            else "the origin is taken as the centre",
+            else CENTRE_CLAUSES["none"],
             *(("columns divided by scales stated by the caller",) if scaled else ()),
             *invalid_words(clip.on_invalid, clip.on_missing, corrects=False),
             f"{enters}; all releases up to day {horizon} together cost the budget once",

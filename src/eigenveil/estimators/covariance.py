@@ -208,6 +208,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             kind="covariance",
             mechanism=plan.entry.name,
             guarantee=fitted.guarantee,
+            proofs=fitted.proofs,
             settings=self._settings(fitted),
             arrays=arrays,
         )

@@ -290,4 +290,6 @@ class PrivatePCA(GaussianDensity):
                 kinds = self.score_kinds_
                 self.kind_score_counts_ = arrays["kind_score_counts"] = shown.by_kind
                 settings["scores"] |= {"column": kinds.column, "levels": list(kinds.levels or ())}
-        self.release_ = found.release(plan.entry.name, fitted.guarantee, settings, arrays=arrays)
+        self.release_ = found.release(
+            plan.entry.name, fitted.guarantee, settings, arrays=arrays, proofs=fitted.proofs
+        )

@@ -77,6 +77,7 @@ class RegressionNumbers:
             kind="regression",
             mechanism="linear",
             guarantee=fitted.guarantee,
+            proofs=("linear",),
             settings=settings,
             arrays={
                 "coef": self.coef,

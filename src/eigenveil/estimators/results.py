@@ -84,6 +84,7 @@ distinguishable, mean, scale : arrays
         settings: Mapping[str, Any],
         owners: tuple[Contribution, ...] = (),
         arrays: Mapping[str, NDArray[np.float64]] | None = None,
+        proofs: tuple[str, ...] = (),
     ) -> Release:
         """Return the artefact, with further arrays where there are any."""
         floors = {"noise_floor": self.noise_floor, "matrix_floor": self.matrix_floor}
@@ -91,6 +92,7 @@ distinguishable, mean, scale : arrays
             kind="pca",
             mechanism=mechanism,
             guarantee=guarantee,
+            proofs=proofs,
             owners=owners,
             settings={**settings, **floors},
             arrays={

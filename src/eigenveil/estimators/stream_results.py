@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from eigenveil.estimators.results import ComponentResult, component_result, public_settings
 from eigenveil.estimators.stream_plan import StreamPlan
 from eigenveil.estimators.stream_state import ADJACENCY, Stream
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.execute import invalid_words
 from eigenveil.privacy.budget import Budget
+from eigenveil.privacy.clauses import CENTRE_CLAUSES
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.release import Release
 from eigenveil.text import plural
@@ -61,7 +62,9 @@ def published(
         encoding=stream.settings["read"]["encoding"],
     )
     settings["centring"] = "none" if plan.centre is None else "located"
-    return found, promise, found.release(plan.method.name, promise, settings)
+    centre = () if plan.centre is None else ("located",)
+    proofs = ("streaming", *centre, *proofs_of(plan.method))
+    return found, promise, found.release(plan.method.name, promise, settings, proofs=proofs)
 
 
 def _promise(
@@ -69,9 +72,9 @@ def _promise(
 ) -> Guarantee:
     """Return the promise for all releases of a stream together."""
     centre = (
-        "the origin is taken as the centre"
+        CENTRE_CLAUSES["none"]
         if plan.centre is None
-        else "the centre is private, found without a bound from records used for nothing else"
+        else f"{CENTRE_CLAUSES['located']} without a bound from records used for nothing else"
     )
     start = plan.stated.start
     return Guarantee(

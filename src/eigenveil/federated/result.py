@@ -205,6 +205,7 @@ def combine(agreed: Agreement, heard: Contributions, basis: NDArray[np.float64])
         kind=agreed.kind,
         mechanism="federated",
         guarantee=FederatedGuarantee.of(owner.guarantee for owner in owners),
+        proofs=("federated", "owner"),
         owners=owners,
         settings={
             **_settings(agreed, owners, noise),

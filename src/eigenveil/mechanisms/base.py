@@ -25,7 +25,7 @@ from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
 from eigenveil.privacy.cost import Composed, Cost
 from eigenveil.privacy.ledger import Balance, Entry, Ledger
 
-__all__ = ["Gate", "Mechanism", "MomentMechanism", "Procedure", "release"]
+__all__ = ["Gate", "Mechanism", "MomentMechanism", "Procedure", "proofs_of", "release"]
 
 Released = TypeVar("Released", covariant=True)
 Result = TypeVar("Result")
@@ -68,6 +68,18 @@ class Procedure(Protocol[Released]):
     def run(self, source: RowSource, clip: Clip, gate: "Gate") -> Released:
         """Read the rows, bounded by ``clip``, and release through ``gate``."""
         ...
+
+
+def proofs_of(procedure: Any) -> tuple[str, ...]:
+    """Return the names of the proof pages of a procedure and of those inside it, outermost first.
+
+    A page in ``docs/proofs`` has the name of the module.
+    """
+    pages: list[str] = []
+    while procedure is not None:
+        pages.append(type(procedure).__module__.rpartition(".")[2])
+        procedure = getattr(procedure, "inner", None)
+    return tuple(pages)
 
 
 class Gate:

@@ -12,6 +12,13 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.exceptions import BoundsRequiredError, InvalidDataError, InvalidParameterError
 from eigenveil.privacy.budget import as_float
+from eigenveil.privacy.clauses import (
+    MODEL_CLAUSE,
+    UNIT_LENGTH_CLAUSE,
+    clamping_clause,
+    clipping_clause,
+    further_clipping_clause,
+)
 from eigenveil.wording import BOUNDS, Part, option
 
 __all__ = [
@@ -31,8 +38,6 @@ OnInvalid = Literal["raise", "zero"]
 OnMissing = Literal["invalid", "centre"]
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
 _LARGEST = 1e50  # squares of bounds must not overflow
-_UNIT_LENGTH = "every row scaled to unit length about the centre, whatever its length"
-_MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,8 +72,7 @@ class StatedBounds:
     def by_model(cls, on_invalid: OnInvalid) -> "StatedBounds":
         """Return the bounds of rows whose assumed law bounds them."""
         clip = Clip(row_norm=1.0, on_invalid=on_invalid)
-        words = ("rows clipped where the assumed model has none (a public rule)",)
-        return cls(clip, clip, words, stated=False)
+        return cls(clip, clip, (MODEL_CLAUSE,), stated=False)
 
     @classmethod
     def unit_rows(
@@ -80,7 +84,7 @@ class StatedBounds:
         """
         norm = 1.0 if components else LARGEST_NORM
         clip = Clip(row_norm=norm, on_invalid=on_invalid, on_missing=on_missing)
-        words = f"none needed: {_UNIT_LENGTH}"
+        words = f"none needed: {UNIT_LENGTH_CLAUSE}"
         return cls(clip, clip, (words,), stated=False)
 
     @classmethod
@@ -114,7 +118,7 @@ class StatedBounds:
         box, centre = stated, None
         words = []
         if stated is not None:
-            words.append(f"entries clamped to {_intervals(stated)} (stated by the caller)")
+            words.append(clamping_clause(*stated))
             box = stated if scale is None else _divided(stated, scale)
             centre = None if centred else (box[0] + box[1]) / 2
         private = isinstance(row_norm, str)
@@ -126,10 +130,10 @@ class StatedBounds:
             norm = LARGEST_NORM if box is None else _reach(box, centre)
         elif row_norm is not None:
             norm = _number(option("row_norm"), row_norm)
-            words.append(_pulled(norm, "stated by the caller"))
+            words.append(clipping_clause(norm, "stated by the caller"))
         else:
             norm = _reach(box, centre)
-            words.append(_pulled(norm, "a public rule from the stated range"))
+            words.append(clipping_clause(norm, "a public rule from the stated range"))
         if trace_bound is not None:
             most = _trace(trace_bound, norm)
             words.append(
@@ -143,7 +147,7 @@ class StatedBounds:
 
     def of_unit_rows(self) -> "StatedBounds":
         """Return the same for rows that are scaled to unit length, within the stated range."""
-        return replace(self, words=(self.words[0], _UNIT_LENGTH), stated=False)
+        return replace(self, words=(self.words[0], UNIT_LENGTH_CLAUSE), stated=False)
 
     def chosen(self, radius: float | None, words: tuple[str, ...]) -> "StatedBounds":
         """Return the same with the length that was chosen privately, where it was to be."""
@@ -157,8 +161,8 @@ class StatedBounds:
         if chosen is None:
             return self.words
         if self.private or not self.stated:
-            return (*self.words, _pulled(chosen, "chosen privately"))
-        return (*self.words, f"rows then pulled in to {chosen:.6g} (chosen privately)")
+            return (*self.words, clipping_clause(chosen, "chosen privately"))
+        return (*self.words, further_clipping_clause(chosen))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the bounds as settings of a release."""
@@ -194,13 +198,6 @@ def by_column(bounds: Any) -> bool:
         return any(np.ndim(bound) > 0 for bound in bounds)
     except (TypeError, ValueError):
         return False
-
-
-def _pulled(norm: float, origin: str) -> str:
-    return (
-        f"rows farther than {norm:.6g} from the centre pulled in to that distance, which shrinks "
-        f"their variance ({origin})"
-    )
 
 
 def _divided(box: Box, scale: NDArray[np.float64]) -> Box:
@@ -261,15 +258,6 @@ def box_of(bounds: Any, n_columns: int) -> Box:
     if not (high - low).max() > 1 / _LARGEST:
         raise InvalidParameterError("bounds leave no room: low equals high in every column")
     return low, high
-
-
-def _intervals(box: Box) -> str:
-    pairs = [f"[{low:g}, {high:g}]" for low, high in zip(*box, strict=True)]
-    if len(set(pairs)) == 1:
-        return pairs[0]
-    if len(pairs) <= _MOST_INTERVALS:
-        return ", ".join(pairs)
-    return f"{len(pairs)} intervals listed in release.json"
 
 
 def reach_of(box: Box, scale: NDArray[np.float64] | None, *, centred: bool) -> float:

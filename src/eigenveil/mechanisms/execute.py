@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.sources import RowSource, ScaledSource
-from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.base import Gate, proofs_of
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.clauses import CENTRE_CLAUSES, ZEROED_CLAUSE
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
@@ -65,6 +66,12 @@ class FitResult(Generic[Result]):
         left = 1 - self.levels_share
         shares = {stage: round(left * share, 12) for stage, share in self.plan.shares.items()}
         return shares if left == 1 else {"levels": self.levels_share, **shares}
+
+    @property
+    def proofs(self) -> tuple[str, ...]:
+        """Names of the proof pages of every stage."""
+        found = ("levels",) if self.levels_share else ()
+        return (*found, *proofs_of(self.plan.procedure))
 
     @property
     def centre_noise(self) -> float:
@@ -216,14 +223,11 @@ def _bound_words(plan: Plan, result: CentredResult[Any]) -> tuple[str, ...]:
 
 def _centre_words(plan: Plan, *, differences: bool) -> str:
     if differences:
-        return "no centre: differences of pairs of rows have none"
-    match plan.centring:
-        case "none":
-            return "the origin is taken as the centre"
-        case "mean":
-            return "the centre is a private mean"
+        return CENTRE_CLAUSES["paired"]
+    if plan.centring != "located":
+        return CENTRE_CLAUSES[plan.centring]
     within = "within the stated range" if plan.request.box is not None else "without a bound"
-    return f"the centre is private, found {within}"
+    return f"{CENTRE_CLAUSES['located']} {within}"
 
 
 def pair_factor(result: CentredResult[Any]) -> float:
@@ -267,5 +271,5 @@ def invalid_words(
         allowed = ", and moments corrected for them by private shares, as if missing at random"
         filled = (f"empty cells taken as the centre's{allowed if corrects else ''}",)
     still = ", but are counted: variances shrink by their share" if counted else ""
-    invalid = (f"rows that hold other things than numbers contribute nothing{still}",)
+    invalid = (f"{ZEROED_CLAUSE}{still}",)
     return (*filled, *(invalid if on_invalid == "zero" else ()))

@@ -98,6 +98,8 @@ class Entry:
         When ``mechanism="auto"`` chooses it; empty for never.
     numerics : Numerics
         Whether the computer's rounding is covered, on tables that are not wide.
+    pure_numerics : Numerics, optional
+        The same for the version with a pure guarantee, where that differs.
     kind : Kind
         For which tables its promise holds.
     reads_once : bool
@@ -136,6 +138,7 @@ class Entry:
     source: ClassVar[str]
     auto: ClassVar[str] = ""
     numerics: ClassVar[Numerics] = Numerics.EXACT
+    pure_numerics: ClassVar[Numerics | None] = None
     kind: ClassVar[Kind] = Kind.WORST_CASE
     reads_once: ClassVar[bool] = True
     unit_rows: ClassVar[bool] = False

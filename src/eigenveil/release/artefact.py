@@ -8,7 +8,6 @@ the fingerprint elsewhere, or sign.
 
 import hashlib
 import json
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -34,17 +33,19 @@ from eigenveil.privacy.federated import FederatedGuarantee
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release import schema
 from eigenveil.release.about import about_settings
+from eigenveil.release.consistency import check_consistency, check_promise
 from eigenveil.release.content import (
     decode_arrays,
     encode_arrays,
     largest_arrays,
     read_statement,
+    without_sentences,
 )
 from eigenveil.release.invariants import check_arrays
 from eigenveil.release.projection import Projection
 from eigenveil.release.signature import Signature
 from eigenveil.release.verdict import Verdict
-from eigenveil.report.page import PAGE_FORMAT, promise, promises, render
+from eigenveil.report.page import PAGE_FORMAT, render
 from eigenveil.report.page.card import card, one_line
 from eigenveil.storage import release_files as files
 from eigenveil.storage.reservation import Reservation, reserved
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 __all__ = ["Release"]
 
 _SHORTEST_FINGERPRINT = 16
+_PROOF = "docs/proofs/{}.md"
 _USE_COMPONENTS = Phrase(
     python="transform with one made by PrivatePCA",
     shell="give one made by eigenveil fit",
@@ -81,7 +83,7 @@ class Release:
     """Released arrays with their promise. Nothing else in it depends on the records.
 
     A release that several owners made together has a `Contribution` of each. Its guarantee follows
-    from theirs.
+    from theirs. ``proofs`` are the names of pages in ``docs/proofs``, one for each stage.
     """
 
     kind: str
@@ -92,6 +94,7 @@ class Release:
     created: str = field(default_factory=_now)
     library: str = field(default_factory=_library)
     owners: tuple[Contribution, ...] = ()
+    proofs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         frozen = {name: np.array(array, dtype=np.float64) for name, array in self.arrays.items()}
@@ -99,6 +102,7 @@ class Release:
             array.setflags(write=False)
         object.__setattr__(self, "arrays", frozen)
         object.__setattr__(self, "owners", tuple(self.owners))
+        object.__setattr__(self, "proofs", tuple(self.proofs))
         if self.owners or isinstance(self.guarantee, FederatedGuarantee):
             check_owners(self.owners, self.guarantee, self.settings["n_rows"])
 
@@ -141,6 +145,7 @@ class Release:
             "created": self.created,
             "kind": self.kind,
             "mechanism": self.mechanism,
+            **({"proofs": [_PROOF.format(name) for name in self.proofs]} if self.proofs else {}),
             "guarantee": promise_to_dict(self.guarantee),
             **({"owners": [owner.as_dict() for owner in self.owners]} if self.owners else {}),
             "settings": dict(self.settings),
@@ -182,7 +187,8 @@ class Release:
         document = {**self.as_dict(), "page_format": PAGE_FORMAT}
         text = (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
         check_arrays(self.kind, self.settings, self.arrays)
-        self._check_settings()
+        check_promise(self)
+        check_consistency(self)
         arrays = encode_arrays(dict(self.arrays))
         # From what a reader will see: numbers and names as JSON gives them back.
         stated, guarantee, owners = read_statement(text)
@@ -209,7 +215,10 @@ class Release:
         fingerprint: str | None = None,
         key: "Ed25519PublicKey | str | Path | None" = None,
     ) -> "Release":
-        """Load a folder or a zip, or raise `VerificationError`; warn of a page not checked.
+        """Load a folder or a zip, or raise `VerificationError`.
+
+        Raise `UncheckedPageError` for a page of another version, unless a fingerprint or a key
+        vouches for it.
 
         Parameters
         ----------
@@ -222,8 +231,7 @@ class Release:
 
         """
         verdict = cls.examine(folder, fingerprint=fingerprint, key=key)
-        if not verdict.page_checked:
-            warnings.warn(f"page {verdict.about_page}", stacklevel=2)
+        verdict.require_page()
         return verdict.release
 
     @classmethod
@@ -273,50 +281,30 @@ class Release:
                 created=document["created"],
                 library=document["library"],
                 owners=owners,
+                proofs=tuple(Path(page).stem for page in document.get("proofs", ())),
             )
         except InvalidParameterError as error:
             raise AlteredReleaseError(
                 "release.json contradicts its owners (", *error.args, ")"
             ) from None
         page_format = document.pop("page_format", 1)  # before it was written down, it was this
-        if loaded.as_dict() != document:
+        rendered, found = page_format == PAGE_FORMAT, loaded.as_dict()
+        if not rendered:  # another version words its sentences, and its page, in its own way
+            document, found = without_sentences(document), without_sentences(found)
+        if found != document:
             raise AlteredReleaseError("release.json contradicts itself or the arrays beside it")
-        loaded._check_settings()
-        loaded._check_page(content["report.html"], page_format)
+        check_promise(loaded)
+        if rendered:
+            check_consistency(loaded)
+            if content["report.html"] != loaded.page().encode():
+                raise AlteredReleaseError(
+                    "report.html does not say what release.json and the arrays say"
+                )
         return loaded, page_format
 
     def page(self) -> str:
         """Return the page for people: the same bytes for the same content, on every machine."""
         return render(self.guarantee, self.as_dict(), self.arrays, owners=self.owners)
-
-    def _check_page(self, report: bytes, page_format: int) -> None:
-        """Raise `VerificationError` where the page says other things than the release.
-
-        Every byte of a page of today's format is known, whatever version wrote it. Older ones have
-        the words of the promise in common with it; newer ones are refused, as newer schemas are.
-        `examine` tells which was checked, so that no word of ``release.json`` ends a check
-        unnoticed.
-        """
-        if page_format > PAGE_FORMAT:
-            raise VerificationError("report.html is of a later version: update eigenveil")
-        if page_format == PAGE_FORMAT:
-            agrees = report == self.page().encode()
-        else:
-            words = (promise(self.guarantee), promises(self.owners))
-            agrees = all(part.encode() in report for part in words)
-        if not agrees:
-            raise AlteredReleaseError(
-                "report.html does not say what release.json and the arrays say"
-            )
-
-    def _check_settings(self) -> None:
-        """Raise `VerificationError` where the settings say other things than the promise."""
-        told = any("empty cells" in words for words in self.guarantee.bounds)
-        # Owners treat their empty cells as each of them says.
-        if not self.owners and told != (self.settings.get("on_missing") == "centre"):
-            raise AlteredReleaseError("release.json says two things about empty cells")
-        if self.settings["assume_centered"] and self.settings.get("centring", "none") != "none":
-            raise AlteredReleaseError("release.json says two things about the centre")
 
     @staticmethod
     def fingerprint(folder: str | Path) -> str:

@@ -19,7 +19,13 @@ from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.release import schema
 from eigenveil.storage.archive import unzip
 
-__all__ = ["decode_arrays", "encode_arrays", "largest_arrays", "read_statement"]
+__all__ = [
+    "decode_arrays",
+    "encode_arrays",
+    "largest_arrays",
+    "read_statement",
+    "without_sentences",
+]
 
 _MOST_DIGITS = 16
 _HEADER_BYTES = 2**12  # bytes that an array takes in a zip beside its numbers, at most
@@ -44,6 +50,21 @@ def read_statement(data: bytes) -> Statement:
         raise AlteredReleaseError("release.json states an impossible guarantee") from None
     except RecursionError:
         raise AlteredReleaseError("release.json is nested too deeply") from None
+
+
+def without_sentences(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a statement without the sentences, which every version words in its own way."""
+    plain = {**document, "guarantee": _without_sentence(document["guarantee"])}
+    if "owners" in document:
+        plain["owners"] = [
+            {**owner, "guarantee": _without_sentence(owner["guarantee"])}
+            for owner in document["owners"]
+        ]
+    return plain
+
+
+def _without_sentence(guarantee: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in guarantee.items() if name != "sentence"}
 
 
 def largest_arrays(data: bytes) -> int:

@@ -55,11 +55,27 @@ def _schema() -> dict[str, Any]:
 
 
 def check_version(document: Any) -> None:
-    """Say so where a document is of a schema that was not known yet."""
-    stated = document.get("schema") if isinstance(document, dict) else None
-    newer = re.fullmatch(r"eigenveil-release/([1-9][0-9]{0,8})", str(stated))
+    """Refuse documents of later schemas, and of drafts of the first one, in words of their own."""
+    if not isinstance(document, dict):
+        return
+    newer = re.fullmatch(r"eigenveil-release/([1-9][0-9]{0,8})", str(document.get("schema")))
     if newer and int(newer[1]) > VERSION:
         raise VerificationError("the release was made by a newer eigenveil: upgrade to read it")
+    if document.get("schema") == NAME and "page_format" not in document and _is_draft(document):
+        raise VerificationError(
+            "the release was made by a draft of version 0.1.0, before releases stated how far to "
+            "trust each component: read it with the version that wrote it"
+        )
+
+
+def _is_draft(document: dict[str, Any]) -> bool:
+    """Return whether members are missing that every release since 0.1.0 has."""
+    guarantee, arrays = document.get("guarantee"), document.get("arrays")
+    if isinstance(guarantee, dict) and "assumption" not in guarantee:
+        return True
+    if document.get("kind") != "pca" or not isinstance(arrays, dict):
+        return False
+    return "components" in arrays and "distinguishable" not in arrays
 
 
 def check(document: Any, schema: dict[str, Any] | None = None, at: str = "release.json") -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from eigenveil.exceptions import UncheckedPageError
 from eigenveil.release.signature import Signature
 from eigenveil.report.page import PAGE_FORMAT
 
@@ -42,18 +43,41 @@ class Verdict:
 
     @property
     def page_checked(self) -> bool:
-        """Whether this version knows every byte that ``report.html`` must have."""
+        """Whether ``report.html`` was rendered again and has the same bytes."""
         return self.page_format == PAGE_FORMAT
+
+    @property
+    def vouched(self) -> bool:
+        """Whether a noted fingerprint or a trusted key covers every file."""
+        return self.noted or self.trusted
+
+    def require_page(self) -> None:
+        """Raise `UncheckedPageError` where anybody could have written the page."""
+        if not (self.page_checked or self.vouched):
+            raise UncheckedPageError(
+                f"the numbers are checked, but report.html has format {self.page_format}, which "
+                "this version does not render, so anybody could have written it: compare a noted "
+                "fingerprint or give the signer's key, or make a new page with eigenveil report -o"
+            )
 
     @property
     def about_page(self) -> str:
         """How far ``report.html`` was checked."""
         if self.page_checked:
             return "checked: report.html is what the other files make"
-        return (
-            f"not checked: report.html has the older format {self.page_format}; make a new page "
-            "with eigenveil report -o"
-        )
+        other = f"report.html has format {self.page_format}, this version writes {PAGE_FORMAT}"
+        if self.vouched:
+            by = "the key you gave" if self.trusted else "the fingerprint you noted"
+            return f"not rendered again: {other}; it is covered by {by}"
+        return f"not checked: {other}; make a new page with eigenveil report -o"
+
+    @property
+    def about_origin(self) -> str | None:
+        """A warning that nothing shows who made the release; None where something does."""
+        if self.vouched:
+            return None
+        signed = "unsigned" if self.signature is None else "signed by a key you did not give"
+        return f"{signed}: anybody could have made this"
 
     @property
     def about_fingerprint(self) -> str:

@@ -36,6 +36,7 @@ from eigenveil.release.artefact import Release
 
 __all__ = ["Total", "asked_next", "combine"]
 
+_PROOFS = ("secure_statement", "secure_sums")
 _SURE = 6.0  # deviations of a trace
 _MARGIN = 1.645  # deviations of a size, exceeded once in twenty times
 
@@ -152,7 +153,7 @@ def combine(agreed: SecureAgreement, totals: Sequence[Total], heard: Heard) -> R
         shares=True,
     )
     settings |= {"noise_scale": found.noise_scale, "centring": "located" if centred else "paired"}
-    return found.release("secure-sums", guarantee, settings, owners)
+    return found.release("secure-sums", guarantee, settings, owners, proofs=_PROOFS)
 
 
 def _noisy(total: Total, n: int) -> NoisyMatrix:
@@ -206,6 +207,7 @@ def _covariance(
         kind="covariance",
         mechanism="secure-sums",
         guarantee=guarantee,
+        proofs=_PROOFS,
         settings={
             **settings,
             "noise_scale": found.noise_scale,

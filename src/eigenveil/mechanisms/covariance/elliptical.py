@@ -41,6 +41,7 @@ from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.numerics.unit_rows import variance_shares
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
+from eigenveil.privacy.guarantee import Numerics
 from eigenveil.wording import option
 
 __all__ = ["ENTRY", "Elliptical", "EllipticalCov", "assembled"]
@@ -73,6 +74,11 @@ class EllipticalCov:
             clipped=_on_matrix(clipped),
             allotment=clipped,
         )
+
+    @property
+    def exact(self) -> bool:
+        """Whether every draw has the ideal law; sums and distances always have."""
+        return self.unit.exact and self.clipped.exact
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed."""
@@ -177,6 +183,7 @@ class Elliptical(CovarianceEntry):
     about = "shape of unit rows, size from one number; no bounds"
     source = "unit rows inverted, clipped rows drawn towards them; new here"
     auto = "as a rule"
+    pure_numerics = Numerics.IDEALISED  # noise on matrices is that of `wishart`
     reads_once = False
     unit_rows = True
     semidefinite = True

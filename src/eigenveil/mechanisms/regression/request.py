@@ -42,6 +42,7 @@ from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
+from eigenveil.privacy.clauses import ZEROED_CLAUSE
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
@@ -321,7 +322,7 @@ class RegressionPlan:
         if request.on_missing == "centre":
             words.append("empty cells taken as the centre's")
         if request.on_invalid == "zero":
-            words.append("rows that hold other things than numbers contribute nothing")
+            words.append(ZEROED_CLAUSE)
         if request.unit.owns_many:
             words.append(f"all rows of one {request.unit.name} together weigh as one row")
         return tuple(words)

@@ -9,6 +9,7 @@ import numpy as np
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.privacy.ledger import Balance, Ledger
 from eigenveil.release import Release
+from eigenveil.release.receipts import entries_named
 from eigenveil.report.displays.canvas import ReleaseDisplay, matplotlib
 from eigenveil.report.displays.covariance import CovarianceDisplay
 from eigenveil.report.displays.loadings import LoadingsDisplay
@@ -75,11 +76,10 @@ def figures(
 
 
 def _balances(release: Release, ledger: Ledger) -> tuple[Balance, Balance]:
-    """Return the ledger's balance at the last entry that paid for the release, and at present."""
-    receipt = release.guarantee.ledger or ""
-    for entry in reversed(ledger.entries):  # levels of categories are paid for before
-        if f"(hash {entry.hash[:16]})" in receipt:
-            return ledger.balance(entry.number), ledger.balance()
-    raise InvalidParameterError(
-        f"{ledger} did not pay for this release: pass the one it names, or none"
-    )
+    """Return the ledger's balance at the entry that paid for the release, and at present."""
+    entries = entries_named(release.guarantee, ledger)
+    if not entries:
+        raise InvalidParameterError(
+            f"{ledger} did not pay for this release: pass the one it names, or none"
+        )
+    return ledger.balance(entries[-1].number), ledger.balance()

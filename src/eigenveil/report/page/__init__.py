@@ -1,11 +1,11 @@
 """The page for people: one self-contained HTML file, no script, no network.
 
 It is a function of ``release.json`` and the arrays, byte for byte and on every machine, so that
-verifying it is rendering it again. A change to what is rendered is another `PAGE_FORMAT`. It knows
-documents and arrays only, and stands below `eigenveil.release`, whose third file it writes.
+verifying it is rendering it again. A change to what is rendered, or to the sentence of a promise,
+is another `PAGE_FORMAT`. It knows documents and arrays only, and stands below `eigenveil.release`,
+whose third file it writes.
 """
 
 from eigenveil.report.page.document import PAGE_FORMAT, render
-from eigenveil.report.page.owners import promise, promises
 
-__all__ = ["PAGE_FORMAT", "promise", "promises", "render"]
+__all__ = ["PAGE_FORMAT", "render"]

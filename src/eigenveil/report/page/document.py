@@ -21,7 +21,7 @@ from eigenveil.report.views import means_alone, spectrum, spending
 
 __all__ = ["PAGE_FORMAT", "render"]
 
-PAGE_FORMAT = 8  # a page of another format is not checked, and `verify` says so
+PAGE_FORMAT = 9  # a page of another format is not rendered again
 
 _CENTRES = {
     "none": "the origin, as stated",
@@ -191,6 +191,7 @@ def _facts(document: Mapping[str, Any], arrays: Arrays) -> list[tuple[str, str]]
         *([(on, noise)] if of_all else []),
         *_stages(settings),
         *_day(settings),
+        *([("proofs", ", ".join(document["proofs"]))] if "proofs" in document else []),
         ("numbers released", ", ".join(sizes)),
     ]
 

@@ -1,0 +1,48 @@
+"""Clauses of a promise about how rows are bounded, which the settings of a release must match."""
+
+from collections.abc import Iterable
+
+__all__ = [
+    "CENTRE_CLAUSES",
+    "MODEL_CLAUSE",
+    "UNIT_LENGTH_CLAUSE",
+    "ZEROED_CLAUSE",
+    "clamping_clause",
+    "clipping_clause",
+    "further_clipping_clause",
+]
+
+_MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
+MODEL_CLAUSE = "rows clipped where the assumed model has none (a public rule)"
+UNIT_LENGTH_CLAUSE = "every row scaled to unit length about the centre, whatever its length"
+ZEROED_CLAUSE = "rows that hold other things than numbers contribute nothing"  # and more words
+CENTRE_CLAUSES = {  # how the clause about the centre begins, by the setting
+    "none": "the origin is taken as the centre",
+    "mean": "the centre is a private mean",
+    "located": "the centre is private, found",
+    "paired": "no centre: differences of pairs of rows have none",
+}
+
+
+def clamping_clause(low: Iterable[float], high: Iterable[float]) -> str:
+    """Describe stated ranges of the columns."""
+    pairs = [f"[{one:g}, {other:g}]" for one, other in zip(low, high, strict=True)]
+    told = f"{len(pairs)} intervals listed in release.json"
+    if len(set(pairs)) == 1:
+        told = pairs[0]
+    elif len(pairs) <= _MOST_INTERVALS:
+        told = ", ".join(pairs)
+    return f"entries clamped to {told} (stated by the caller)"
+
+
+def clipping_clause(norm: float, origin: str) -> str:
+    """Describe a clipping distance and its origin."""
+    return (
+        f"rows farther than {norm:.6g} from the centre pulled in to that distance, which shrinks "
+        f"their variance ({origin})"
+    )
+
+
+def further_clipping_clause(chosen: float) -> str:
+    """Describe a clipping distance that was chosen privately within a stated one."""
+    return f"rows then pulled in to {chosen:.6g} (chosen privately)"
