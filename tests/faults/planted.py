@@ -403,8 +403,8 @@ READERS = [
     fault(
         "a person of two spellings lies in two parts",
         "data/distributed/persons.py",
-        "for label in persons.ids], dtype=np.intp)[numbers]",
-        "for label in map(str, labels)], dtype=np.intp)",
+        "for label in persons.ids], dtype=np.int64)[numbers]",
+        "for label in map(str, labels)], dtype=np.int64)",
         "tests/data/distributed/test_dask.py",
         "-k",
         "spelled",

