@@ -1,6 +1,7 @@
 """Rows that arrive over days, from the command line."""
 
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -209,3 +210,16 @@ def test_a_stream_goes_on_where_another_version_worded_its_levels(days, monkeypa
         assert invoke(*words, "text0.csv").exit_code == 0
     again = invoke(*words, "text1.csv")
     assert again.exit_code == 0, again.output
+
+
+@pytest.mark.parametrize("command", ["stream", "watch"])
+def test_a_charge_line_that_was_cut_off_is_told_in_one_line(days, command):
+    with Path("visits.ledger").open("ab") as file:
+        file.write(b'{"cost":')
+    if command == "watch":
+        days = ["watch", *days[1:], "--horizon", "3"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        done = invoke(*days, "day0.csv")
+    assert done.exit_code == 0
+    assert "beware: the last line of the ledger was cut off" in done.stderr

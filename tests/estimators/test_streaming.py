@@ -436,6 +436,7 @@ def test_a_refused_table_leaves_no_trace(tmp_path, ledger):
     ("options", "message"),
     [
         ({"n_components": 0}, "n_components must be a positive integer"),
+        ({"n_components": np.array(3.0)}, "n_components must be a positive integer"),
         ({"n_components": 9}, "between 1 and the number of columns, 5"),
         ({"batch_size": 0}, "batch_size must be a positive integer"),
         ({"mechanism": "spherical"}, "mechanism must be one of: 'oja', 'adaptive-oja'"),

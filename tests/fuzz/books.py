@@ -121,7 +121,9 @@ def ledger_case(rng: Random, place: Path) -> Case:
             words = ("ledger", "init", "ledger", *BUDGET)
         case _:
             name, function = _read(rng, path)
-            calls: list[Command | Call] = [Call(f"Ledger({path.name!r}).{name}", function)]
+            calls: list[Command | Call] = [
+                Call(f"Ledger({path.name!r}).{name}", function, warns=("was cut off",))
+            ]
             return Case(calls, check=lambda outcomes: _kept(path, data, broken, outcomes))
     return Case([Command(words)], private, lambda found: _kept(path, data, broken, found))
 

@@ -10,7 +10,7 @@ import click
 
 from eigenveil.cli.alone import alone
 from eigenveil.cli.balance import balance
-from eigenveil.cli.options import beware
+from eigenveil.cli.options import beware, bewaring
 from eigenveil.cli.printing import say, say_json
 from eigenveil.cli.rows import open_table
 from eigenveil.cli.stopping import stoppable
@@ -155,16 +155,17 @@ def answer_all(
         )
     say(f"{name}: waiting for questions of {chosen.server}", err=True)
     try:
-        serve(
-            told,
-            chosen.server,
-            root_certificate=chosen.certificate,
-            key=chosen.key,
-            insecure=insecure,
-            patience=chosen.patience,
-            largest=readable_size(n_columns),
-            tell=_say,
-        )
+        with bewaring():
+            serve(
+                told,
+                chosen.server,
+                root_certificate=chosen.certificate,
+                key=chosen.key,
+                insecure=insecure,
+                patience=chosen.patience,
+                largest=readable_size(n_columns),
+                tell=_say,
+            )
     except FederationConnectionError as error:
         if told.refused is None:
             raise

@@ -18,6 +18,7 @@ from eigenveil.cli.options import (
     PATH,
     UNIT,
     beware,
+    bewaring,
     stated_budget,
     with_options,
 )
@@ -132,7 +133,7 @@ def command(
             width = pca.restore().n_features_in_ if source is None else source.n_columns
             place.make_room(expected_size("pca", width, k))
         beware(budget)
-        with accounted(account, place, goes_on=True):
+        with bewaring(), accounted(account, place, goes_on=True):
             if source is not None and data is not None:
                 with watched(source, count_is_public=reading["unit"] is None) as rows:
                     pca.partial_fit(rows, batch=arrival_label(data, batch))

@@ -18,6 +18,7 @@ from eigenveil.cli.options import (
     PATH,
     UNIT,
     beware,
+    bewaring,
     stated_budget,
     with_options,
 )
@@ -137,7 +138,7 @@ def command(
             kind = "covariance" if k is None else "pca"
             place.make_room(expected_size(kind, width, k or width))
         beware(budget)
-        with accounted(account, place, goes_on=True):
+        with bewaring(), accounted(account, place, goes_on=True):
             if source is None or data is None:
                 days.restore()
             else:

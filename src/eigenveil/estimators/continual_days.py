@@ -406,6 +406,8 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON gives it back."""
     if isinstance(value, Mapping):
         return {str(name): _plain(number) for name, number in value.items()}
-    if isinstance(value, (np.ndarray, list, tuple)):
+    if isinstance(value, np.ndarray):
+        value = value.tolist()  # one number, of an array without dimensions
+    if isinstance(value, (list, tuple)):
         return [_plain(number) for number in value]
     return value.item() if isinstance(value, np.generic) else value
