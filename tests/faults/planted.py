@@ -812,11 +812,20 @@ ARTEFACTS = [
     fault(
         "releases: an entry of the ledger that cost less pays for a release",
         "release/receipts.py",
-        "if covers(compose(*(entry.cost for entry in entries)), guarantee.cost):",
-        "if entries:",
+        "if not covers(compose(*(entry.cost for entry in named)), guarantee.cost):",
+        "if not named:",
         "tests/release/test_contradictions.py",
         "-k",
         "cost_less",
+    ),
+    fault(
+        "releases: an entry that is named twice pays twice",
+        "release/receipts.py",
+        'named = dict.fromkeys(_HASH.findall(guarantee.ledger or ""))',
+        'named = _HASH.findall(guarantee.ledger or "")',
+        "tests/release/test_contradictions.py",
+        "-k",
+        "named_twice",
     ),
 ]
 

@@ -22,7 +22,9 @@ from eigenveil import (
     StreamingPCA,
 )
 from eigenveil.exceptions import VerificationError
+from eigenveil.privacy.adjacency import GROUP, Adjacency
 from eigenveil.release.content import decode_arrays, read_statement
+from eigenveil.release.receipts import require_paid
 from eigenveil.report.page import render
 from eigenveil.storage import release_files as files
 from tests.cli.conftest import fails, invoke
@@ -204,6 +206,29 @@ def test_an_entry_that_cost_less_is_not_the_charge(tmp_path):
     PrivatePCA(2, epsilon=0.5, delta=1e-6, ledger=other).fit(ROWS)
     told = fails(5, "verify", tmp_path / "small", "--ledger", tmp_path / "other.ledger")
     assert "holds no entry that the release names" in told
+
+
+def test_an_entry_that_is_named_twice_is_counted_once(tmp_path):
+    ledger = Ledger.create(tmp_path / "table.ledger", epsilon=9.0, delta=1e-6)
+    small = PrivatePCA(2, epsilon=0.5, delta=1e-6, ledger=ledger).fit(ROWS).release_
+    large = PrivatePCA(2, epsilon=5.0, delta=1e-6).fit(ROWS).release_
+    often = " and ".join([small.guarantee.ledger] * 200)
+    forged = replace(large, guarantee=replace(large.guarantee, ledger=often))
+    with pytest.raises(VerificationError, match="cost less"):
+        require_paid(forged, ledger)
+
+
+def test_a_charge_of_another_unit_or_of_a_failed_release_is_refused(tmp_path):
+    ledger = Ledger.create(tmp_path / "table.ledger", epsilon=9.0, delta=1e-6)
+    release = PrivatePCA(2, epsilon=0.5, delta=1e-6, ledger=ledger).fit(ROWS).release_
+    assert [entry.number for entry in require_paid(release, ledger)] == [1]
+    for other in ({"protects": GROUP}, {"adjacency": Adjacency.ADD_REMOVE}):
+        forged = replace(release, guarantee=replace(release.guarantee, **other))
+        with pytest.raises(VerificationError, match="protects another unit"):
+            require_paid(forged, ledger)
+    ledger.mark_failed(ledger.entries[0])
+    with pytest.raises(VerificationError, match="noted as failed"):
+        require_paid(release, ledger)
 
 
 @pytest.mark.parametrize("kind", RELEASES)
