@@ -680,6 +680,15 @@ BOOKS = [
         "stops_the_run",
     ),
     fault(
+        "levels: a charge that failed, whose result was told",
+        "mechanisms/found_levels.py",
+        "if isinstance(ledger, Account) and self.entry is not None:",
+        "if False:",
+        "tests/estimators/test_preprocessing.py",
+        "-k",
+        "own_share",
+    ),
+    fault(
         "levels: a release that the search has paid for",
         "estimators/fitting.py",
         "return found.before(execute(planned, source, ledger=ledger, noise=noise))",

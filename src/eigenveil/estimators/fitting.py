@@ -188,7 +188,7 @@ def _with_levels(
     first = plan(chosen(_request(estimator, like, releases, **asked)))
     warn_of_weakness(search.budget, first.n_rows)
     found = search.run(source, first, ledger=ledger, noise=noise)
-    with found.named_in_errors():
+    with found.named_in_errors(ledger):
         source = source.decided(found.levels)
         name_columns(estimator, source)
         estimator.levels_ = found.levels

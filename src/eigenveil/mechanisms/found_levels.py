@@ -27,12 +27,13 @@ from eigenveil.mechanisms.scalars.levels import PrivateLevels
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.account import Account
 from eigenveil.privacy.accounting import compose, covers, fits, parts_of, split
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import largest, whole_strength
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.privacy.filters import adaptive_part
-from eigenveil.privacy.ledger import Balance, Ledger
+from eigenveil.privacy.ledger import Balance, Entry, Ledger
 from eigenveil.text import listed, printable
 from eigenveil.wording import Phrase
 
@@ -146,7 +147,7 @@ class LevelSearch:
                 "no level stands out from the noise, and the share of the search is spent: state "
                 "the levels, or give more rows or a larger budget"
             )
-        return FoundLevels(levels, self.cost(), gate.receipt, gate.balance)
+        return FoundLevels(levels, self.cost(), gate.receipt, gate.balance, gate.entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +158,13 @@ class FoundLevels:
     cost: Cost
     receipt: str | None
     balance: Balance | None
+    entry: Entry | None
 
     @contextmanager
-    def named_in_errors(self) -> Iterator[None]:
+    def named_in_errors(self, ledger: Ledger | None) -> Iterator[None]:
         """Let an error of the release that follows name the levels, so that nobody buys them twice.
 
-        They are released.
+        They are released: their charge has not failed.
         """
         try:
             yield
@@ -171,6 +173,8 @@ class FoundLevels:
                 f"{printable(column)!r} = {listed(levels) or 'none'}"
                 for column, levels in self.levels.items()
             )
+            if isinstance(ledger, Account) and self.entry is not None:
+                ledger.note_released(self.entry)
             error.add_note(
                 f"the levels that were found and paid for are {'; '.join(found)}: state them next "
                 "time"

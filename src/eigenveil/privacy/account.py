@@ -16,13 +16,14 @@ class Account(Ledger):
     Made of another account, it charges that one, which remembers them too.
     """
 
-    __slots__ = ("_before", "_outer", "_paid", "_unsure")
+    __slots__ = ("_before", "_outer", "_paid", "_released", "_unsure")
 
     def __init__(self, ledger: Ledger | str | Path) -> None:
         super().__init__(ledger.path if isinstance(ledger, Ledger) else ledger)
         self._outer = ledger if isinstance(ledger, Account) else None
         self._before = len(self.entries)
         self._paid: list[Entry] = []
+        self._released: set[int] = set()  # numbers of charges whose result is known
         self._unsure = False  # whether an interrupt came while a charge was being written
 
     def charge(self, *cost: Any, **terms: Any) -> Entry:
@@ -50,12 +51,18 @@ class Account(Ledger):
             return since[-1] if since else None
         return self._paid[-1] if self._paid else None
 
+    def note_released(self, entry: Entry) -> None:
+        """Remember that what a charge paid for was released, whatever fails later."""
+        self._released.add(entry.number)
+        if self._outer is not None:
+            self._outer.note_released(entry)
+
     def mark_all_failed(self) -> None:
-        """Note that nothing was released for the charges of this run, where the ledger takes it.
+        """Note that nothing was released for the other charges of this run, if the ledger takes it.
 
         It has failed already: another error would hide why.
         """
         for entry in self._paid:
-            if not entry.is_note:
+            if not entry.is_note and entry.number not in self._released:
                 with suppress(EigenveilError):
                     self.mark_failed(entry)
