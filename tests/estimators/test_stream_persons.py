@@ -147,9 +147,18 @@ def test_counts_of_an_earlier_version_hold_whatever_the_spelling():
     persons = StreamPersons()
     for spelling in ("0007", "7", "8.0", "x"):
         persons.arrive([persons._hash(spelling)])
-    arrived = persons.hashed(["0007", "8", "x", "y"], spelled_apart=True)
+    ids = ["0007", "8", "x", "y"]
+    arrived = persons.hashed(ids, [[label] for label in ids])
     assert [persons.taken(person) for person in arrived] == [2, 1, 1, 0]
     assert persons.admitted(arrived, 2).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("label", ["1.10", "0" * 30 + "7", "1e5", "-07", "\uff17", "7.00", "INF", " a "])
+def test_counts_of_an_earlier_version_hold_for_the_same_spelling(label):
+    persons = StreamPersons()
+    persons.arrive([persons._hash(label.strip())])
+    (arrived,) = persons.hashed([label], [[label]])
+    assert persons.taken(arrived) == 1
 
 
 # The promise.
@@ -190,7 +199,7 @@ def coupled(monkeypatch):
     """Draw the orders of neighbouring streams together."""
     ranks, inner = {}, Arrival.one_row_each
 
-    def hashed(self, ids, **_):
+    def hashed(self, ids, _):
         for each in ids:
             ranks[str(each).encode()] = 7 if each == 999 else int(each)
         return [str(each).encode() for each in ids]

@@ -201,8 +201,7 @@ class DailyEstimator(TableEstimator, BaseEstimator):  # type: ignore[misc]
                 )
         else:
             most = _whole(_DAYS_PER_GROUP, self.days_per_group, _horizon(self.horizon))
-            apart = days.settings.get("ids") == "text"  # of an earlier version
-            source, came = capped(source, groups, came, most, spelled_apart=apart)
+            source, came = capped(source, groups, came, most, merged_ids=days.merged_ids)
             unit = source.protects
         plan = self._plan(source.n_columns, unit)
         held = {"width": plan.width, "unit": [unit.name, unit.column]}

@@ -28,13 +28,13 @@ def capped(
     came: Mapping[str, int],
     most: int,
     *,
-    spelled_apart: bool = False,
+    merged_ids: bool = True,
 ) -> tuple[CappedRows, dict[str, int]]:
     """Return the rows of persons who came on fewer than ``most`` days, and who came how often now.
 
     What becomes of a row depends on its own person alone. ``came`` goes by hashes of ids.
-    ``spelled_apart`` says that days began with an earlier version, which took 7 and 0007 for two
-    persons: days of other spellings then count as well.
+    ``merged_ids`` says whether 7 and 0007 were one person from the start; if not, days of other
+    spellings count as well.
     """
     if groups is not None:
         source = grouped(source, groups)
@@ -44,9 +44,10 @@ def capped(
     labels = [person_label(label) for label in source.unit_ids()]
     hashes = [_hash(label) for label in labels]
     days = [came.get(each, 0) for each in hashes]
-    if spelled_apart:
-        for i, label in enumerate(labels):
-            days[i] += sum(came.get(_hash(other), 0) for other in earlier_spellings(label))
+    if not merged_ids:
+        for i, known in enumerate(source.unit_spellings()):
+            earlier = earlier_spellings(labels[i], known)
+            days[i] += sum(came.get(_hash(other), 0) for other in earlier)
     left = np.array(days, dtype=np.int64) < most
     now = dict(came)
     for each in {each for each, stays in zip(hashes, left, strict=True) if stays}:

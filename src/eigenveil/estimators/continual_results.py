@@ -167,6 +167,7 @@ class DailyPlan:
             ledger=receipt,
             protects=self.protects,
             arrival=not many,
+            merged_ids=state.merged_ids,
         )
 
     def settings(

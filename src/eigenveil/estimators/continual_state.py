@@ -126,6 +126,11 @@ class DailyState:
         """The number of a draw that begins now: odd."""
         return self.attempts + 1 + self.attempts % 2
 
+    @property
+    def merged_ids(self) -> bool:
+        """Whether 7 and 0007 were one person from the start, as in days of this version."""
+        return self.settings.get("ids") != "text"
+
     def require_new(self, label: str | None) -> None:
         """Refuse a label that came before."""
         if label is not None and label in self.labels:

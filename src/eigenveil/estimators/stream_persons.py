@@ -7,7 +7,7 @@ Proof: docs/proofs/streaming.md, *Persons*.
 
 import hashlib
 import secrets
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -70,17 +70,20 @@ class StreamPersons:
     counts: dict[bytes, int] = field(default_factory=dict)
     _earlier: dict[bytes, list[bytes]] = field(default_factory=dict)
 
-    def hashed(self, ids: Sequence[Hashable], *, spelled_apart: bool = False) -> list[bytes]:
+    def hashed(
+        self, ids: Sequence[Hashable], spellings: Sequence[Iterable[Hashable]] | None = None
+    ) -> list[bytes]:
         """Return the hash of each id.
 
-        ``spelled_apart`` says that counts began with an earlier version, which took 7 and 0007 for
-        two persons: those of other spellings then count as well.
+        ``spellings`` of each are given if counts began with an earlier version, which took 7 and
+        0007 for two persons: those of other spellings then count as well.
         """
         labels = [person_label(label) for label in ids]
         persons = [self._hash(label) for label in labels]
-        if spelled_apart:
-            for label, person in zip(labels, persons, strict=True):
-                self._earlier[person] = [self._hash(other) for other in earlier_spellings(label)]
+        if spellings is not None:
+            for label, person, known in zip(labels, persons, spellings, strict=True):
+                earlier = earlier_spellings(label, known)
+                self._earlier[person] = [self._hash(other) for other in earlier]
         return persons
 
     def _hash(self, label: str) -> bytes:

@@ -94,6 +94,7 @@ def _promise(
         simulated=simulated,
         ledger=gate.receipt,
         arrival=stream.arrival,
+        merged_ids=stream.merged_ids,
         arrivals=plan.max_arrivals if stream.arrival and plan.unit.owns_many else None,
     )
 

@@ -59,8 +59,8 @@ class StreamRun:
         assert stream.persons is not None  # of a stream of persons
         rows, owners = source.whole_units()
         self.plan.stated.start.check(rows)
-        spelled_apart = stream.settings.get("ids") == "text"  # of an earlier version
-        persons = stream.persons.hashed(source.unit_ids(), spelled_apart=spelled_apart)
+        spellings = None if stream.merged_ids else source.unit_spellings()
+        persons = stream.persons.hashed(source.unit_ids(), spellings)
         if whole:
             self._require_enough(len(persons))
         return Arrival(rows, owners, persons)

@@ -148,6 +148,11 @@ class Stream:
         """How many rows wait."""
         return sum(map(len, self.waiting))
 
+    @property
+    def merged_ids(self) -> bool:
+        """Whether 7 and 0007 were one person from the start, as in streams of this version."""
+        return self.settings.get("ids") != "text"
+
     def require_new(self, label: str | None) -> None:
         """Refuse a label that arrived before."""
         if label is not None and label in self.labels:

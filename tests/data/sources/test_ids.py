@@ -1,6 +1,7 @@
 """Ids that say whose a row is."""
 
 import math
+import time
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -109,6 +110,13 @@ def test_other_ids_are_other_persons():
     assert len({person_label(each) for each in OTHERS}) == len(OTHERS)
     source = GroupedSource(ArraySource(np.zeros((len(OTHERS), 1))), OTHERS)
     assert source.count_units() == len(OTHERS)
+
+
+def test_a_long_id_is_read_in_no_time():
+    """A search for a number that tries every split of the digits would take hours."""
+    begun = time.process_time()
+    assert person_label("1" * 300_000 + "x") == "1" * 300_000 + "x"
+    assert time.process_time() - begun < 5
 
 
 def test_no_refusal_tells_of_mixed_ids():

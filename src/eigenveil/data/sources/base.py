@@ -204,6 +204,10 @@ class RowSource(ABC):
             "data frame or an array"
         )
 
+    def unit_spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each unit. Private."""
+        return [{label} for label in self.unit_ids()]
+
     def count_rows(self) -> int:
         """Return the number of rows, which are read only where it is not known."""
         known = self.n_rows

@@ -44,7 +44,7 @@ _MISSING = frozenset(
     ]
 ) | {"", "#n/a n/a"}
 
-_NUMERAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,9})?")
+_NUMERAL = re.compile(r"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d{1,9})?")  # in linear time
 _INFINITE = dict.fromkeys(["inf", "+inf", "infinity", "+infinity"], "inf") | dict.fromkeys(
     ["-inf", "-infinity"], "-inf"
 )
@@ -128,22 +128,34 @@ def person_label(label: Any) -> str:
     return spelled
 
 
-def earlier_spellings(label: str) -> list[str]:
-    """Return the spellings that states of earlier versions may have counted apart from this one."""
-    if not label.isascii():
-        return [label.encode("utf-8", "surrogatepass").decode("latin-1")]
-    if not label.lstrip("-").isdecimal():
-        return []
-    padded = (label.zfill(digits) for digits in range(len(label) + 1, _MAX_PADDED_DIGITS + 1))
-    return [*padded, f"{label}.0", f"+{label}"]
+def earlier_spellings(label: str, spellings: Iterable[Hashable]) -> list[str]:
+    """Return the spellings that states of earlier versions may have counted apart from this one.
+
+    ``spellings`` are those that the id has now; zeros in front and the like are added.
+    """
+    earlier = {_earlier_text(each) for each in spellings if isinstance(each, (str, bytes))}
+    if label.isascii() and label.lstrip("-").isdecimal():
+        earlier |= {label.zfill(n) for n in range(len(label) + 1, _MAX_PADDED_DIGITS + 1)}
+        earlier |= {f"{label}.0", f"+{label}"}
+    return sorted(earlier - {label})
+
+
+def _earlier_text(label: str | bytes) -> str:
+    """Return the spelling by which earlier versions knew a person."""
+    return _visible(label.decode("latin-1") if isinstance(label, bytes) else label)
+
+
+def _visible(text: str) -> str:
+    """Return text as it looks, without space around it."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+        text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    return text.strip()
 
 
 def _spelled_text(text: str) -> str | None:
     """Return text as it looks, and a number in one spelling; None for a missing id."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-        text = "".join(c for c in text if unicodedata.category(c) != "Cf")
-    text = text.strip()
+    text = _visible(text)
     lower = text.lower()
     if lower in _MISSING:
         return None

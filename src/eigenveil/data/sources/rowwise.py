@@ -99,6 +99,10 @@ class RowwiseSource(RowSource):
         """Return the id of each unit of ``base``. Private."""
         return self.base.unit_ids()
 
+    def unit_spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each unit of ``base``. Private."""
+        return self.base.unit_spellings()
+
     def keep_order(self) -> None:
         """Refuse readings of ``base`` in which rows come in another order."""
         self.base.keep_order()

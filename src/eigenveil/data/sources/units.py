@@ -150,6 +150,13 @@ class GroupedSource(UnitSource):
         _, first = np.unique(self._units, return_index=True)
         return list(self._ids[first])
 
+    def unit_spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each group. Private."""
+        found: list[set[Hashable]] = [set() for _ in self.unit_sizes]
+        for unit, label in zip(self._units.tolist(), self._ids.tolist(), strict=True):
+            found[unit].add(label)
+        return found
+
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its group."""
         self.rows.keep_order()
@@ -263,6 +270,14 @@ class LabelledSource(UnitSource):
     def unit_ids(self) -> list[Hashable]:
         """Return the id of each person. Private."""
         return list(self._numbers.ids[: len(self.unit_sizes)])
+
+    def unit_spellings(self) -> list[set[Hashable]]:
+        """Return all spellings of the id of each person. Private."""
+        found: list[set[Hashable]] = [set() for _ in self.unit_sizes]
+        for label, number in self._numbers.items():
+            if number < len(found):
+                found[number].add(label)
+        return found
 
     def unit_chunks(self) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         """Yield chunks of rows, and for each row the number of its person.
