@@ -161,12 +161,9 @@ def test_persons_of_an_earlier_state_are_known_again(kind, spelling, earlier):
 def test_states_that_kept_spellings_apart_do_not_promise_otherwise(kind, merged, earlier):
     """Their persons may have come as 7 and as 0007 before."""
     days, batches = earlier(f"days-1-{kind}"), earlier(f"stream-5-{kind}")
-    asked = {"groups": [f"new {i}" for i in range(40)], "batch": "tuesday"}
-    found = stream(max_arrivals=1, state=batches).partial_fit(ROWS, **asked)
-    for begun in (
-        covariance(days_per_group=1, state=days).partial_fit(ROWS, **asked),
-        found.finish(),
-    ):
+    rows, groups = np.vstack([ROWS] * 3), [f"new {i}" for i in range(120)]
+    for begun in (covariance(days_per_group=1, state=days), stream(max_arrivals=1, state=batches)):
+        begun.partial_fit(rows, groups=groups, batch="tuesday")
         assert begun.privacy_.merged_ids is merged
         assert ("007 and 7.0 are the same" in begun.privacy_.sentence()) is merged
 
