@@ -71,6 +71,7 @@ SPELLED = {  # as a point is decimal, as either mark may be, as the point is sta
     "0.125": (0.125, 0.125, 0.125, NAN),
     "1234,567": (NAN, 1234.567, NAN, 1234.567),
     "1,0000": (NAN, 1, NAN, 1),
+    "\uff11,\uff10\uff10\uff10": (NAN, NAN, 1000, 1),  # digits of Japanese text
     "1,234,567": (NAN, NAN, 1234567, NAN),
     "1.234.567,5": (NAN, NAN, NAN, 1234567.5),
     "1,234.5": (NAN, NAN, 1234.5, NAN),
@@ -99,6 +100,10 @@ AMOUNTS = {
     "\u2212$5": -5,
     "($1,200.50)": -1200.5,
     "1,200.50 \u20ac": 1200.5,
+    "(1,200) EUR": -1200,
+    "$(1,200)": -1200,
+    "(5) %%": NAN,
+    "$$5": NAN,
     "USD 12": 12,
     "12 EUR": 12,
     "CHF 1'200": 1200,

@@ -13,17 +13,18 @@ __all__ = ["Decimal", "number", "without_signs"]
 
 Decimal = Literal[".", ","]
 
-_AMBIGUOUS = re.compile(r"[-+]?[1-9]\d{0,2}[.,]\d{3}")
+_AMBIGUOUS = re.compile(r"[-+]?(?!0)\d{1,3}[.,]\d{3}")
 _GROUPED = {
-    ".": re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"),
-    ",": re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?"),
+    ".": re.compile(r"[-+]?(?!0)\d{1,3}(?:,\d{3})+(?:\.\d*)?"),
+    ",": re.compile(r"[-+]?(?!0)\d{1,3}(?:\.\d{3})+(?:,\d*)?"),
 }
 _UNIT = (
     "[A-Z]{3}|[$\u00a2-\u00a5\u058f\u060b\u09f2\u09f3\u0e3f\u20a0-\u20cf\ufdfc\uff04\uffe1\uffe5]"
 )
-_SIGNED = re.compile(
-    rf"(?P<open>\()?\s*(?P<sign>[-+\u2212]?)\s*(?:{_UNIT})?\s*(?P<inner>[-+\u2212]?)\s*"
-    rf"(?P<digits>[\d.,](?:[\d.,\s'\u2019]*[\d.,])?)\s*(?:{_UNIT}|[%\u2030])?\s*(?P<close>\))?"
+_SIGNED = re.compile(  # in parentheses or not, and with a unit on either side of either
+    rf"(?:(?:{_UNIT})?\s*(?P<open>\())?\s*(?P<sign>[-+\u2212]?)\s*(?:{_UNIT})?\s*"
+    rf"(?P<inner>[-+\u2212]?)\s*(?P<digits>[\d.,](?:[\d.,\s'\u2019]*[\d.,])?)\s*"
+    rf"(?:{_UNIT}|[%\u2030])?\s*(?:(?P<close>\))\s*(?:{_UNIT}|[%\u2030])?)?"
 )
 _SPACED = re.compile(r"(?<=\d)[\s'\u2019](?=\d{3}(?!\d))")
 
