@@ -153,7 +153,9 @@ def test_counts_of_an_earlier_version_hold_whatever_the_spelling():
     assert persons.admitted(arrived, 2).tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("label", ["1.10", "0" * 30 + "7", "1e5", "-07", "\uff17", "7.00", "INF", " a "])
+@pytest.mark.parametrize(
+    "label", ["1.10", "0" * 30 + "7", "1e5", "-07", "\uff17", "7.00", "INF", " a "]
+)
 def test_counts_of_an_earlier_version_hold_for_the_same_spelling(label):
     persons = StreamPersons()
     persons.arrive([persons._hash(label.strip())])

@@ -31,7 +31,8 @@ SECONDS = 120.0  # of one call, on a busy machine; ordinary ones take millisecon
 CODES = (0, 2, 3, 4, 5, 6, 7, 130)
 _TALK = re.compile(  # on standard error, beside an error
     "error: |beware: |hint: |note: |insecure: |interrupted: |stream  |day  |listening on |"
-    r"going on after|released already|next: |asked |refused \(|\* may be|\+ idealised|\d\d:\d\d:\d\d  |"
+    r"going on after|released already|next: |asked |refused \(|\* may be|\+ idealised|"
+    r"\d\d:\d\d:\d\d  |"
     r".*: waiting for|.*: \d+ entr|no connection|connected|not signed: |agreement  "
 )
 _QUIET = (DeprecationWarning, PendingDeprecationWarning, ResourceWarning)  # not shown to users
