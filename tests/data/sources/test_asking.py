@@ -133,6 +133,24 @@ def test_amounts_are_offered_by_name_and_not_as_categories(tmp_path):
         open_rows(path, decimal="'")
 
 
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_columns_read_as_numbers_hold_some(kind, tmp_path):
+    """By a wrong or unstated decimal mark every cell is missing, and a budget would be wasted."""
+    table = pd.DataFrame({"price": ["$1,200", "$3,900"], "crp": ["<0.5", "<0.7"], "age": [31, 40]})
+    path = tmp_path / f"t.{kind}"
+    table.to_csv(path, index=False) if kind == "csv" else table.to_excel(path, index=False)
+    told = {"as_number": ["price"], "censored": {"crp": "limit"}}
+    open_rows(path, **told, decimal=".").refuse_text()
+    words = refused(lambda: open_rows(path, **told).refuse_text())
+    assert words.startswith("column 'price' holds no numbers: leave out with ")
+    assert "as_number=['price'], decimal='.'), with decimal=',' where the comma is" in words
+    words = refused(lambda: open_rows(path, **told, decimal=",").refuse_text())
+    assert words.startswith("column 'crp' holds no numbers")
+    with pytest.raises(InvalidDataError, match="'price' holds no numbers"):
+        PrivatePCA(1, epsilon=1.0, on_missing="centre").fit(open_rows(path, **told))
+    open_rows(table, **told).refuse_text()  # a frame says the kinds of columns, not of cells
+
+
 HEADERLESS = f"{SECRET},f,Bern\nMeier,m,Basel\nSchulz,m,Genf\n"
 
 

@@ -152,10 +152,10 @@ def _keep(names: Sequence[str], *, known: bool = True) -> Phrase:
 
 def _as_number(names: Sequence[str]) -> Phrase:
     return Phrase(
-        python=f"open_rows(X, as_number={list(names)!r}, decimal='.'), or ',' if that is the "
-        "decimal mark",
-        shell=f"--as-number {shlex.quote(joined(names))} --decimal ., or , if that is the decimal "
-        "mark",
+        python=f"open_rows(X, as_number={list(names)!r}, decimal='.'), with decimal=',' where the "
+        "comma is the decimal mark",
+        shell=f"--as-number {shlex.quote(joined(names))} --decimal . (--decimal , where the comma "
+        "is the decimal mark)",
         file="another table, in which they are numbers",
         page="what is chosen beside their names",
     )

@@ -53,7 +53,7 @@ class ColumnRows(LabelledRows):
 
     def _refuse(self, text: TextColumns) -> None:
         """Refuse those of the columns of text that are taken as numbers."""
-        names, known = self._columns.names, self._reading.explained
-        wordy = {name: text[name] for name in names if name in text and name not in known}
+        names, unread = self._columns.names, self._reading.unexplained(text)
+        wordy = {name: unread[name] for name in names if name in unread}
         others = [name for name in names if name not in wordy]
         ask_about([], wordy, others, named=self._reading.columns is not None)
