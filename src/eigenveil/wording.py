@@ -21,6 +21,7 @@ __all__ = [
     "LATIN",
     "NEW_LABEL",
     "REPLACE_ONE",
+    "RESTORE",
     "SHOW_SCORES",
     "SINGLE_ROWS",
     "THOUSANDS",
@@ -109,6 +110,7 @@ LATIN = Phrase(
     python="encoding='latin-1'", shell="--encoding latin-1", file="another file, saved in UTF-8"
 )
 NEW_LABEL = Phrase(python="batch='2026-11-15'", shell="--batch 2026-11-15", file="a new label")
+RESTORE = Phrase(python="restore()", shell="a call without DATA", file="a call without rows")
 UTF_16 = Phrase(
     python="encoding='utf-16'", shell="--encoding utf-16", file="another file, saved in UTF-8"
 )

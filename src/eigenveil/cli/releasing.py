@@ -38,6 +38,7 @@ from eigenveil.storage.reservation import Reservation
 __all__ = ["accounted", "prepared", "release", "tell"]
 
 _COUNTS = "a failed or interrupted release counts as spent"
+_KEPT = "the state goes on without another charge: a call without DATA releases what it holds"
 _NO_LEDGER = f"no ledger recorded this run: {_COUNTS}"
 
 
@@ -129,7 +130,7 @@ def accounted(
         yield
     except BaseException as error:
         whole = None if place is None else place.whole
-        told = _standing(account, place)
+        told = _standing(account, place, _KEPT if goes_on else _COUNTS)
         if account is not None and whole is None and not goes_on:
             account.mark_all_failed()
         if isinstance(error, KeyboardInterrupt):
@@ -139,8 +140,11 @@ def accounted(
         raise
 
 
-def _standing(account: Account | None, place: Reservation | None) -> str | None:
-    """Return where the release lies and what this run has charged; None where it is nothing."""
+def _standing(account: Account | None, place: Reservation | None, lost: str) -> str | None:
+    """Return where the release lies and what this run has charged; None where it is nothing.
+
+    ``lost`` says what becomes of a charge without a release.
+    """
     whole = None if place is None else place.whole
     told = []
     if place is not None and whole != place.elsewhere:  # an error that moved it says so itself
@@ -148,7 +152,7 @@ def _standing(account: Account | None, place: Reservation | None) -> str | None:
     charge = None if account is None else account.last_charge()
     if account is not None and charge is not None:
         spent = f"the ledger was charged for {charge.label} and now has {account.summary()}"
-        told += [spent, *([_COUNTS] if whole is None else [])]
+        told += [spent, *([lost] if whole is None else [])]
     if account is None and whole is None:
         told.append(_NO_LEDGER)
     return "; ".join(told) or None
