@@ -1,6 +1,5 @@
 """What `fit` and `covariance` share: all is checked, and reserved, before anything is charged."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -34,6 +33,7 @@ from eigenveil.release import Release, private_key
 from eigenveil.release.about import ABOUT, about_settings
 from eigenveil.report.views import left_out
 from eigenveil.storage.reservation import Reservation
+from eigenveil.text import typed
 
 __all__ = ["accounted", "prepared", "release", "tell"]
 
@@ -172,7 +172,7 @@ def tell(
     words = ["eigenveil", "verify", str(folder)]
     if sign is not None and (public := Path(f"{sign}.pub")).is_file():  # as `keygen` leaves it
         words += ["--key", str(public)]
-    following = shlex.join(words)
+    following = typed(words)
     if as_json:
         document: Mapping[str, Any] = {
             "folder": str(folder),
