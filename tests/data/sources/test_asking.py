@@ -1,6 +1,7 @@
 """Columns that are asked about before they are analysed."""
 
 import time
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -149,6 +150,24 @@ def test_columns_read_as_numbers_hold_some(kind, tmp_path):
     with pytest.raises(InvalidDataError, match="'price' holds no numbers"):
         PrivatePCA(1, epsilon=1.0, on_missing="centre").fit(open_rows(path, **told))
     open_rows(table, **told).refuse_text()  # a frame says the kinds of columns, not of cells
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_columns_whose_days_are_counted_hold_dates(kind, tmp_path):
+    """Dates of another form would all be missing, and a budget wasted."""
+    path = tmp_path / f"t.{kind}"
+
+    def opened(*dates):
+        table = pd.DataFrame({"age": [31.0, 40.0], "seen": dates})
+        table.to_csv(path, index=False) if kind == "csv" else table.to_excel(path, index=False)
+        return open_rows(path, encode={"seen": date(2024, 1, 1)})
+
+    for dates in (("2024-01-31", "x"), (None, "31.1.2024"), ("NA", "n/a"), (None, None)):
+        opened(*dates).refuse_text()
+    words = refused(lambda: opened("31/01/2024", "28/02/2024").refuse_text())
+    assert words.startswith("column 'seen' holds no dates such as 2024-01-31 or 31.1.2024: rewrite")
+    with pytest.raises(InvalidDataError, match="holds no dates"):
+        PrivatePCA(1, epsilon=1.0, on_missing="centre").fit(opened("01/31/24", "02/28/24"))
 
 
 HEADERLESS = f"{SECRET},f,Bern\nMeier,m,Basel\nSchulz,m,Genf\n"

@@ -156,7 +156,7 @@ def _as_number(names: Sequence[str]) -> Phrase:
         shell=f"--as-number {typed([joined(names)])} --decimal . (--decimal , where the comma "
         "is the decimal mark)",
         file="another table, in which they are numbers",
-        page="what is chosen beside their names",
+        page="the command line",
     )
 
 

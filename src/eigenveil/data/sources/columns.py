@@ -206,6 +206,11 @@ class Reading:
         named = (self.columns, self.unit, self.drop, self.encode, self.as_number)
         return any(map(bool, named)) or (isinstance(self.censored, Mapping) and any(self.censored))
 
+    def undated(self, text: TextColumns) -> list[str]:
+        """Return the columns whose days are to be counted and whose first cells are no dates."""
+        days = {name for name, feature in self.encode.items() if isinstance(feature, DaysSince)}
+        return [name for name, kind in text.items() if name in days and kind is not None]
+
     def unexplained(self, text: TextColumns) -> TextColumns:
         """Return the columns of text that nobody has said how to read as numbers.
 

@@ -91,7 +91,7 @@ class CSVSource(ColumnRows):
         whole = self._first_records()
         cells = {n: [record[j] for record in whole] for j, n in enumerate(self._header)}
         decimal = self._reading.decimal_where(self._comma_is_free)
-        return text_columns(cells, decimal, self._reading.as_number)
+        return text_columns(cells, decimal, self._reading.as_number, self._reading.encode)
 
     @property
     def table_columns(self) -> tuple[str, ...]:

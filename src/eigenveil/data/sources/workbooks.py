@@ -50,7 +50,8 @@ class WorkbookSource(CellsSource):
     def _text_columns(self) -> TextColumns:
         columns = zip(*self._sniffed, strict=True)
         cells = dict(zip(self._names, columns, strict=False))
-        return text_columns(cells, self._reading.decimal, self._reading.as_number)
+        reading = self._reading
+        return text_columns(cells, reading.decimal, reading.as_number, reading.encode)
 
 
 def _sheet(file: StoredFile) -> tuple[list[str], list[tuple[Any, ...]]]:
