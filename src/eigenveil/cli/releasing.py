@@ -67,7 +67,7 @@ def release(
         if cluster is not None:
             source = stack.enter_context(read_by_workers(source, cluster))
         place.make_room(_size(private, source))
-        with bewaring(), accounted(account, place):
+        with accounted(account, place):
             neighbours = Adjacency.parse(private.adjacency)
             # How many rows a unit has is private under any neighbours.
             public = neighbours.count_is_public and options["unit"] is None
@@ -123,11 +123,12 @@ def accounted(
 ) -> Iterator[None]:
     """Whatever stops the run says where its release lies, if it is whole, and what was charged.
 
-    Charges that nothing was released for are marked as failed, unless a stream ``goes_on`` with
-    what they paid for.
+    Warnings are said in one line each. Charges that nothing was released for are marked as failed,
+    unless a stream ``goes_on`` with what they paid for.
     """
     try:
-        yield
+        with bewaring():
+            yield
     except BaseException as error:
         whole = None if place is None else place.whole
         told = _standing(account, place, _KEPT if goes_on else _COUNTS)
