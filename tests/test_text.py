@@ -1,3 +1,5 @@
+import os
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -8,7 +10,16 @@ from eigenveil.mechanisms.registry import Terms
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.planner import Situation, choose
 from eigenveil.privacy.budget import Budget
-from eigenveil.text import is_formula, percent, plural, printable
+from eigenveil.text import is_formula, percent, plural, printable, typed
+
+
+@pytest.mark.parametrize(
+    "word", ["a b.csv", "größe", "caf\udce9.csv", "it's\udce9\\1", "a\nb", "\u202e1", "\xa0", ""]
+)
+def test_a_printed_command_can_be_typed(word):
+    shown = printable(typed([word]))
+    told = subprocess.run(["bash", "-c", f"printf %s {shown}"], capture_output=True, check=True)
+    assert os.fsdecode(told.stdout) == word
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ CALLABLE = {
     "Ledger": Ledger,
     "Ledger.create": Ledger.create,
     "IterableSource": IterableSource,
+    "restore": StreamingPCA.restore,
 }
 PARAMETERS = parameters(
     PrivatePCA,

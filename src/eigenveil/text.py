@@ -6,7 +6,9 @@ names from `eigenveil.report.views`.
 """
 
 import difflib
-from collections.abc import Sequence
+import os
+import shlex
+from collections.abc import Iterable, Sequence
 
 __all__ = [
     "did_you_mean",
@@ -17,6 +19,7 @@ __all__ = [
     "plural",
     "printable",
     "quoted",
+    "typed",
 ]
 
 _ROUNDING = 1e-9  # by which a sum of shares may miss 1
@@ -73,6 +76,19 @@ def quoted(name: str) -> str:
     """Return a name in double quotes, as CSV files write one."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
+
+
+def typed(words: Iterable[str]) -> str:
+    """Return words as they are typed in a shell; those that cannot be shown as bytes, $'...'."""
+    return " ".join(shlex.quote(word) if word.isprintable() else _as_bytes(word) for word in words)
+
+
+def _as_bytes(word: str) -> str:
+    shown = (
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in "'\\" else f"\\x{byte:02x}"
+        for byte in os.fsencode(word)
+    )
+    return f"$'{''.join(shown)}'"
 
 
 def _is_plain(name: str) -> bool:

@@ -21,10 +21,12 @@ __all__ = [
     "LATIN",
     "NEW_LABEL",
     "REPLACE_ONE",
+    "RESTORE",
     "SHOW_SCORES",
     "SINGLE_ROWS",
     "THOUSANDS",
     "UTF_16",
+    "VOUCHER",
     "Face",
     "Part",
     "Phrase",
@@ -109,8 +111,14 @@ LATIN = Phrase(
     python="encoding='latin-1'", shell="--encoding latin-1", file="another file, saved in UTF-8"
 )
 NEW_LABEL = Phrase(python="batch='2026-11-15'", shell="--batch 2026-11-15", file="a new label")
+RESTORE = Phrase(python="restore()", shell="a call without DATA", file="a call without rows")
 UTF_16 = Phrase(
     python="encoding='utf-16'", shell="--encoding utf-16", file="another file, saved in UTF-8"
+)
+VOUCHER = Phrase(
+    python="the fingerprint that you noted or the signer's public key",
+    shell="the --fingerprint that you noted or the signer's public --key",
+    file="the fingerprint that you noted or the signer's public key",
 )
 BOUNDS = Phrase(
     python="bounds=(low, high)",

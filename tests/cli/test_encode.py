@@ -191,7 +191,8 @@ def test_amounts_are_read_by_name(tmp_path):
     assert " ".join(told) in message
     assert "--encode" not in message
     unstated = fails(3, "fit", *words, *told[:2])
-    assert "state --decimal if numbers are written 1,000" in unstated
+    assert "column 'price' holds no numbers" in unstated
+    assert "--as-number price --decimal . (--decimal , where the comma" in unstated
     assert invoke("fit", *words, *told).exit_code == 0
     settings = json.loads((tmp_path / "r" / "release.json").read_text())["settings"]
     assert settings["feature_names"] == ["price", "rate", "age"]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from eigenveil import Ledger, Release
@@ -143,6 +144,26 @@ def test_after_the_charge(files, asked, ledger, tmp_path):
     charge, mark = ledger.entries
     assert mark.failed == charge.number
     assert "failed: nothing was released for it" in invoke("ledger", "history", ledger.path).output
+
+
+@pytest.mark.parametrize("command", ["stream", "watch"])
+def test_a_state_keeps_what_was_paid_for(command, tmp_path, ledger):
+    """Whoever can get the release without new rows does not hand the same ones over again."""
+    rows = np.random.default_rng(0).standard_normal((4000, 3)) * [5, 1, 1] + 10
+    day, output = tmp_path / "day.csv", tmp_path / "released"
+    np.savetxt(day, rows, delimiter=",", header="a,b,c", comments="")
+    horizon = ["--horizon", 3] if command == "watch" else []
+    words = ["--k", 1, "--epsilon", 1, "--delta", 1e-6, *horizon, "-o", output]
+    words = [*map(str, words), "--state", str(tmp_path / "s"), "--ledger", str(ledger.path)]
+    told = signalled(CHILD.format(place="Release.save"), tmp_path, command, str(day), *words)
+    assert told.endswith("a call without DATA releases what it holds\n")
+    assert ledger.summary() in told
+    again = invoke(command, str(day), *words)
+    assert "comes again from a call without DATA" in again.stderr
+    spent = ledger.summary()
+    assert invoke(command, *words).exit_code == 0
+    assert Release.verify(output)
+    assert ledger.summary() == spent
 
 
 @pytest.mark.parametrize("place", ["tell", "balance"])

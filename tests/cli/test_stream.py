@@ -40,6 +40,15 @@ def test_days_are_charged_once_and_released(days):
     assert len(charges()) == 1
 
 
+def test_a_line_of_the_ledger_that_was_cut_off_is_told_in_one(days):
+    with Path("visits.ledger").open("a") as file:
+        file.write('{"cost"')
+    done = invoke(*days, "day0.csv")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("beware: the last line of the ledger was cut off")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "words", "code"),
     [

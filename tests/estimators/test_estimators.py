@@ -257,7 +257,7 @@ def test_transform_reads_what_fit_reads(rows, tmp_path):
     assert np.array_equal(scores, pca.transform(iter([rows[:7], rows[7:]])))
     with pytest.raises(ValueError, match="features"):
         pca.transform(rows[:, :3])
-    with pytest.raises(InvalidDataError, match="3 features"):
+    with pytest.raises(InvalidDataError, match="rows have 3 columns"):
         pca.transform(iter([rows[:, :3]]))
     assert pca.transform(iter([rows[:0]])).shape == (0, 2)
     for table in (rows.astype(np.longdouble), rows.astype(np.float32)):

@@ -207,8 +207,9 @@ def rewritten(line, old, new):
         lambda terms, first, second: [terms, rewritten(first, b"0.1", b"0.0"), second],
         lambda terms, first, second: [rewritten(terms, b"0.5", b"9.5"), first, second],
         lambda terms, first, second: [terms, b"\n", first, second],
+        lambda *lines: [line.replace(b"\n", b"\r\n") for line in lines],
     ],
-    ids=["cut", "swapped", "twice", "no terms", "altered", "rehashed", "budget", "blank"],
+    ids=["cut", "swapped", "twice", "no terms", "altered", "rehashed", "budget", "blank", "crlf"],
 )
 def test_tampering_breaks_the_chain(ledger, forged):
     charge(ledger)

@@ -89,10 +89,21 @@ def test_nothing_vouches_for_an_earlier_page_by_itself(name, stored, tmp_path):
     for kind in noted:
         with pytest.raises(UncheckedPageError, match="the numbers are checked"):
             Release.verify(place / kind)
-    assert "eigenveil report -o" in fails(7, "verify", place / "components")
+    told = fails(7, "verify", place / "components")
+    assert "give the --fingerprint that you noted or the signer's public --key" in told
+    assert "eigenveil report -o" in told
     page = tmp_path / "page.html"
     assert invoke("report", place / "components", "-o", page).exit_code == 0
     assert page.read_text("utf-8") == Release.load(place / "components").page()
+
+
+@pytest.mark.parametrize("copied", ["{},", " {}", "{}0", "{:.15}", "0x{:.16}", ""])
+def test_a_fingerprint_copied_badly_is_not_called_a_forgery(copied, stored):
+    place, noted = stored(PAGES[-1])
+    told = fails(
+        2, "verify", place / "components", "--fingerprint", copied.format(noted["components"])
+    )
+    assert "a fingerprint has 64 digits" in told
 
 
 @pytest.mark.parametrize("name", PAGES)

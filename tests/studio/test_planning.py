@@ -208,6 +208,10 @@ def test_levels_are_never_filled_in_and_shown_before_and_after(browser, ledger, 
     ]
     assert "2 levels stated by the caller: 'north', 'a, b'" in str(told["promise"]["statements"])
     dated = chosen(**taken, encode={"ward": {"date": "2024-01-31"}})
+    assert "'ward' holds no dates such as" in browser.tell("promise", **dated).json()["error"]
+    people = (folder / "people.csv").read_text()
+    (folder / "dated.csv").write_text(people.replace("secretive", "2024-02-28"))
+    dated["table"] = "dated.csv"
     assert browser.tell("promise", **dated).json()["encoded"] == [["ward", "days since 2024-01-31"]]
     found = chosen(**taken, encode={"ward": "private"})
     (only,) = browser.tell("promise", **found).json()["encoded"]

@@ -6,7 +6,6 @@ fewest records states the largest epsilon, so that no one of them has most of wh
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -37,6 +36,7 @@ from eigenveil.numerics.metrics import captured_variance, subspace_distance
 from eigenveil.privacy.ledger import Ledger
 from eigenveil.release import Release, generate_key, private_key
 from eigenveil.storage.places import require_new
+from eigenveil.text import typed
 
 __all__ = ["run"]
 
@@ -156,7 +156,7 @@ def run(folder: Path | None, *, secure: bool = False) -> None:
         say("", f"{1 + len(parts)} processes, {seconds:.0f} seconds")
         kept = place / "release" if folder is not None else _kept(place / "release")
         say(f"open         {kept / 'report.html'}")
-        say(f"next         {shlex.join(['eigenveil', 'verify', str(kept)])}")
+        say(f"next         {typed(['eigenveil', 'verify', str(kept)])}")
 
 
 def _kept(release: Path) -> Path:

@@ -1,7 +1,6 @@
 """``eigenveil federate init``: the configuration files of a federation, to be filled in."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from eigenveil.cli.printing import say
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.federated.messages import check_name
 from eigenveil.storage.places import require_new
+from eigenveil.text import typed
 
 __all__ = ["write_files"]
 
@@ -101,4 +101,4 @@ def _say_next(folder: Path, host: str, owner: str, budget: dict[str, float]) -> 
         "and every owner": ["federate", "client", str(folder / f"{owner}.toml")],
     }
     for who, words in steps.items():
-        say(f"next         {shlex.join(['eigenveil', *words])}  # {who}", err=True)
+        say(f"next         {typed(['eigenveil', *words])}  # {who}", err=True)

@@ -1,6 +1,5 @@
 """``eigenveil federate server``: everything is checked before anybody is asked anything."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
@@ -24,6 +23,7 @@ from eigenveil.federated.private import private_folder
 from eigenveil.release import Release
 from eigenveil.release.about import about_settings
 from eigenveil.storage.reservation import abandon
+from eigenveil.text import typed
 
 if TYPE_CHECKING:
     from eigenveil.federated.secure.agreement import SecureAgreement
@@ -45,7 +45,7 @@ def run(
 
     about_settings({}, **(about or {}))  # refused before anybody is asked
     agreed = chosen.agreement
-    kept = f"what was answered is in {shlex.quote(str(chosen.folder))}"
+    kept = f"what was answered is in {typed([str(chosen.folder)])}"
     again = f"{kept}; start the server again to go on"
     private_folder(chosen.folder)
     with (

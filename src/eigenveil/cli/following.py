@@ -1,6 +1,5 @@
 """The commands that release as planned: whole, with a ledger and a folder, ready to be run."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -12,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from eigenveil.cli.printing import say
-from eigenveil.text import joined, quoted
+from eigenveil.text import joined, quoted, typed
 
 if TYPE_CHECKING:
     from eigenveil.planner import Choice, Recommendation, Situation
@@ -70,7 +69,7 @@ def command_line(command: click.Command, data: str | None, stated: Mapping[str, 
     """Return a command with its options as they are typed."""
     options = ((option, stated.get(option.name or "")) for option in command.params)
     words = chain.from_iterable(_typed(option, value) for option, value in options)
-    return shlex.join(["eigenveil", command.name or "", data or "DATA", *words])
+    return typed(["eigenveil", command.name or "", data or "DATA", *words])
 
 
 def start_of_ledger(
@@ -88,7 +87,7 @@ def start_of_ledger(
         words += ["--adjacency", situation.adjacency.value]
     if situation.unit != "row":
         words += ["--unit", "person"]
-    return shlex.join(words)
+    return typed(words)
 
 
 def tell_commands(first: str | None, following: str) -> None:

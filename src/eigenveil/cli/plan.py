@@ -290,7 +290,8 @@ def _scales(situation: "Situation", advice: "Recommendation", sought: int) -> st
     each = f"one for each of {sought:,} {plural('column', sought)}"
     found = each if advice.scales == sought else f"{advice.scales:,} of {sought:,}"
     verb = "finds" if "scale" in dict(advice.prediction.shares) else "would find"
-    rest = f"; {situation.known_scales:,} of 0 and 1 keep theirs" * bool(situation.known_scales)
+    known = situation.known_scales
+    rest = f"; {known:,} of 0 and 1 {'needs' if known == 1 else 'need'} none" * bool(known)
     return f"{verb} {found} in nine of ten releases{rest}"
 
 

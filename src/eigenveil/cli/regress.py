@@ -98,7 +98,7 @@ def command(
     DATA is a CSV or parquet file, or - for a CSV table on standard input (held in memory). Give a
     budget, a target and a new folder. No bounds are needed.
     """
-    from eigenveil.cli.options import bewaring, stated_budget
+    from eigenveil.cli.options import stated_budget
     from eigenveil.cli.progress import watched
     from eigenveil.cli.releasing import accounted, tell
     from eigenveil.cli.rows import ROW_OPTIONS, open_table
@@ -135,7 +135,7 @@ def command(
         about_settings({}, **about)  # refused before anything is charged
         private = PrivateRegression(**given, ledger=account)
         place.make_room(expected_size("regression", len(features), len(target), names))
-        with bewaring(), accounted(account, place):
+        with accounted(account, place):
             neighbours = Adjacency.parse(private.adjacency)
             public = neighbours.count_is_public and unit is None
             with watched(source, count_is_public=public) as watched_rows:

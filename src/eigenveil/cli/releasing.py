@@ -1,6 +1,5 @@
 """What `fit` and `covariance` share: all is checked, and reserved, before anything is charged."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -34,10 +33,12 @@ from eigenveil.release import Release, private_key
 from eigenveil.release.about import ABOUT, about_settings
 from eigenveil.report.views import left_out
 from eigenveil.storage.reservation import Reservation
+from eigenveil.text import typed
 
 __all__ = ["accounted", "prepared", "release", "tell"]
 
 _COUNTS = "a failed or interrupted release counts as spent"
+_KEPT = "the state goes on without another charge: a call without DATA releases what it holds"
 _NO_LEDGER = f"no ledger recorded this run: {_COUNTS}"
 
 
@@ -66,7 +67,7 @@ def release(
         if cluster is not None:
             source = stack.enter_context(read_by_workers(source, cluster))
         place.make_room(_size(private, source))
-        with bewaring(), accounted(account, place):
+        with accounted(account, place):
             neighbours = Adjacency.parse(private.adjacency)
             # How many rows a unit has is private under any neighbours.
             public = neighbours.count_is_public and options["unit"] is None
@@ -122,14 +123,15 @@ def accounted(
 ) -> Iterator[None]:
     """Whatever stops the run says where its release lies, if it is whole, and what was charged.
 
-    Charges that nothing was released for are marked as failed, unless a stream ``goes_on`` with
-    what they paid for.
+    Warnings are said in one line each. Charges that nothing was released for are marked as failed,
+    unless a stream ``goes_on`` with what they paid for.
     """
     try:
-        yield
+        with bewaring():
+            yield
     except BaseException as error:
         whole = None if place is None else place.whole
-        told = _standing(account, place)
+        told = _standing(account, place, _KEPT if goes_on else _COUNTS)
         if account is not None and whole is None and not goes_on:
             account.mark_all_failed()
         if isinstance(error, KeyboardInterrupt):
@@ -139,8 +141,11 @@ def accounted(
         raise
 
 
-def _standing(account: Account | None, place: Reservation | None) -> str | None:
-    """Return where the release lies and what this run has charged; None where it is nothing."""
+def _standing(account: Account | None, place: Reservation | None, lost: str) -> str | None:
+    """Return where the release lies and what this run has charged; None where it is nothing.
+
+    ``lost`` says what becomes of a charge without a release.
+    """
     whole = None if place is None else place.whole
     told = []
     if place is not None and whole != place.elsewhere:  # an error that moved it says so itself
@@ -148,7 +153,7 @@ def _standing(account: Account | None, place: Reservation | None) -> str | None:
     charge = None if account is None else account.last_charge()
     if account is not None and charge is not None:
         spent = f"the ledger was charged for {charge.label} and now has {account.summary()}"
-        told += [spent, *([_COUNTS] if whole is None else [])]
+        told += [spent, *([lost] if whole is None else [])]
     if account is None and whole is None:
         told.append(_NO_LEDGER)
     return "; ".join(told) or None
@@ -168,7 +173,7 @@ def tell(
     words = ["eigenveil", "verify", str(folder)]
     if sign is not None and (public := Path(f"{sign}.pub")).is_file():  # as `keygen` leaves it
         words += ["--key", str(public)]
-    following = shlex.join(words)
+    following = typed(words)
     if as_json:
         document: Mapping[str, Any] = {
             "folder": str(folder),

@@ -101,6 +101,7 @@ def command(
     """Add the rows of DATA, which arrived since the last call, and release components of all.
 
     One budget covers the whole stream; it is charged at the first batch. Every row is used once.
+    Without DATA the newest release is made again from the state.
     Give the same options every time, or keep them in a file: --config FILE.
     """
     from eigenveil.cli.progress import watched
@@ -116,8 +117,10 @@ def command(
     reading = {name: options.pop(name) for name in ROW_OPTIONS}
     about = {name: options.pop(name) for name in WORDS}
     about_settings({}, **about)  # refused before anything is charged
-    if data is None and not finish:
-        raise InvalidParameterError("nothing to do: give a file of rows, --finish, or both")
+    if data is None and not finish and output is None:
+        raise InvalidParameterError(
+            "nothing to do: give a file of rows, --finish, or -o for the newest release"
+        )
     with nullcontext() if output is None else place_for(output) as place:
         account = None if ledger is None else Account(ledger)
         budget = Budget(**stated_budget(ctx)).as_dict()
@@ -139,6 +142,8 @@ def command(
                     pca.partial_fit(rows, batch=arrival_label(data, batch))
             if finish:
                 pca.finish()
+            elif source is None:
+                pca.restore()
             lost = f", {pca.n_lost_} lost with a call that was cut off" if pca.n_lost_ else ""
             used = f"{pca.n_samples_} {plural('row', pca.n_samples_)} used"
             waits = "waits" if pca.n_buffered_ == 1 else "wait"

@@ -31,7 +31,7 @@ from eigenveil.storage.durable import locked, replace_file, unchanged
 from eigenveil.storage.paths import read_regular, real_path
 from eigenveil.storage.places import require_outside
 from eigenveil.storage.state_file import decode_arrays, pack_state, unpack_state
-from eigenveil.wording import NEW_LABEL
+from eigenveil.wording import NEW_LABEL, RESTORE
 
 __all__ = ["DailyState", "kept_days"]
 
@@ -138,6 +138,8 @@ class DailyState:
                 "a day of this label came before, and each record is used once: name new "
                 "records otherwise, ",
                 NEW_LABEL,
+                "; what was released last comes again from ",
+                RESTORE,
             )
 
     def save(self) -> None:

@@ -45,7 +45,7 @@ from eigenveil.storage.state_file import (
     unpack_state,
     write_rows,
 )
-from eigenveil.wording import NEW_LABEL
+from eigenveil.wording import NEW_LABEL, RESTORE
 
 __all__ = [
     "ADJACENCY",
@@ -160,6 +160,8 @@ class Stream:
                 "a batch of this label arrived before, and each record is used once: name new "
                 "records otherwise, ",
                 NEW_LABEL,
+                "; what was released last comes again from ",
+                RESTORE,
             )
 
     def arrive(self, chunk: NDArray[Any], label: str | None) -> None:

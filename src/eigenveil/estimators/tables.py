@@ -21,6 +21,7 @@ from eigenveil.data.sources import (
 from eigenveil.data.sources.frames import is_frame, native
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import Adjacency
+from eigenveil.text import plural
 
 __all__ = [
     "TableEstimator",
@@ -90,13 +91,15 @@ def check_columns(estimator: BaseEstimator, source: RowSource) -> None:
     """Refuse a streamed table that has not the columns of the fit, in their order."""
     if source.n_columns != estimator.n_features_in_:
         raise InvalidDataError(
-            f"X has {source.n_columns} features, but {type(estimator).__name__} was fitted with "
-            f"{estimator.n_features_in_}"
+            f"the rows have {source.n_columns} {plural('column', source.n_columns)}, those of the "
+            f"fit {estimator.n_features_in_}: choose the same ones"
         )
     fitted: Any = getattr(estimator, "feature_names_in_", None)
     known = source.feature_names is not None and fitted is not None
     if known and tuple(fitted) != source.feature_names:
-        raise InvalidDataError("the columns are not those of the fit, in the same order")
+        raise InvalidDataError(
+            "the columns are not those of the fit, in the same order: choose those"
+        )
 
 
 def per_row(

@@ -335,7 +335,7 @@ def ends(file: FileIO) -> Ends:
 def entries(file: FileIO) -> tuple[Terms, tuple[Entry, ...]]:
     """Read all lines and follow the chain of hashes."""
     with _intact():
-        lines = _read(file, _end(file), 0).splitlines()
+        lines = _read(file, _end(file), 0).removesuffix(b"\n").split(b"\n")
         terms, previous = _parsed(lines[0])
         found: list[Entry] = []
         for number, line in enumerate(lines[1:], start=1):

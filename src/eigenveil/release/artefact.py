@@ -8,6 +8,7 @@ the fingerprint elsewhere, or sign.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Release"]
 
-_SHORTEST_FINGERPRINT = 16
+_FINGERPRINT = re.compile(r"[0-9a-fA-F]{16,64}")
 _PROOF = "docs/proofs/{}.md"
 _USE_COMPONENTS = Phrase(
     python="transform with one made by PrivatePCA",
@@ -247,9 +248,9 @@ class Release:
         signature = _signature(content, key)
         found = _fingerprint(content)
         if fingerprint is not None:
-            if len(fingerprint) < _SHORTEST_FINGERPRINT:
+            if not _FINGERPRINT.fullmatch(fingerprint):
                 raise InvalidParameterError(
-                    f"give at least {_SHORTEST_FINGERPRINT} digits of the fingerprint"
+                    "a fingerprint has 64 digits, 0 to 9 and a to f: give the first 16 at least"
                 )
             if not found.startswith(fingerprint.lower()):
                 raise VerificationError(
@@ -403,7 +404,9 @@ class Release:
             )
         names = source.feature_names or _names(getattr(rows, "columns", ()))
         if known and names and names != known:
-            raise InvalidDataError("the columns are not those of the fit, in the same order")
+            raise InvalidDataError(
+                "the columns are not those of the fit, in the same order: choose those"
+            )
         return source.tables()
 
 

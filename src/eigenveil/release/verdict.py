@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from eigenveil.exceptions import UncheckedPageError
 from eigenveil.release.signature import Signature
 from eigenveil.report.page import PAGE_FORMAT
+from eigenveil.wording import VOUCHER
 
 if TYPE_CHECKING:
     from eigenveil.release.artefact import Release
@@ -56,8 +57,9 @@ class Verdict:
         if not (self.page_checked or self.vouched):
             raise UncheckedPageError(
                 f"the numbers are checked, but report.html has format {self.page_format}, which "
-                "this version does not render, so anybody could have written it: compare a noted "
-                "fingerprint or give the signer's key, or make a new page with eigenveil report -o"
+                "this version does not render, so anybody could have written it: give ",
+                VOUCHER,
+                ", or make a new page with eigenveil report -o",
             )
 
     @property

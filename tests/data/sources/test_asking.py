@@ -1,6 +1,7 @@
 """Columns that are asked about before they are analysed."""
 
 import time
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -131,6 +132,42 @@ def test_amounts_are_offered_by_name_and_not_as_categories(tmp_path):
         open_rows(path, as_number=["price"], encode={"price": ["a"]})
     with pytest.raises(InvalidParameterError, match="decimal must be"):
         open_rows(path, decimal="'")
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_columns_read_as_numbers_hold_some(kind, tmp_path):
+    """By a wrong or unstated decimal mark every cell is missing, and a budget would be wasted."""
+    table = pd.DataFrame({"price": ["$1,200", "$3,900"], "crp": ["<0.5", "<0.7"], "age": [31, 40]})
+    path = tmp_path / f"t.{kind}"
+    table.to_csv(path, index=False) if kind == "csv" else table.to_excel(path, index=False)
+    told = {"as_number": ["price"], "censored": {"crp": "limit"}}
+    open_rows(path, **told, decimal=".").refuse_text()
+    words = refused(lambda: open_rows(path, **told).refuse_text())
+    assert words.startswith("column 'price' holds no numbers: leave out with ")
+    assert "as_number=['price'], decimal='.'), with decimal=',' where the comma is" in words
+    words = refused(lambda: open_rows(path, **told, decimal=",").refuse_text())
+    assert words.startswith("column 'crp' holds no numbers")
+    with pytest.raises(InvalidDataError, match="'price' holds no numbers"):
+        PrivatePCA(1, epsilon=1.0, on_missing="centre").fit(open_rows(path, **told))
+    open_rows(table, **told).refuse_text()  # a frame says the kinds of columns, not of cells
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_columns_whose_days_are_counted_hold_dates(kind, tmp_path):
+    """Dates of another form would all be missing, and a budget wasted."""
+    path = tmp_path / f"t.{kind}"
+
+    def opened(*dates):
+        table = pd.DataFrame({"age": [31.0, 40.0], "seen": dates})
+        table.to_csv(path, index=False) if kind == "csv" else table.to_excel(path, index=False)
+        return open_rows(path, encode={"seen": date(2024, 1, 1)})
+
+    for dates in (("2024-01-31", "x"), (None, "31.1.2024"), ("NA", "n/a"), (None, None)):
+        opened(*dates).refuse_text()
+    words = refused(lambda: opened("31/01/2024", "28/02/2024").refuse_text())
+    assert words.startswith("column 'seen' holds no dates such as 2024-01-31 or 31.1.2024: rewrite")
+    with pytest.raises(InvalidDataError, match="holds no dates"):
+        PrivatePCA(1, epsilon=1.0, on_missing="centre").fit(opened("01/31/24", "02/28/24"))
 
 
 HEADERLESS = f"{SECRET},f,Bern\nMeier,m,Basel\nSchulz,m,Genf\n"

@@ -7,13 +7,12 @@ answered already.
 
 import json
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
 from eigenveil.exceptions import InvalidDataError, UnexplainedColumnsError
-from eigenveil.text import joined, listed
+from eigenveil.text import joined, listed, typed
 from eigenveil.wording import COLUMNS, Part, Phrase
 
 __all__ = ["TextColumns", "ask_about", "asking_for_regression", "is_named_like_an_id"]
@@ -127,7 +126,7 @@ def _shown(names: Sequence[str]) -> str:
 def _drop(names: Sequence[str], others: Sequence[str]) -> Phrase:
     return Phrase(
         python=f"open_rows(X, drop={list(names)!r})",
-        shell=f"--drop {shlex.quote(joined(names))}",
+        shell=f"--drop {typed([joined(names)])}",
         file=f"columns = {json.dumps(list(others), ensure_ascii=False)}",
         page="their boxes in the list of columns",
     )
@@ -138,13 +137,13 @@ def _keep(names: Sequence[str], *, known: bool = True) -> Phrase:
     if not known or len(names) > _MAX_NAMED:
         return Phrase(
             python=f"columns=[{names[0]!r}, ...]",
-            shell=f"--columns {shlex.quote(joined(names[:1]))},...",
+            shell=f"--columns {typed([joined(names[:1])])},...",
             file=f"columns = [{json.dumps(names[0], ensure_ascii=False)}, ...]",
             page="its box in the list of columns",
         )
     return Phrase(
         python=f"columns={list(names)!r}",
-        shell=f"--columns {shlex.quote(joined(names))}",
+        shell=f"--columns {typed([joined(names)])}",
         file=f"columns = {json.dumps(list(names), ensure_ascii=False)}",
         page="their boxes in the list of columns",
     )
@@ -152,26 +151,26 @@ def _keep(names: Sequence[str], *, known: bool = True) -> Phrase:
 
 def _as_number(names: Sequence[str]) -> Phrase:
     return Phrase(
-        python=f"open_rows(X, as_number={list(names)!r}, decimal='.'), or ',' if that is the "
-        "decimal mark",
-        shell=f"--as-number {shlex.quote(joined(names))} --decimal ., or , if that is the decimal "
-        "mark",
+        python=f"open_rows(X, as_number={list(names)!r}, decimal='.'), with decimal=',' where the "
+        "comma is the decimal mark",
+        shell=f"--as-number {typed([joined(names)])} --decimal . (--decimal , where the comma "
+        "is the decimal mark)",
         file="another table, in which they are numbers",
-        page="what is chosen beside their names",
+        page="the command line",
     )
 
 
 def _unit(name: str) -> Phrase:
     return Phrase(
         python=f"open_rows(X, unit={name!r})",
-        shell=f"--unit {shlex.quote(name)}",
+        shell=f"--unit {typed([name])}",
         file=f"unit = {json.dumps(name, ensure_ascii=False)}",
         page=f"{name!r} as who is protected",
     )
 
 
 def _encode(name: str) -> Phrase:
-    word = shlex.quote(name)
+    word = typed([name])
     return Phrase(
         python=f"open_rows(X, encode={{{name!r}: [...]}}): a list of levels, 'private' to have "
         "them found, or a date to count days from",
@@ -183,7 +182,7 @@ def _encode(name: str) -> Phrase:
 
 
 def _encode_stated(name: str) -> Phrase:
-    word = shlex.quote(name)
+    word = typed([name])
     return Phrase(
         python=f"open_rows(X, encode={{{name!r}: [...]}}): a list of levels, or a date to count "
         "days from",
@@ -196,7 +195,7 @@ def _encode_stated(name: str) -> Phrase:
 def _days(name: str) -> Phrase:
     return Phrase(
         python=f"open_rows(X, encode={{{name!r}: ...}}) with a day to count from if it is a date",
-        shell=f"--encode {shlex.quote(name)}=2024-01-31 if it is a date",
+        shell=f"--encode {typed([name])}=2024-01-31 if it is a date",
         file="another table, in which it is a number",
         page="what is chosen beside its name",
     )

@@ -52,8 +52,13 @@ class ColumnRows(LabelledRows):
         return other
 
     def _refuse(self, text: TextColumns) -> None:
-        """Refuse those of the columns of text that are taken as numbers."""
-        names, known = self._columns.names, self._reading.explained
-        wordy = {name: text[name] for name in names if name in text and name not in known}
+        """Refuse those of the columns of text that are taken as numbers or dates."""
+        if undated := [n for n in self._reading.undated(text) if n in self._columns.names]:
+            raise InvalidDataError(
+                f"column {undated[0]!r} holds no dates such as 2024-01-31 or 31.1.2024: rewrite it "
+                "in one of these forms, or leave it out"
+            )
+        names, unread = self._columns.names, self._reading.unexplained(text)
+        wordy = {name: unread[name] for name in names if name in unread}
         others = [name for name in names if name not in wordy]
         ask_about([], wordy, others, named=self._reading.columns is not None)

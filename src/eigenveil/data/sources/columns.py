@@ -206,11 +206,23 @@ class Reading:
         named = (self.columns, self.unit, self.drop, self.encode, self.as_number)
         return any(map(bool, named)) or (isinstance(self.censored, Mapping) and any(self.censored))
 
-    @property
-    def explained(self) -> frozenset[str]:
-        """Columns that may hold text, as it is said how it becomes numbers."""
-        named = self.censored if isinstance(self.censored, Mapping) else ()
-        return frozenset([*self.encode, *self.as_number, *named])
+    def undated(self, text: TextColumns) -> list[str]:
+        """Return the columns whose days are to be counted and whose first cells are no dates."""
+        days = {name for name, feature in self.encode.items() if isinstance(feature, DaysSince)}
+        return [name for name, kind in text.items() if name in days and kind is not None]
+
+    def unexplained(self, text: TextColumns) -> TextColumns:
+        """Return the columns of text that nobody has said how to read as numbers.
+
+        Where cells were looked at, a column of numbers without any is read wrongly.
+        """
+        limited = self.censored if isinstance(self.censored, Mapping) else ()
+        numbers = {*self.as_number, *limited}
+        return {
+            name: kind
+            for name, kind in text.items()
+            if name not in self.encode and not (kind is None and name in numbers)
+        }
 
     def select(
         self,
@@ -233,14 +245,13 @@ class Reading:
                 raise InvalidParameterError(
                     f"{name!r} is encoded and a number: name it in ", ENCODE, " or ", AS_NUMBER
                 )
-        explained = self.explained
         taken = select_columns(
             available,
             self.columns,
             self.unit,
             drop=self.drop,
             encoded=tuple(self.encode),
-            wordy=lambda: {n: kind for n, kind in wordy().items() if n not in explained},
+            wordy=lambda: self.unexplained(wordy()),
         )
         decimal, signed, rules = self.decimal_where(comma_is_free), {*self.as_number}, self.censored
         features = (

@@ -90,7 +90,8 @@ class CSVSource(ColumnRows):
         """Return the columns of which the first hundred lines hold text."""
         whole = self._first_records()
         cells = {n: [record[j] for record in whole] for j, n in enumerate(self._header)}
-        return text_columns(cells, self._reading.decimal_where(self._comma_is_free))
+        decimal = self._reading.decimal_where(self._comma_is_free)
+        return text_columns(cells, decimal, self._reading.as_number, self._reading.encode)
 
     @property
     def table_columns(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ something finds its levels first, at a cost.
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from typing import Any, Literal, Protocol
@@ -213,15 +213,26 @@ def level_of(cell: Any) -> str | None:
 
 
 def text_columns(
-    cells: Mapping[str, Sequence[Any]], decimal: Decimal | Literal["either"] | None
+    cells: Mapping[str, Sequence[Any]],
+    decimal: Decimal | Literal["either"] | None,
+    as_number: Collection[str] = (),
+    encode: Mapping[str, Any] | None = None,
 ) -> dict[str, bool]:
     """Return the columns of which some of the first cells are filled, and none is a number.
 
     For each, whether a cell is an amount: a number once its signs or its decimal mark are said.
+    Columns of ``as_number`` are read without signs, as the table will be, and those whose days
+    are counted by ``encode`` as dates.
     """
-    plain = Numbers(decimal, "limit")
     found = {}
     for name, column in cells.items():
+        feature = (encode or {}).get(name)
+        if isinstance(feature, DaysSince):
+            filled = any(level_of(cell) is not None for cell in column)
+            if filled and np.isnan(feature.numbers(column)).all():
+                found[name] = False
+            continue
+        plain = Numbers(decimal, "limit", signs=name in as_number)
         texts = [cell.strip() for cell in column if isinstance(cell, str)]
         filled = any(texts) or any(not isinstance(c, str) and c is not None for c in column)
         if (

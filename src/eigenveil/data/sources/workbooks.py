@@ -29,8 +29,7 @@ class WorkbookSource(CellsSource):
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
         file = StoredFile(path)
         names, records = _sheet(file)
-        reading = reading or Reading()
-        self._decimal = reading.decimal
+        self._reading = reading = reading or Reading()
         self._sniffed = records[:_SNIFFED_ROWS]
         self._names = names
         places = {name: place for place, name in enumerate(names)}
@@ -50,7 +49,9 @@ class WorkbookSource(CellsSource):
 
     def _text_columns(self) -> TextColumns:
         columns = zip(*self._sniffed, strict=True)
-        return text_columns(dict(zip(self._names, columns, strict=False)), self._decimal)
+        cells = dict(zip(self._names, columns, strict=False))
+        reading = self._reading
+        return text_columns(cells, reading.decimal, reading.as_number, reading.encode)
 
 
 def _sheet(file: StoredFile) -> tuple[list[str], list[tuple[Any, ...]]]:
