@@ -38,7 +38,7 @@ from tables import tick
 DELTA = 1e-6
 EPSILONS, FEW_EPSILONS, IMPLIED_EPSILONS = (1.0, 3.0), (0.3, 1.0, 3.0), (1.0, 4.0)
 FEW_ROWS, FEW_TABLES = 850, ("concrete", "airfoil")
-REPEATS, SPLITS = 11, 4
+REPEATS, SPLITS, RUNS_PER_SPLIT = 31, 4, 6
 LEAST_EXCESS = 1e-4  # in ratios; smaller ones are the same
 NEGLIGIBLE_EXCESS = 1e-3  # more than before that hardly counts
 LARGER_ALLOWED, MEAN_ALLOWED, IMPLIED_ALLOWED = 1.10, 1.02, 1.05
@@ -142,7 +142,7 @@ def real_lines(part, options):
 
 
 def textbook_lines(part, options):
-    splits, runs = (2, 1) if options.quick else (SPLITS, 3)
+    splits, runs = (2, 1) if options.quick else (SPLITS, RUNS_PER_SPLIT)
     for name, rows, target in textbook_tables():
         cells = []
         for seed in range(splits):
