@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test browser pictures audit faults fuzz kill bench bench-all check wheel docs sheet clean
+.PHONY: demo test browser pictures audit truth faults fuzz kill bench bench-all check wheel docs sheet clean
 
 demo: .venv/installed
 	$(BIN)/eigenveil demo
@@ -25,6 +25,13 @@ pictures: .venv/installed-browser
 # Attacks on every mechanism, wrapped ones too, and other laws in full: `make test` has them in little.
 audit: .venv/installed-dev
 	$(BIN)/python -m pytest -m audit
+
+# Whether releases of real tables say what is true of them: made tables are judged by `make test`.
+# TRUTH_SEEDS says how many fits of each table and budget.
+TRUTH_SEEDS ?= 20
+
+truth: .venv/installed-dev
+	TRUTH_SEEDS=$(TRUTH_SEEDS) $(BIN)/python -m pytest -n 0 -s -m truth tests/truth
 
 # Faults of privacy, planted in a copy of the source: tests of `make test` must notice each.
 faults: .venv/installed-dev

@@ -28,7 +28,7 @@ from eigenveil.data import open_rows
 from eigenveil.exceptions import EigenveilError
 from eigenveil.numerics.metrics import captured_variance, relative_error
 from side_by_side import RESULTS, report
-from tables import present, tick
+from tables import generated, present, tick
 
 QUICK = "--quick" in sys.argv[1:]
 EPSILONS, DELTA = (0.5, 1.0, 2.0, 4.0), 1e-6
@@ -42,16 +42,6 @@ BEFORE = {
     "breast cancer, shifted": (0.632, 0.834, 0.944),
     "mnist": (0.682, 0.907, 0.970),
 }
-
-
-def generated(n, d, tail=None):
-    """Rows of spectrum 1/j, three standard deviations from the origin; normal, or Student's t."""
-    rng = np.random.default_rng([n, d])
-    rows = rng.standard_normal((n, d)) / np.sqrt(np.arange(1.0, d + 1))
-    if tail:
-        rows /= np.sqrt(rng.chisquare(tail, n) / tail)[:, None]
-    rotation, _ = np.linalg.qr(rng.standard_normal((d, d)))
-    return rows @ rotation + 3.0
 
 
 def images():

@@ -1,6 +1,7 @@
 """Interleaved timing of two sides in one process, a table on the screen and a CSV on disk."""
 
 import csv
+import math
 import os
 import platform
 import statistics
@@ -51,6 +52,18 @@ def keep(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
+
+
+def say(words: str, value: float, limit: float | None = None, where: str = "") -> None:
+    """Print a figure, what is wanted of it at most, and whether it is missed."""
+    wanted = "" if limit is None else f"; wanted: {limit:g} at most"
+    missed = " MISSED" if limit is not None and not value <= limit else ""
+    print(f"{words}: {value:.3g}{wanted}{missed}{f' ({where})' if where else ''}")
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Return the geometric mean of positive numbers."""
+    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def machine() -> dict[str, Any]:

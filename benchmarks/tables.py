@@ -64,6 +64,16 @@ def zipf(n, d, bins):
     return Table(zipf_norms(n, d, bins, seed=n + d + bins))
 
 
+def generated(n, d, tail=None):
+    """Rows of spectrum 1/j, three standard deviations from the origin; normal, or Student's t."""
+    rng = np.random.default_rng([n, d])
+    rows = rng.standard_normal((n, d)) / np.sqrt(np.arange(1.0, d + 1))
+    if tail:
+        rows /= np.sqrt(rng.chisquare(tail, n) / tail)[:, None]
+    rotation, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    return rows @ rotation + 3.0
+
+
 def present(name):
     """The path of a data set, or None and a word about it."""
     if (DATA / name).is_file():

@@ -1,0 +1,81 @@
+"""Fits of one table at every budget, and the claims that fail there."""
+
+import math
+import warnings
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eigenveil import PrivateCovariance, intervals
+from eigenveil.exceptions import (
+    ColumnsLeftOutWarning,
+    EigenveilError,
+    EmptyCellsWarning,
+    NothingFoundError,
+)
+from tests.truth.judge import RELEASED, error_in_deviations, failures, growth, judged
+
+EPSILONS, DELTA = (1.0, 5.0), 1e-6
+WAYS: dict[str, dict[str, Any]] = {"default": {}, "private scales": {"scale": "private"}}
+FEWEST_DRAWS = 20  # of a bootstrap
+
+
+class Cell(NamedTuple):
+    """A table, how its scales are found, and a budget."""
+
+    table: str
+    way: str
+    epsilon: float
+
+
+def sweep(
+    name: str, rows: np.ndarray, *, seeds: int, with_intervals: int
+) -> tuple[dict[Cell, dict[str, float]], int]:
+    """Return the claims that fail in each cell of a table, and how many were judged.
+
+    Intervals are asked of the first fits of each cell only: today each simulates releases.
+    """
+    failing, count = {}, 0
+    for way, stated in WAYS.items():
+        errors: dict[float, list[float]] = defaultdict(list)
+        for epsilon in EPSILONS:
+            shares = []
+            for seed in range(1, seeds + 1):
+                one, error = _fit(rows, epsilon, seed, seed <= with_intervals, stated)
+                shares.append(one)
+                errors[epsilon] += [error] if math.isfinite(error) else []
+            if epsilon > EPSILONS[0] and errors[EPSILONS[0]] and errors[epsilon]:
+                shares.append(growth(errors[EPSILONS[0]], errors[epsilon]))
+            count += len({claim for each in shares for claim in each})
+            found = failures(shares)
+            if found:
+                failing[Cell(name, way, epsilon)] = found
+    return failing, count
+
+
+def _fit(
+    rows: np.ndarray, epsilon: float, seed: int, with_intervals: bool, stated: dict[str, Any]
+) -> tuple[dict[str, float], float]:
+    """Judge one fit; nothing is claimed by one that was refused before its charge."""
+    missing = {"on_missing": "centre"} if np.isnan(rows).any() else {}
+    private = PrivateCovariance(
+        epsilon=epsilon, delta=DELTA, random_state=seed, **stated, **missing
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColumnsLeftOutWarning)
+        warnings.simplefilter("ignore", EmptyCellsWarning)
+        try:
+            private.fit(rows)
+        except NothingFoundError:
+            return {RELEASED: 0.0}, math.nan
+        except EigenveilError:
+            return {}, math.nan
+        ends = None
+        if with_intervals:
+            try:
+                ends = intervals(private.release_, draws=FEWEST_DRAWS, seed=seed)
+            except EigenveilError:  # none are stated
+                ends = None
+    error = error_in_deviations(private.covariance_, rows)
+    return judged(private, rows, ends), error
