@@ -3,14 +3,16 @@ r"""A centre found without any bound, and what is released about it.
 .. math:: h_t = \text{private distances } |x_i - c_{t-1}|, \qquad
           c_t = c_{t-1} + \frac1n \sum_i \mathrm{clip}_{r_t}(x_i - c_{t-1}) + \text{noise}
 
-in two steps from a public c_0, the origin or the point of stated ranges nearest to it. Distances
-are counted on a public scale from 1e50 down (`distances`), so no bound is asked for, and r_t is
-where noise and loss together are least: at a generous budget beyond all rows. The first step comes
-near, with an error that grows with how far the data are from the start; the second pays for their
-spread only. Where the first distances do not stand out, there is no centre: differences of pairs of
-rows need none. Where directions are wanted, distances are looked at once more, about the centre
-that was found: only they tell data that lie too far away for two steps from data of one direction.
-Of a large table some of the rows are enough (`enough_rows`), which saves up to five reads of it.
+in two or three steps from a public c_0, the origin or the point of stated ranges nearest to it.
+Distances are counted on a public scale from 1e50 down (`distances`), so no bound is asked for, and
+r_t is where noise and loss together are least: at a generous budget beyond all rows. Early steps
+come near, with an error that grows with the distance of the data from the start; the last pays for
+their spread only. Lengths of rows, unlike their directions, suffer from a centre that is still far
+off, so a covariance takes three steps. Where the first distances do not stand out, there is no
+centre: differences of pairs of rows need none. Where directions are wanted, distances are looked
+at once more, about the centre that was found: only they tell data that lie too far away for two
+steps from data of one direction. Of a large table some of the rows are enough (`enough_rows`),
+which saves up to five reads of it.
 Proof: docs/proofs/located.md.
 """
 
@@ -84,10 +86,10 @@ class LocatedCentre(Generic[Result]):
 
     Attributes
     ----------
-    distances : two or three of `PrivateDistances`
-        Of the two steps, and with ``directions`` about the centre that was found.
-    means : pair of `PrivateMean`
-        Of the two steps.
+    distances : tuple of `PrivateDistances`
+        One for each step, and with ``directions`` one more about the centre that was found.
+    means : tuple of `PrivateMean`
+        One for each step.
     inner : Procedure
         What is released about the centre; or about pairs of rows where no centre was found.
     sample : float
@@ -100,7 +102,7 @@ class LocatedCentre(Generic[Result]):
 
     name: ClassVar[str] = "located"
     distances: tuple[PrivateDistances, ...]
-    means: tuple[PrivateMean, PrivateMean]
+    means: tuple[PrivateMean, ...]
     inner: Procedure[Result]
     sample: float = 1.0
     directions: bool = True
@@ -114,11 +116,11 @@ class LocatedCentre(Generic[Result]):
         sample: float = 1.0,
         directions: bool = True,
     ) -> Self:
-        """Build it from the noise of one search, of a rough mean and of the mean."""
-        search, rough, fine = noises
+        """Build it from the noise of one search and of the mean of each step."""
+        search, *means = noises
         return cls(
-            distances=(PrivateDistances(noise=search),) * (3 if directions else 2),
-            means=(PrivateMean(noise=rough), PrivateMean(noise=fine)),
+            distances=(PrivateDistances(noise=search),) * (len(means) + directions),
+            means=tuple(PrivateMean(noise=mean) for mean in means),
             inner=inner,
             sample=sample,
             directions=directions,
@@ -136,7 +138,7 @@ class LocatedCentre(Generic[Result]):
         return compose(*searches, *means, self.inner.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
-        """Read the rows four or five times; ``start`` says how they are read about the centre."""
+        """Read the rows twice for each step; ``start`` says how they are read about the centre."""
         some = sampled(source, self.sample, gate.adjacency, gate.sample, start.check)
         centre = np.zeros(source.n_columns) if start.centre is None else start.centre
         about = Clip(  # rows as they are, however they are read about the centre

@@ -172,7 +172,7 @@ class Plan:
             shares["present"] = PRESENT_SHARE
         if self.centring == "located":
             search, *means = self.centre_shares
-            shares["centre"] = (3 if self.normalise else 2) * search + sum(means)
+            shares["centre"] = (len(means) + self.normalise) * search + sum(means)
         elif (self.centring == "mean" and not self.lifts) or self.counts:
             wide = self.components and self.pure
             shares["centre"] = PURE_MEAN_SHARE if wide else CENTRE_SHARE
@@ -189,9 +189,10 @@ class Plan:
         return shares
 
     @property
-    def centre_shares(self) -> tuple[float, float, float]:
-        """Shares of one search for distances, of a rough mean and of the mean."""
-        means = mean_shares(self.whole, self.n_rows, self.request.n_columns)
+    def centre_shares(self) -> tuple[float, ...]:
+        """Shares of one search for distances and of the mean of each step."""
+        rough, fine = mean_shares(self.whole, self.n_rows, self.request.n_columns)
+        means = (rough, fine) if self.normalise else (rough / 2, rough / 2, fine)
         return distance_share(self.whole, self.n_rows), *means
 
     @property

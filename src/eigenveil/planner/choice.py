@@ -166,17 +166,23 @@ def _matrix(situation: Situation) -> Choice:
     if situation.one_pass:
         return Choice(mechanism="cleaned", reason="the rows can be read once only")
     stated = situation.row_norm is not None or situation.bounded
-    if stated and not _can_search(situation):
-        pure = situation.budget.is_pure
+    if situation.budget.is_pure:
         return Choice(
-            mechanism="wishart" if pure else "adaptive-cleaned",
+            mechanism="wishart",
+            reason=f"{situation.budget} without delta: two-sided Wishart noise is the smallest "
+            "pure noise on a matrix",
+            private_radius=not (stated or situation.private_radius),
+        )
+    if stated and not _can_search(situation):
+        return Choice(
+            mechanism="adaptive-cleaned",
             reason="too few rows for this budget to find how far they reach: the stated bound has "
             "to do",
         )
     return Choice(
         mechanism="elliptical",
-        reason="directions of rows need no bound, and one number gives their size; a bound that is "
-        "stated only tightens",
+        reason="unit rows need no bound, and released numbers decide between them and clipped "
+        "rows; a bound that is stated only tightens",
     )
 
 

@@ -209,10 +209,11 @@ class Simulator:
         if centring == "mean":
             share = self.plan.shares["centre"]
             return deviation(part(whole, share), stated) * math.sqrt(self.table.stretch)
-        first, second = (part(whole, share) for share in self.plan.centre_shares[1:])
-        rough = deviation(first, _BRACKET * _FAR) * math.sqrt(situation.d)
-        near = _BRACKET * math.sqrt(1 + rough**2)
-        return deviation(second, near) * math.sqrt(self.table.stretch)
+        error, reach = 0.0, _BRACKET * _FAR
+        for share in self.plan.centre_shares[1:]:
+            error = deviation(part(whole, share), reach)
+            reach = _BRACKET * math.sqrt(1 + situation.d * error**2)
+        return error * math.sqrt(self.table.stretch)
 
 
 def _mean_deviation(situation: Situation, allotment: Allotment, reach: float) -> float:

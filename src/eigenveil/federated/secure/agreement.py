@@ -30,7 +30,7 @@ from eigenveil.privacy.shared_noise import SharedNoise
 
 __all__ = ["Member", "SecureAgreement", "Step", "StepKind"]
 
-StepKind = Literal["distances", "mean", "size", "directions", "moment", "pairs"]
+StepKind = Literal["distances", "mean", "directions", "moment", "pairs"]
 
 _FEWEST_OWNERS = 3
 _MOST_OWNERS = 1000
@@ -42,7 +42,6 @@ _SECONDS = ("join_seconds", "answer_seconds", "again_seconds")
 _SENSITIVITY: dict[StepKind, float] = {
     "distances": math.sqrt(2),  # two counts
     "mean": 2.0,
-    "size": 1.0,
     "directions": math.sqrt(2),
     "moment": math.sqrt(2),
     "pairs": math.sqrt(2),
@@ -62,9 +61,8 @@ _COVARIANCE: tuple[tuple[StepKind, float], ...] = (
     ("distances", 0.02),
     ("mean", 0.10),
     ("distances", 0.02),
-    ("size", 0.05),
     ("directions", 0.60),
-    ("moment", 0.15),
+    ("moment", 0.20),
 )
 _WITHIN: tuple[tuple[StepKind, float], ...] = (("pairs", 1.0),)
 
@@ -271,7 +269,7 @@ class SecureAgreement:
         return SharedNoise.calibrated(
             mu,
             sensitivity=_SENSITIVITY[kind],
-            columns={"distances": NO_EXPONENT + 1, "size": 1}.get(kind, self.n_columns),
+            columns=NO_EXPONENT + 1 if kind == "distances" else self.n_columns,
             symmetric=kind in ("directions", "moment", "pairs"),
             honest=self.honest,
         )

@@ -19,12 +19,11 @@ from eigenveil.estimators.results import component_result
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.federated.script import Heard
 from eigenveil.federated.secure.agreement import SecureAgreement, Step
-from eigenveil.mechanisms.covariance.elliptical import assembled
+from eigenveil.mechanisms.covariance.elliptical import combined
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.pca.components import leading
 from eigenveil.mechanisms.ranged import noise_rows
 from eigenveil.mechanisms.scalars.distances import NoisyDistances, gaussian_sum
-from eigenveil.mechanisms.scalars.trace import NoisyTrace
 from eigenveil.mechanisms.shared import unpacked
 from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.adjacency import ROW, Adjacency, Unit
@@ -38,7 +37,6 @@ __all__ = ["Total", "asked_next", "combine"]
 
 _PROOFS = ("secure_statement", "secure_sums")
 _SURE = 6.0  # deviations of a trace
-_MARGIN = 1.645  # deviations of a size, exceeded once in twenty times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,8 +121,6 @@ def _clipping_radius(agreed: SecureAgreement, search: Total, following: Step) ->
     deviation, d = following.noise.deviation(len(search.members)), agreed.n_columns
     if following.kind == "mean":
         radius = found.clipping(deviation * math.sqrt(d) / found.rows, 1)
-    elif following.kind == "size":
-        radius = found.clipping(deviation / found.rows, 2)
     else:
         strength = Gaussian(following.noise.sensitivity / deviation)
         radius = found.clipping(noise_rows(strength, d, Adjacency.REPLACE_ONE) / found.rows, 2)
@@ -192,9 +188,8 @@ def _covariance(
 ) -> Release:
     last = totals[-1]
     n, error = _records(agreed, last), _squared_error(agreed, totals)
-    search, size, rows = totals[-4:-1]
-    parts = _noisy(rows, n), _noisy(last, n), _size(size, n)
-    found = assembled(*parts, error, _inverse(agreed, search), last.radius)
+    search, rows = totals[-3:-1]
+    found = combined(_noisy(rows, n), _noisy(last, n), error, _inverse(agreed, search))
     assert found.law is not None  # there is noise
     assert found.noisy_eigenvalues is not None  # and it was cleaned
     arrays = {
@@ -217,15 +212,6 @@ def _covariance(
         arrays=arrays,
         owners=owners,
     )
-
-
-def _size(total: Total, n: int) -> NoisyTrace:
-    most = total.radius**2
-    value, margin = (
-        number * most / n for number in (float(total.values[0]), _MARGIN * total.deviation)
-    )
-    upper = min(max(0.0, value + margin), most)
-    return NoisyTrace(value=min(max(0.0, value), most), upper=upper, margin=margin)
 
 
 def _owners(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import public_rows, second_moment, sums_are_exact, total, trace
+from eigenveil.data.gram import public_rows, second_moment, sums_are_exact, total
 from eigenveil.data.norms import norm_counts
 from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
@@ -150,8 +150,6 @@ class Sums:
                 return norm_counts(source, replace(clip, row_norm=LARGEST_NORM), _ADJACENCY)
             case "mean":
                 return total(source, clip, _ADJACENCY)
-            case "size":
-                return trace(source, clip, _ADJACENCY)
             case "directions":
                 return second_moment(source, directions(clip), _ADJACENCY)
             case _:

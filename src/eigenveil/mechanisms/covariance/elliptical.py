@@ -1,92 +1,118 @@
-r"""Elliptical covariance: the shape from unit rows, the size from one number; no bound needed.
+r"""A covariance without any bound, from unit rows and clipped rows.
 
-.. math:: \hat\Sigma = \hat T\, V \operatorname{diag}(\lambda) V', \qquad
-          m(\lambda) = \text{cleaned eigenvalues of } \frac1n \sum_i u_i u_i' + E, \quad
-          u_i = \frac{x_i - c}{|x_i - c|}
+.. math:: M = \frac1n \sum_i \frac{(x_i - c)(x_i - c)'}{|x_i - c|^2} + E, \qquad
+          Y = \frac1n \sum_i \mathrm{clip}_R(x_i - c)\, \mathrm{clip}_R(x_i - c)' + N, \qquad
+          F = \sum_k a_k B_k, \; a \ge 0
 
-The second moment of rows scaled to unit length has noise measured against a typical row instead of
-the longest, and where rows are elliptical (normal, or normal with lengths of any law) the
-eigenvectors of the covariance; its eigenvalues m are inverted (`numerics/unit_rows.py`). T is the
-mean squared distance from the centre, of rows clipped where noise and loss are least
-(`distances`). Rows need not be elliptical: a third release, the second moment of clipped rows, is
-drawn towards that estimate by as much as it cannot be told from it (`numerics/shrinkage.py`), so
-that at a generous budget the covariance is that of the rows, whatever they are.
+about a private centre c. M has little noise and needs no bound; it gives the shape of the
+covariance if rows are elliptical. Y is unbiased for the covariance of the clipped rows, whatever
+their law, and has more noise. A first step draws both at small shares of the budget. Their released
+values predict which route will have the smaller error, and the second step spends the rest on that
+route. Neither the cost nor the bound on rows depends on the choice.
+
+F is the non-negative mixture of the inverted shape, the plain shape and the identity that fits Y
+best. The release is F drawn towards Y (James, Stein), or Y with cleaned eigenvalues, whichever has
+the smaller estimated risk. No entry of a column that stands out from the noise leaves Y by more
+than 2.5 standard deviations of its noise (limited translation, Efron and Morris 1972). The stated
+noise, floor and eigenvalues are those of Y, with an exact law. New here.
+
 Proof: docs/proofs/elliptical.md.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.optimize import nnls
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import second_moment, trace
+from eigenveil.data.gram import second_moment
 from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.base import Gate, Mechanism
+from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.ranged import clipping_radius, noise_rows
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms
-from eigenveil.mechanisms.scalars.distances import (
-    PrivateDistances,
-    distance_share,
-)
-from eigenveil.mechanisms.scalars.trace import NoisyTrace, PrivateTrace
-from eigenveil.numerics.shrinkage import drawn_towards, weight_of_noisy
+from eigenveil.mechanisms.scalars.distances import PrivateDistances, distance_share
+from eigenveil.numerics.cleaning import clean_eigenvalues
 from eigenveil.numerics.spectral import map_eigenvalues
+from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.unit_rows import variance_shares
 from eigenveil.privacy.accounting import compose, part
-from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
-from eigenveil.privacy.guarantee import Numerics
+from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.wording import option
 
-__all__ = ["ENTRY", "Elliptical", "EllipticalCov", "assembled"]
+__all__ = ["ENTRY", "Elliptical", "EllipticalCov", "combined"]
 
-_TRACE_SHARE = 0.05
-_CLIPPED_SHARE = 0.2  # of what distances and trace leave; unit rows have the rest
+# Shares of mu^2. A radius is worth more where few columns make the matrix cheap.
+_SEARCH_SHARE, _SEARCH_COLUMNS = 0.05, 64
+# Of what the search leaves: the first draws, and of the second step on the route of unit rows.
+_UNIT_SHARE, _CLIPPED_SHARE, _UNIT_ROUTE_SHARE = 0.05, 0.15, 0.75
+_UNIT_WORTH = 10.0  # d^1.5/(n mu) times this is enough for the first draw of unit rows
+_REMAINING_RISK = 0.35  # share of a route's estimated risk that its second step leaves
+_MAX_TRANSLATION = 2.5  # standard deviations of the noise of an entry
+_CLEAR_VARIANCE = 3.2  # standard deviations of the noise: one in a hundred over some columns
+_ROUNDING = 1 - 1e-9  # two parts of a step cost no more than the step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EllipticalCov:
-    """Distances, a size, unit rows, clipped rows. Fields are public, never data."""
+    """Distances, then unit rows and clipped rows in two steps. Fields are public, never data.
+
+    Attributes
+    ----------
+    distances : PrivateDistances
+        The search for a clipping radius.
+    first_unit, first_clipped : GaussCov
+        The first step.
+    second : GaussCov
+        The second step on the route of clipped rows; its cost is charged for either route.
+    second_unit, second_clipped : GaussCov
+        Its parts on the route of unit rows.
+
+    """
 
     name: ClassVar[str] = "elliptical"
     distances: PrivateDistances
-    size: PrivateTrace
-    unit: Mechanism[NoisyMatrix]
-    clipped: Mechanism[NoisyMatrix]
-    allotment: Allotment  # of clipped rows
+    first_unit: GaussCov
+    first_clipped: GaussCov
+    second: GaussCov
+    second_unit: GaussCov
+    second_clipped: GaussCov
 
     @classmethod
-    def build(cls, whole: Allotment, rows: int | None) -> Self:
-        """Build it at a whole mu or epsilon; ``rows`` where their number is public."""
-        search = distance_share(whole, rows)
-        left = 1 - search - _TRACE_SHARE
-        clipped = part(whole, left * _CLIPPED_SHARE)
+    def build(cls, whole: Gaussian, rows: int | None, columns: int) -> Self:
+        """Build it at a whole mu; ``rows`` where their number is public."""
+        narrow = min(1.0, (_SEARCH_COLUMNS / columns) ** 2)
+        search = max(distance_share(whole, rows), _SEARCH_SHARE * narrow)
+        unit = _UNIT_SHARE
+        if rows:
+            unit = min(unit, _UNIT_WORTH * columns**1.5 / (rows * whole.mu))
+        second = 1 - unit - _CLIPPED_SHARE
+
+        def matrix(share: float) -> GaussCov:
+            return GaussCov(mu=whole.mu * math.sqrt((1 - search) * share))
+
         return cls(
             distances=PrivateDistances(noise=vector_noise(part(whole, search))),
-            size=PrivateTrace(noise=vector_noise(part(whole, _TRACE_SHARE))),
-            unit=_on_matrix(part(whole, left * (1 - _CLIPPED_SHARE))),
-            clipped=_on_matrix(clipped),
-            allotment=clipped,
+            first_unit=matrix(unit),
+            first_clipped=matrix(_CLIPPED_SHARE),
+            second=matrix(second),
+            second_unit=matrix(second * _UNIT_ROUTE_SHARE * _ROUNDING),
+            second_clipped=matrix(second * (1 - _UNIT_ROUTE_SHARE) * _ROUNDING),
         )
 
-    @property
-    def exact(self) -> bool:
-        """Whether every draw has the ideal law; sums and distances always have."""
-        return self.unit.exact and self.clipped.exact
-
     def cost(self) -> Cost:
-        """Return the cost of all steps, composed."""
-        steps: tuple[Any, ...] = (self.distances, self.size, self.unit, self.clipped)
+        """Return the cost of all steps, composed; it is the same on both routes."""
+        steps = (self.distances, self.first_unit, self.first_clipped, self.second)
         return compose(*(step.cost() for step in steps))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
-        """Read the rows about the centre of ``clip`` four times."""
+        """Read the rows about the centre of ``clip`` three times."""
         found = self.distances.run(source, clip, gate)
         if not found.found and clip.row_norm == LARGEST_NORM:
             raise NothingFoundError(
@@ -98,103 +124,212 @@ class EllipticalCov:
                 "; most rows may be equal",
             )
         d, adjacency = source.n_columns, gate.adjacency
-        reach = clipping_radius(found, clip, self.size.rows)
-        far = replace(clip, row_norm=reach)
-        size = gate.draw(self.size, trace(source, far, adjacency))
-        radius = clipping_radius(found, clip, noise_rows(self.allotment, d, adjacency))
-        directions = replace(clip, row_norm=1.0, normalise=True)
-        rows = gate.draw(self.unit, second_moment(source, directions, adjacency))
-        bounded = replace(clip, row_norm=radius)
-        noisy = gate.draw(self.clipped, second_moment(source, bounded, adjacency))
+        price = noise_rows(Gaussian(self.second_clipped.mu), d, adjacency)
+        radius = clipping_radius(found, clip, price)
         inverse = found.mean_power(-2) if found.found else radius**-2
-        return assembled(rows, noisy, size, clip.centre_error, inverse, radius)
+        unit_rows = second_moment(source, replace(clip, row_norm=1.0, normalise=True), adjacency)
+        clipped_rows = second_moment(source, replace(clip, row_norm=radius), adjacency)
+        about = _About(clip.centre_error, inverse, clipped_rows.trace_bound)
+        unit = _Eigen.of(gate.draw(self.first_unit, unit_rows))
+        clipped = _Eigen.of(gate.draw(self.first_clipped, clipped_rows))
+        unit_route = _prefers_unit_rows(unit, clipped, about)
+        if unit_route:
+            unit = unit.pooled(gate.draw(self.second_unit, unit_rows))
+            clipped = clipped.pooled(gate.draw(self.second_clipped, clipped_rows))
+        else:
+            clipped = clipped.pooled(gate.draw(self.second, clipped_rows))
+        released = _combined(unit, clipped, about, unit_route=unit_route)
+        return replace(released, row_norm=radius)
 
 
-def assembled(
-    rows: NoisyMatrix,
-    noisy: NoisyMatrix,
-    size: NoisyTrace,
-    centre_error: float,
-    inverse: float,
-    radius: float,
+def combined(
+    unit: NoisyMatrix, clipped: NoisyMatrix, centre_error: float, inverse: float
 ) -> NoisyMatrix:
-    """Return the covariance that released numbers make: post-processing.
+    """Return the covariance of the clipped rows that two releases imply: post-processing.
 
     Parameters
     ----------
-    rows, noisy : NoisyMatrix
-        Second moments of unit rows and of clipped rows.
-    size : NoisyTrace
-        The mean squared distance from the centre.
+    unit, clipped : NoisyMatrix
+        Second moments of unit rows, which had most of the budget, and of clipped rows.
     centre_error : float
-        What the error of the centre adds to it.
+        Expected term that the error of the centre adds to the second moment of clipped rows.
     inverse : float
-        Mean of one over the squared distance.
-    radius : float
-        What rows were clipped at.
+        Mean of one over the squared distance from the centre.
 
     """
-    # Squared distances from a centre that is off are larger by what it is off by; a size that
-    # cannot be told from noise is none.
-    own = size.value - centre_error
-    total = own if own > size.margin else 0.0
-    assert rows.law is not None  # both are noisy
-    assert noisy.law is not None
-    # Under add/remove all are sums: of unit rows, that of their number.
-    whole = max(float(np.trace(rows.matrix)), float(rows.law.deviation)) or 1.0
-    cleaned = rows.cleaned(trace_bound=whole, spike=centre_error * inverse)
-    target, _ = map_eigenvalues(cleaned.matrix, lambda values: total * _elliptical(values))
-    matrix = drawn_towards(target, noisy.matrix, noisy.law.energy)
-    positive, _ = map_eigenvalues(matrix, lambda values: np.maximum(values, 0.0))
-    unit = max(own, size.margin) / whole
-    weight = weight_of_noisy(target, noisy.matrix, noisy.law.energy)
-    noise = math.hypot((1 - weight) * rows.noise_scale * unit, weight * noisy.noise_scale)
-    values = cleaned.noisy_eigenvalues
-    return NoisyMatrix(
-        matrix=positive,
-        noise_scale=noise,
-        law=rows.law.scaled(unit),
-        noisy_eigenvalues=None if values is None else values * unit,
-        row_norm=radius,
-    )
+    about = _About(centre_error, inverse, math.inf)
+    return _combined(_Eigen.of(unit), _Eigen.of(clipped), about, unit_route=True)
 
 
-def _elliptical(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return eigenvalues of sum 1 for cleaned ones of unit rows; all alike where nothing stands
-    out.
+@dataclass(frozen=True, slots=True)
+class _About:
+    """Public or released numbers beside the two matrices."""
+
+    centre_error: float
+    inverse: float
+    trace_bound: float
+
+    @property
+    def unit_error(self) -> float:
+        """Expected term that the error of the centre adds to the second moment of unit rows."""
+        return self.centre_error * self.inverse
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Eigen:
+    """A noisy matrix with Gaussian noise, and its eigenpairs."""
+
+    noisy: NoisyMatrix
+    values: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, noisy: NoisyMatrix) -> Self:
+        return cls(noisy, *eigh(noisy.matrix, driver="evd"))
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise on a diagonal entry."""
+        return self.noisy.noise_scale
+
+    @property
+    def law(self) -> GaussianLaw:
+        return GaussianLaw(self.values.size, self.scale)
+
+    @property
+    def energy_deviation(self) -> float:
+        """Standard deviation of the squared norm of the noise."""
+        d = self.values.size
+        return math.sqrt(d * (d + 1)) * self.scale**2
+
+    def pooled(self, other: NoisyMatrix) -> "_Eigen":
+        """Return the average of two releases of one matrix, weighted by their precisions."""
+        first, second = self.scale**-2, other.noise_scale**-2
+        scale = (first + second) ** -0.5
+        matrix = (first * self.noisy.matrix + second * other.matrix) * scale**2
+        return _Eigen.of(NoisyMatrix(matrix, scale, GaussianLaw(self.values.size, scale)))
+
+    def cleaned(self, trace_bound: float, spike: float) -> tuple[NDArray[np.float64], float]:
+        """Return cleaned eigenvalues and their estimated risk."""
+        cleaned = clean_eigenvalues(self.values, self.law, trace_bound=trace_bound, spike=spike)
+        risk = _square(self.values) - self.law.energy - _square(cleaned)
+        return cleaned, max(0.0, risk)
+
+    def matrix_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the matrix with the same eigenvectors and other eigenvalues."""
+        matrix = (self.vectors * values) @ self.vectors.T
+        return np.asarray((matrix + matrix.T) / 2)
+
+
+def _prefers_unit_rows(unit: _Eigen, clipped: _Eigen, about: _About) -> bool:
+    """Return whether unit rows promise the smaller error."""
+    target, risk = _target(unit, clipped, about)
+    misfit = _square(clipped.noisy.matrix - target) - clipped.law.energy
+    _, clipped_risk = clipped.cleaned(math.inf, about.centre_error)
+    unit_risk = max(0.0, misfit - risk) + _REMAINING_RISK * risk
+    return unit_risk <= _REMAINING_RISK * clipped_risk + clipped.energy_deviation
+
+
+def _combined(unit: _Eigen, clipped: _Eigen, about: _About, *, unit_route: bool) -> NoisyMatrix:
+    """Return the candidate of smaller estimated risk, near the clipped matrix, made positive."""
+    values, cleaned_risk = clipped.cleaned(about.trace_bound, about.centre_error)
+    if unit_route:
+        cleaned_risk += clipped.energy_deviation
+    shrunk, shrunk_risk = _drawn_towards_shape(unit, clipped, about)
+    if clipped.values[-1] <= clipped.law.floor(about.centre_error):
+        # Nothing stands out from the noise and the error of the centre.
+        released = clipped.matrix_of(values)
+    else:
+        best = shrunk if shrunk_risk <= cleaned_risk else clipped.matrix_of(values)
+        near = _translated(best, clipped)
+        released, _ = map_eigenvalues(near, lambda values: np.maximum(values, 0.0))
+    return NoisyMatrix(released, clipped.scale, clipped.law, clipped.values)
+
+
+def _drawn_towards_shape(
+    unit: _Eigen, clipped: _Eigen, about: _About
+) -> tuple[NDArray[np.float64], float]:
+    """Return the target drawn towards the clipped matrix, and its estimated risk.
+
+    Variances have a weight of their own, since scales of columns may be off.
     """
-    positive = np.maximum(values, 0.0)
-    if not positive.any():
-        return np.full_like(values, 1 / values.size)
-    return variance_shares(positive / positive.sum())
+    d, variance = clipped.values.size, clipped.scale**2
+    made, _ = _target(unit, clipped, about)
+    residual = clipped.noisy.matrix - made
+    diagonal = np.diag(residual.diagonal())
+    risk = 0.0
+    for part_, noise in (
+        (diagonal, d * variance),
+        (residual - diagonal, d * (d - 1) / 2 * variance),
+    ):
+        square = _square(part_)
+        weight = max(0.0, 1 - noise / square) if square > 0 else 0.0
+        made = made + weight * part_
+        risk += weight * noise
+    return made, risk
 
 
-def _on_matrix(allotment: Allotment) -> Mechanism[NoisyMatrix]:
-    """Return the noise on a second moment, which is cleaned later."""
-    if isinstance(allotment, Pure):
-        return WishartCov(epsilon=allotment.epsilon, clean=False)
-    return GaussCov(mu=allotment.mu)
+def _target(unit: _Eigen, clipped: _Eigen, about: _About) -> tuple[NDArray[np.float64], float]:
+    """Return the mixture of shapes that fits the clipped matrix best, and its estimated risk.
+
+    Shapes have trace 1 and the eigenvectors of unit rows: the shape of elliptical rows, the plain
+    one, which is right for rows of equal length, and the identity.
+    """
+    d = unit.values.size
+    # Under add/remove the matrix is a sum, whose trace is about the number of rows.
+    whole = max(float(unit.values.sum()), unit.scale)
+    values, risk = unit.cleaned(whole, about.unit_error * whole)
+    plain = _filled(values / whole)
+    shapes = np.stack([variance_shares(plain), plain, np.full(d, 1 / d)], axis=1)
+    seen = np.einsum("ij,ij->j", unit.vectors, clipped.noisy.matrix @ unit.vectors)
+    weights, _ = nnls(shapes, seen)
+    if not weights.any():  # no variance stands out
+        weights = np.full(3, clipped.scale / 3)
+    return unit.matrix_of(shapes @ weights), risk * (float(weights.sum()) / whole) ** 2
+
+
+def _filled(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shares of sum 1; what noise hides is spread over the smallest ones."""
+    shares = np.maximum(shares, 0.0)
+    missing = 1 - float(shares.sum())
+    if missing <= 0:
+        return np.asarray(shares / shares.sum())
+    ascending = np.sort(shares)
+    levels = (missing + np.cumsum(ascending)) / np.arange(1, shares.size + 1)
+    above = np.append(ascending[1:], math.inf)
+    return np.asarray(np.maximum(shares, levels[np.flatnonzero(levels <= above)[0]]))
+
+
+def _translated(matrix: NDArray[np.float64], clipped: _Eigen) -> NDArray[np.float64]:
+    """Return the matrix with entries of clear columns held near those of the clipped matrix."""
+    noisy, scale = clipped.noisy.matrix, clipped.scale
+    noise = np.full(noisy.shape, scale / math.sqrt(2))
+    np.fill_diagonal(noise, scale)
+    most = _MAX_TRANSLATION * noise
+    clear = noisy.diagonal() > _CLEAR_VARIANCE * scale
+    near = noisy + np.clip(matrix - noisy, -most, most)
+    return np.asarray(np.where(np.outer(clear, clear), near, matrix))
+
+
+def _square(array: NDArray[np.float64]) -> float:
+    """Return the squared Frobenius norm."""
+    return float(np.vdot(array, array))
 
 
 class Elliptical(CovarianceEntry):
-    """Unit rows give the shape, one number the size, clipped rows what is not elliptical."""
+    """Unit rows give the shape and clipped rows what is not elliptical, without bounds."""
 
     name = "elliptical"
-    about = "shape of unit rows, size from one number; no bounds"
-    source = "unit rows inverted, clipped rows drawn towards them; new here"
+    about = "unit rows and clipped rows; no bounds"
+    source = "unit rows and clipped rows, most of the budget on the better; new here"
     auto = "as a rule"
-    pure_numerics = Numerics.IDEALISED  # noise on matrices is that of `wishart`
     reads_once = False
     unit_rows = True
     semidefinite = True
 
     def gaussian(self, mu: float, terms: Terms) -> EllipticalCov:
         """Build the mechanism at a strength mu."""
-        return EllipticalCov.build(Gaussian(mu), terms.n_rows)
-
-    def pure(self, epsilon: float, terms: Terms) -> EllipticalCov:
-        """Build the mechanism at a strength epsilon."""
-        return EllipticalCov.build(Pure(epsilon), terms.n_rows)
+        return EllipticalCov.build(Gaussian(mu), terms.n_rows, terms.n_columns)
 
 
 ENTRY = Elliptical()
