@@ -42,7 +42,8 @@ def situation(task="pca", n=1797, d=64, epsilon=1.0, delta=1e-6, **others):
         (situation(delta=None), "wishart"),
         (situation(delta=None, row_norm=1.0), "wishart"),
         (situation("covariance"), "elliptical"),
-        (situation("covariance", delta=None), "elliptical"),
+        (situation("covariance", delta=None), "wishart"),
+        (situation("covariance", delta=None, row_norm=1.0), "wishart"),
         (situation("covariance", bounded=True), "elliptical"),  # which only tightens
         (situation("covariance", row_norm=1.0), "elliptical"),
         (situation("covariance", private_radius=True), "elliptical"),
@@ -72,6 +73,9 @@ def test_choices(asked, wanted):
         (situation(delta=None, n=10**6), True),
         (situation(epsilon=40.0, row_norm=1.0), False),  # it is stated
         (situation("covariance", epsilon=40.0), False),
+        (situation("covariance", delta=None), True),
+        (situation("covariance", delta=None, row_norm=1.0), False),
+        (situation("covariance", delta=None, bounded=True), False),
     ],
     ids=str,
 )

@@ -127,7 +127,7 @@ def measured(situation, mechanism, repeats):
         pytest.param(free(adjacency="add-remove"), "elliptical", marks=pytest.mark.audit),
         pytest.param(free(n=4000, d=120), "elliptical", marks=pytest.mark.audit),
         pytest.param(free(spectrum="flat"), "elliptical", marks=pytest.mark.audit),
-        (free(budget=PURE), "elliptical"),
+        (free(budget=PURE, private_radius=True), "wishart"),
         (free(n=400, d=30), "elliptical"),  # differences of pairs
     ],
     ids=lambda part: part if isinstance(part, str) else f"{part.task}-{part.n}x{part.d}",

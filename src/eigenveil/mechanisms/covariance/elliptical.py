@@ -282,7 +282,8 @@ def _target(unit: _Eigen, clipped: _Eigen, about: _About) -> tuple[NDArray[np.fl
     plain = _filled(values / whole)
     shapes = np.stack([variance_shares(plain), plain, np.full(d, 1 / d)], axis=1)
     seen = np.einsum("ij,ij->j", unit.vectors, clipped.noisy.matrix @ unit.vectors)
-    weights, _ = nnls(shapes, seen)
+    # In units of the noise: the solver's tolerance is absolute.
+    weights = clipped.scale * nnls(shapes, seen / clipped.scale)[0]
     if not weights.any():  # no variance stands out
         weights = np.full(3, clipped.scale / 3)
     return unit.matrix_of(shapes @ weights), risk * (float(weights.sum()) / whole) ** 2
