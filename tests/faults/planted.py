@@ -250,6 +250,15 @@ LEAVES = [
 
 WRAPPERS = [
     fault(
+        "elliptical: a route of unit rows that costs more than it is charged",
+        "mechanisms/covariance/elliptical.py",
+        "second * (1 - _UNIT_ROUTE_SHARE) * _ROUNDING",
+        "second",
+        "tests/mechanisms/test_elliptical.py",
+        "-k",
+        "second_step",
+    ),
+    fault(
         "centred: the mean is not paid for",
         "mechanisms/centred.py",
         "return compose(self.mean.cost(), self.inner.cost())",
