@@ -195,15 +195,14 @@ def textbook_cells(pure, quick):
 
 
 def same_unit_lines(part, options):
-    """Yield relative Frobenius errors at epsilon = 1; the first two tables state a common unit."""
+    """Yield relative Frobenius errors at epsilon = 1 of tables in one unit."""
     digits, cancer = demo_tables()
-    same = {} if options.before else {"scale": "same"}  # there was no such option before
     cells = (
-        ("normal, 50 columns", generated(20_000, 50), same),
-        ("digits", digits.rows, same),
-        ("breast cancer in ranges", cancer.rows, {}),
+        ("normal, 50 columns", generated(20_000, 50)),
+        ("digits", digits.rows),
+        ("breast cancer in ranges", cancer.rows),
     )
-    for name, rows, stated in cells:
+    for name, rows in cells:
         truth = np.cov(rows.T, bias=True)
         found = fitted_errors(
             rows,
@@ -211,7 +210,6 @@ def same_unit_lines(part, options):
             1 if options.quick else SAME_UNIT_REPEATS,
             epsilon=1.0,
             delta=DELTA,
-            **stated,
         )
         yield line(part, name, rows, 1.0, "default", *found)
         tick()

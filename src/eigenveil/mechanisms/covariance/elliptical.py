@@ -51,7 +51,7 @@ __all__ = ["ENTRY", "Elliptical", "EllipticalCov", "combined"]
 # Shares of mu^2. A radius is worth more where few columns make the matrix cheap.
 _SEARCH_SHARE, _SEARCH_COLUMNS = 0.05, 64
 # Of what the search leaves: the first draws, and of the second step on the route of unit rows.
-_UNIT_SHARE, _CLIPPED_SHARE, _UNIT_ROUTE_SHARE = 0.05, 0.15, 0.75
+_UNIT_SHARE, _CLIPPED_SHARE, _UNIT_ROUTE_SHARE = 0.1, 0.15, 0.8
 _UNIT_WORTH = 10.0  # d^1.5/(n mu) times this is enough for the first draw of unit rows
 _REMAINING_RISK = 0.35  # share of a route's estimated risk that its second step leaves
 _MAX_TRANSLATION = 2.5  # standard deviations of the noise of an entry
@@ -236,8 +236,8 @@ def _combined(unit: _Eigen, clipped: _Eigen, about: _About, *, unit_route: bool)
     if unit_route:
         cleaned_risk += clipped.energy_deviation
     shrunk, shrunk_risk = _drawn_towards_shape(unit, clipped, about)
-    if clipped.values[-1] <= clipped.law.floor(about.centre_error):
-        # Nothing stands out from the noise and the error of the centre.
+    if clipped.law.floor() < clipped.values[-1] <= clipped.law.floor(about.centre_error):
+        # What stands out from the noise may be the error of the centre.
         released = clipped.matrix_of(values)
     else:
         best = shrunk if shrunk_risk <= cleaned_risk else clipped.matrix_of(values)
