@@ -197,6 +197,18 @@ def test_the_second_step_goes_to_the_better_route():
     assert [len(steps) for steps in second.values()] == [1, 2]
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_few_columns_spend_the_second_step_on_clipped_rows(columns):
+    """Unit rows of one column are all 1; noise is that of the first draw and the whole second."""
+    rows = np.random.default_rng(6).standard_normal((3000, columns))
+    mechanism = build(0.5, len(rows), columns)
+    strength = np.hypot(mechanism.first_clipped.mu, mechanism.second.mu)
+    for seed in range(5):
+        released = run(0.5, rows, seed=seed)
+        sensitivity = np.sqrt(2) * released.row_norm**2 / len(rows)
+        assert released.noise_scale == pytest.approx(sensitivity / strength, rel=1e-3)
+
+
 def test_entries_of_clear_columns_stay_near_the_clipped_matrix():
     for seed in range(5):
         released = run(0.5, ROWS**3, seed=seed)
