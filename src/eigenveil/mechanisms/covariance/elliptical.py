@@ -14,7 +14,8 @@ F is the non-negative mixture of the inverted shape, the plain shape and the ide
 best. The release is F drawn towards Y (James, Stein), or Y with cleaned eigenvalues, whichever has
 the smaller estimated risk. No entry of a column that stands out from the noise leaves Y by more
 than 2.5 standard deviations of its noise (limited translation, Efron and Morris 1972). The stated
-noise, floor and eigenvalues are those of Y, with an exact law. New here.
+noise, floor and eigenvalues are those of Y, by the law that its noise has on a fixed route. New
+here.
 
 Proof: docs/proofs/elliptical.md.
 """
