@@ -10,7 +10,6 @@ from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.covariance.elliptical import EllipticalCov
 from eigenveil.numerics.random import SimulationSource
-from eigenveil.numerics.shrinkage import drawn_towards
 from eigenveil.numerics.unit_rows import unit_shares, variance_shares
 from eigenveil.privacy.accounting import rho_of
 from eigenveil.privacy.adjacency import Adjacency
@@ -110,23 +109,6 @@ def test_shares_of_unit_rows_are_inverted():
     flat = np.full(5, 0.2)
     np.testing.assert_allclose(variance_shares(flat), flat, atol=1e-9)
     np.testing.assert_allclose(variance_shares(np.array([0.7, 0.3, 0.0]))[2], 0.0)
-
-
-def test_a_noisy_matrix_is_drawn_towards_a_target():
-    """All the way where the difference is noise, hardly where it is far more; in between the
-    error is at most that of either. Noise of energy 55 on ten columns, 200 times.
-    """
-    rng = np.random.default_rng(0)
-    truth = np.diag(np.arange(10.0))
-    for bias in (0.0, 0.7, 10.0):
-        target = truth + bias * np.eye(10)
-        errors = np.zeros(3)
-        for _ in range(200):
-            square = rng.standard_normal((10, 10))
-            noisy = truth + (square + square.T) / 2
-            made = drawn_towards(target, noisy, 55.0)
-            errors += [np.sum((m - truth) ** 2) / 200 for m in (made, target, noisy)]
-        assert errors[0] <= 1.05 * min(errors[1:]) + 3.0
 
 
 def _within_radius(released):
