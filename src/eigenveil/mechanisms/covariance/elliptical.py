@@ -14,7 +14,8 @@ F is the non-negative mixture of the inverted shape, the plain shape and the ide
 best. The release is F drawn towards Y (James, Stein), or Y with cleaned eigenvalues, whichever has
 the smaller estimated risk. No entry of a column that stands out from the noise leaves Y by more
 than 2.5 standard deviations of its noise (limited translation, Efron and Morris 1972). The stated
-noise, floor and eigenvalues are those of Y, with an exact law. New here.
+noise, floor and eigenvalues are those of Y, by the law that its noise has on a fixed route. New
+here.
 
 Proof: docs/proofs/elliptical.md.
 """
@@ -52,6 +53,7 @@ __all__ = ["ENTRY", "Elliptical", "EllipticalCov", "combined"]
 _SEARCH_SHARE, _SEARCH_COLUMNS = 0.05, 64
 # Of what the search leaves: the first draws, and of the second step on the route of unit rows.
 _UNIT_SHARE, _CLIPPED_SHARE, _UNIT_ROUTE_SHARE = 0.1, 0.15, 0.8
+_SHAPES = 3  # whose weights fit the clipped rows; with no more columns they fit any variances
 _UNIT_WORTH = 10.0  # d^1.5/(n mu) times this is enough for the first draw of unit rows
 _REMAINING_RISK = 0.35  # share of a route's estimated risk that its second step leaves
 _MAX_TRANSLATION = 2.5  # standard deviations of the noise of an entry
@@ -223,6 +225,8 @@ class _Eigen:
 
 def _prefers_unit_rows(unit: _Eigen, clipped: _Eigen, about: _About) -> bool:
     """Return whether unit rows promise the smaller error."""
+    if unit.values.size <= _SHAPES:
+        return False
     target, risk = _target(unit, clipped, about)
     misfit = _square(clipped.noisy.matrix - target) - clipped.law.energy
     _, clipped_risk = clipped.cleaned(math.inf, about.centre_error)
@@ -285,7 +289,7 @@ def _target(unit: _Eigen, clipped: _Eigen, about: _About) -> tuple[NDArray[np.fl
     # In units of the noise: the solver's tolerance is absolute.
     weights = clipped.scale * nnls(shapes, seen / clipped.scale)[0]
     if not weights.any():  # no variance stands out
-        weights = np.full(3, clipped.scale / 3)
+        weights = np.full(_SHAPES, clipped.scale / _SHAPES)
     return unit.matrix_of(shapes @ weights), risk * (float(weights.sum()) / whole) ** 2
 
 
