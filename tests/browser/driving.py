@@ -95,7 +95,16 @@ class Page:
         )
         assert found is not None, f"no button {words!r} in:\n{self.text()}"
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", found)
+        self._still(found)
         found.click()
+
+    def _still(self, found):
+        """Wait until an element stays in its place: a press would miss one that moves."""
+        end, before = time.monotonic() + PATIENCE, None
+        while (now := found.rect) != before:
+            assert time.monotonic() < end, "the page does not come to rest"
+            before = now
+            time.sleep(0.1)
 
     def type(self, selector, words):
         """Replace what a field holds."""
