@@ -197,7 +197,7 @@ def test_what_was_charged_before_a_change_stays_charged(tmp_path):
 def test_a_reading_that_is_given_up_is_not_compared():
     source = source_of(replacing)
     next(iter(source.tables()))
-    second_moment(source, CLIP, REPLACE)
+    assert second_moment(source, CLIP, REPLACE).count == len(ROWS)
 
 
 def test_distances_and_pairs_are_of_one_table():

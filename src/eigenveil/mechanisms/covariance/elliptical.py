@@ -282,7 +282,7 @@ def _target(unit: _Eigen, clipped: _Eigen, about: _About) -> tuple[NDArray[np.fl
     d = unit.values.size
     # Under add/remove the matrix is a sum, whose trace is about the number of rows.
     whole = max(float(unit.values.sum()), unit.scale)
-    values, risk = unit.cleaned(whole, about.unit_error * whole)
+    values, risk = unit.cleaned(whole, about.unit_error)
     plain = _filled(values / whole)
     shapes = np.stack([variance_shares(plain), plain, np.full(d, 1 / d)], axis=1)
     seen = np.einsum("ij,ij->j", unit.vectors, clipped.noisy.matrix @ unit.vectors)
