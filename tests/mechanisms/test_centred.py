@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from eigenveil.data import Clip, total
+from eigenveil.data.sources import CircleSource
 from eigenveil.mechanisms import (
     Centred,
     GaussCov,
@@ -28,6 +30,16 @@ def _mean_entries(released):
     return np.append(released.offset, [] if released.count is None else released.count)
 
 
+def _circle_total(rows, adjacency):
+    """Return the sum of rows on circles of circumference 2: every row has the same length."""
+    points = CircleSource(case.open_rows(rows), np.full(rows.shape[1], 2.0))
+    return total(points, Clip(row_norm=points.reach, on_invalid="zero"), adjacency)
+
+
+def _half_a_turn_apart(d, adjacency):
+    return np.zeros(d), None if adjacency is case.ADD else np.ones(d)
+
+
 CASES = [
     case.Case(
         "mean",
@@ -36,6 +48,18 @@ CASES = [
         read=_mean_entries,
         deviation=case.vector_sigma,
         **case.VECTOR,
+    ),
+    case.Case(
+        "mean on circles",
+        "mean",
+        lambda mu, d, k: PrivateMean(noise=GaussianNoise(mu=mu)),
+        query=_circle_total,
+        run=case.one_step(_circle_total),
+        read=lambda released: released.offset,
+        norm="l2",
+        sensitivity=case.MEAN,
+        worst_pair=_half_a_turn_apart,
+        proof="circle",
     ),
     case.Case(
         "centred",

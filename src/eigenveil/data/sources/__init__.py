@@ -2,6 +2,7 @@
 
 from eigenveil.data.sources.arrays import ArraySource, Batch
 from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.circle import CircleSource, FoldedSource, circular_mean
 from eigenveil.data.sources.csv import CSVSource
 from eigenveil.data.sources.iterables import IterableSource, require_hidden_count
 from eigenveil.data.sources.npy import NpySource
@@ -22,6 +23,8 @@ __all__ = [
     "ArraySource",
     "Batch",
     "CSVSource",
+    "CircleSource",
+    "FoldedSource",
     "GroupedSource",
     "IterableSource",
     "LabelledSource",
@@ -36,6 +39,7 @@ __all__ = [
     "ScaledSource",
     "UnitSource",
     "as_table",
+    "circular_mean",
     "grouped",
     "is_streamed",
     "open_rows",

@@ -1,0 +1,197 @@
+"""Rows wrapped around circles, and rows without their whole turns."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from eigenveil.data import Clip, total
+from eigenveil.data.sources import (
+    ArraySource,
+    CircleSource,
+    FoldedSource,
+    GroupedSource,
+    IterableSource,
+    circular_mean,
+    open_rows,
+)
+from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.privacy.adjacency import GROUP, Adjacency
+from tests.data.persons import distance, listed, people
+from tests.data.sources.tables import read
+
+REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
+TURN = np.array([1.0, 16.0, 1e-6, 1e6, 0.3])
+D = TURN.size
+ROWS = np.random.default_rng(3).standard_normal((300, D)) * TURN
+HUGE = [1e308, -1e308, 1.7e308, 1e-308, -1e-320, -1e-17, 0.0, -0.0, 1e17]
+
+
+def circled(rows):
+    return read(CircleSource(ArraySource(np.asarray(rows)), TURN))
+
+
+def folded(rows, centre, turn=TURN):
+    return read(FoldedSource(ArraySource(np.asarray(rows)), centre, turn))
+
+
+def summed(source, adjacency, **options):
+    clip = Clip(row_norm=source.reach, **options)
+    return total(source, clip, adjacency)
+
+
+def test_coordinates_are_cosines_then_sines():
+    angles = 2 * np.pi * ROWS / TURN
+    np.testing.assert_allclose(
+        circled(ROWS), np.hstack([np.cos(angles), np.sin(angles)]), atol=1e-12
+    )
+    eighths = np.arange(-16, 17)[:, None] / 8 * TURN
+    angles = 2 * np.pi * eighths / TURN
+    exact = np.hstack([np.cos(angles), np.sin(angles)])
+    np.testing.assert_allclose(circled(eighths), exact, atol=1e-13)
+
+
+def test_every_row_has_the_same_length():
+    rows = np.vstack([ROWS, ROWS * 1e9, np.full((len(HUGE), D), np.array(HUGE)[:, None])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lengths = np.linalg.norm(circled(rows), axis=1)
+    np.testing.assert_allclose(lengths, math.sqrt(D), rtol=1e-14)
+    assert CircleSource(ArraySource(rows), TURN).reach >= math.sqrt(D)
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it():
+    rows = np.vstack([ROWS, np.full((2, D), 1e300), np.full((1, D), np.nan), ROWS * 1e20])
+    together, about = circled(rows), folded(rows, TURN)
+    for size in (1, 3, 17):
+        parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+        np.testing.assert_array_equal(np.vstack([circled(part) for part in parts]), together)
+        np.testing.assert_array_equal(np.vstack([folded(part, TURN) for part in parts]), about)
+    np.testing.assert_array_equal(circled(np.asfortranarray(rows[::-1]))[::-1], together)
+
+
+@pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
+def test_changing_one_row_moves_the_sum_by_the_diameter_at_most(adjacency):
+    """Attained by angles 0 and pi; sqrt(d) would be too little for replaced rows."""
+    shifts = [0.0, 0.5, 0.25, -0.3, 7.1]
+    others = [TURN * shift for shift in shifts]
+    others += [np.full(D, value) for value in (*HUGE, np.nan, np.inf)]
+    changed = others if adjacency is REPLACE else [None]
+    most = 0.0
+    for row in others:
+        for other in changed:
+            tables = [ROWS if new is None else np.vstack([ROWS, new]) for new in (row, other)]
+            found = [
+                summed(CircleSource(ArraySource(table), TURN), adjacency, on_invalid="zero")
+                for table in tables
+            ]
+            gap = distance(*found, "l2")
+            assert gap <= found[0].sensitivity("l2")
+            assert distance(*found, "l1") <= found[0].sensitivity("l1")
+            most = max(most, gap)
+    assert found[0].sensitivity("l2") == (2.0 if adjacency is REPLACE else math.sqrt(2))
+    assert most == pytest.approx(found[0].sensitivity("l2"), abs=2.0**-13)
+
+
+@pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
+def test_a_person_moves_the_sum_no_further_than_a_row(adjacency):
+    persons, turn = people(), np.array([2.0, 4.0, 0.5])
+
+    def found(chosen):
+        source = CircleSource(listed(chosen), turn)
+        assert source.protects == GROUP
+        return summed(source, adjacency, on_invalid="zero", on_missing="centre")
+
+    whole = found([*persons, persons[0]])
+    for person in persons:
+        other = found(
+            [*persons, person] if adjacency is REPLACE else [*persons, persons[0], person]
+        )
+        for norm in ("l2", "l1"):
+            assert distance(whole, other, norm) <= whole.sensitivity(norm)
+
+
+def test_the_sum_does_not_depend_on_order_or_chunks():
+    source = CircleSource(ArraySource(ROWS), TURN)
+    expected = summed(source, REPLACE).value.units
+    for table in (ROWS[::-1], iter(np.array_split(ROWS, 7)), np.asfortranarray(ROWS)):
+        other = summed(CircleSource(open_rows(table), TURN), REPLACE)
+        np.testing.assert_array_equal(other.value.units, expected)
+    assert summed(source, REPLACE).exact
+
+
+def test_missing_cells_are_filled_and_infinite_ones_invalid():
+    rows = ROWS[:5].copy()
+    rows[0, 1] = np.nan
+    rows[1] = np.nan
+    found = circled(rows)
+    assert np.isnan(found[0, [1, D + 1]]).all()
+    assert np.isfinite(np.delete(found[0], [1, D + 1])).all()
+    filled = summed(CircleSource(ArraySource(rows), TURN), REPLACE, on_missing="centre")
+    expected = np.nan_to_num(found).mean(axis=0)
+    np.testing.assert_allclose(filled.value.to_float() * filled.unit, expected, atol=1e-4)
+    with pytest.raises(InvalidDataError, match="missing or infinite"):
+        summed(CircleSource(ArraySource(rows), TURN), REPLACE)
+    rows[2, 3] = np.inf
+    rows[3, 3] = -np.inf
+    source = CircleSource(ArraySource(rows), TURN)
+    assert np.isinf(circled(rows)[[2, 3]][:, [3, D + 3]]).all()
+    with pytest.raises(InvalidDataError, match="infinite"):
+        summed(source, REPLACE, on_missing="centre")
+    left = summed(source, REPLACE, on_missing="centre", on_invalid="zero")
+    expected = np.nan_to_num(found[[0, 1, 4]]).sum(axis=0) / 5
+    np.testing.assert_allclose(left.value.to_float() * left.unit, expected, atol=1e-4)
+
+
+def test_the_circular_mean_is_the_centre_up_to_whole_turns():
+    centre = np.array([0.4, -3.0, 4e-7, 7.3e6, 0.0])
+    rows = centre + 0.02 * TURN * np.random.default_rng(0).standard_normal((4000, D))
+    found = circular_mean(circled(rows).mean(axis=0), TURN)
+    away = (found - centre) / TURN
+    np.testing.assert_allclose(away, np.rint(away), atol=2e-3)
+    assert (np.abs(found) <= TURN / 2).all()
+
+
+def test_folding_drops_whole_turns_only():
+    centre = np.array([1990.0, 0.1, 0.0, -5e6, 0.3])
+    near = centre + 0.49 * TURN * np.random.default_rng(0).uniform(-1, 1, (200, D))
+    np.testing.assert_array_equal(folded(near, centre), near)
+    np.testing.assert_allclose(folded(near + 3 * TURN, centre), near, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(folded(near - TURN, centre), near, rtol=1e-9, atol=1e-9)
+
+
+def test_folded_rows_lie_within_half_a_turn():
+    centre = np.array([1990.0, 0.1, 0.0, -5e6, 0.3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = folded(np.full((len(HUGE), D), np.array(HUGE)[:, None]), centre)
+    assert (np.abs(found - centre) <= TURN / 2 * (1 + 1e-9)).all()
+    odd = folded([[np.nan, np.inf, -np.inf, 0.0, 0.0]], centre)[0]
+    np.testing.assert_array_equal(odd[:3], [np.nan, np.inf, -np.inf])
+    wide = folded(ROWS.astype(np.longdouble), np.zeros(D))
+    assert wide.dtype == np.float64
+
+
+def test_folded_rows_keep_names_and_owners(csv):
+    named = open_rows(csv, columns=["age", "height"])
+    assert FoldedSource(named, np.zeros(2), np.ones(2)).feature_names == ("age", "height")
+    source = GroupedSource(ArraySource(ROWS), np.arange(300) // 3)
+    once = IterableSource([ROWS])
+    for base in (source, once):
+        for changed in (CircleSource(base, TURN), FoldedSource(base, TURN, TURN)):
+            assert changed.protects == base.protects
+            assert changed.rereadable == base.rereadable
+
+
+@pytest.mark.parametrize("turn", [0.0, -1.0, np.nan, np.inf, 1e-200])
+def test_refuses_turns_that_are_not_positive_numbers(turn):
+    wrong = np.append(TURN[1:], turn)
+    for make in (
+        lambda: CircleSource(ArraySource(ROWS), wrong),
+        lambda: FoldedSource(ArraySource(ROWS), TURN, wrong),
+        lambda: CircleSource(ArraySource(ROWS), TURN[1:]),
+        lambda: FoldedSource(ArraySource(ROWS), TURN * np.nan, TURN),
+    ):
+        with pytest.raises(InvalidParameterError, match="number for each column"):
+            make()
