@@ -7,7 +7,13 @@ import pytest
 
 from eigenveil.data import Clip, eigenvalues, norm_counts, open_rows, second_moment, trace
 from eigenveil.data.clip import NO_EXPONENT
-from eigenveil.data.norms import BRACKETS, column_counts, rows_beyond, weighted_counts
+from eigenveil.data.norms import (
+    BRACKETS,
+    column_counts,
+    distance_counts,
+    rows_beyond,
+    weighted_counts,
+)
 from eigenveil.data.spectrum import compressed
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.privacy.adjacency import Adjacency
@@ -28,6 +34,26 @@ def test_rows_are_counted_by_exponent():
     assert found[NO_EXPONENT] == 2
     assert found.sum() == 8
     assert rows_beyond(counts(rows)).value.units[:5].tolist() == [3, 4, 5, 6, 6]
+
+
+@pytest.mark.parametrize("per_octave", [2, 4, 8])
+def test_distances_are_counted_in_parts_of_octaves(per_octave):
+    rng = np.random.default_rng(0)
+    rows = 2.0 ** rng.uniform(-600, 20, (500, 1))
+    ends = 4.0 * 2.0 ** -(np.arange(100.0) / per_octave)[:, None]  # brackets end below these
+    table = np.vstack([rows, ends, [[0.0], [np.nan], [np.inf], [1e308], [1e-308]]])
+    found = distance_counts(open_rows(table), CLIP, ADD, per_octave).value.to_float()
+    last = NO_EXPONENT // 2 * per_octave
+    assert found.size == last + 1
+    with np.errstate(divide="ignore"):
+        places = np.ceil(-per_octave * np.log2(rows / 4)) - 1
+    expected = np.bincount(np.clip(places, 0, last - 1).astype(int).ravel(), minlength=last + 1)
+    expected[0] += 1  # 4 itself
+    expected[: ends.size - 1] += 1
+    expected[last] += 3
+    expected[0] += 1  # 1e308
+    expected[last] += 1  # 1e-308: below the smallest normal number
+    assert np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize("size", [1e308, 1e-308, 5e-324, 1e200, 1e-200])

@@ -61,6 +61,17 @@ LEAVES = [
         "sensitivity and gauss",
     ),
     fault(
+        "distances: fine brackets that overlap",
+        "data/norms.py",
+        "counts += np.bincount(exponents, minlength=counts.size) << self.BITS",
+        "counts += np.bincount(exponents, minlength=counts.size) << self.BITS\n"
+        "                if self.per_octave > 2:\n"
+        "                    counts += np.roll(counts, 1)",
+        CONFORMANCE,
+        "-k",
+        "sensitivity and fine and brackets",
+    ),
+    fault(
         "rows on circles: the sensitivity of one radius",
         "data/gram.py",
         'bounds: dict[Norm, float] = {"l2": 2.0, "l1": 2 * length}',

@@ -39,7 +39,7 @@ __all__ = [
     "SMALLEST_NORM",
     "Clip",
     "ball_radius",
-    "half_octaves",
+    "octave_brackets",
     "squared_norms",
 ]
 
@@ -326,13 +326,14 @@ class Clip:
             share = np.clip(1 - squared_norms(inside), 0.0, 1.0)
             return np.asarray(lengths * np.sqrt(share))
 
-    def norm_exponents(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Return for each row the largest j >= 0 with |x| < R 2^(-j/2), as floats decide it.
+    def norm_exponents(self, rows: NDArray[Any], per_octave: int = 2) -> NDArray[np.int64]:
+        """Return for each row the largest j >= 0 with |x| < R 2^(-j/per_octave), as floats decide.
 
-        Rows beyond R have 0, rows at the centre and invalid ones ``NO_EXPONENT``.
+        Rows beyond R have 0; rows at the centre and invalid ones have the last exponent, which is
+        ``NO_EXPONENT`` for two per octave.
         """
         with np.errstate(all="ignore"):
-            return half_octaves(self._relative_norms(rows))
+            return octave_brackets(self._relative_norms(rows), per_octave)
 
     def _relative_norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Norms about the centre as shares of R, zero for invalid rows."""
@@ -400,14 +401,20 @@ class Clip:
         return np.asarray(invalid)
 
 
-def half_octaves(relative: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the largest j >= 0 with r < 2^(-j/2); 0 from 1 on, `NO_EXPONENT` for zero."""
+def octave_brackets(relative: NDArray[np.float64], per_octave: int = 2) -> NDArray[np.int64]:
+    """Return the largest j >= 0 with r < 2^(-j/per_octave); 0 from 1 on, the last one for zero.
+
+    The last one is `NO_EXPONENT` for two per octave.
+    """
+    last = NO_EXPONENT // 2 * per_octave
     fraction, exponents = np.frexp(relative)
-    halves = -2 * exponents.astype(np.int64) + (fraction < math.sqrt(0.5))
-    bins = np.clip(halves, 0, NO_EXPONENT - 1)
+    bins = -per_octave * exponents.astype(np.int64)
+    for part in range(1, per_octave):
+        bins += fraction < 2.0 ** (-part / per_octave)
+    np.clip(bins, 0, last - 1, out=bins)
     bins[~(relative < 1.0)] = 0  # not a number: the row is beyond every bound
-    bins[relative < np.finfo(np.float64).tiny] = NO_EXPONENT
-    return np.asarray(bins)
+    bins[relative < np.finfo(np.float64).tiny] = last
+    return bins
 
 
 def ball_radius(d: int) -> float:

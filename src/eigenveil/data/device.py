@@ -31,7 +31,7 @@ from eigenveil.data.clip import (
     SHARE_BITS,
     Clip,
     ball_radius,
-    half_octaves,
+    octave_brackets,
 )
 from eigenveil.data.gram import MomentSum, SquareSum, UnitCount, VectorSum
 from eigenveil.data.norms import DistanceCounts, ExponentCounts
@@ -192,9 +192,10 @@ def _exponents(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:
     relative = np.sqrt(_on_host(squares)) / what.clip.row_norm
     # Squares that lost their digits or overflowed are taken again on the host, of a scaled row.
     far = valid & ~((squares > NO_LENGTH) & xp.isfinite(squares))
-    exponents = half_octaves(relative)
-    exponents[_on_host(far)] = what.clip.norm_exponents(_picked(xp, rows, far))
-    return (np.bincount(exponents, minlength=NO_EXPONENT + 1),)
+    per_octave = getattr(what, "per_octave", 2)
+    exponents = octave_brackets(relative, per_octave)
+    exponents[_on_host(far)] = what.clip.norm_exponents(_picked(xp, rows, far), per_octave)
+    return (np.bincount(exponents, minlength=NO_EXPONENT // 2 * per_octave + 1),)
 
 
 def _distances(xp: Any, rows: Any, what: Any) -> tuple[Any, ...]:

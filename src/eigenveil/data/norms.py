@@ -82,13 +82,14 @@ class DistanceCounts:
 
     BITS: ClassVar[int] = 20  # of one person's count, and finer than noise that matters
     clip: Clip
+    per_octave: int = 2
 
     def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
         """Return the counts over all rows of ``source``. Private."""
-        counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
+        counts = np.zeros(NO_EXPONENT // 2 * self.per_octave + 1, dtype=np.int64)
         sizes = source.unit_sizes
         for chunk, units in source.unit_tables():
-            exponents = self.clip.norm_exponents(chunk)
+            exponents = self.clip.norm_exponents(chunk, self.per_octave)
             if sizes is None:
                 counts += np.bincount(exponents, minlength=counts.size) << self.BITS
             else:
@@ -97,13 +98,17 @@ class DistanceCounts:
         return (counts,)
 
 
-def distance_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
+def distance_counts(
+    source: RowSource, clip: Clip, adjacency: Adjacency, per_octave: int = 2
+) -> Bounded:
     """Return rows by the exponent of their norm, as `norm_counts`; a person's rows share one count.
+
+    ``per_octave`` brackets make up a factor of two.
 
     In units of 2^-20, so that noise far below one row is not rounded to whole rows. What a person
     brings has an l1 norm, and so an l2 norm, of at most 1.
     """
-    (counts,) = source.summed(DistanceCounts(clip))
+    (counts,) = source.summed(DistanceCounts(clip, per_octave))
     public = adjacency.count_is_public
     limit_rows(int(counts.sum()) >> DistanceCounts.BITS, source.n_columns)  # before any charge
     rows = source.count_units() if public else None

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from eigenveil.data.basis_product import BASIS_BITS, DISTANCE_ERROR, BasisProduct, OuterSums
 from eigenveil.data.batches import Records
 from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import FRACTION_BITS, NO_EXPONENT, Clip, half_octaves
+from eigenveil.data.clip import FRACTION_BITS, NO_EXPONENT, Clip, octave_brackets
 from eigenveil.data.gram import integer_blocks, limit_rows, sums_are_exact
 from eigenveil.data.matrices import MatrixBatch
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
@@ -103,7 +103,7 @@ def update_counts(
     bound = clip.radius**2
     counts = np.zeros(NO_EXPONENT + 1, dtype=np.int64)
     for distances in _all_distances(records, clip, view):
-        counts += np.bincount(half_octaves(distances / REACH), minlength=NO_EXPONENT + 1)
+        counts += np.bincount(octave_brackets(distances / REACH), minlength=NO_EXPONENT + 1)
     return Bounded(
         value=FixedPoint(counts, 0),
         sensitivities={"l1": 2.0, "linf": 1.0},

@@ -1,22 +1,25 @@
-r"""Private distances of rows from a point: a noisy histogram on a public scale of half octaves.
+r"""Private distances of rows from a point: a noisy histogram on a public scale of distances.
 
 Source: section 8.3 of the contract; a histogram with noise, of which well-filled bins are kept.
 
-.. math:: \tilde h_j = |\{i : R\,2^{-(j+1)/2} \le |x_i - c| < R\,2^{-j/2}\}| + \text{noise},
+.. math:: \tilde h_j = |\{i : R\,2^{-(j+1)/K} \le |x_i - c| < R\,2^{-j/K}\}| + \text{noise},
           \qquad R = 10^{50}
 
+with K = 2 brackets per octave, or 8 where there are rows enough.
+
 One row moves the counts by sqrt(2) in l2 norm (replace-one), so a whole distribution of distances
-costs as much as one number. Runs of 1, 2, 4 and 8 brackets whose counts together exceed what noise
-alone reaches are kept: over all runs noise alone passes once in a million times. So are brackets
-just beyond them that hold more than noise; all others are taken as empty. Where nothing is kept,
-nothing is said. Quantiles, the best length to clip at and mean squares are read off the kept
-counts: post-processing.
+costs as much as one number. Runs of 1, 2, 4, ... brackets, up to four octaves, are kept where their
+counts together exceed what noise alone reaches: over all runs noise alone passes once in a million
+times. So are brackets just beyond them that hold more than noise; all others are taken as empty.
+Where nothing is kept, nothing is said. Quantiles, the best length to clip at and mean squares are
+read off the kept counts: post-processing.
 Proof: docs/proofs/distances.md.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
@@ -45,18 +48,37 @@ __all__ = [
 ]
 
 FALSE_ALARM = 1e-6  # of keeping a run of empty brackets, over all runs
-_WIDTHS = (1, 2, 4, 8)  # of runs, in brackets
-_BETA = FALSE_ALARM / (len(_WIDTHS) * NO_EXPONENT)  # of one run
+_LONGEST_RUN_OCTAVES = 4
 # Rows for each standard deviation of the noise on a count. At 24 nothing is found in 8 % of runs of
 # one normal column, 0.1 % of two and none of ten; at 16 in 87, 47 and 0.1 %.
 _WANTED, _ENOUGH = 24.0, 16.0
 LONG_TAILS = 2.2  # deviations of Laplace noise that are exceeded as rarely as one of Gaussian noise
 _LEAST_SHARE, _PURE_LEAST_SHARE, _MOST_SHARE = 0.005, 0.02, 0.1  # of mu^2, and of epsilon
-_TAIL_WIDTH, _TAIL_DEVIATIONS = 2, 4.0
+_TAIL_DEVIATIONS = 4.0
 _UNKNOWN_SHARE, _PURE_UNKNOWN_SHARE = 0.01, 0.05  # where the number of rows is private
-_UPPER = LARGEST_NORM * 2.0 ** (-np.arange(NO_EXPONENT) / 2)
-_MIDDLE = _UPPER * 2.0**-0.25
-_NO_LENGTH = _UPPER < 2 * SMALLEST_NORM  # too near for rows to be clipped anywhere there
+# Where rows are taken to lie in their bracket when a clipping length is chosen, as shares of its
+# width from the upper end.
+_MIDDLE, _EVENLY_SPREAD = (0.5,), (0.125, 0.375, 0.625, 0.875)
+
+
+@lru_cache(maxsize=4)
+def _upper_ends(per_octave: int) -> NDArray[np.float64]:
+    """Return the upper ends of all brackets, from the largest down."""
+    return np.asarray(LARGEST_NORM * 2.0 ** (-np.arange(_brackets(per_octave)) / per_octave))
+
+
+def _brackets(per_octave: int) -> int:
+    return NO_EXPONENT // 2 * per_octave
+
+
+def _widths(per_octave: int) -> list[int]:
+    """Return the widths of runs in brackets: powers of two."""
+    return [1 << k for k in range((_LONGEST_RUN_OCTAVES * per_octave).bit_length())]
+
+
+def _run_false_alarm(per_octave: int) -> float:
+    """Return the probability with which noise alone may pass in one run."""
+    return FALSE_ALARM / (len(_widths(per_octave)) * _brackets(per_octave))
 
 
 def distance_share(whole: Allotment, rows: int | None) -> float:
@@ -102,12 +124,15 @@ class NoisyDistances:
         Number of rows: public, or else the released number in kept brackets.
     unseen : float
         Rows that a bracket may hold without being kept.
+    per_octave : int
+        Brackets in a factor of two.
 
     """
 
     counts: NDArray[np.float64]
     rows: float
     unseen: float
+    per_octave: int = 2
 
     @classmethod
     def of(
@@ -116,6 +141,7 @@ class NoisyDistances:
         deviation: float,
         rows: int | None,
         limit: Callable[[int], float],
+        per_octave: int = 2,
     ) -> Self:
         """Keep noisy counts that stand out.
 
@@ -124,19 +150,20 @@ class NoisyDistances:
         """
         # Beyond the first bracket there is no end, and rows at the point itself have no distance,
         # nor have those within 1e-50 of it.
-        counts = noisy[:NO_EXPONENT].copy()
+        upper = _upper_ends(per_octave)
+        counts = noisy[: upper.size].copy()
         counts[0] = 0.0
-        counts[_NO_LENGTH] = 0.0
+        counts[upper < 2 * SMALLEST_NORM] = 0.0  # too near for rows to be clipped anywhere there
         kept = np.zeros(counts.size, dtype=bool)
-        for width in _WIDTHS:
+        for width in _widths(per_octave):
             left = np.append(0.0, np.cumsum(np.where(kept, 0.0, counts)))
             runs = np.flatnonzero(left[width:] - left[:-width] > deviation * limit(width))
             for run in range(width):
                 kept[runs + run] = True
-        _keep_tail(kept, counts, deviation)
+        _keep_tail(kept, counts, deviation, per_octave)
         shown = np.where(kept, np.maximum(counts, 0.0), 0.0)
         known = float(shown.sum()) if rows is None else float(rows)
-        return cls(shown, known, deviation * limit(1))
+        return cls(shown, known, deviation * limit(1), per_octave)
 
     @property
     def found(self) -> bool:
@@ -146,38 +173,48 @@ class NoisyDistances:
     @property
     def largest(self) -> float:
         """Upper end of the outermost bracket that is kept."""
-        return float(_UPPER[np.flatnonzero(self.counts)[0]])
+        return float(self._upper[np.flatnonzero(self.counts)[0]])
+
+    @property
+    def _upper(self) -> NDArray[np.float64]:
+        return _upper_ends(self.per_octave)
+
+    def _inside(self, share: float) -> NDArray[np.float64]:
+        """Return the distance a share of its width below the upper end of each bracket."""
+        return np.asarray(self._upper * 2.0 ** (-share / self.per_octave))
 
     def quantile(self, level: float) -> float:
         """Upper end of the bracket that a share ``level`` of the rows found stays below."""
         below = np.cumsum(self.counts[::-1])[::-1]  # rows below the upper end of each bracket
-        return float(_UPPER[np.flatnonzero(below >= level * below[0])[-1]])
+        return float(self._upper[np.flatnonzero(below >= level * below[0])[-1]])
 
     def clipping(self, price: float, power: int) -> float:
         """Return the length R to clip at that has the least of noise and loss together.
 
         Noise is ``price * R**power``. Clipping takes from the mean of |x|^power, and with it at
-        most that from a mean (power 1) or from a second moment (power 2).
+        most that from a mean (power 1) or from a second moment (power 2). Rows lie in the middle of
+        a bracket, in fine ones at four points: else R would follow the middle of one bracket.
         """
         kept = np.flatnonzero(self.counts)
-        lengths, weights = _UPPER[kept] ** power, self.counts[kept] / max(1.0, self.rows)
-        middles = _MIDDLE[kept] ** power
+        upper, places = self._upper, _MIDDLE if self.per_octave == 2 else _EVENLY_SPREAD
+        weights = np.tile(self.counts[kept] / max(1.0, self.rows) / len(places), len(places))
+        lengths = np.concatenate([self._inside(share)[kept] for share in places]) ** power
 
         def error(log_radius: float) -> float:
             most = math.exp(power * log_radius)
-            return price * most + float(weights @ np.maximum(middles - most, 0.0))
+            return price * most + float(weights @ np.maximum(lengths - most, 0.0))
 
-        candidates = np.log(_UPPER[kept[0] : kept[-1] + 2])
+        candidates = np.log(upper[kept[0] : kept[-1] + 2])
         errors = [error(c) for c in candidates]
         best = int(np.argmin(errors))
         if best == 0 or len(candidates) < 3:  # beyond all that was found
-            return float(lengths[0] ** (1 / power))
+            return float((upper[kept] ** power)[0] ** (1 / power))
         low, high = candidates[min(best + 1, len(candidates) - 1)], candidates[best - 1]
         return math.exp(float(minimize_scalar(error, bounds=(low, high), method="bounded").x))
 
     def beyond(self, radius: float) -> float:
         """Return the number of rows farther away than ``radius``, as far as brackets tell."""
-        return float(self.counts[radius < _MIDDLE].sum())
+        return float(self.counts[radius < self._inside(0.5)].sum())
 
     def normal_share_beyond(self, radius: float) -> float:
         """Return the share of rows farther away than ``radius``, for numbers that are about normal.
@@ -188,22 +225,32 @@ class NoisyDistances:
         rows = max(1.0, self.rows)
         least = self.beyond(radius) / rows
         expected = 2 * float(ndtr(-radius / math.sqrt(self.mean_power(2.0))))
-        return max(least, min(expected, least + _TAIL_WIDTH * self.unseen / rows))
+        return max(least, min(expected, least + self.per_octave * self.unseen / rows))
 
     def mean_power(self, power: float) -> float:
         """Return the mean of a power of the distances found."""
         kept = np.flatnonzero(self.counts)
         weights = self.counts[kept]
-        return float(weights @ _MIDDLE[kept] ** power / weights.sum())
+        return float(weights @ self._inside(0.5)[kept] ** power / weights.sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateDistances:
-    """Noisy counts by distance, and which of them stand out. Fields are public, never data."""
+    """Noisy counts by distance, and which of them stand out. Fields are public, never data.
+
+    Attributes
+    ----------
+    noise : VectorNoise
+        On every count.
+    per_octave : int
+        Brackets in a factor of two: 2, or 8 for a finer view of many rows. The cost is the same.
+
+    """
 
     name: ClassVar[str] = "distances"
     exact: ClassVar[bool] = True
     noise: VectorNoise
+    per_octave: int = 2
 
     def cost(self) -> Cost:
         """Cost of one `perturb`: what is read off the counts is post-processing."""
@@ -218,31 +265,34 @@ class PrivateDistances:
             on_invalid=about.on_invalid,
             on_missing=about.on_missing,
         )
-        return gate.draw(self, distance_counts(source, raw, gate.adjacency))
+        return gate.draw(self, distance_counts(source, raw, gate.adjacency, self.per_octave))
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyDistances:
         """Return counts of brackets that stand out; ``query`` comes from `distance_counts`."""
         noisy = self.noise.perturb(query, noise)
         counts, deviation = noisy.values / query.unit, noisy.deviation / query.unit
-        return NoisyDistances.of(counts, deviation, query.count, self._limit)
+        return NoisyDistances.of(counts, deviation, query.count, self._limit, self.per_octave)
 
     def _limit(self, width: int) -> float:
         """Return what a run of empty brackets exceeds too rarely to matter, in deviations of one
         count.
         """
         if isinstance(self.noise, LaplaceNoise):
-            return laplace_sum(width, _BETA) / math.sqrt(2)
-        return gaussian_sum(width)
+            return laplace_sum(width, _run_false_alarm(self.per_octave)) / math.sqrt(2)
+        return gaussian_sum(width, self.per_octave)
 
 
-def _keep_tail(kept: NDArray[np.bool_], counts: NDArray[np.float64], deviation: float) -> None:
+def _keep_tail(
+    kept: NDArray[np.bool_], counts: NDArray[np.float64], deviation: float, per_octave: int
+) -> None:
     """Keep brackets just beyond the outermost one that is kept, where they hold more than noise.
 
     Next to rows there are likely to be others: four deviations are enough, of one bracket or of
-    two together. Noise alone adds some once in 10,000 times, and never far away.
+    several together, up to an octave. Noise alone adds some once in 10,000 times (once in 4,000 of
+    fine ones), and never far away.
     """
     edge = int(np.argmax(kept)) if kept.any() else 0
-    widths = np.arange(1, min(_TAIL_WIDTH, edge - 1) + 1)
+    widths = np.arange(1, min(per_octave, edge - 1) + 1)
     if widths.size == 0:
         return
     sums = np.cumsum(counts[edge - widths])
@@ -251,9 +301,9 @@ def _keep_tail(kept: NDArray[np.bool_], counts: NDArray[np.float64], deviation: 
         kept[edge - clearest - 1 : edge] = True
 
 
-def gaussian_sum(count: int) -> float:
+def gaussian_sum(count: int, per_octave: int = 2) -> float:
     """Return what the sum of so many standard normal numbers exceeds too rarely to matter here."""
-    return math.sqrt(count) * float(-ndtri(_BETA))
+    return math.sqrt(count) * float(-ndtri(_run_false_alarm(per_octave)))
 
 
 def laplace_sum(count: int, beta: float) -> float:
