@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _WEIGHT_BITS = 30
-BRACKETS = range(-83, 84)  # e for magnitudes from 4^(e-1) up to 4^e, as far as 1e50
+BRACKETS = range(-166, 167)  # e for magnitudes from 2^e up to 2^(e+1), as far as 1e50
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class MagnitudeCounts:
         columns = np.arange(d) * len(BRACKETS) - BRACKETS[0]
         rows = 0
         for exponents, seen in _entry_exponents(source, self.clip):
-            brackets = (exponents + 1) // 2  # 4^(e-1) is 2^(2e-2)
+            brackets = exponents - 1  # a fraction from 1/2 on comes with them
             counts += np.bincount((brackets + columns)[seen], minlength=counts.size)
             rows = limit_rows(rows + len(exponents), d)
         return counts, np.array([rows])
@@ -211,7 +211,7 @@ def _entry_exponents(
     shape = (0 if sizes is None else len(sizes), source.n_columns)
     sums, entries = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     columns = np.arange(shape[1])
-    smallest, largest = 4.0 ** (BRACKETS[0] - 1), 4.0 ** (BRACKETS[-1] - 1)
+    smallest, largest = 2.0 ** BRACKETS[0], 2.0 ** BRACKETS[-1]
     for chunk, units in source.unit_tables():
         magnitudes = np.abs(clip.about_centre(chunk))
         # An infinite magnitude, which has no exponent, belongs to the last bracket.

@@ -41,7 +41,7 @@ class Scaled(Generic[Result]):
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows once more than ``inner``; its centre is in scaled units."""
         raw = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing)
-        scale = self.scale.run(source, raw, gate)
+        scale = self.scale.run(source, raw, gate).scale
         if not np.isfinite(scale).any():
             raise NothingFoundError(
                 "no column's scale stands out from the noise, and the budget is spent: give the "

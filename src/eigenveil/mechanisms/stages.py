@@ -261,7 +261,7 @@ class Plan:
             outer = Present(shares=shares, inner=outer)
         if self.request.private_scale:
             noise = _noise(whole, self.shares["scale"])
-            scale = ColumnScale(noise=noise, known=self.request.known_scale)
+            scale = ColumnScale(first=noise, known=self.request.known_scale)
             outer = Scaled(scale=scale, inner=outer)
         return outer
 

@@ -1,7 +1,7 @@
 """How many columns private scales would be found for: the mechanism as it runs, on assumed counts.
 
-Columns are normal, in units that no power of four favours; how many pairs of rows fall into each
-bracket follows from their law, and noise is drawn as in a release.
+Columns are normal, in units that no power of two favours; how many pairs of rows fall into each
+octave follows from their law, and noise is drawn as in a release.
 """
 
 import math
@@ -38,11 +38,11 @@ def expected_scales(situation: Situation) -> int:
     if not enough_for_scales(whole, situation.n, sought):
         return 0
     mechanism = ColumnScale(
-        noise=vector_noise(part(whole, scale_share(whole, situation.n, sought)))
+        first=vector_noise(part(whole, scale_share(whole, situation.n, sought)))
     )
     counts = _assumed(situation, sought)
     shares = [
-        np.isfinite(_gate(situation, seed).draw(mechanism, counts)).mean()
+        np.isfinite(mechanism.find(counts, _gate(situation, seed)).scale).mean()
         for seed in range(_REHEARSALS)
     ]
     return math.floor(sought * float(np.quantile(shares, _RARELY)))
@@ -56,8 +56,8 @@ def _assumed(situation: Situation, sought: int) -> Bounded:
     """Return counts of half differences of normal rows, with the sensitivity of all columns."""
     assert situation.n is not None  # checked above
     pairs, columns = situation.n // 2, min(sought, _MOST_COLUMNS)
-    units = 4.0 ** ((np.arange(columns) + 0.5) / columns)
-    edges = 4.0 ** np.array([BRACKETS[0] - 1, *BRACKETS], dtype=np.float64)
+    units = 2.0 ** ((np.arange(columns) + 0.5) / columns)
+    edges = 2.0 ** np.array([*BRACKETS, BRACKETS[-1] + 1], dtype=np.float64)
     below = 2 * ndtr(np.minimum(edges / units[:, None], 1e9)) - 1
     held = np.rint(pairs * np.diff(below, axis=1)).astype(np.int64)
     return Bounded(

@@ -262,7 +262,7 @@ class LinearStages:
     def _scales(self, features: RowSource, read: Clip, gate: Gate) -> NDArray[np.float64]:
         if isinstance(self.scale, np.ndarray):
             return self.scale
-        return self.scale.run(features, read, gate)
+        return self.scale.run(features, read, gate).scale
 
     def _centre(
         self, features: RowSource, scale: NDArray[np.float64], read: Clip, gate: Gate

@@ -274,7 +274,7 @@ class RegressionPlan:
         request = self.request
         if self.shares.scale:
             noise = vector_noise(part(self.whole, self.shares.scale))
-            return ColumnScale(noise=noise, known=request.known_scale)
+            return ColumnScale(first=noise, known=request.known_scale)
         if isinstance(request.scale, np.ndarray):
             return request.scale
         if request.box is not None:

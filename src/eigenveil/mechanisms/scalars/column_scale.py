@@ -1,17 +1,21 @@
-r"""A private scale for every column: its typical difference between two rows.
+r"""A private scale for every column: the root of half the mean squared difference of two rows.
 
-.. math:: \tilde h_{je} = |\{i : 4^{e-1} \le |z_{ij}| < 4^e\}| + \text{noise}, \qquad
-          s_j = 2 \times \text{centre of the run that stands out in } \tilde h_j
+.. math:: \tilde h_{je} = |\{i : 2^e \le |z_{ij}| < 2^{e+1}\}| + \text{noise}, \qquad
+          s_j^2 = \frac2m \sum_e \tilde h_{je} \cdot \frac{3}{2 \ln 2} 4^e
 
-for half differences z of disjoint pairs of rows, on a public scale of powers of four: about the
-standard deviation of a Gaussian column. Rare extremes do not move the peak, nor zeros, which are
-not counted. Runs of one to three brackets are looked at; noise alone passes once in ten thousand
-times. A column of which none stands out has no scale: infinite, so that dividing by it leaves it
-out. Proof: docs/proofs/column_scale.md.
+for half differences z of m disjoint pairs of rows, over the octaves of column j that stand out from
+the noise; 3/(2 ln 2) 4^e is the mean square of numbers spread evenly over an octave on a log scale.
+Equal pairs are not counted and weigh as zeros, so that a column that is mostly constant has the
+scale of its variance. Runs of one to six octaves are looked at. A column in which none stands out
+has no scale: infinite, so that dividing by it leaves it out; its likeliest run is a guess.
+
+The counts may be drawn twice, and pooled. The second draw can be left undrawn where the first shows
+that all columns share one unit. Proof: docs/proofs/column_scale.md.
 """
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -22,115 +26,311 @@ from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.norms import BRACKETS, column_counts
 from eigenveil.data.sources import RowSource, ScaledSource
-from eigenveil.mechanisms.additive import LaplaceNoise, VectorNoise
+from eigenveil.mechanisms.additive import LaplaceNoise, NoisyVector, VectorNoise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.paired import drawn_pairs
 from eigenveil.mechanisms.scalars.distances import laplace_sum
 from eigenveil.numerics.random import NoiseSource
+from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Allotment, Cost, Pure
 
-__all__ = ["ColumnScale", "enough_for_scales", "scale_share"]
+__all__ = ["ColumnScale", "FoundScales", "enough_for_scales", "scale_share"]
 
-_MIDDLES = 2 * np.array(BRACKETS[:-1]) - 1.0  # binary exponents
-_WIDTHS = (1, 2, 3)  # brackets of a run
-_AROUND = 1  # brackets on either side of the peak that its centre is taken over
-_FALSE_ALARM = 1e-4  # of a scale for a column that shows noise alone, over all columns
-_MISSED = 0.05  # of one column or more without a scale
+_OCTAVES = len(BRACKETS) - 1  # the last bracket has no upper end
+# Half the squared difference of two rows, for half differences in each octave.
+_HALF_SQUARES = 4.0 ** np.array(BRACKETS[:-1]) * (3 / math.log(2))
+_RUN_WIDTHS = (1, 2, 3, 4, 6)  # in octaves
+_FALSE_ALARM = 0.05  # of any run near the clearest one of its column, over all columns
+_SURE_FALSE_ALARM = 1e-4  # of any run farther away, and of a column that is called sure
+_GUESS_FALSE_ALARM = 1.0  # expected number of guesses that are noise alone
+_NEAR_OCTAVES = 8
+_TOP_FALSE_ALARM = 0.01  # of keeping empty octaves at the top of a column
+_BEYOND_OCTAVES = 6  # above the top in which single octaves are looked at
 _FINER_BITS = 20
+# One unit for all columns: the window that holds most pairs, in octaves; the deviations by which
+# it stands out over all columns and in one, and the share of the columns in which it has to.
+_WINDOW_OCTAVES, _WINDOW_DEVIATIONS = 3, 6.0
+_WINDOW_COLUMN_DEVIATIONS, _WINDOW_COLUMNS = 1.5, 0.75
+_OUTSIDE_FALSE_ALARM = 0.01  # of pairs of a column far from the window
+# Shares of mu^2, or of a pure epsilon.
 _LEAST_SHARE, _MOST_SHARE = 0.02, 0.4
-# Pairs of rows in the run that stands out most, as a share of all, over the root of its width:
-# 0.57 or more of a normal column. A share of the budget allows for long tails and empty cells.
-_NORMAL, _LONG_TAILED = 0.56, 0.45
+_SKEWED_SHARE = 0.1  # the most that is spent to see runs of few pairs
+_MISSED = 0.2  # probability that one column or more has no scale
+# Pairs of rows in the run that stands out most, as a share of all over the root of its width:
+# .43 or more of a normal column. Long tails and missing cells leave less.
+_TYPICAL_RUN, _SPARSE_RUN = 0.45, 0.05
 
 
 def scale_share(whole: Allotment, rows: int | None, columns: int) -> float:
     """Return the share of a budget that scales of so many columns need, up to two fifths."""
-    return min(_MOST_SHARE, max(_LEAST_SHARE, _needed(whole, rows, columns, _LONG_TAILED)))
+    alarm = _FALSE_ALARM, _RUN_WIDTHS, _OCTAVES
+    typical = _needed(whole, rows, columns, _TYPICAL_RUN, _MISSED, alarm)
+    sparse = _needed(whole, rows, columns, _SPARSE_RUN, _MISSED, alarm)
+    least = min(_MOST_SHARE, max(_LEAST_SHARE, typical))
+    return max(least, min(_SKEWED_SHARE, sparse))
 
 
 def enough_for_scales(whole: Allotment, rows: int | None, columns: int) -> bool:
-    """Return whether all scales would be found in 95 of 100 tables of normal columns."""
-    return _needed(whole, rows, columns, _NORMAL) <= _MOST_SHARE
+    """Return whether normal columns have enough rows for a search of their scales."""
+    alarm = _SURE_FALSE_ALARM, (1, 2, 3), _OCTAVES // 2
+    return _needed(whole, rows, columns, 0.56, 0.05, alarm) <= _MOST_SHARE
 
 
-def _needed(whole: Allotment, rows: int | None, columns: int, held: float) -> float:
+def _needed(
+    whole: Allotment,
+    rows: int | None,
+    columns: int,
+    held: float,
+    missed: float,
+    alarm: tuple[float, tuple[int, ...], int],
+) -> float:
     """Return the share of a budget at which columns that hold so much in a run stand out."""
-    pairs, missed = max(1, (rows or 0) // 2), _MISSED / columns
+    pairs, missed = max(1, (rows or 0) // 2), missed / columns
+    false_alarm, widths, brackets = alarm
+    beta = false_alarm / (columns * len(widths) * brackets)
     if isinstance(whole, Pure):
-        limit = (laplace_sum(1, _beta(columns)) - math.log(2 * missed)) * 2 * columns
+        limit = (laplace_sum(1, beta) - math.log(2 * missed)) * 2 * columns
         return limit / (whole.epsilon * held * pairs)
-    limit = -float(ndtri(_beta(columns)) + ndtri(missed)) * math.sqrt(2 * columns)
+    limit = -float(ndtri(beta) + ndtri(missed)) * math.sqrt(2 * columns)
     return (limit / (whole.mu * held * pairs)) ** 2
 
 
-def _beta(columns: int) -> float:
-    """Return how rarely noise alone may pass in one of all runs."""
-    return _FALSE_ALARM / (columns * len(_WIDTHS) * _MIDDLES.size)
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundScales:
+    """Released scales of columns, and how far they can be relied on.
+
+    Attributes
+    ----------
+    scale : array
+        About the standard deviation of each column; infinite where no octave stands out.
+    guess : array
+        Scale of the likeliest run of a column without a scale; infinite where there is none.
+    sure : array of bool
+        Whether a run stands out that noise alone would show in one of 10,000 tables.
+    common : float or None
+        Scale of all columns together, where all share one unit.
+    spared : bool
+        Whether the second draw was not needed: all columns then have the common scale.
+
+    """
+
+    scale: NDArray[np.float64]
+    guess: NDArray[np.float64]
+    sure: NDArray[np.bool_]
+    common: float | None
+    spared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NoisyCounts:
+    """One draw of the counts by column and octave."""
+
+    name: ClassVar[str] = "column-scale"
+    exact: ClassVar[bool] = True
+    noise: VectorNoise
+
+    def cost(self) -> Cost:
+        """Cost of one `perturb`."""
+        return self.noise.cost()
+
+    def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyVector:
+        """Return noisy counts; ``query`` comes from `column_counts`."""
+        # Noise far below one row must not be rounded to whole rows.
+        finer = replace(query, value=query.value.refined(-_FINER_BITS))
+        return self.noise.perturb(finer, noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnScale:
-    """Noisy counts by column and bracket, and where they peak. Fields are public, never data.
+    """Noisy counts by column and octave, and the scales they show. Fields are public, never data.
 
     Attributes
     ----------
-    noise : VectorNoise
+    first : VectorNoise
         On every count.
+    more : VectorNoise, optional
+        On every count of a second draw, which is pooled with the first.
+    spares : bool
+        Whether to leave out the second draw where the first shows one unit for all columns.
     known : array, optional
         Scales of all columns that are public, and NaN for those that are looked for.
 
     """
 
     name: ClassVar[str] = "column-scale"
-    exact: ClassVar[bool] = True
-    noise: VectorNoise
+    first: VectorNoise
+    more: VectorNoise | None = None
+    spares: bool = False
     known: NDArray[np.float64] | None = field(default=None, compare=False)
 
     def cost(self) -> Cost:
-        """Cost of one `perturb`: the peak is post-processing."""
-        return self.noise.cost()
+        """Cost of all draws: what is read off the counts is post-processing."""
+        if self.more is None:
+            return self.first.cost()
+        return compose(self.first.cost(), self.more.cost())
 
-    def run(self, source: RowSource, clip: Clip, gate: Gate) -> NDArray[np.float64]:
+    def run(self, source: RowSource, clip: Clip, gate: Gate) -> FoundScales:
         """Return the scales of all columns; the rows are paired at random."""
         pairs, _ = drawn_pairs(source, clip, gate)
         if self.known is None:
-            return gate.draw(self, column_counts(pairs, clip, gate.adjacency))
+            return self.find(column_counts(pairs, clip, gate.adjacency), gate)
         sought = np.isnan(self.known)
         unknown = ScaledSource(pairs, np.where(sought, 1.0, np.inf))
-        scale = self.known.copy()
-        scale[sought] = gate.draw(self, column_counts(unknown, clip, gate.adjacency))
-        return scale
+        found = self.find(column_counts(unknown, clip, gate.adjacency), gate)
+        scale, guess = self.known.copy(), np.full(sought.size, np.inf)
+        sure = np.ones(sought.size, dtype=bool)
+        scale[sought], guess[sought], sure[sought] = found.scale, found.guess, found.sure
+        return replace(found, scale=scale, guess=guess, sure=sure)
 
-    def perturb(self, query: Bounded, noise: NoiseSource) -> NDArray[np.float64]:
-        """Return a scale for each column; ``query`` holds counts by column and bracket."""
-        # Noise far below one row must not be rounded to whole rows.
-        finer = replace(query, value=query.value.refined(-_FINER_BITS))
-        noisy = self.noise.perturb(finer, noise)
+    def find(self, counts: Bounded, gate: Gate) -> FoundScales:
+        """Return the scales of columns with these counts of half differences."""
+        first = self._draw(self.first, counts, gate)
+        if self.more is None:
+            return first.scales()
+        if self.spares and (common := first.common()) is not None:
+            everywhere = np.full(len(first.counts), common)
+            sure = np.ones(everywhere.size, dtype=bool)
+            return FoundScales(everywhere, everywhere, sure, common, spared=True)
+        return first.pooled(self._draw(self.more, counts, gate)).scales()
+
+    def _draw(self, noise: VectorNoise, counts: Bounded, gate: Gate) -> "_SeenCounts":
+        noisy = gate.draw(_NoisyCounts(noise=noise), counts)
         # Whatever lies beyond the last bracket is counted in it, and has no scale.
-        counts, beta = noisy.values[:, :-1], _beta(len(noisy.values))
-        limits = [noisy.deviation * self._limit(width, beta) for width in _WIDTHS]
-        return np.array([_peak(column, limits) for column in counts])
+        heavy = isinstance(noise, LaplaceNoise)
+        return _SeenCounts(noisy.values[:, :-1], noisy.deviation, counts.count, heavy)
 
-    def _limit(self, counts: int, beta: float) -> float:
-        """Return what the noise on so many counts exceeds with probability beta, in deviations of
-        one.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SeenCounts:
+    """Noisy counts by column and octave, with the deviation of their noise and its law."""
+
+    counts: NDArray[np.float64]
+    deviation: float
+    pairs: int | None  # None where private
+    heavy: bool  # Laplace noise, or a sum of two: bounded by one of the same deviation
+
+    def pooled(self, other: "_SeenCounts") -> "_SeenCounts":
+        """Return the mean of two draws of the same counts, weighted by their precisions."""
+        weight = other.deviation**2 / (self.deviation**2 + other.deviation**2)
+        counts = weight * self.counts + (1 - weight) * other.counts
+        deviation = math.sqrt(weight) * self.deviation
+        return _SeenCounts(counts, deviation, self.pairs, self.heavy or other.heavy)
+
+    def scales(self) -> FoundScales:
+        """Return the scales of all columns, each from its own counts."""
+        found = [self._column(counts) for counts in self.counts]
+        scale, guess, sure = (np.array(part) for part in zip(*found, strict=True))
+        return FoundScales(scale, guess, sure.astype(bool), self.common())
+
+    def common(self) -> float | None:
+        """Return one scale for all columns where most have their pairs in one window of octaves.
+
+        None where too few show there, or one shows clearly elsewhere.
         """
-        if isinstance(self.noise, LaplaceNoise):
-            return laplace_sum(counts, beta) / math.sqrt(2)
-        return math.sqrt(counts) * self.noise.quantile(beta)
+        d, width = len(self.counts), _WINDOW_OCTAVES
+        together = self.counts.sum(axis=0)
+        sums = _run_sums(together, width)
+        at = int(np.argmax(sums))
+        if sums[at] < _WINDOW_DEVIATIONS * self.deviation * math.sqrt(d * width):
+            return None
+        runs = _run_sums(self.counts, width) / (self.deviation * math.sqrt(width))
+        inside = runs[:, at]
+        limit = self._limit(width, _OUTSIDE_FALSE_ALARM / (d * _OCTAVES)) / self.deviation
+        limit /= math.sqrt(width)
+        above, below = runs[:, at + width + 2 :], runs[:, : max(0, at - width - 1)]
+        if (inside > _WINDOW_COLUMN_DEVIATIONS).mean() < _WINDOW_COLUMNS or (above > limit).any():
+            return None
+        if (below > np.maximum(limit, inside[:, None])).any():
+            return None
+        held = np.zeros(_OCTAVES)
+        window = slice(max(0, at - 1), at + width + 1)
+        held[window] = np.maximum(together[window], 0.0)
+        return self._root(held, d)
+
+    def _column(self, counts: NDArray[np.float64]) -> tuple[float, float, bool]:
+        """Return the scale, or a guess, of a column, and whether it is sure."""
+        d = len(self.counts)
+        runs = d * len(_RUN_WIDTHS) * _OCTAVES
+        kept, sure = self._kept(counts, _FALSE_ALARM / runs, _SURE_FALSE_ALARM / runs)
+        if kept.any():
+            return self._root(self._held(counts, kept)), math.inf, sure
+        width, start = _clearest_run(counts)
+        held = np.zeros(_OCTAVES)
+        held[start : start + width] = np.maximum(counts[start : start + width], 0.0)
+        limit = self._limit(width, _GUESS_FALSE_ALARM / runs)
+        shows = counts[start : start + width].sum() > limit
+        return math.inf, self._root(held) if shows else math.inf, False
+
+    def _kept(
+        self, counts: NDArray[np.float64], alarm: float, sure_alarm: float
+    ) -> tuple[NDArray[np.bool_], bool]:
+        """Return the octaves of runs that stand out, and whether one of them surely does.
+
+        Far from the clearest run only sure ones are kept.
+        """
+        kept, sure = np.zeros(_OCTAVES, dtype=bool), False
+        _, clearest = _clearest_run(counts)
+        for width in _RUN_WIDTHS:
+            sums = _run_sums(counts, width)
+            certain = sums > self._limit(width, sure_alarm)
+            near = np.abs(np.arange(sums.size) - clearest) < _NEAR_OCTAVES
+            starts = np.flatnonzero(certain | (near & (sums > self._limit(width, alarm))))
+            for octave in range(width):
+                kept[starts + octave] = True
+            sure = sure or bool(certain.any())
+        return kept, sure
+
+    def _held(self, counts: NDArray[np.float64], kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the pairs in each octave that is kept, without empty octaves at the top.
+
+        The top is the first octave, from above, at which the sum is more than noise. What was kept
+        above it is added to it; above it single octaves still show.
+        """
+        alarm = _TOP_FALSE_ALARM / (3 * len(self.counts))
+        places = np.flatnonzero(kept)[::-1]
+        sums = np.cumsum(counts[places])
+        limits = np.array([self._limit(k, alarm) for k in range(1, sums.size + 1)])
+        clear = np.flatnonzero(sums > limits)
+        top = int(places[clear[0] if clear.size else np.argmax(sums)])
+        beyond = counts[top + 1 : top + 1 + _BEYOND_OCTAVES]
+        over = np.flatnonzero(beyond > self._limit(1, alarm / 2)) + top + 1
+        if over.size:
+            kept[over] = True
+            top = int(over[-1])
+        held = np.where(kept, counts, 0.0)
+        held[top] += max(0.0, float(held[top + 1 :].sum()))
+        held[top + 1 :] = 0.0
+        return held
+
+    def _root(self, held: NDArray[np.float64], columns: int = 1) -> float:
+        """Return the root of the mean of these squares over all pairs, of so many columns."""
+        most = int(np.argmax(held))
+        total = max(float(held @ _HALF_SQUARES), float(held[most] * _HALF_SQUARES[most]))
+        pairs = max(1.0, float(held.sum())) if self.pairs is None else self.pairs * columns
+        return math.sqrt(max(0.0, total) / pairs)
+
+    def _limit(self, count: int, beta: float) -> float:
+        """Return what the noise on a sum of so many counts exceeds with probability ``beta``."""
+        return self.deviation * _sum_limit(count, beta, self.heavy)
 
 
-def _peak(counts: NDArray[np.float64], limits: list[float]) -> float:
-    """Return the scale of the run that stands out most; infinite where none does."""
-    best, place = 1.0, None
-    sums = np.append(0.0, np.cumsum(counts))
-    for width, limit in zip(_WIDTHS, limits, strict=True):
-        runs = (sums[width:] - sums[:-width]) / limit
-        run = int(np.argmax(runs))
-        if runs[run] > best:
-            best, place = float(runs[run]), run + int(np.argmax(counts[run : run + width]))
-    if place is None:
-        return math.inf
-    near = slice(max(0, place - _AROUND), place + _AROUND + 1)
-    weights = np.maximum(counts[near], 0.0)
-    return float(2.0 ** (1.0 + float(weights @ _MIDDLES[near] / weights.sum())))
+@lru_cache(maxsize=4096)
+def _sum_limit(count: int, beta: float, heavy: bool) -> float:
+    """Return the limit of a sum of noise in deviations of one number."""
+    if heavy:
+        return laplace_sum(count, beta) / math.sqrt(2)
+    return math.sqrt(count) * -float(ndtri(beta))
+
+
+def _run_sums(counts: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """Return the sums of all runs of a width, along the last axis."""
+    sums = np.zeros((*counts.shape[:-1], counts.shape[-1] + 1))
+    np.cumsum(counts, axis=-1, out=sums[..., 1:])
+    return np.asarray(sums[..., width:] - sums[..., :-width])
+
+
+def _clearest_run(counts: NDArray[np.float64]) -> tuple[int, int]:
+    """Return the width and the start of the run with the largest sum for its noise."""
+    runs = [_run_sums(counts, width) / math.sqrt(width) for width in _RUN_WIDTHS]
+    best = int(np.argmax([run.max() for run in runs]))
+    return _RUN_WIDTHS[best], int(np.argmax(runs[best]))
