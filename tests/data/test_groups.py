@@ -265,7 +265,7 @@ def test_a_person_is_counted_at_the_mean_exponent(norms, exponent):
 
 
 def test_a_person_is_counted_once_in_a_column():
-    rows = np.array([[1.5, 0.0], [0.0, 0.0], [24.0, 0.0]])  # exponents 1 and 5
+    rows = np.array([[1.5, 0.0], [0.0, 0.0], [24.0, 0.0]])  # octaves 0 and 4
     counts = column_counts(grouped([rows]), CLIP, REPLACE)
     assert counts.value.units.sum() == 1
     assert counts.value.units[0, BRACKETS.index(2)] == 1

@@ -152,13 +152,13 @@ def filled(counts):
     ]
 
 
-def test_entries_are_counted_by_powers_of_four():
-    rows = [[1.0, -4.0], [0.25, 0.0], [0.99, 2.0**-200], [3.99, 1e308], [np.nan, 1.0]]
-    assert filled(magnitudes(rows)) == [{0: 2, 1: 2}, {2: 1, BRACKETS[-1]: 1}]
+def test_entries_are_counted_by_octaves():
+    rows = [[1.0, -4.0], [0.25, 0.0], [0.49, 2.0**-200], [1.99, 1e308], [np.nan, 1.0]]
+    assert filled(magnitudes(rows)) == [{-2: 2, 0: 2}, {2: 1, BRACKETS[-1]: 1}]
 
 
 def test_extreme_entries_have_a_place():
-    lowest, highest = 4.0 ** (BRACKETS[0] - 1), 4.0 ** BRACKETS[-1]
+    lowest, highest = 2.0 ** BRACKETS[0], 2.0 ** (BRACKETS[-1] + 1)
     assert filled(magnitudes([[lowest], [np.nextafter(lowest, 0)]])) == [{BRACKETS[0]: 1}]
     just_below = np.nextafter(highest, 0)
     assert filled(magnitudes([[just_below], [highest], [1.7e308]])) == [{BRACKETS[-1]: 3}]

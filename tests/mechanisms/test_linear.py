@@ -56,7 +56,7 @@ def steps(whole, p, *, scale=None, centre=None, stages=2, ranged=False, length=T
     gram = WishartCov(epsilon=left.epsilon, clean=False) if isinstance(left, Pure) else None
     one = CentreSteps(searches=(), means=(PrivateMean(noise=noise()),))
     return LinearStages(
-        scale=ColumnScale(noise=noise()) if scale is None else scale,
+        scale=ColumnScale(first=noise()) if scale is None else scale,
         centre=towards() if centre is None else centre,
         gram=gram or GaussCov(mu=left.mu),
         targets=(

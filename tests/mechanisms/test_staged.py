@@ -109,7 +109,7 @@ def test_rows_at_the_centre_have_no_variance():
 
 def scaled(mu=1.0):
     return Scaled(
-        scale=ColumnScale(noise=GaussianNoise(mu=mu)),
+        scale=ColumnScale(first=GaussianNoise(mu=mu)),
         inner=Uncentred(inner=GaussCov(mu=2.0), row_norm=10.0),
     )
 

@@ -1,10 +1,12 @@
 """What a plan says about private scales, beside what fits find."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from eigenveil import PrivatePCA
-from eigenveil.exceptions import TooFewRowsError
+from eigenveil.exceptions import ColumnsLeftOutWarning, TooFewRowsError
 from eigenveil.planner import Situation
 from eigenveil.planner.scales import expected_scales
 from eigenveil.privacy.budget import Budget
@@ -15,21 +17,24 @@ def situation(n, d, epsilon=1.0, **others):
     return Situation(task="pca", n=n, d=d, k=1, budget=budget, **others)
 
 
-@pytest.mark.parametrize(("n", "d"), [(950, 10), (2000, 10), (2000, 30)])
+@pytest.mark.parametrize(("n", "d"), [(1200, 10), (2000, 10), (3000, 30)])
 def test_scales_that_are_expected_are_found(n, d):
-    """In nine of ten releases: 4 of 10 or more without have a probability of 1.3 %, and 0.1 % if
-    they are as rare as the mechanism says. A scale is within a factor of 2.
+    """All scales in nine of ten releases: 4 of 10 or more without have a probability of 1.3 %. At
+    least nine of ten lie within a factor of 2.
     """
     assert expected_scales(situation(n, d)) == d
-    missed = 0
+    found = []
     for seed in range(10):
         rng = np.random.default_rng([seed, n])
         units = 10.0 ** rng.uniform(-3, 5, d)
         rows = units * (rng.standard_normal((n, d)) + 50)
         budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": seed}
-        found = PrivatePCA(1, **budget, scale="private").fit(rows).scale_
-        missed += not (np.abs(np.log2(found / units)) < 1).all()
-    assert missed < 4
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColumnsLeftOutWarning)
+            found.append(PrivatePCA(1, **budget, scale="private").fit(rows).scale_ / units)
+    found = np.array(found)
+    assert np.isinf(found).any(axis=1).sum() < 4
+    assert (np.abs(np.log2(found)) < 1).mean() > 0.9
 
 
 def test_where_none_are_expected_a_fit_is_refused():
