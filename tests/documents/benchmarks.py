@@ -453,7 +453,7 @@ def scales() -> str:
         if (row["d"], row["epsilon"], row["persons"]) == ("10", "1.0", "0"):
             sides = [f"{float(row[f'{side} good']):.0%}" for side in ("before", "now")]
             sides += [f"{float(row[f'{side} wrong']):.1%}" for side in ("before", "now")]
-            refused = "refused" if row["now refused"] == "1" else f"{float(row['now share']):.2g}"
+            refused = "refused" if row["refused"] == "1" else f"{float(row['now share']):.2g}"
             rows.append((row["columns"], f"{int(row['n']):,}", *sides, refused))
     head = ("columns", "rows", "good, before", "good, now", "wrong, before", "wrong, now")
     return lines((*head, "share of the budget"), rows)

@@ -61,6 +61,25 @@ LEAVES = [
         "sensitivity and gauss",
     ),
     fault(
+        "column-scale: the sensitivity of an added row",
+        "data/norms.py",
+        "most = math.nextafter(math.sqrt(2 * d if public else d), math.inf)",
+        "most = math.nextafter(math.sqrt(d), math.inf)",
+        CONFORMANCE,
+        "-k",
+        "sensitivity and column-scale and not pure",
+    ),
+    fault(
+        "column-scale: the pairs themselves decide on the second draw",
+        "mechanisms/scalars/column_scale.py",
+        "if self.spares and (common := first.common()) is not None:",
+        "first = replace(first, counts=counts.value.to_float()[:, :-1])\n"
+        "        if self.spares and (common := first.common()) is not None:",
+        REPLAY,
+        "-k",
+        "column-scale and two and not pure",
+    ),
+    fault(
         "distances: fine brackets that overlap",
         "data/norms.py",
         "counts += np.bincount(exponents, minlength=counts.size) << self.BITS",

@@ -23,7 +23,6 @@ from eigenveil.mechanisms import (
     Paired,
     Scaled,
     Uncentred,
-    release,
 )
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales, scale_share

@@ -177,7 +177,7 @@ class MagnitudeCounts:
 
 
 def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
-    """Return for each column the rows by the bracket of its magnitude, without zeros.
+    """Return for each column the rows by the octave of its magnitude, without zeros.
 
     A row brings at most one count to each of d columns: it moves the table of counts by at most
     sqrt(d) in l2 norm and d in l1 norm, a replaced row by sqrt(2 d) and 2 d. A person is counted
