@@ -37,7 +37,7 @@ from eigenveil.mechanisms.pca.tangent import ProductNoise, TangentPCA
 from eigenveil.mechanisms.pca.tangent_oja import TangentOjaPCA
 from eigenveil.mechanisms.pca.wishart import WishartPCA
 from eigenveil.mechanisms.ranged import PrivateRadiusClip
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale, FoundScales
 from eigenveil.mechanisms.scalars.gap import PrivateGap
 from eigenveil.mechanisms.scalars.histogram import StabilityHistogram
 from eigenveil.mechanisms.scalars.leading import PrivateEigenvalues
@@ -71,6 +71,7 @@ __all__ = [
     "DeflationPCA",
     "ExponentialCov",
     "ExponentialPCA",
+    "FoundScales",
     "GapProjectorPCA",
     "Gate",
     "GaussCov",
