@@ -109,7 +109,7 @@ def test_where_to_clip(per_octave):
 
 @pytest.mark.parametrize(("price", "power"), [(0.05, 1), (0.05, 2), (0.2, 2)])
 def test_fine_brackets_clip_nearer_to_the_best_length(price, power):
-    """Middles of half octaves add 1 to 4 % to the error; four points of fine brackets below 0.5 %."""
+    """Middles of half octaves add 1 to 4 % to the error, four points of fine brackets 0.5 %."""
 
     def error(radius):
         return price * radius**power + np.mean(np.maximum(LENGTHS**power - radius**power, 0))
