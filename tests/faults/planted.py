@@ -72,9 +72,9 @@ LEAVES = [
     fault(
         "column-scale: the pairs themselves decide on the second draw",
         "mechanisms/scalars/column_scale.py",
-        "if self.spares and (common := first.common()) is not None:",
+        "if (same := first.one_unit()) is not None:",
         "first = replace(first, counts=counts.value.to_float()[:, :-1])\n"
-        "        if self.spares and (common := first.common()) is not None:",
+        "        if (same := first.one_unit()) is not None:",
         REPLAY,
         "-k",
         "column-scale and two and not pure",

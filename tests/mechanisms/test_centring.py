@@ -148,21 +148,6 @@ def test_more_budget_brings_scales_nearer_to_the_deviations():
     assert errors[-1] < 0.3
 
 
-def test_a_column_without_a_scale_has_its_likeliest_run_as_a_guess():
-    """In a column of 200 pairs with a difference, an octave holds about four deviations of noise.
-    In a constant one noise alone gives a guess as often as once for all columns of a table.
-    """
-    rows = normal(4000, 3)
-    rows[200:, 0] = 0.0
-    rows[:, 1] = 0.0
-    found = [found_scales(rows, GaussianNoise(mu=0.12), seed=s) for s in range(20)]
-    guesses = np.array([one.guess for one in found])
-    assert all(np.isinf(one.guess[np.isfinite(one.scale)]).all() for one in found)
-    assert np.isfinite(guesses[:, 0]).sum() >= 3
-    assert np.isfinite(guesses[:, 1]).sum() <= np.isfinite(guesses[:, 0]).sum()
-    assert all(one.sure[2] and not one.sure[1] for one in found)
-
-
 def test_two_draws_are_pooled_by_their_precisions():
     """Noise of mu = 0.3 and 0.4 is worth one draw at 0.5: counts of constant columns tell."""
     step = ColumnScale(first=GaussianNoise(mu=0.3), more=GaussianNoise(mu=0.4))
@@ -178,21 +163,17 @@ def test_two_draws_are_pooled_by_their_precisions():
 def test_one_unit_is_seen_and_spares_the_second_draw():
     alike = normal(4000, 8) * [1.0, 0.7, 1.4, 1.0, 0.8, 1.2, 1.0, 0.9]
     apart = alike * 10.0 ** np.arange(8)
-    two = {"more": GaussianNoise(mu=1.0), "spares": True}
-    found = found_scales(alike, GaussianNoise(mu=0.5), **two)
-    assert found.spared
+    found = found_scales(alike, GaussianNoise(mu=0.5), more=GaussianNoise(mu=1.0))
+    assert found.one_unit
     assert found.sure.all()
-    assert found.common == pytest.approx(1.0, rel=0.3)
-    assert (found.scale == found.common).all()
-    other = found_scales(apart, GaussianNoise(mu=0.5), **two)
-    assert not other.spared
-    assert other.common is None
+    assert found.scale == pytest.approx(np.full(8, found.scale[0]))
+    assert found.scale[0] == pytest.approx(1.0, rel=0.3)
+    other = found_scales(apart, GaussianNoise(mu=0.5), more=GaussianNoise(mu=1.0))
+    assert not other.one_unit
     assert other.scale / 10.0 ** np.arange(8) == pytest.approx(np.ones(8), rel=0.6)
-    two["spares"] = False
-    drawn = found_scales(alike, GaussianNoise(mu=0.5), **two)
-    assert not drawn.spared
-    assert drawn.common == pytest.approx(1.0, rel=0.3)
-    assert len(set(drawn.scale)) == 8
+    alone = found_scales(alike, GaussianNoise(mu=0.5))
+    assert not alone.one_unit
+    assert len(set(alone.scale)) == 8
 
 
 def test_one_column_in_another_unit_is_no_common_unit():

@@ -224,7 +224,8 @@ def _request(
     box, box_by_column = Request.ranges(estimator.bounds, names, source.n_columns)
     known = encoded_scale(names, source.encoding)
     all_known = known is not None and not np.isnan(known).any()
-    private = isinstance(estimator.scale, str) and not all_known
+    word = estimator.scale if isinstance(estimator.scale, str) else None
+    private = word == "private" and not all_known
     return Request(
         releases=releases,
         adjacency=adjacency,
@@ -237,7 +238,8 @@ def _request(
         box_by_column=box_by_column,
         scale=public_scale(estimator.scale, source.n_columns, names, source.encoding),
         private_scale=private,
-        known_scale=known if private else None,
+        known_scale=known if private or word is None else None,
+        same_units=word == "same",
         centring=estimator.centring,
         on_invalid=estimator.on_invalid,
         on_missing=estimator.on_missing,

@@ -58,6 +58,11 @@ class CentredResult(Generic[Result]):
         Share of the cells of each column that ``inner`` saw, where released.
     distance_error : float, optional
         ``centre_error`` in the units of scaled rows, where ``inner`` sees their directions.
+    column_limit : float, optional
+        How far from the centre ``inner`` saw entries, in the units of scaled rows.
+    turn : array, optional
+        Numbers of which any multiple may have to be added to the centre, where it is known up to
+        them only; ``inner`` saw each entry moved by such a multiple to within half of it.
 
     """
 
@@ -69,6 +74,8 @@ class CentredResult(Generic[Result]):
     differences: bool = False
     present: NDArray[np.float64] | None = None
     distance_error: float | None = None
+    column_limit: float | None = None
+    turn: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,6 +193,10 @@ def _centring(request: Request, pure: bool) -> Centring:
 def _check_searches(found: Plan) -> None:
     """Refuse searches that would mostly fail, before anything is charged."""
     request = found.request
+    if found.front:
+        if not found.searchable():
+            raise _too_few_rows()
+        return
     if request.private_scale and not enough_for_scales(found.whole, found.n_rows, request.n_sought):
         raise TooFewRowsError(
             f"too few rows for private scales of {request.n_sought} columns at this budget: state ",
@@ -209,13 +213,7 @@ def _check_searches(found: Plan) -> None:
     free = request.box is None and not isinstance(request.row_norm, Real)
     matrix = free and not found.components and found.entry.unit_rows
     if matrix and not found.searchable(found.shares["matrix"]):
-        raise TooFewRowsError(
-            "too few rows for a covariance without bounds at this budget: give more rows or a "
-            "larger budget, or state ",
-            option("row_norm"),
-            " or ",
-            option("bounds"),
-        )
+        raise _too_few_rows()
     if found.searchable():
         return
     if found.variances:
@@ -231,3 +229,13 @@ def _check_searches(found: Plan) -> None:
             option("bounds"),
             ", or give a larger budget",
         )
+
+
+def _too_few_rows() -> TooFewRowsError:
+    return TooFewRowsError(
+        "too few rows for a covariance without bounds at this budget: give more rows or a larger "
+        "budget, or state ",
+        option("row_norm"),
+        " or ",
+        option("bounds"),
+    )

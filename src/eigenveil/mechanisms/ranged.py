@@ -28,20 +28,20 @@ from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.cost import Allotment, Cost, Pure
 from eigenveil.wording import option
 
-__all__ = ["PrivateRadiusClip", "clipping_radius", "noise_rows"]
+__all__ = ["CLEANED", "PrivateRadiusClip", "clipping_radius", "noise_rows"]
 
-_CLEANED = 0.25  # what cleaning, and shrinking towards a target, leave of the noise, about
+CLEANED = 0.25  # what cleaning, and shrinking towards a target, leave of the noise, about
 
 
 def noise_rows(whole: Allotment, columns: int, adjacency: Adjacency) -> float:
     """Return the noise on a matrix as a number of rows on the sphere that would move it as much."""
     if isinstance(whole, Pure):  # two-sided Wishart noise
         nuclear = moment_sensitivities(columns, adjacency)["nuclear"]
-        return _CLEANED * nuclear * math.sqrt(columns**3 / 2) / whole.epsilon
+        return CLEANED * nuclear * math.sqrt(columns**3 / 2) / whole.epsilon
     frobenius = moment_sensitivities(columns, adjacency)["frobenius"]
     law = GaussianLaw(columns, frobenius / whole.mu)
     energy: float = law.energy
-    return _CLEANED * math.sqrt(energy)
+    return CLEANED * math.sqrt(energy)
 
 
 def clipping_radius(found: NoisyDistances, clip: Clip, rows: float) -> float:

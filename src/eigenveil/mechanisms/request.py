@@ -69,6 +69,8 @@ class Request:
         Whether scales are to be found.
     known_scale : array, optional
         Where they are: the scales of all columns that are public, and NaN for the others.
+    same_units : bool
+        Whether columns are stated to share one unit, so that a default looks for no scales.
     centring : Centring, optional
         How the centre is found; by default it follows from public numbers.
     variances : bool
@@ -105,6 +107,7 @@ class Request:
     scale: NDArray[np.float64] | None = None
     private_scale: bool = False
     known_scale: NDArray[np.float64] | None = None
+    same_units: bool = False
     centring: Centring | None = None
     variances: bool = False
     show_scores: bool = False
@@ -185,6 +188,20 @@ class Request:
     def column_scale(self) -> NDArray[np.float64] | None:
         """What columns are divided by, where that is public."""
         return half_ranges(self.box) if self.divides_by_ranges else self.scale
+
+    @property
+    def any_units(self) -> bool:
+        """Whether columns may be in any units and nothing bounds them: see `front`.
+
+        A table with more columns than rows shows no scales, so its columns are taken as they are.
+        """
+        stated = self.scale is not None or self.same_units or self.n_sought == 0
+        bounded = self.box is not None or self.row_norm is not None
+        free = not (stated or bounded) and self.centring in (None, "located")
+        public = self.adjacency.count_is_public and self.rereadable and self.n_rows is not None
+        suits = self.releases == "covariance" and self.mechanism.unit_rows
+        wide = self.n_rows is None or self.n_columns > self.n_rows
+        return suits and free and public and not wide and not self.budget.is_pure
 
     @property
     def n_sought(self) -> int:
@@ -279,13 +296,13 @@ def public_scale(
     Scales may be stated by name: those of all columns but of categories, whose levels have 1 unless
     the category itself is named.
     """
-    if scale is None or (isinstance(scale, str) and scale == "private"):
+    if scale is None or (isinstance(scale, str) and scale in ("private", "same")):
         return None
     if isinstance(scale, Mapping):
         scale = _scale_by_name(scale, names, encoding or {})
     wrong = InvalidParameterError(
-        "scale must be 'private' or one positive number per column (1e-50 to 1e50), in order or by "
-        "name; never take it from the data"
+        "scale must be 'private', 'same' or one positive number per column (1e-50 to 1e50), in order "
+        "or by name; never take it from the data"
     )
     try:
         numbers = np.array(np.broadcast_to(scale, (n_columns,)), dtype=np.float64)

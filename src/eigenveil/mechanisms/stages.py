@@ -21,6 +21,7 @@ from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
+from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.lifted import HomogeneousRows
 from eigenveil.mechanisms.located import LocatedCentre, enough_rows, mean_shares
 from eigenveil.mechanisms.mean import PrivateMean
@@ -138,7 +139,12 @@ class Plan:
     @property
     def buys(self) -> bool:
         """Whether scales or a radius are bought."""
-        return self.request.private_scale or self.stated.private
+        return self.request.private_scale or self.front or self.stated.private
+
+    @property
+    def front(self) -> bool:
+        """Whether columns may be in any units, so that scales, centre and bound are all found."""
+        return self.request.any_units and not self.pure
 
     @property
     def tightens(self) -> bool:
@@ -167,17 +173,23 @@ class Plan:
     def shares(self) -> dict[str, float]:
         """Shares of the budget, by stage."""
         shares = {}
-        if self.request.private_scale:
+        if self.front:
+            bought = self._front(self.whole).shares
+            left = 1 - PRESENT_SHARE * (self.request.on_missing == "centre")
+            shares = {stage: left * share for stage, share in bought.items()}
+        elif self.request.private_scale:
             shares["scale"] = scale_share(self.whole, self.n_rows, self.request.n_sought)
         if self.request.on_missing == "centre":
             shares["present"] = PRESENT_SHARE
-        if self.centring == "located":
+        if self.front:
+            pass
+        elif self.centring == "located":
             search, *means = self.centre_shares
             shares["centre"] = (len(means) + self.normalise) * search + sum(means)
         elif (self.centring == "mean" and not self.lifts) or self.counts:
             wide = self.components and self.pure
             shares["centre"] = PURE_MEAN_SHARE if wide else CENTRE_SHARE
-        if self.tightens:
+        if self.tightens and not self.front:
             shares["radius"] = distance_share(self.whole, self.n_differences)
         if self.request.private_rank:
             shares["rank"] = RANK_SHARE
@@ -246,6 +258,8 @@ class Plan:
             return HomogeneousRows(
                 inner=self.entry.lifted(parameter), row_norm=self.stated.clip.row_norm
             )
+        if self.front:
+            return self._with_present(whole, self._front(whole))
         inner = self.inner(parameter)
         if self.components:
             inner = self._staged(whole, inner)
@@ -255,15 +269,40 @@ class Plan:
                 inner=inner,
                 rows=noise_rows(whole, self.request.n_columns, self.request.adjacency),
             )
-        outer = self._centred(whole, inner)
-        if "present" in self.shares:
-            shares = PrivateMean(noise=_noise(whole, self.shares["present"]))
-            outer = Present(shares=shares, inner=outer)
+        outer = self._with_present(whole, self._centred(whole, inner))
         if self.request.private_scale:
             noise = _noise(whole, self.shares["scale"])
             scale = ColumnScale(first=noise, known=self.request.known_scale)
             outer = Scaled(scale=scale, inner=outer)
         return outer
+
+    def _with_present(
+        self, whole: Allotment, inner: Procedure[CentredResult[Any]]
+    ) -> Procedure[CentredResult[Any]]:
+        """Return the stages with those for empty cells before them, where they are asked for."""
+        if "present" not in self.shares:
+            return inner
+        shares = PrivateMean(noise=_noise(whole, self.shares["present"]))
+        return Present(shares=shares, inner=inner)
+
+    def _front(self, whole: Allotment) -> Front:
+        """Return the stages that need no scale, centre or bound."""
+        request = self.request
+        assert isinstance(whole, Gaussian) and request.n_rows is not None  # of any units
+        if request.on_missing == "centre":
+            left = part(whole, 1 - PRESENT_SHARE)
+            assert isinstance(left, Gaussian)
+            whole = left
+        sample = 1.0
+        if not request.unit.owns_many:
+            sample = enough_rows(whole, request.n_rows, request.n_columns)
+        return Front(
+            mu=whole.mu,
+            rows=request.n_rows,
+            columns=request.n_columns,
+            known_scale=request.known_scale,
+            sample=sample,
+        )
 
     def inner(self, parameter: float) -> Procedure[Any]:
         """Return the mechanism itself, at its share of a strength."""

@@ -47,7 +47,7 @@ from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.wording import option
 
-__all__ = ["ENTRY", "Elliptical", "EllipticalCov", "combined"]
+__all__ = ["CLEAR_VARIANCE", "ENTRY", "Elliptical", "EllipticalCov", "combined"]
 
 # Shares of mu^2. A radius is worth more where few columns make the matrix cheap.
 _SEARCH_SHARE, _SEARCH_COLUMNS = 0.05, 64
@@ -57,7 +57,7 @@ _SHAPES = 3  # whose weights fit the clipped rows; with no more columns they fit
 _UNIT_WORTH = 10.0  # d^1.5/(n mu) times this is enough for the first draw of unit rows
 _REMAINING_RISK = 0.35  # share of a route's estimated risk that its second step leaves
 _MAX_TRANSLATION = 2.5  # standard deviations of the noise of an entry
-_CLEAR_VARIANCE = 3.2  # standard deviations of the noise: one in a hundred over some columns
+CLEAR_VARIANCE = 3.2  # standard deviations of the noise: one in a hundred over some columns
 _ROUNDING = 1 - 1e-9  # two parts of a step cost no more than the step
 
 
@@ -67,8 +67,8 @@ class EllipticalCov:
 
     Attributes
     ----------
-    distances : PrivateDistances
-        The search for a clipping radius.
+    distances : PrivateDistances or None
+        The search for a clipping radius; None where whoever calls has one.
     first_unit, first_clipped : GaussCov
         The first step.
     second : GaussCov
@@ -79,7 +79,7 @@ class EllipticalCov:
     """
 
     name: ClassVar[str] = "elliptical"
-    distances: PrivateDistances
+    distances: PrivateDistances | None
     first_unit: GaussCov
     first_clipped: GaussCov
     second: GaussCov
@@ -87,10 +87,15 @@ class EllipticalCov:
     second_clipped: GaussCov
 
     @classmethod
-    def build(cls, whole: Gaussian, rows: int | None, columns: int) -> Self:
-        """Build it at a whole mu; ``rows`` where their number is public."""
+    def build(
+        cls, whole: Gaussian, rows: int | None, columns: int, *, searches: bool = True
+    ) -> Self:
+        """Build it at a whole mu; ``rows`` where their number is public.
+
+        ``searches`` says whether it finds a clipping radius by itself.
+        """
         narrow = min(1.0, (_SEARCH_COLUMNS / columns) ** 2)
-        search = max(distance_share(whole, rows), _SEARCH_SHARE * narrow)
+        search = max(distance_share(whole, rows), _SEARCH_SHARE * narrow) if searches else 0.0
         unit = _UNIT_SHARE
         if rows:
             unit = min(unit, _UNIT_WORTH * columns**1.5 / (rows * whole.mu))
@@ -100,7 +105,9 @@ class EllipticalCov:
             return GaussCov(mu=whole.mu * math.sqrt((1 - search) * share))
 
         return cls(
-            distances=PrivateDistances(noise=vector_noise(part(whole, search))),
+            distances=(
+                PrivateDistances(noise=vector_noise(part(whole, search))) if searches else None
+            ),
             first_unit=matrix(unit),
             first_clipped=matrix(_CLIPPED_SHARE),
             second=matrix(second),
@@ -110,11 +117,13 @@ class EllipticalCov:
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed; it is the same on both routes."""
-        steps = (self.distances, self.first_unit, self.first_clipped, self.second)
+        searches = () if self.distances is None else (self.distances,)
+        steps = (*searches, self.first_unit, self.first_clipped, self.second)
         return compose(*(step.cost() for step in steps))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
         """Read the rows about the centre of ``clip`` three times."""
+        assert self.distances is not None  # whoever has a radius calls `within`
         found = self.distances.run(source, clip, gate)
         if not found.found and clip.row_norm == LARGEST_NORM:
             raise NothingFoundError(
@@ -125,23 +134,35 @@ class EllipticalCov:
                 option("bounds"),
                 "; most rows may be equal",
             )
-        d, adjacency = source.n_columns, gate.adjacency
-        price = noise_rows(Gaussian(self.second_clipped.mu), d, adjacency)
+        price = noise_rows(Gaussian(self.second_clipped.mu), source.n_columns, gate.adjacency)
         radius = clipping_radius(found, clip, price)
         inverse = found.mean_power(-2) if found.found else radius**-2
+        return self.within(source, replace(clip, row_norm=radius), inverse, gate)
+
+    def within(self, source: RowSource, clip: Clip, inverse: float, gate: Gate) -> NoisyMatrix:
+        """Draw the matrices of rows within the public or released bounds of ``clip``.
+
+        ``inverse`` is about the mean of one over the squared distance from its centre.
+        """
+        adjacency = gate.adjacency
         unit_rows = second_moment(source, replace(clip, row_norm=1.0, normalise=True), adjacency)
-        clipped_rows = second_moment(source, replace(clip, row_norm=radius), adjacency)
+        clipped_rows = second_moment(source, clip, adjacency)
         about = _About(clip.centre_error, inverse, clipped_rows.trace_bound)
         unit = _Eigen.of(gate.draw(self.first_unit, unit_rows))
         clipped = _Eigen.of(gate.draw(self.first_clipped, clipped_rows))
         unit_route = _prefers_unit_rows(unit, clipped, about)
+        if self.distances is None:
+            more = self.second_clipped.mu
+            last = clipped.scale / math.sqrt(1 + (more / self.first_clipped.mu) ** 2)
+            import os
+            unit_route = unit_route and clipped.values.mean() > float(os.environ.get("CV","5")) * last
         if unit_route:
             unit = unit.pooled(gate.draw(self.second_unit, unit_rows))
             clipped = clipped.pooled(gate.draw(self.second_clipped, clipped_rows))
         else:
             clipped = clipped.pooled(gate.draw(self.second, clipped_rows))
         released = _combined(unit, clipped, about, unit_route=unit_route)
-        return replace(released, row_norm=radius)
+        return replace(released, row_norm=clip.row_norm)
 
 
 def combined(
@@ -247,7 +268,13 @@ def _combined(unit: _Eigen, clipped: _Eigen, about: _About, *, unit_route: bool)
         best = shrunk if shrunk_risk <= cleaned_risk else clipped.matrix_of(values)
         near = _translated(best, clipped)
         released, _ = map_eigenvalues(near, lambda values: np.maximum(values, 0.0))
-    return NoisyMatrix(released, clipped.scale, clipped.law, clipped.values)
+    return NoisyMatrix(
+        released,
+        clipped.scale,
+        clipped.law,
+        clipped.values,
+        noisy_variances=clipped.noisy.matrix.diagonal().copy(),
+    )
 
 
 def _drawn_towards_shape(
@@ -311,7 +338,7 @@ def _translated(matrix: NDArray[np.float64], clipped: _Eigen) -> NDArray[np.floa
     noise = np.full(noisy.shape, scale / math.sqrt(2))
     np.fill_diagonal(noise, scale)
     most = _MAX_TRANSLATION * noise
-    clear = noisy.diagonal() > _CLEAR_VARIANCE * scale
+    clear = noisy.diagonal() > CLEAR_VARIANCE * scale
     near = noisy + np.clip(matrix - noisy, -most, most)
     return np.asarray(np.where(np.outer(clear, clear), near, matrix))
 

@@ -7,10 +7,10 @@ for half differences z of m disjoint pairs of rows, over the octaves of column j
 the noise; 3/(2 ln 2) 4^e is the mean square of numbers spread evenly over an octave on a log scale.
 Equal pairs are not counted and weigh as zeros, so that a column that is mostly constant has the
 scale of its variance. Runs of one to six octaves are looked at. A column in which none stands out
-has no scale: infinite, so that dividing by it leaves it out; its likeliest run is a guess.
+has no scale: infinite, so that dividing by it leaves it out.
 
-The counts may be drawn twice, and pooled. The second draw can be left undrawn where the first shows
-that all columns share one unit. Proof: docs/proofs/column_scale.md.
+The counts may be drawn twice, and pooled. The second draw is left out where the first shows that
+all columns share one unit. Proof: docs/proofs/column_scale.md.
 """
 
 import math
@@ -42,7 +42,6 @@ _HALF_SQUARES = 4.0 ** np.array(BRACKETS[:-1]) * (3 / math.log(2))
 _RUN_WIDTHS = (1, 2, 3, 4, 6)  # in octaves
 _FALSE_ALARM = 0.05  # of any run near the clearest one of its column, over all columns
 _SURE_FALSE_ALARM = 1e-4  # of any run farther away, and of a column that is called sure
-_GUESS_FALSE_ALARM = 1.0  # expected number of guesses that are noise alone
 _NEAR_OCTAVES = 8
 _TOP_FALSE_ALARM = 0.01  # of keeping empty octaves at the top of a column
 _BEYOND_OCTAVES = 6  # above the top in which single octaves are looked at
@@ -51,6 +50,7 @@ _FINER_BITS = 20
 # it stands out over all columns and in one, and the share of the columns in which it has to.
 _WINDOW_OCTAVES, _WINDOW_DEVIATIONS = 3, 6.0
 _WINDOW_COLUMN_DEVIATIONS, _WINDOW_COLUMNS = 1.5, 0.75
+_WINDOW_SURE_DEVIATIONS = 3.0  # of a column that is called sure
 _OUTSIDE_FALSE_ALARM = 0.01  # of pairs of a column far from the window
 # Shares of mu^2, or of a pure epsilon.
 _LEAST_SHARE, _MOST_SHARE = 0.02, 0.4
@@ -103,22 +103,17 @@ class FoundScales:
     ----------
     scale : array
         About the standard deviation of each column; infinite where no octave stands out.
-    guess : array
-        Scale of the likeliest run of a column without a scale; infinite where there is none.
     sure : array of bool
         Whether a run stands out that noise alone would show in one of 10,000 tables.
-    common : float or None
-        Scale of all columns together, where all share one unit.
-    spared : bool
-        Whether the second draw was not needed: all columns then have the common scale.
+    one_unit : bool
+        Whether the second draw was not needed: all columns then have the same scale, and are sure
+        where their pairs stand out by three deviations of the noise.
 
     """
 
     scale: NDArray[np.float64]
-    guess: NDArray[np.float64]
     sure: NDArray[np.bool_]
-    common: float | None
-    spared: bool = False
+    one_unit: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +144,8 @@ class ColumnScale:
     first : VectorNoise
         On every count.
     more : VectorNoise, optional
-        On every count of a second draw, which is pooled with the first.
-    spares : bool
-        Whether to leave out the second draw where the first shows one unit for all columns.
+        On every count of a second draw, which is pooled with the first; left out where the first
+        shows one unit for all columns.
     known : array, optional
         Scales of all columns that are public, and NaN for those that are looked for.
 
@@ -160,7 +154,6 @@ class ColumnScale:
     name: ClassVar[str] = "column-scale"
     first: VectorNoise
     more: VectorNoise | None = None
-    spares: bool = False
     known: NDArray[np.float64] | None = field(default=None, compare=False)
 
     def cost(self) -> Cost:
@@ -177,20 +170,17 @@ class ColumnScale:
         sought = np.isnan(self.known)
         unknown = ScaledSource(pairs, np.where(sought, 1.0, np.inf))
         found = self.find(column_counts(unknown, clip, gate.adjacency), gate)
-        scale, guess = self.known.copy(), np.full(sought.size, np.inf)
-        sure = np.ones(sought.size, dtype=bool)
-        scale[sought], guess[sought], sure[sought] = found.scale, found.guess, found.sure
-        return replace(found, scale=scale, guess=guess, sure=sure)
+        scale, sure = self.known.copy(), np.ones(sought.size, dtype=bool)
+        scale[sought], sure[sought] = found.scale, found.sure
+        return replace(found, scale=scale, sure=sure)
 
     def find(self, counts: Bounded, gate: Gate) -> FoundScales:
         """Return the scales of columns with these counts of half differences."""
         first = self._draw(self.first, counts, gate)
         if self.more is None:
             return first.scales()
-        if self.spares and (common := first.common()) is not None:
-            everywhere = np.full(len(first.counts), common)
-            sure = np.ones(everywhere.size, dtype=bool)
-            return FoundScales(everywhere, everywhere, sure, common, spared=True)
+        if (same := first.one_unit()) is not None:
+            return same
         return first.pooled(self._draw(self.more, counts, gate)).scales()
 
     def _draw(self, noise: VectorNoise, counts: Bounded, gate: Gate) -> "_SeenCounts":
@@ -219,10 +209,10 @@ class _SeenCounts:
     def scales(self) -> FoundScales:
         """Return the scales of all columns, each from its own counts."""
         found = [self._column(counts) for counts in self.counts]
-        scale, guess, sure = (np.array(part) for part in zip(*found, strict=True))
-        return FoundScales(scale, guess, sure.astype(bool), self.common())
+        scale, sure = (np.array(part) for part in zip(*found, strict=True))
+        return FoundScales(scale, sure.astype(bool))
 
-    def common(self) -> float | None:
+    def one_unit(self) -> FoundScales | None:
         """Return one scale for all columns where most have their pairs in one window of octaves.
 
         None where too few show there, or one shows clearly elsewhere.
@@ -245,21 +235,14 @@ class _SeenCounts:
         held = np.zeros(_OCTAVES)
         window = slice(max(0, at - 1), at + width + 1)
         held[window] = np.maximum(together[window], 0.0)
-        return self._root(held, d)
+        scale = np.full(d, self._root(held, d))
+        return FoundScales(scale, inside > _WINDOW_SURE_DEVIATIONS, one_unit=True)
 
-    def _column(self, counts: NDArray[np.float64]) -> tuple[float, float, bool]:
-        """Return the scale, or a guess, of a column, and whether it is sure."""
-        d = len(self.counts)
-        runs = d * len(_RUN_WIDTHS) * _OCTAVES
+    def _column(self, counts: NDArray[np.float64]) -> tuple[float, bool]:
+        """Return the scale of a column, infinite where nothing stands out, and if it is sure."""
+        runs = len(self.counts) * len(_RUN_WIDTHS) * _OCTAVES
         kept, sure = self._kept(counts, _FALSE_ALARM / runs, _SURE_FALSE_ALARM / runs)
-        if kept.any():
-            return self._root(self._held(counts, kept)), math.inf, sure
-        width, start = _clearest_run(counts)
-        held = np.zeros(_OCTAVES)
-        held[start : start + width] = np.maximum(counts[start : start + width], 0.0)
-        limit = self._limit(width, _GUESS_FALSE_ALARM / runs)
-        shows = counts[start : start + width].sum() > limit
-        return math.inf, self._root(held) if shows else math.inf, False
+        return self._root(self._held(counts, kept)) if kept.any() else math.inf, sure
 
     def _kept(
         self, counts: NDArray[np.float64], alarm: float, sure_alarm: float
@@ -269,7 +252,7 @@ class _SeenCounts:
         Far from the clearest run only sure ones are kept.
         """
         kept, sure = np.zeros(_OCTAVES, dtype=bool), False
-        _, clearest = _clearest_run(counts)
+        clearest = _clearest_run(counts)
         for width in _RUN_WIDTHS:
             sums = _run_sums(counts, width)
             certain = sums > self._limit(width, sure_alarm)
@@ -329,8 +312,7 @@ def _run_sums(counts: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     return np.asarray(sums[..., width:] - sums[..., :-width])
 
 
-def _clearest_run(counts: NDArray[np.float64]) -> tuple[int, int]:
-    """Return the width and the start of the run with the largest sum for its noise."""
+def _clearest_run(counts: NDArray[np.float64]) -> int:
+    """Return the start of the run with the largest sum for its noise."""
     runs = [_run_sums(counts, width) / math.sqrt(width) for width in _RUN_WIDTHS]
-    best = int(np.argmax([run.max() for run in runs]))
-    return _RUN_WIDTHS[best], int(np.argmax(runs[best]))
+    return int(np.argmax(runs[int(np.argmax([run.max() for run in runs]))]))

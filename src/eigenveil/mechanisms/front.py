@@ -1,0 +1,445 @@
+r"""A covariance of columns in any units: scales, a centre, finer scales and a bound, then matrices.
+
+.. math:: x_{ij} \to \frac{x_{ij}}{s_j} \to \frac{x_{ij}}{s_j} - c_j
+          \to \frac{x_{ij}/s_j - c_j}{\sqrt{Y_{jj}}} \to \mathrm{clip}_R \to \text{matrices}
+
+Scales only condition the columns, so a rough one does no harm; a column without one takes the
+median. The centre is located by distances, or on a table of few rows for its columns from circular
+means, which need no bound and which no search can lose. They leave whole turns unknown, so that
+rows are folded about the centre. A first matrix divides each column by the deviation that it shows.
+Rows are then centred once more, clipped at a private radius and in each column, and `elliptical`
+draws the matrices. Where all columns seem to share one unit they keep it: one scale for all.
+
+A column whose variance cannot be told from noise is zero unless its scale was found beyond doubt:
+an estimate for any other one would be of the noise. The steps that are taken depend on public and
+released numbers and never cost more than the whole. New here; section 12 of the contract.
+Proof: docs/proofs/front.md.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.clip import LARGEST_NORM, Clip
+from eigenveil.data.gram import second_moment, total
+from eigenveil.data.sources import (
+    CircleSource,
+    FoldedSource,
+    RowSource,
+    ScaledSource,
+    circular_mean,
+    sampled,
+)
+from eigenveil.mechanisms.additive import VectorNoise, vector_noise
+from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE, EllipticalCov
+from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.mean import NoisyMean, PrivateMean
+from eigenveil.mechanisms.ranged import CLEANED, noise_rows
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale, FoundScales, scale_share
+from eigenveil.mechanisms.scalars.distances import (
+    NoisyDistances,
+    PrivateDistances,
+    distance_share,
+)
+from eigenveil.privacy.accounting import part
+from eigenveil.privacy.cost import Cost, Gaussian
+
+__all__ = ["Front"]
+
+# Limits on q = sqrt(2) d/(n mu), the noise of a variance in its own units.
+_MANY_ROWS = 0.02  # up to which the last mean is the one that matters
+_SEARCHED = 0.045  # up to which distances find the radius, and which turn of the circles it is
+_REFINED = 0.06  # up to which a first matrix refines the scales
+# Shares of mu^2.
+_FIRST_SCALES = 0.05  # of the draw that may show one unit for all columns
+_LEAST_CIRCLE, _MOST_CIRCLE = 0.005, 0.06
+_ANGLE = 0.1  # noise of an angle on a circle that a larger share need not go below
+_TURN_STEPS, _TURN_MEAN = 2, 0.02
+_MIDDLE_MEAN, _MIDDLE_MEAN_MANY_ROWS = 0.06, 0.02
+_FIRST_MATRIX, _SEARCH = 0.05, 0.05
+_MEAN_AGAIN, _MEAN_AGAIN_UNREFINED, _MEAN_AGAIN_MANY_ROWS = 0.02, 0.06, 0.05
+_LAST_PRICED = 0.5  # of the matrices, as the search for their radius expects it
+# In units of a column's scale.
+_TURNS = (16.0, 64.0)  # of the circles
+_TURN_DEVIATIONS = 4.5  # of the noise on a centre in half a turn that tell which turn it is
+_LEAST_LIMIT = 8.0  # on a coordinate
+_FIRST_LIMIT_NOISE, _LIMIT_NOISE = 0.4, 0.3  # over q: where a limit would save no noise
+_MOST_RADIUS, _RADIUS_NOISE = 4.0, 0.02  # over sqrt(d); the second over q as well
+_UNSEARCHED_RADIUS = 0.8  # R^2/d
+_UNLOCATED_RADIUS = math.sqrt(10.0)  # over sqrt(d), where no distance stands out
+_FINE_SEARCH = 0.008  # share of a search below which rows fill fine brackets
+# One unit for all columns: found scales within this factor of their median for most of them.
+_UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
+_MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one scale
+_PRECISE = 0.15  # noise of a first variance below which it corrects any scale
+_WRONG_SCALE = 0.1  # noise of a variance below which one that does not show had a wrong scale
+_FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Front:
+    """All steps to a covariance, for a public number of rows. Fields are public, never data.
+
+    Attributes
+    ----------
+    mu : float
+        Of all steps together.
+    rows, columns : int
+        Of the table; the former is the number of persons where they own several rows.
+    known_scale : array, optional
+        Scales of all columns that are public, and NaN for the others.
+    sample : float
+        Share of the rows that a centre is located from.
+
+    """
+
+    name: ClassVar[str] = "front"
+    mu: float
+    rows: int
+    columns: int
+    known_scale: NDArray[np.float64] | None = None
+    sample: float = 1.0
+
+    def cost(self) -> Cost:
+        """Return the cost of all steps: their shares add to at most 1 on every route."""
+        return Gaussian(self.mu)
+
+    @property
+    def inner(self) -> EllipticalCov:
+        """The last step where nothing is spared."""
+        return self._matrices(1 - sum(self.shares.values()))
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """The largest shares of mu^2 by stage, before the matrices."""
+        radius = max(distance_share(self._whole, self.rows), _SEARCH)
+        centre = len(_TURNS) * self._circle_share + self._middle_share + self._again_share
+        if self._searches:
+            centre += _TURN_STEPS * (distance_share(self._whole, self.rows) + _TURN_MEAN)
+        first = _FIRST_MATRIX + radius if self._refines else 0.0
+        return {
+            "scale": self._scale_share + first,
+            "centre": centre,
+            "radius": radius,
+        }
+
+    def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[NoisyMatrix]:
+        """Read the rows; centre and matrix are in the units of the scales that are returned."""
+        about = Clip(
+            row_norm=LARGEST_NORM,
+            centre=np.zeros(self.columns),
+            on_invalid=start.on_invalid,
+            on_missing=start.on_missing,
+            present=start.present,
+        )
+        left = 1 - sum(self.shares.values())
+        found = self._scales.run(source, about, gate)
+        if found.one_unit:
+            left += self._scale_share - _FIRST_SCALES
+        columns = _Columns.of(found)
+        table = self._centred(_Table(base=source, scale=columns.scale, about=about), gate)
+        searches = self._searches or columns.one_unit
+        if not searches:
+            left += self.shares["radius"] * (1 + self._refines)
+        if self._refines:
+            limit = max(_LEAST_LIMIT, _FIRST_LIMIT_NOISE / self._q)
+            noisy = self._first_matrix(table.limited(limit), searches, gate)
+            table = table.divided(columns.factors(noisy.matrix.diagonal(), noisy.noise_scale))
+        limit = max(_LEAST_LIMIT, _LIMIT_NOISE / self._q)
+        table = table.limited(limit)
+        most = math.inf
+        if not columns.one_unit:
+            most = max(_MOST_RADIUS, _RADIUS_NOISE / self._q)
+        radius, distances = self._radius(table, _LAST_PRICED, most, searches, gate)
+        mean = self._mean(self._again_share, table.source, replace(table.about, row_norm=radius), gate)
+        table = table.moved(mean).limited(limit)
+        inverse = radius**-2 if distances is None else distances.mean_power(-2)
+        clip = replace(table.about, row_norm=radius, centre_error=mean.squared_error * float(__import__("os").environ.get("CE","1")))
+        released = self._matrices(left).within(table.source, clip, inverse, gate)
+        assert released.noisy_variances is not None  # of a mechanism that changes them
+        weights = columns.weights(
+            released.noisy_variances, released.noise_scale, refined=self._refines
+        )
+        matrix = released.matrix * np.sqrt(np.outer(weights, weights))
+        return CentredResult(
+            table.centre if table.turn is None else np.full(self.columns, np.nan),
+            mean.squared_error,
+            None,
+            replace(released, matrix=matrix),
+            scale=table.scale,
+            column_limit=limit,
+            turn=table.turn,
+        )
+
+    @property
+    def _whole(self) -> Gaussian:
+        return Gaussian(self.mu)
+
+    @property
+    def _q(self) -> float:
+        return math.sqrt(2) * self.columns / (max(1, self.rows) * self.mu)
+
+    @property
+    def _searches(self) -> bool:
+        return self._q <= _SEARCHED
+
+    @property
+    def _refines(self) -> bool:
+        return self._q < _REFINED
+
+    @property
+    def _scale_share(self) -> float:
+        known = self.known_scale
+        sought = self.columns if known is None else int(np.isnan(known).sum())
+        return scale_share(self._whole, self.rows, sought)
+
+    @property
+    def _scales(self) -> ColumnScale:
+        share = self._scale_share
+        if share <= 1.5 * _FIRST_SCALES:
+            return ColumnScale(first=self._noise(share), known=self.known_scale)
+        return ColumnScale(
+            first=self._noise(_FIRST_SCALES),
+            more=self._noise(share - _FIRST_SCALES),
+            known=self.known_scale,
+        )
+
+    @property
+    def _circle_share(self) -> float:
+        noise = 2 * math.sqrt(self.columns) / (max(1, self.rows) * self.mu)
+        return min(_MOST_CIRCLE, max(_LEAST_CIRCLE, (noise / _ANGLE) ** 2))
+
+    @property
+    def _middle_share(self) -> float:
+        return _MIDDLE_MEAN_MANY_ROWS if self._q <= _MANY_ROWS else _MIDDLE_MEAN
+
+    @property
+    def _again_share(self) -> float:
+        if self._q <= _MANY_ROWS:
+            return _MEAN_AGAIN_MANY_ROWS
+        return _MEAN_AGAIN if self._refines else _MEAN_AGAIN_UNREFINED
+
+    def _noise(self, share: float) -> VectorNoise:
+        return vector_noise(part(self._whole, share))
+
+    def _matrices(self, share: float) -> EllipticalCov:
+        left = part(self._whole, share)
+        assert isinstance(left, Gaussian)
+        return EllipticalCov.build(left, self.rows, self.columns, searches=False)
+
+    def _mean(self, share: float, source: RowSource, clip: Clip, gate: Gate) -> NoisyMean:
+        query = total(source, clip, gate.adjacency, valid=clip.leaves_out)
+        return gate.draw(PrivateMean(noise=self._noise(share)), query)
+
+    def _centred(self, table: "_Table", gate: Gate) -> "_Table":
+        """Return the table about a mean; folded about it where whole turns stay unknown."""
+        some = sampled(table.source, self.sample, gate.adjacency, gate.sample, table.about.check)
+        table = table.centred(self._on_circles(some, table.about, gate))
+        turn = np.full(self.columns, _TURNS[-1])
+        moved = self._turned(some, table, gate) if self._searches else None
+        table = table.folded(turn) if moved is None else table.centred(moved)
+        clip = replace(table.about, row_norm=math.sqrt(self.columns))
+        return table.moved(self._mean(self._middle_share, table.source, clip, gate))
+
+    def _on_circles(self, rows: RowSource, about: Clip, gate: Gate) -> NDArray[np.float64]:
+        """Return the centre up to whole turns of the longest circle."""
+        centre = np.zeros(self.columns)
+        shorter = math.inf
+        for length in _TURNS:
+            turn = np.full(self.columns, length)
+            wrapped = CircleSource(rows, turn)
+            clip = replace(about, row_norm=wrapped.reach, centre=None, present=None)
+            mean = self._mean(self._circle_share, wrapped, clip, gate)
+            found = circular_mean(mean.offset, turn)
+            # The shorter circle is the finer one, the longer one tells which of its turns it is.
+            if math.isfinite(shorter):
+                found = centre + shorter * np.round((found - centre) / shorter)
+            centre, shorter = found, length
+        return centre
+
+    def _turned(
+        self, rows: RowSource, table: "_Table", gate: Gate
+    ) -> NDArray[np.float64] | None:
+        """Return the centre with its whole turns, by distances; None where noise hides them."""
+        moved, spread = table, math.inf
+        for _ in range(_TURN_STEPS):
+            search = self._noise(distance_share(self._whole, self.rows))
+            found = PrivateDistances(noise=search).run(rows, moved.about, gate)
+            step = PrivateMean(noise=self._noise(_TURN_MEAN))
+            noise = step.deviation(self.columns, gate.adjacency) * math.sqrt(self.columns)
+            radius = _UNLOCATED_RADIUS * math.sqrt(self.columns)
+            if found.found:
+                radius = found.clipping(noise / max(1.0, found.rows), 1)
+            mean = self._mean(_TURN_MEAN, rows, replace(moved.about, row_norm=radius), gate)
+            moved = moved.moved(mean)
+            spread = math.sqrt(mean.squared_error / self.columns) if found.found else math.inf
+        if spread * _TURN_DEVIATIONS > _TURNS[-1] / 2:
+            return None
+        turns = np.round((moved.centre - table.centre) / _TURNS[-1])
+        return np.asarray(table.centre + _TURNS[-1] * turns)
+
+    def _radius(
+        self, table: "_Table", share: float, most: float, searches: bool, gate: Gate
+    ) -> tuple[float, NoisyDistances | None]:
+        """Return where rows are clipped for matrices of this share, and their distances."""
+        root = math.sqrt(self.columns)
+        unsearched = math.sqrt(_UNSEARCHED_RADIUS) * root
+        if not searches:
+            return unsearched, None
+        found = self._distances.run(table.source, table.about, gate)
+        if not found.found:
+            return unsearched, None
+        noise = noise_rows(part(self._whole, share), self.columns, gate.adjacency) / CLEANED
+        return min(found.clipping(noise / max(1.0, found.rows), 2), most * root), found
+
+    @property
+    def _distances(self) -> PrivateDistances:
+        fine = distance_share(self._whole, self.rows) < _FINE_SEARCH
+        return PrivateDistances(
+            noise=self._noise(self.shares["radius"]), per_octave=8 if fine else 2
+        )
+
+    def _first_matrix(self, table: "_Table", searches: bool, gate: Gate) -> NoisyMatrix:
+        radius, _ = self._radius(table, _FIRST_MATRIX, _MOST_RADIUS, searches, gate)
+        step = part(self._whole, _FIRST_MATRIX)
+        assert isinstance(step, Gaussian)
+        clip = replace(table.about, row_norm=radius)
+        return gate.draw(GaussCov(mu=step.mu), second_moment(table.source, clip, gate.adjacency))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Table:
+    """Rows divided by scales, and how they are read: released or public numbers beside them."""
+
+    base: RowSource
+    scale: NDArray[np.float64]
+    about: Clip
+    turn: NDArray[np.float64] | None = None
+
+    @cached_property
+    def source(self) -> RowSource:
+        """The divided rows, within half a turn of the centre where they are folded."""
+        scaled = ScaledSource(self.base, self.scale)
+        return scaled if self.turn is None else FoldedSource(scaled, self.centre, self.turn)
+
+    @property
+    def centre(self) -> NDArray[np.float64]:
+        """The centre in units of the scales."""
+        assert self.about.centre is not None
+        return self.about.centre
+
+    def moved(self, mean: NoisyMean) -> "_Table":
+        """Return the table about a mean that was found from its centre."""
+        present = 1.0 if self.about.present is None else self.about.present
+        return self.centred(self.centre + mean.offset / present)
+
+    def centred(self, centre: NDArray[np.float64]) -> "_Table":
+        """Return the table about a centre."""
+        return replace(self, about=replace(self.about, centre=centre))
+
+    def folded(self, turn: NDArray[np.float64]) -> "_Table":
+        """Return the table with whole turns dropped from entries far from the centre."""
+        return replace(self, turn=turn)
+
+    def limited(self, limit: float) -> "_Table":
+        """Return the table with entries within a limit of the centre."""
+        box = (self.centre - limit, self.centre + limit)
+        return replace(self, about=replace(self.about, box=box))
+
+    def divided(self, factor: NDArray[np.float64]) -> "_Table":
+        """Return the table with its columns divided once more."""
+        turn = None if self.turn is None else self.turn / factor
+        about = replace(self.about, centre=self.centre / factor, box=None)
+        return replace(self, scale=self.scale * factor, about=about, turn=turn)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Columns:
+    """What released numbers say of the columns; all of it post-processing.
+
+    Attributes
+    ----------
+    scale : array
+        What each is divided by at first.
+    known : array of bool
+        Whether a scale was found for it.
+    sure : array of bool
+        Whether one was found beyond doubt.
+    one_unit : bool
+        Whether all seem to share one unit.
+    one_scale : bool
+        Whether their pairs showed so; nothing is known of single columns then.
+
+    """
+
+    scale: NDArray[np.float64]
+    known: NDArray[np.bool_]
+    sure: NDArray[np.bool_]
+    one_unit: bool
+    one_scale: bool
+
+    @classmethod
+    def of(cls, found: FoundScales) -> "_Columns":
+        """Give columns without a scale the median, and all the same one if most are near it."""
+        known = np.isfinite(found.scale)
+        median = float(np.exp(np.median(np.log(found.scale[known])))) if known.any() else 1.0
+        scale = np.where(known, found.scale, median)
+        one_unit = found.one_unit
+        if known.any() and not one_unit:
+            share = scale[known] / median
+            near = (share > 1 / _UNIT_FACTOR) & (share < _UNIT_FACTOR)
+            one_unit = near.mean() >= _UNIT_COLUMNS and known.mean() >= _UNIT_FOUND
+        if one_unit:
+            # Only a column far beyond the others has a unit of its own, and far below them.
+            share = scale / median
+            own = np.where(share < _UNIT_FACTOR**-2, _UNIT_FACTOR * share, share)
+            near = (share <= _UNIT_FACTOR) & (share >= _UNIT_FACTOR**-2)
+            scale = median * np.where(near, 1.0, own)
+        return cls(
+            scale=scale,
+            known=known,
+            sure=found.sure,
+            one_unit=one_unit,
+            one_scale=found.one_unit,
+        )
+
+    def factors(
+        self, variances: NDArray[np.float64], noise: float
+    ) -> NDArray[np.float64]:
+        """Return what columns are divided by further, from a first matrix.
+
+        A clear variance is taken at its word. Where none shows the scale is too large, if it was
+        not found or the noise leaves no doubt.
+        """
+        clear = variances > CLEAR_VARIANCE * noise
+        factor = np.where(clear, np.sqrt(np.maximum(variances, noise)), 1.0)
+        unclear = ~clear & (~self.known | (noise < _PRECISE))
+        factor[unclear] = np.sqrt(np.clip(variances[unclear], min(noise, 1.0), 1.0))
+        if self.one_unit and clear.any():
+            median = float(np.median(variances[clear]))
+            near = clear & (variances < _MOVE_FACTOR * median)
+            near &= variances > median / _MOVE_FACTOR
+            factor[near] = math.sqrt(median)
+        return factor
+
+    def weights(
+        self, variances: NDArray[np.float64], noise: float, *, refined: bool
+    ) -> NDArray[np.float64]:
+        """Return what is kept of each variance: all of a clear one, nothing of noise.
+
+        Of a column whose scale was found beyond doubt as much as its variance shows, unless noise
+        is so small that a right scale would show more.
+        """
+        shown = np.clip(variances / (CLEAR_VARIANCE * noise), 0.0, 1.0)
+        clear = shown >= 1
+        believed = self.sure | self.one_unit
+        if refined:
+            believed |= variances > _FOUND_VARIANCE * noise
+        soft = self.sure & (self.one_scale or not self.one_unit) & (noise > _WRONG_SCALE)
+        return np.where(clear & believed, 1.0, np.where(soft, shown, 0.0))
