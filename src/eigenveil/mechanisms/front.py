@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
-from eigenveil.data.gram import second_moment, total
+from eigenveil.data.gram import moment_sensitivities, second_moment, total
 from eigenveil.data.sources import (
     CircleSource,
     FoldedSource,
@@ -79,6 +79,7 @@ _UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
 _MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one scale
 _PRECISE = 0.15  # noise of a first variance below which it corrects any scale
 _WRONG_SCALE = 0.1  # noise of a variance below which one that does not show had a wrong scale
+CLEARLY = 5.0
 _FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
 
 
@@ -295,8 +296,17 @@ class Front:
         found = self._distances.run(table.source, table.about, gate)
         if not found.found:
             return unsearched, None
-        noise = noise_rows(part(self._whole, share), self.columns, gate.adjacency) / CLEANED
-        return min(found.clipping(noise / max(1.0, found.rows), 2), most * root), found
+        step = part(self._whole, share)
+        noise = noise_rows(step, self.columns, gate.adjacency) / CLEANED
+        radius = min(found.clipping(noise / max(1.0, found.rows), 2), most * root)
+        # The noise of a variance grows as R^2, what shows of a variance less.
+        sensitivity = moment_sensitivities(self.columns, gate.adjacency)["frobenius"]
+        unit = sensitivity / (self.rows * step.mu) * CLEARLY * self.columns
+        import os
+        unit *= float(os.environ.get("CR", "1"))
+        candidates = radius * 2.0 ** (-np.arange(33) / 8)
+        clear = [r for r in candidates if found.mean_square_within(r) >= unit * r**2]
+        return max([unsearched, *clear[:1]]) if unsearched < radius else radius, found
 
     @property
     def _distances(self) -> PrivateDistances:

@@ -227,6 +227,11 @@ class NoisyDistances:
         expected = 2 * float(ndtr(-radius / math.sqrt(self.mean_power(2.0))))
         return max(least, min(expected, least + self.per_octave * self.unseen / rows))
 
+    def mean_square_within(self, radius: float) -> float:
+        """Return the mean of the squared distances of all rows once they are clipped."""
+        squares = np.minimum(self._inside(0.5), radius) ** 2
+        return float(self.counts @ squares) / max(1.0, self.rows)
+
     def mean_power(self, power: float) -> float:
         """Return the mean of a power of the distances found."""
         kept = np.flatnonzero(self.counts)
