@@ -37,7 +37,11 @@ from eigenveil.data.sources import (
 from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.centred import CentredResult
-from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE, EllipticalCov
+from eigenveil.mechanisms.covariance.elliptical import (
+    CLEAR_VARIANCE,
+    SHOWN_VARIANCE,
+    EllipticalCov,
+)
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.mean import NoisyMean, PrivateMean
 from eigenveil.mechanisms.ranged import CLEANED, noise_rows
@@ -78,8 +82,7 @@ _FINE_SEARCH = 0.008  # share of a search below which rows fill fine brackets
 _UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
 _MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one scale
 _PRECISE = 0.15  # noise of a first variance below which it corrects any scale
-_WRONG_SCALE = 0.1  # noise of a variance below which one that does not show had a wrong scale
-CLEARLY = 5.0
+_RADIUS_STEP = 2.0**-0.125
 _FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
 
 
@@ -158,16 +161,16 @@ class Front:
         if not columns.one_unit:
             most = max(_MOST_RADIUS, _RADIUS_NOISE / self._q)
         radius, distances = self._radius(table, _LAST_PRICED, most, searches, gate)
-        mean = self._mean(self._again_share, table.source, replace(table.about, row_norm=radius), gate)
+        mean = self._mean(
+            self._again_share, table.source, replace(table.about, row_norm=radius), gate
+        )
         table = table.moved(mean).limited(limit)
         inverse = radius**-2 if distances is None else distances.mean_power(-2)
-        clip = replace(table.about, row_norm=radius, centre_error=mean.squared_error * float(__import__("os").environ.get("CE","1")))
+        clip = replace(table.about, row_norm=radius, centre_error=mean.squared_error)
         released = self._matrices(left).within(table.source, clip, inverse, gate)
-        assert released.noisy_variances is not None  # of a mechanism that changes them
-        weights = columns.weights(
-            released.noisy_variances, released.noise_scale, refined=self._refines
-        )
-        matrix = released.matrix * np.sqrt(np.outer(weights, weights))
+        assert released.clearness is not None  # of this mechanism
+        kept = columns.kept(released.clearness, refined=self._refines)
+        matrix = np.where(np.outer(kept, kept), released.matrix, 0.0)
         return CentredResult(
             table.centre if table.turn is None else np.full(self.columns, np.nan),
             mean.squared_error,
@@ -226,13 +229,16 @@ class Front:
             return _MEAN_AGAIN_MANY_ROWS
         return _MEAN_AGAIN if self._refines else _MEAN_AGAIN_UNREFINED
 
+    def _part(self, share: float) -> Gaussian:
+        step = part(self._whole, share)
+        assert isinstance(step, Gaussian)  # a part of a Gaussian budget
+        return step
+
     def _noise(self, share: float) -> VectorNoise:
-        return vector_noise(part(self._whole, share))
+        return vector_noise(self._part(share))
 
     def _matrices(self, share: float) -> EllipticalCov:
-        left = part(self._whole, share)
-        assert isinstance(left, Gaussian)
-        return EllipticalCov.build(left, self.rows, self.columns, searches=False)
+        return EllipticalCov.build(self._part(share), self.rows, self.columns, searches=False)
 
     def _mean(self, share: float, source: RowSource, clip: Clip, gate: Gate) -> NoisyMean:
         query = total(source, clip, gate.adjacency, valid=clip.leaves_out)
@@ -264,9 +270,7 @@ class Front:
             centre, shorter = found, length
         return centre
 
-    def _turned(
-        self, rows: RowSource, table: "_Table", gate: Gate
-    ) -> NDArray[np.float64] | None:
+    def _turned(self, rows: RowSource, table: "_Table", gate: Gate) -> NDArray[np.float64] | None:
         """Return the centre with its whole turns, by distances; None where noise hides them."""
         moved, spread = table, math.inf
         for _ in range(_TURN_STEPS):
@@ -296,17 +300,15 @@ class Front:
         found = self._distances.run(table.source, table.about, gate)
         if not found.found:
             return unsearched, None
-        step = part(self._whole, share)
+        step = self._part(share)
         noise = noise_rows(step, self.columns, gate.adjacency) / CLEANED
         radius = min(found.clipping(noise / max(1.0, found.rows), 2), most * root)
         # The noise of a variance grows as R^2, what shows of a variance less.
         sensitivity = moment_sensitivities(self.columns, gate.adjacency)["frobenius"]
-        unit = sensitivity / (self.rows * step.mu) * CLEARLY * self.columns
-        import os
-        unit *= float(os.environ.get("CR", "1"))
-        candidates = radius * 2.0 ** (-np.arange(33) / 8)
-        clear = [r for r in candidates if found.mean_square_within(r) >= unit * r**2]
-        return max([unsearched, *clear[:1]]) if unsearched < radius else radius, found
+        least = SHOWN_VARIANCE * self.columns * sensitivity / (self.rows * step.mu)
+        while radius > unsearched and found.mean_square_within(radius) < least * radius**2:
+            radius = max(unsearched, radius * _RADIUS_STEP)
+        return radius, found
 
     @property
     def _distances(self) -> PrivateDistances:
@@ -317,10 +319,9 @@ class Front:
 
     def _first_matrix(self, table: "_Table", searches: bool, gate: Gate) -> NoisyMatrix:
         radius, _ = self._radius(table, _FIRST_MATRIX, _MOST_RADIUS, searches, gate)
-        step = part(self._whole, _FIRST_MATRIX)
-        assert isinstance(step, Gaussian)
         clip = replace(table.about, row_norm=radius)
-        return gate.draw(GaussCov(mu=step.mu), second_moment(table.source, clip, gate.adjacency))
+        step = GaussCov(mu=self._part(_FIRST_MATRIX).mu)
+        return gate.draw(step, second_moment(table.source, clip, gate.adjacency))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -383,8 +384,6 @@ class _Columns:
         Whether one was found beyond doubt.
     one_unit : bool
         Whether all seem to share one unit.
-    one_scale : bool
-        Whether their pairs showed so; nothing is known of single columns then.
 
     """
 
@@ -392,7 +391,6 @@ class _Columns:
     known: NDArray[np.bool_]
     sure: NDArray[np.bool_]
     one_unit: bool
-    one_scale: bool
 
     @classmethod
     def of(cls, found: FoundScales) -> "_Columns":
@@ -406,22 +404,11 @@ class _Columns:
             near = (share > 1 / _UNIT_FACTOR) & (share < _UNIT_FACTOR)
             one_unit = near.mean() >= _UNIT_COLUMNS and known.mean() >= _UNIT_FOUND
         if one_unit:
-            # Only a column far beyond the others has a unit of its own, and far below them.
-            share = scale / median
-            own = np.where(share < _UNIT_FACTOR**-2, _UNIT_FACTOR * share, share)
-            near = (share <= _UNIT_FACTOR) & (share >= _UNIT_FACTOR**-2)
-            scale = median * np.where(near, 1.0, own)
-        return cls(
-            scale=scale,
-            known=known,
-            sure=found.sure,
-            one_unit=one_unit,
-            one_scale=found.one_unit,
-        )
+            # Only a column far beyond the others keeps a unit of its own.
+            scale = np.where(scale > _UNIT_FACTOR * median, scale, median)
+        return cls(scale=scale, known=known, sure=found.sure, one_unit=one_unit)
 
-    def factors(
-        self, variances: NDArray[np.float64], noise: float
-    ) -> NDArray[np.float64]:
+    def factors(self, variances: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
         """Return what columns are divided by further, from a first matrix.
 
         A clear variance is taken at its word. Where none shows the scale is too large, if it was
@@ -438,18 +425,9 @@ class _Columns:
             factor[near] = math.sqrt(median)
         return factor
 
-    def weights(
-        self, variances: NDArray[np.float64], noise: float, *, refined: bool
-    ) -> NDArray[np.float64]:
-        """Return what is kept of each variance: all of a clear one, nothing of noise.
-
-        Of a column whose scale was found beyond doubt as much as its variance shows, unless noise
-        is so small that a right scale would show more.
-        """
-        shown = np.clip(variances / (CLEAR_VARIANCE * noise), 0.0, 1.0)
-        clear = shown >= 1
+    def kept(self, clearness: NDArray[np.float64], *, refined: bool) -> NDArray[np.bool_]:
+        """Return which columns have a variance: clear ones, whose scale is no accident."""
         believed = self.sure | self.one_unit
         if refined:
-            believed |= variances > _FOUND_VARIANCE * noise
-        soft = self.sure & (self.one_scale or not self.one_unit) & (noise > _WRONG_SCALE)
-        return np.where(clear & believed, 1.0, np.where(soft, shown, 0.0))
+            believed |= clearness > _FOUND_VARIANCE
+        return np.asarray(believed & (clearness > CLEAR_VARIANCE))

@@ -47,16 +47,19 @@ from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Cost, Gaussian
 from eigenveil.wording import option
 
-__all__ = ["CLEAR_VARIANCE", "ENTRY", "Elliptical", "EllipticalCov", "combined"]
+__all__ = ["CLEAR_VARIANCE", "ENTRY", "SHOWN_VARIANCE", "Elliptical", "EllipticalCov", "combined"]
 
 # Shares of mu^2. A radius is worth more where few columns make the matrix cheap.
 _SEARCH_SHARE, _SEARCH_COLUMNS = 0.05, 64
 # Of what the search leaves: the first draws, and of the second step on the route of unit rows.
 _UNIT_SHARE, _CLIPPED_SHARE, _UNIT_ROUTE_SHARE = 0.1, 0.15, 0.8
+# A share of unit rows that stands out by so many deviations says less of the variance of rows.
+_UNIT_CLEARNESS = 0.4
 _SHAPES = 3  # whose weights fit the clipped rows; with no more columns they fit any variances
 _UNIT_WORTH = 10.0  # d^1.5/(n mu) times this is enough for the first draw of unit rows
 _REMAINING_RISK = 0.35  # share of a route's estimated risk that its second step leaves
 _MAX_TRANSLATION = 2.5  # standard deviations of the noise of an entry
+SHOWN_VARIANCE = 5.0  # deviations of the noise in a mean variance, if single ones are to be clear
 CLEAR_VARIANCE = 3.2  # standard deviations of the noise: one in a hundred over some columns
 _ROUNDING = 1 - 1e-9  # two parts of a step cost no more than the step
 
@@ -151,11 +154,8 @@ class EllipticalCov:
         unit = _Eigen.of(gate.draw(self.first_unit, unit_rows))
         clipped = _Eigen.of(gate.draw(self.first_clipped, clipped_rows))
         unit_route = _prefers_unit_rows(unit, clipped, about)
-        if self.distances is None:
-            more = self.second_clipped.mu
-            last = clipped.scale / math.sqrt(1 + (more / self.first_clipped.mu) ** 2)
-            import os
-            unit_route = unit_route and clipped.values.mean() > float(os.environ.get("CV","5")) * last
+        if self.distances is None:  # single variances matter, not the error of the whole alone
+            unit_route = unit_route and self._shows(unit, clipped)
         if unit_route:
             unit = unit.pooled(gate.draw(self.second_unit, unit_rows))
             clipped = clipped.pooled(gate.draw(self.second_clipped, clipped_rows))
@@ -163,6 +163,16 @@ class EllipticalCov:
             clipped = clipped.pooled(gate.draw(self.second, clipped_rows))
         released = _combined(unit, clipped, about, unit_route=unit_route)
         return replace(released, row_norm=clip.row_norm)
+
+    def _shows(self, unit: "_Eigen", clipped: "_Eigen") -> bool:
+        """Return whether an average variance will be clear after the route of unit rows."""
+        of_unit = math.hypot(1, self.second_unit.mu / self.first_unit.mu)
+        of_clipped = math.hypot(1, self.second_clipped.mu / self.first_clipped.mu)
+        clear = max(
+            of_clipped * float(clipped.clearness.mean()),
+            _UNIT_CLEARNESS * of_unit * float(unit.clearness.mean()),
+        )
+        return clear > SHOWN_VARIANCE
 
 
 def combined(
@@ -216,6 +226,11 @@ class _Eigen:
         return self.noisy.noise_scale
 
     @property
+    def clearness(self) -> NDArray[np.float64]:
+        """By how many deviations of the noise each diagonal entry stands out."""
+        return np.asarray(self.noisy.matrix.diagonal() / self.scale)
+
+    @property
     def law(self) -> GaussianLaw:
         return GaussianLaw(self.values.size, self.scale)
 
@@ -257,6 +272,7 @@ def _prefers_unit_rows(unit: _Eigen, clipped: _Eigen, about: _About) -> bool:
 
 def _combined(unit: _Eigen, clipped: _Eigen, about: _About, *, unit_route: bool) -> NoisyMatrix:
     """Return the candidate of smaller estimated risk, near the clipped matrix, made positive."""
+    clearness = np.maximum(clipped.clearness, _UNIT_CLEARNESS * unit.clearness)
     values, cleaned_risk = clipped.cleaned(about.trace_bound, about.centre_error)
     if unit_route:
         cleaned_risk += clipped.energy_deviation
@@ -266,14 +282,14 @@ def _combined(unit: _Eigen, clipped: _Eigen, about: _About, *, unit_route: bool)
         released = clipped.matrix_of(values)
     else:
         best = shrunk if shrunk_risk <= cleaned_risk else clipped.matrix_of(values)
-        near = _translated(best, clipped)
+        near = _translated(best, clipped, clearness)
         released, _ = map_eigenvalues(near, lambda values: np.maximum(values, 0.0))
     return NoisyMatrix(
         released,
         clipped.scale,
         clipped.law,
         clipped.values,
-        noisy_variances=clipped.noisy.matrix.diagonal().copy(),
+        clearness=clearness,
     )
 
 
@@ -332,13 +348,15 @@ def _filled(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.maximum(shares, levels[np.flatnonzero(levels <= above)[0]]))
 
 
-def _translated(matrix: NDArray[np.float64], clipped: _Eigen) -> NDArray[np.float64]:
+def _translated(
+    matrix: NDArray[np.float64], clipped: _Eigen, clearness: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the matrix with entries of clear columns held near those of the clipped matrix."""
     noisy, scale = clipped.noisy.matrix, clipped.scale
     noise = np.full(noisy.shape, scale / math.sqrt(2))
     np.fill_diagonal(noise, scale)
     most = _MAX_TRANSLATION * noise
-    clear = noisy.diagonal() > CLEAR_VARIANCE * scale
+    clear = clearness > CLEAR_VARIANCE
     near = noisy + np.clip(matrix - noisy, -most, most)
     return np.asarray(np.where(np.outer(clear, clear), near, matrix))
 

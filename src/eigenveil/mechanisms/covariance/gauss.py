@@ -56,8 +56,8 @@ class NoisyMatrix:
         The ascending eigenvalues, where the mechanism changed them.
     row_norm : float, optional
         The bound on rows, where the mechanism chose it privately.
-    noisy_variances : array, optional
-        The diagonal before the mechanism changed it, where it did.
+    clearness : array, optional
+        By how many deviations of the noise each variance stands out, where the mechanism says so.
 
     """
 
@@ -66,7 +66,7 @@ class NoisyMatrix:
     law: NoiseLaw | None
     noisy_eigenvalues: NDArray[np.float64] | None = None
     row_norm: float | None = None
-    noisy_variances: NDArray[np.float64] | None = None
+    clearness: NDArray[np.float64] | None = None
 
     def with_eigenvalues(
         self, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]
