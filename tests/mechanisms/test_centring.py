@@ -180,15 +180,16 @@ def test_one_column_in_another_unit_is_no_common_unit():
     rows = normal(4000, 8)
     for factor in (1e-6, 1e6):
         rows[:, 3] *= factor
-        assert found_scales(rows, GaussianNoise(mu=0.5)).common is None
+        found = found_scales(rows, GaussianNoise(mu=0.5), more=GaussianNoise(mu=1.0))
+        assert not found.one_unit
         rows[:, 3] /= factor
 
 
 def test_a_draw_that_is_spared_is_not_paid_from_the_allotment():
     """What it would have cost is left to the steps that follow."""
-    step = ColumnScale(first=GaussianNoise(mu=0.6), more=GaussianNoise(mu=0.8), spares=True)
+    step = ColumnScale(first=GaussianNoise(mu=0.6), more=GaussianNoise(mu=0.8))
     allotment = gate(step)
-    assert step.find(half_differences(normal(4000, 4)), allotment).spared
+    assert step.find(half_differences(normal(4000, 4)), allotment).one_unit
     found = ColumnScale(first=GaussianNoise(mu=0.8)).find(
         half_differences(normal(40, 4)), allotment
     )
@@ -238,7 +239,6 @@ def test_public_scales_are_kept_and_the_others_found():
     assert found.scale[[0, 2]].tolist() == [3.0, 7.0]
     assert found.scale[[1, 3]] / [10.0, 1000.0] == pytest.approx([1.0, 1.0], rel=0.3)
     assert found.sure.all()
-    assert np.isinf(found.guess).all()
 
 
 def test_shares_of_scales_follow_from_public_numbers():
@@ -366,8 +366,7 @@ def _far_magnitudes(d, adjacency):
 
 
 def _kept_scales(found):
-    every = np.append(found.scale, found.guess)
-    return np.where(np.isfinite(every), every, 0.0)
+    return np.where(np.isfinite(found.scale), found.scale, 0.0)
 
 
 MAGNITUDES = {
@@ -414,7 +413,7 @@ CASES = [
         "column-scale in two draws",
         "scalars.column_scale",
         lambda mu, d, k: ColumnScale(
-            first=GaussianNoise(mu=0.6 * mu), more=GaussianNoise(mu=0.8 * mu), spares=True
+            first=GaussianNoise(mu=0.6 * mu), more=GaussianNoise(mu=0.8 * mu)
         ),
         norm="l2",
         sensitivity={case.REPLACE: lambda d: math.sqrt(2 * d), case.ADD: math.sqrt},
