@@ -210,6 +210,7 @@ def same_unit_lines(part, options):
             1 if options.quick else SAME_UNIT_REPEATS,
             epsilon=1.0,
             delta=DELTA,
+            scale="same",
         )
         yield line(part, name, rows, 1.0, "default", *found)
         tick()

@@ -62,6 +62,7 @@ _SEARCHED = 0.045  # up to which distances find the radius, and which turn of th
 _REFINED = 0.06  # up to which a first matrix refines the scales
 # Shares of mu^2.
 _FIRST_SCALES = 0.05  # of the draw that may show one unit for all columns
+_SINGLE_DRAW = 0.25  # up to which scales are found in one draw
 _LEAST_CIRCLE, _MOST_CIRCLE = 0.005, 0.06
 _ANGLE = 0.1  # noise of an angle on a circle that a larger share need not go below
 _TURN_STEPS, _TURN_MEAN = 2, 0.02
@@ -135,15 +136,12 @@ class Front:
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[NoisyMatrix]:
         """Read the rows; centre and matrix are in the units of the scales that are returned."""
-        about = Clip(
-            row_norm=LARGEST_NORM,
-            centre=np.zeros(self.columns),
-            on_invalid=start.on_invalid,
-            on_missing=start.on_missing,
-            present=start.present,
+        anywhere = Clip(
+            row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing
         )
+        about = replace(anywhere, centre=np.zeros(self.columns), present=start.present)
         left = 1 - sum(self.shares.values())
-        found = self._scales.run(source, about, gate)
+        found = self._scales.run(source, anywhere, gate)
         if found.one_unit:
             left += self._scale_share - _FIRST_SCALES
         columns = _Columns.of(found)
@@ -165,7 +163,7 @@ class Front:
             self._again_share, table.source, replace(table.about, row_norm=radius), gate
         )
         table = table.moved(mean).limited(limit)
-        inverse = radius**-2 if distances is None else distances.mean_power(-2)
+        inverse = None if distances is None else distances.mean_power(-2)
         clip = replace(table.about, row_norm=radius, centre_error=mean.squared_error)
         released = self._matrices(left).within(table.source, clip, inverse, gate)
         assert released.clearness is not None  # of this mechanism
@@ -206,7 +204,7 @@ class Front:
     @property
     def _scales(self) -> ColumnScale:
         share = self._scale_share
-        if share <= 1.5 * _FIRST_SCALES:
+        if share <= _SINGLE_DRAW:
             return ColumnScale(first=self._noise(share), known=self.known_scale)
         return ColumnScale(
             first=self._noise(_FIRST_SCALES),

@@ -55,6 +55,7 @@ _SEARCH_SHARE, _SEARCH_COLUMNS = 0.05, 64
 _UNIT_SHARE, _CLIPPED_SHARE, _UNIT_ROUTE_SHARE = 0.1, 0.15, 0.8
 # A share of unit rows that stands out by so many deviations says less of the variance of rows.
 _UNIT_CLEARNESS = 0.4
+_CENTRE_DEVIATIONS = 3.0  # of the noise of the centre in one column, rarely exceeded
 _SHAPES = 3  # whose weights fit the clipped rows; with no more columns they fit any variances
 _UNIT_WORTH = 10.0  # d^1.5/(n mu) times this is enough for the first draw of unit rows
 _REMAINING_RISK = 0.35  # share of a route's estimated risk that its second step leaves
@@ -142,20 +143,22 @@ class EllipticalCov:
         inverse = found.mean_power(-2) if found.found else radius**-2
         return self.within(source, replace(clip, row_norm=radius), inverse, gate)
 
-    def within(self, source: RowSource, clip: Clip, inverse: float, gate: Gate) -> NoisyMatrix:
+    def within(
+        self, source: RowSource, clip: Clip, inverse: float | None, gate: Gate
+    ) -> NoisyMatrix:
         """Draw the matrices of rows within the public or released bounds of ``clip``.
 
-        ``inverse`` is about the mean of one over the squared distance from its centre.
+        ``inverse`` is the mean of one over the squared distance from its centre; None if unknown.
         """
         adjacency = gate.adjacency
         unit_rows = second_moment(source, replace(clip, row_norm=1.0, normalise=True), adjacency)
         clipped_rows = second_moment(source, clip, adjacency)
-        about = _About(clip.centre_error, inverse, clipped_rows.trace_bound)
+        about = _About(clip.centre_error, inverse, clipped_rows.trace_bound, clip.row_norm)
         unit = _Eigen.of(gate.draw(self.first_unit, unit_rows))
         clipped = _Eigen.of(gate.draw(self.first_clipped, clipped_rows))
         unit_route = _prefers_unit_rows(unit, clipped, about)
         if self.distances is None:  # single variances matter, not the error of the whole alone
-            unit_route = unit_route and self._shows(unit, clipped)
+            unit_route = unit_route and self._shows(unit, clipped, about)
         if unit_route:
             unit = unit.pooled(gate.draw(self.second_unit, unit_rows))
             clipped = clipped.pooled(gate.draw(self.second_clipped, clipped_rows))
@@ -164,15 +167,12 @@ class EllipticalCov:
         released = _combined(unit, clipped, about, unit_route=unit_route)
         return replace(released, row_norm=clip.row_norm)
 
-    def _shows(self, unit: "_Eigen", clipped: "_Eigen") -> bool:
+    def _shows(self, unit: "_Eigen", clipped: "_Eigen", about: "_About") -> bool:
         """Return whether an average variance will be clear after the route of unit rows."""
-        of_unit = math.hypot(1, self.second_unit.mu / self.first_unit.mu)
-        of_clipped = math.hypot(1, self.second_clipped.mu / self.first_clipped.mu)
-        clear = max(
-            of_clipped * float(clipped.clearness.mean()),
-            _UNIT_CLEARNESS * of_unit * float(unit.clearness.mean()),
-        )
-        return clear > SHOWN_VARIANCE
+        unit_gain = math.hypot(1, self.second_unit.mu / self.first_unit.mu)
+        clipped_gain = math.hypot(1, self.second_clipped.mu / self.first_clipped.mu)
+        clearness = about.clearness(unit, clipped, unit_gain, clipped_gain)
+        return float(clearness.mean()) > SHOWN_VARIANCE
 
 
 def combined(
@@ -190,7 +190,7 @@ def combined(
         Mean of one over the squared distance from the centre.
 
     """
-    about = _About(centre_error, inverse, math.inf)
+    about = _About(centre_error, inverse, math.inf, math.inf)
     return _combined(_Eigen.of(unit), _Eigen.of(clipped), about, unit_route=True)
 
 
@@ -199,13 +199,36 @@ class _About:
     """Public or released numbers beside the two matrices."""
 
     centre_error: float
-    inverse: float
+    inverse: float | None
     trace_bound: float
+    row_norm: float
 
     @property
     def unit_error(self) -> float:
         """Expected term that the error of the centre adds to the second moment of unit rows."""
-        return self.centre_error * self.inverse
+        inverse = self.row_norm**-2 if self.inverse is None else self.inverse
+        return self.centre_error * inverse
+
+    def clearness(
+        self,
+        unit: "_Eigen",
+        clipped: "_Eigen",
+        unit_gain: float = 1.0,
+        clipped_gain: float = 1.0,
+    ) -> NDArray[np.float64]:
+        """Return how many noise deviations each variance stands out by, in the clearer matrix.
+
+        Each diagonal entry is reduced by the largest plausible error of the centre. Gains multiply
+        the result: they predict what later draws add. Without measured distances the centre's error
+        in unit rows is unknown, so clipped rows alone count.
+        """
+        columns = unit.values.size
+        error = _CENTRE_DEVIATIONS**2 * self.centre_error / columns
+        of_clipped = clipped_gain * (clipped.noisy.matrix.diagonal() - error) / clipped.scale
+        if self.inverse is None:
+            return np.asarray(of_clipped)
+        of_unit = (unit.noisy.matrix.diagonal() - error * self.inverse) / unit.scale
+        return np.maximum(of_clipped, unit_gain * _UNIT_CLEARNESS * of_unit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,11 +247,6 @@ class _Eigen:
     def scale(self) -> float:
         """Standard deviation of the noise on a diagonal entry."""
         return self.noisy.noise_scale
-
-    @property
-    def clearness(self) -> NDArray[np.float64]:
-        """By how many deviations of the noise each diagonal entry stands out."""
-        return np.asarray(self.noisy.matrix.diagonal() / self.scale)
 
     @property
     def law(self) -> GaussianLaw:
@@ -272,7 +290,7 @@ def _prefers_unit_rows(unit: _Eigen, clipped: _Eigen, about: _About) -> bool:
 
 def _combined(unit: _Eigen, clipped: _Eigen, about: _About, *, unit_route: bool) -> NoisyMatrix:
     """Return the candidate of smaller estimated risk, near the clipped matrix, made positive."""
-    clearness = np.maximum(clipped.clearness, _UNIT_CLEARNESS * unit.clearness)
+    clearness = about.clearness(unit, clipped)
     values, cleaned_risk = clipped.cleaned(about.trace_bound, about.centre_error)
     if unit_route:
         cleaned_risk += clipped.energy_deviation
