@@ -333,9 +333,14 @@ class Clip:
         ``NO_EXPONENT`` for two per octave.
         """
         with np.errstate(all="ignore"):
-            return octave_brackets(self._relative_norms(rows), per_octave)
+            return octave_brackets(self.relative_norms(rows), per_octave)
 
-    def _relative_norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def invalid(self, rows: NDArray[Any]) -> NDArray[np.intp]:
+        """Return which rows are invalid; stop at one where these stop a run."""
+        with np.errstate(all="ignore"):
+            return self._invalid(rows, rows.sum(axis=1, dtype=np.float64))
+
+    def relative_norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Norms about the centre as shares of R, zero for invalid rows."""
         squares = self._squares(rows)
         norms = np.sqrt(squares)

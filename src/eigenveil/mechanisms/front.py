@@ -62,28 +62,29 @@ _SEARCHED = 0.045  # up to which distances find the radius, and which turn of th
 _REFINED = 0.06  # up to which a first matrix refines the scales
 # Shares of mu^2.
 _FIRST_SCALES = 0.05  # of the draw that may show one unit for all columns
-_SINGLE_DRAW = 0.25  # up to which scales are found in one draw
-_LEAST_CIRCLE, _MOST_CIRCLE = 0.005, 0.06
-_ANGLE = 0.1  # noise of an angle on a circle that a larger share need not go below
+_SINGLE_DRAW = 0.12  # up to which scales are found in one draw
+_LEAST_CIRCLE, _MOST_CIRCLE, _CIRCLES = 0.002, 0.06, 0.06
+_ANGLE = 0.12  # noise of an angle on a circle that a larger share need not go below
 _TURN_STEPS, _TURN_MEAN = 2, 0.02
 _MIDDLE_MEAN, _MIDDLE_MEAN_MANY_ROWS = 0.06, 0.02
 _FIRST_MATRIX, _SEARCH = 0.05, 0.05
 _MEAN_AGAIN, _MEAN_AGAIN_UNREFINED, _MEAN_AGAIN_MANY_ROWS = 0.02, 0.06, 0.05
 _LAST_PRICED = 0.5  # of the matrices, as the search for their radius expects it
 # In units of a column's scale.
-_TURNS = (16.0, 64.0)  # of the circles
+_FIRST_TURN, _TURN_FACTOR = 16.0, 4.0  # of the circles
+_LEAST_TURNS, _MOST_TURNS = 2, 10
 _TURN_DEVIATIONS = 4.5  # of the noise on a centre in half a turn that tell which turn it is
 _LEAST_LIMIT = 8.0  # on a coordinate
 _FIRST_LIMIT_NOISE, _LIMIT_NOISE = 0.4, 0.3  # over q: where a limit would save no noise
 _MOST_RADIUS, _RADIUS_NOISE = 4.0, 0.02  # over sqrt(d); the second over q as well
 _UNSEARCHED_RADIUS = 0.8  # R^2/d
 _UNLOCATED_RADIUS = math.sqrt(10.0)  # over sqrt(d), where no distance stands out
-_FINE_SEARCH = 0.008  # share of a search below which rows fill fine brackets
 # One unit for all columns: found scales within this factor of their median for most of them.
 _UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
 _MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one scale
 _PRECISE = 0.15  # noise of a first variance below which it corrects any scale
 _RADIUS_STEP = 2.0**-0.125
+_SHARED_VARIANCE = 1.5  # the same, of a column that counts show in the common unit
 _FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
 
 
@@ -124,9 +125,7 @@ class Front:
     def shares(self) -> dict[str, float]:
         """The largest shares of mu^2 by stage, before the matrices."""
         radius = max(distance_share(self._whole, self.rows), _SEARCH)
-        centre = len(_TURNS) * self._circle_share + self._middle_share + self._again_share
-        if self._searches:
-            centre += _TURN_STEPS * (distance_share(self._whole, self.rows) + _TURN_MEAN)
+        centre = len(self._turns) * self._circle_share + self._middle_share + self._again_share
         first = _FIRST_MATRIX + radius if self._refines else 0.0
         return {
             "scale": self._scale_share + first,
@@ -149,7 +148,11 @@ class Front:
         searches = self._searches or columns.one_unit
         if not searches:
             left += self.shares["radius"] * (1 + self._refines)
-        if self._refines:
+        # Columns of one unit need no finer scales, unless rows are many.
+        refines = self._refines and not (columns.one_unit and self._q > _MANY_ROWS)
+        if self._refines and not refines:
+            left += _FIRST_MATRIX + searches * self.shares["radius"]
+        if refines:
             limit = max(_LEAST_LIMIT, _FIRST_LIMIT_NOISE / self._q)
             noisy = self._first_matrix(table.limited(limit), searches, gate)
             table = table.divided(columns.factors(noisy.matrix.diagonal(), noisy.noise_scale))
@@ -167,7 +170,7 @@ class Front:
         clip = replace(table.about, row_norm=radius, centre_error=mean.squared_error)
         released = self._matrices(left).within(table.source, clip, inverse, gate)
         assert released.clearness is not None  # of this mechanism
-        kept = columns.kept(released.clearness, refined=self._refines)
+        kept = columns.kept(released.clearness, refined=refines)
         matrix = np.where(np.outer(kept, kept), released.matrix, 0.0)
         return CentredResult(
             table.centre if table.turn is None else np.full(self.columns, np.nan),
@@ -218,6 +221,13 @@ class Front:
         return min(_MOST_CIRCLE, max(_LEAST_CIRCLE, (noise / _ANGLE) ** 2))
 
     @property
+    def _turns(self) -> list[float]:
+        """Lengths of the circles: as many as are cheap."""
+        count = int(_CIRCLES / self._circle_share)
+        count = min(_MOST_TURNS, max(_LEAST_TURNS, count))
+        return [_FIRST_TURN * _TURN_FACTOR**k for k in range(count)]
+
+    @property
     def _middle_share(self) -> float:
         return _MIDDLE_MEAN_MANY_ROWS if self._q <= _MANY_ROWS else _MIDDLE_MEAN
 
@@ -246,9 +256,7 @@ class Front:
         """Return the table about a mean; folded about it where whole turns stay unknown."""
         some = sampled(table.source, self.sample, gate.adjacency, gate.sample, table.about.check)
         table = table.centred(self._on_circles(some, table.about, gate))
-        turn = np.full(self.columns, _TURNS[-1])
-        moved = self._turned(some, table, gate) if self._searches else None
-        table = table.folded(turn) if moved is None else table.centred(moved)
+        table = table.folded(np.full(self.columns, self._turns[-1]))
         clip = replace(table.about, row_norm=math.sqrt(self.columns))
         return table.moved(self._mean(self._middle_share, table.source, clip, gate))
 
@@ -256,7 +264,7 @@ class Front:
         """Return the centre up to whole turns of the longest circle."""
         centre = np.zeros(self.columns)
         shorter = math.inf
-        for length in _TURNS:
+        for length in self._turns:
             turn = np.full(self.columns, length)
             wrapped = CircleSource(rows, turn)
             clip = replace(about, row_norm=wrapped.reach, centre=None, present=None)
@@ -267,25 +275,6 @@ class Front:
                 found = centre + shorter * np.round((found - centre) / shorter)
             centre, shorter = found, length
         return centre
-
-    def _turned(self, rows: RowSource, table: "_Table", gate: Gate) -> NDArray[np.float64] | None:
-        """Return the centre with its whole turns, by distances; None where noise hides them."""
-        moved, spread = table, math.inf
-        for _ in range(_TURN_STEPS):
-            search = self._noise(distance_share(self._whole, self.rows))
-            found = PrivateDistances(noise=search).run(rows, moved.about, gate)
-            step = PrivateMean(noise=self._noise(_TURN_MEAN))
-            noise = step.deviation(self.columns, gate.adjacency) * math.sqrt(self.columns)
-            radius = _UNLOCATED_RADIUS * math.sqrt(self.columns)
-            if found.found:
-                radius = found.clipping(noise / max(1.0, found.rows), 1)
-            mean = self._mean(_TURN_MEAN, rows, replace(moved.about, row_norm=radius), gate)
-            moved = moved.moved(mean)
-            spread = math.sqrt(mean.squared_error / self.columns) if found.found else math.inf
-        if spread * _TURN_DEVIATIONS > _TURNS[-1] / 2:
-            return None
-        turns = np.round((moved.centre - table.centre) / _TURNS[-1])
-        return np.asarray(table.centre + _TURNS[-1] * turns)
 
     def _radius(
         self, table: "_Table", share: float, most: float, searches: bool, gate: Gate
@@ -310,10 +299,7 @@ class Front:
 
     @property
     def _distances(self) -> PrivateDistances:
-        fine = distance_share(self._whole, self.rows) < _FINE_SEARCH
-        return PrivateDistances(
-            noise=self._noise(self.shares["radius"]), per_octave=8 if fine else 2
-        )
+        return PrivateDistances.fine(self._noise(self.shares["radius"]), self._whole, self.rows)
 
     def _first_matrix(self, table: "_Table", searches: bool, gate: Gate) -> NoisyMatrix:
         radius, _ = self._radius(table, _FIRST_MATRIX, _MOST_RADIUS, searches, gate)
@@ -382,6 +368,8 @@ class _Columns:
         Whether one was found beyond doubt.
     one_unit : bool
         Whether all seem to share one unit.
+    shared : array of bool
+        Whether its own counts show it in that unit.
 
     """
 
@@ -389,22 +377,25 @@ class _Columns:
     known: NDArray[np.bool_]
     sure: NDArray[np.bool_]
     one_unit: bool
+    shared: NDArray[np.bool_]
 
     @classmethod
     def of(cls, found: FoundScales) -> "_Columns":
         """Give columns without a scale the median, and all the same one if most are near it."""
         known = np.isfinite(found.scale)
+        if not found.sure.any():  # what was found may be a false alarm
+            known = known & (known.mean() >= _UNIT_FOUND)
         median = float(np.exp(np.median(np.log(found.scale[known])))) if known.any() else 1.0
         scale = np.where(known, found.scale, median)
-        one_unit = found.one_unit
+        one_unit, shared = found.one_unit, found.shown
         if known.any() and not one_unit:
-            share = scale[known] / median
-            near = (share > 1 / _UNIT_FACTOR) & (share < _UNIT_FACTOR)
-            one_unit = near.mean() >= _UNIT_COLUMNS and known.mean() >= _UNIT_FOUND
+            share = scale / median
+            shared = known & (share > 1 / _UNIT_FACTOR) & (share < _UNIT_FACTOR)
+            one_unit = shared.sum() >= _UNIT_COLUMNS * known.sum() and known.mean() >= _UNIT_FOUND
         if one_unit:
-            # Only a column far beyond the others keeps a unit of its own.
-            scale = np.where(scale > _UNIT_FACTOR * median, scale, median)
-        return cls(scale=scale, known=known, sure=found.sure, one_unit=one_unit)
+            # Only a column that is surely far beyond the others keeps a unit of its own.
+            scale = np.where(found.sure & (found.bulk > _UNIT_FACTOR * median), scale, median)
+        return cls(scale=scale, known=known, sure=found.sure, one_unit=one_unit, shared=shared)
 
     def factors(self, variances: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
         """Return what columns are divided by further, from a first matrix.
@@ -425,7 +416,9 @@ class _Columns:
 
     def kept(self, clearness: NDArray[np.float64], *, refined: bool) -> NDArray[np.bool_]:
         """Return which columns have a variance: clear ones, whose scale is no accident."""
-        believed = self.sure | self.one_unit
+        if self.one_unit:
+            return np.asarray(clearness > np.where(self.shared, _SHARED_VARIANCE, CLEAR_VARIANCE))
+        believed = self.sure
         if refined:
-            believed |= clearness > _FOUND_VARIANCE
+            believed = believed | (clearness > _FOUND_VARIANCE)
         return np.asarray(believed & (clearness > CLEAR_VARIANCE))

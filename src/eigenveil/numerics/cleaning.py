@@ -62,6 +62,8 @@ def clean_eigenvalues(
         return project_to_simplex(np.full_like(values, common), trace_bound)
     shifted = values - law.correction(_smoothed_stieltjes(values, law))
     cleaned = isotonic_regression(shifted).x
+    if _matters(spike, law) and values.size > 1 and values[-1] <= law.floor(spike):
+        cleaned[-1] = cleaned[-2]  # the rest may be the error of the centre
     clear = max(1, int(np.sum(values - np.median(values) > law.floor())))
     rest = values[:-clear]
     if rest.size:
@@ -101,11 +103,18 @@ def _is_noise(
     largest eigenvalue has to be one in a hundred only: a mistake costs little beside what is there.
     """
     about = values - values.mean()
-    bulk = about if spike * law.critical <= 0.5 else about[:-1]
+    bulk = about
+    if _matters(spike, law) and values.size > 1:
+        bulk = values[:-1] - values[:-1].mean()
     freedom = values.size * (values.size + 1) / 2 - 1
     excess = float(bulk @ bulk) - freedom * law.deviation**2
     largest = max(law.ceiling if nothing else 0.0, law.floor(spike))
     return excess <= patience * law.energy_excess and float(about[-1]) <= largest
+
+
+def _matters(spike: float, law: NoiseLaw) -> bool:
+    """Return whether a spurious term of this size may show beside the noise."""
+    return spike * law.critical > 0.5
 
 
 def _common_value(values: NDArray[np.float64], law: NoiseLaw, spike: float) -> float:

@@ -5,6 +5,7 @@ from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.circle import CircleSource, FoldedSource, circular_mean
 from eigenveil.data.sources.csv import CSVSource
 from eigenveil.data.sources.iterables import IterableSource, require_hidden_count
+from eigenveil.data.sources.limits import LimitedSource, SquaredSource
 from eigenveil.data.sources.npy import NpySource
 from eigenveil.data.sources.open import is_streamed, open_rows
 from eigenveil.data.sources.pairs import PairedSource, PairedUnits, paired
@@ -28,6 +29,7 @@ __all__ = [
     "GroupedSource",
     "IterableSource",
     "LabelledSource",
+    "LimitedSource",
     "NpySource",
     "OutsideSource",
     "PairedSource",
@@ -37,6 +39,7 @@ __all__ = [
     "ProjectedSource",
     "RowSource",
     "ScaledSource",
+    "SquaredSource",
     "UnitSource",
     "as_table",
     "circular_mean",

@@ -23,7 +23,7 @@ from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.rowwise import RowwiseSource
 from eigenveil.exceptions import InvalidParameterError
 
-__all__ = ["CircleSource", "FoldedSource", "circular_mean"]
+__all__ = ["CircleSource", "FoldedSource", "circular_mean", "folded"]
 
 _MAX_ENTRY = 1e300  # entries farther out are taken as this far, so that differences stay finite
 _SHORTEST_TURN, _LONGEST_TURN = 1e-100, 1e100
@@ -104,14 +104,21 @@ class FoldedSource(RowwiseSource):
 
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Return folded rows of ``base``."""
-        half = self._turn / 2
-        low, high = self._centre - half, self._centre + half
-        with np.errstate(all="ignore"):  # a warning would depend on the records
-            rows = chunk.astype(np.float64)
-            offset = np.clip(rows, -_MAX_ENTRY, _MAX_ENTRY) - low
-            folded = np.clip(low + np.remainder(offset, self._turn), low, high)
-            keeps = ((rows >= low) & (rows <= high)) | ~np.isfinite(rows)
-        return np.where(keeps, rows, folded)
+        return folded(chunk, self._centre, self._turn)
+
+
+def folded(
+    rows: NDArray[Any], centre: NDArray[np.float64], turn: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return rows with whole turns dropped, so that entries lie within half a turn of the centre."""
+    half = turn / 2
+    low, high = centre - half, centre + half
+    with np.errstate(all="ignore"):  # a warning would depend on the records
+        rows = rows.astype(np.float64)
+        offset = np.clip(rows, -_MAX_ENTRY, _MAX_ENTRY) - low
+        moved = np.clip(low + np.remainder(offset, turn), low, high)
+        keeps = ((rows >= low) & (rows <= high)) | ~np.isfinite(rows)
+    return np.where(keeps, rows, moved)
 
 
 def circular_mean(mean: NDArray[np.float64], turn: NDArray[np.float64]) -> NDArray[np.float64]:

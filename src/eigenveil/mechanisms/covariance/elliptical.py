@@ -36,7 +36,7 @@ from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
-from eigenveil.mechanisms.ranged import clipping_radius, noise_rows
+from eigenveil.mechanisms.ranged import CLEANED, clipping_radius, noise_rows
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.mechanisms.scalars.distances import PrivateDistances, distance_share
 from eigenveil.numerics.cleaning import clean_eigenvalues
@@ -50,7 +50,10 @@ from eigenveil.wording import option
 __all__ = ["CLEAR_VARIANCE", "ENTRY", "SHOWN_VARIANCE", "Elliptical", "EllipticalCov", "combined"]
 
 # Shares of mu^2. A radius is worth more where few columns make the matrix cheap.
-_SEARCH_SHARE, _SEARCH_COLUMNS = 0.05, 64
+_SEARCH_SHARE, _SEARCH_COLUMNS = 0.05, 160
+# The share of the noise that the release will keep, as the search for a radius expects it: about
+# that of a matrix of rank one, sqrt(2 d) of d sqrt(1/2), and half where columns are few.
+_KEPT_NOISE, _KEPT_NOISE_OF_ONE = 0.5, 2.0
 # Of what the search leaves: the first draws, and of the second step on the route of unit rows.
 _UNIT_SHARE, _CLIPPED_SHARE, _UNIT_ROUTE_SHARE = 0.1, 0.15, 0.8
 # A share of unit rows that stands out by so many deviations says less of the variance of rows.
@@ -110,7 +113,9 @@ class EllipticalCov:
 
         return cls(
             distances=(
-                PrivateDistances(noise=vector_noise(part(whole, search))) if searches else None
+                PrivateDistances.fine(vector_noise(part(whole, search)), whole, rows)
+                if searches
+                else None
             ),
             first_unit=matrix(unit),
             first_clipped=matrix(_CLIPPED_SHARE),
@@ -138,8 +143,9 @@ class EllipticalCov:
                 option("bounds"),
                 "; most rows may be equal",
             )
-        price = noise_rows(Gaussian(self.second_clipped.mu), source.n_columns, gate.adjacency)
-        radius = clipping_radius(found, clip, price)
+        noise = noise_rows(Gaussian(self.second.mu), source.n_columns, gate.adjacency) / CLEANED
+        kept = min(_KEPT_NOISE, _KEPT_NOISE_OF_ONE / math.sqrt(source.n_columns))
+        radius = clipping_radius(found, clip, kept * noise)
         inverse = found.mean_power(-2) if found.found else radius**-2
         return self.within(source, replace(clip, row_norm=radius), inverse, gate)
 

@@ -20,7 +20,7 @@ Differences from the source
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from eigenveil.numerics.spectral import map_eigenvalues
 from eigenveil.numerics.symmetric import GaussianLaw, add_symmetric_gaussian
 from eigenveil.privacy.calibrate import noise_scale
 from eigenveil.privacy.cost import Cost, Gaussian
+
+if TYPE_CHECKING:
+    from eigenveil.mechanisms.fourth_moments import RowSpread
 
 __all__ = ["ENTRY", "Gauss", "GaussCov", "NoisyMatrix"]
 
@@ -58,6 +61,10 @@ class NoisyMatrix:
         The bound on rows, where the mechanism chose it privately.
     clearness : array, optional
         By how many deviations of the noise each variance stands out, where the mechanism says so.
+    unbiased : array, optional
+        The matrix before post-processing, where that changed it: its noise has the stated law.
+    spread : RowSpread, optional
+        Fourth moments of the rows behind the matrix, and the share of rows that limits changed.
 
     """
 
@@ -67,13 +74,16 @@ class NoisyMatrix:
     noisy_eigenvalues: NDArray[np.float64] | None = None
     row_norm: float | None = None
     clearness: NDArray[np.float64] | None = None
+    unbiased: NDArray[np.float64] | None = None
+    spread: "RowSpread | None" = None
 
     def with_eigenvalues(
         self, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     ) -> "NoisyMatrix":
         """Return the same eigenvectors with changed (ascending) eigenvalues: post-processing."""
         matrix, values = map_eigenvalues(self.matrix, change)
-        return replace(self, matrix=matrix, noisy_eigenvalues=values)
+        unbiased = self.matrix if self.unbiased is None else self.unbiased
+        return replace(self, matrix=matrix, noisy_eigenvalues=values, unbiased=unbiased)
 
     def allowing_for(self, present: NDArray[np.float64] | None) -> "NoisyMatrix":
         """Return the same for rows in which no cell is empty, from shares of present ones.

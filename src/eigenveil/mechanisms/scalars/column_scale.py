@@ -40,7 +40,7 @@ _OCTAVES = len(BRACKETS) - 1  # the last bracket has no upper end
 # Half the squared difference of two rows, for half differences in each octave.
 _HALF_SQUARES = 4.0 ** np.array(BRACKETS[:-1]) * (3 / math.log(2))
 _RUN_WIDTHS = (1, 2, 3, 4, 6)  # in octaves
-_FALSE_ALARM = 0.05  # of any run near the clearest one of its column, over all columns
+_FALSE_ALARM = 0.01  # of any run near the clearest one of its column, over all columns
 _SURE_FALSE_ALARM = 1e-4  # of any run farther away, and of a column that is called sure
 _NEAR_OCTAVES = 8
 _TOP_FALSE_ALARM = 0.01  # of keeping empty octaves at the top of a column
@@ -49,7 +49,7 @@ _FINER_BITS = 20
 # One unit for all columns: the window that holds most pairs, in octaves; the deviations by which
 # it stands out over all columns and in one, and the share of the columns in which it has to.
 _WINDOW_OCTAVES, _WINDOW_DEVIATIONS = 3, 6.0
-_WINDOW_COLUMN_DEVIATIONS, _WINDOW_COLUMNS = 1.5, 0.75
+_WINDOW_COLUMN_DEVIATIONS, _WINDOW_COLUMNS = 1.5, 0.6
 _WINDOW_SURE_DEVIATIONS = 3.0  # of a column that is called sure
 _OUTSIDE_FALSE_ALARM = 0.01  # of pairs of a column far from the window
 # Shares of mu^2, or of a pure epsilon.
@@ -105,6 +105,10 @@ class FoundScales:
         About the standard deviation of each column; infinite where no octave stands out.
     sure : array of bool
         Whether a run stands out that noise alone would show in one of 10,000 tables.
+    shown : array of bool
+        Whether its own counts show the scale of a column.
+    bulk : array
+        The same scale from sure octaves only, so that no false alarm in a tail has enlarged it.
     one_unit : bool
         Whether the second draw was not needed: all columns then have the same scale, and are sure
         where their pairs stand out by three deviations of the noise.
@@ -113,6 +117,8 @@ class FoundScales:
 
     scale: NDArray[np.float64]
     sure: NDArray[np.bool_]
+    shown: NDArray[np.bool_]
+    bulk: NDArray[np.float64]
     one_unit: bool = False
 
 
@@ -170,9 +176,11 @@ class ColumnScale:
         sought = np.isnan(self.known)
         unknown = ScaledSource(pairs, np.where(sought, 1.0, np.inf))
         found = self.find(column_counts(unknown, clip, gate.adjacency), gate)
-        scale, sure = self.known.copy(), np.ones(sought.size, dtype=bool)
-        scale[sought], sure[sought] = found.scale, found.sure
-        return replace(found, scale=scale, sure=sure)
+        scale, bulk = np.stack([self.known, self.known])
+        sure, shown = np.ones((2, sought.size), dtype=bool)
+        scale[sought], bulk[sought] = found.scale, found.bulk
+        sure[sought], shown[sought] = found.sure, found.shown
+        return replace(found, scale=scale, sure=sure, shown=shown, bulk=bulk)
 
     def find(self, counts: Bounded, gate: Gate) -> FoundScales:
         """Return the scales of columns with these counts of half differences."""
@@ -209,8 +217,8 @@ class _SeenCounts:
     def scales(self) -> FoundScales:
         """Return the scales of all columns, each from its own counts."""
         found = [self._column(counts) for counts in self.counts]
-        scale, sure = (np.array(part) for part in zip(*found, strict=True))
-        return FoundScales(scale, sure.astype(bool))
+        scale, bulk, sure = (np.array(part) for part in zip(*found, strict=True))
+        return FoundScales(scale, sure.astype(bool), np.isfinite(scale), bulk)
 
     def one_unit(self) -> FoundScales | None:
         """Return one scale for all columns where most have their pairs in one window of octaves.
@@ -228,30 +236,36 @@ class _SeenCounts:
         limit = self._limit(width, _OUTSIDE_FALSE_ALARM / (d * _OCTAVES)) / self.deviation
         limit /= math.sqrt(width)
         above, below = runs[:, at + width + 2 :], runs[:, : max(0, at - width - 1)]
-        if (inside > _WINDOW_COLUMN_DEVIATIONS).mean() < _WINDOW_COLUMNS or (above > limit).any():
+        shown = float((inside > _WINDOW_COLUMN_DEVIATIONS).mean())
+        if shown < _WINDOW_COLUMNS or (above > limit).any():
             return None
         if (below > np.maximum(limit, inside[:, None])).any():
             return None
-        held = np.zeros(_OCTAVES)
-        window = slice(max(0, at - 1), at + width + 1)
-        held[window] = np.maximum(together[window], 0.0)
-        scale = np.full(d, self._root(held, d))
-        return FoundScales(scale, inside > _WINDOW_SURE_DEVIATIONS, one_unit=True)
+        held = np.maximum(together[at : at + width], 0.0)
+        squares = _HALF_SQUARES[at : at + width]
+        scale = np.full(d, math.sqrt(float(held @ squares) / float(held.sum())))
+        sure, shown = inside > _WINDOW_SURE_DEVIATIONS, inside > _WINDOW_COLUMN_DEVIATIONS
+        return FoundScales(scale, sure, shown, scale, one_unit=True)
 
-    def _column(self, counts: NDArray[np.float64]) -> tuple[float, bool]:
+    def _column(self, counts: NDArray[np.float64]) -> tuple[float, float, bool]:
         """Return the scale of a column, infinite where nothing stands out, and if it is sure."""
         runs = len(self.counts) * len(_RUN_WIDTHS) * _OCTAVES
-        kept, sure = self._kept(counts, _FALSE_ALARM / runs, _SURE_FALSE_ALARM / runs)
-        return self._root(self._held(counts, kept)) if kept.any() else math.inf, sure
+        kept, certain = self._kept(counts, _FALSE_ALARM / runs, _SURE_FALSE_ALARM / runs)
+        if not kept.any():
+            return math.inf, math.inf, False
+        scale = self._root(self._held(counts, kept))
+        if not certain.any():
+            return scale, scale, False
+        return scale, min(scale, self._root(np.where(certain, np.maximum(counts, 0.0), 0.0))), True
 
     def _kept(
         self, counts: NDArray[np.float64], alarm: float, sure_alarm: float
-    ) -> tuple[NDArray[np.bool_], bool]:
-        """Return the octaves of runs that stand out, and whether one of them surely does.
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return the octaves of runs that stand out, and of those that surely do.
 
         Far from the clearest run only sure ones are kept.
         """
-        kept, sure = np.zeros(_OCTAVES, dtype=bool), False
+        kept, sure = np.zeros((2, _OCTAVES), dtype=bool)
         clearest = _clearest_run(counts)
         for width in _RUN_WIDTHS:
             sums = _run_sums(counts, width)
@@ -260,7 +274,7 @@ class _SeenCounts:
             starts = np.flatnonzero(certain | (near & (sums > self._limit(width, alarm))))
             for octave in range(width):
                 kept[starts + octave] = True
-            sure = sure or bool(certain.any())
+                sure[np.flatnonzero(certain) + octave] = True
         return kept, sure
 
     def _held(self, counts: NDArray[np.float64], kept: NDArray[np.bool_]) -> NDArray[np.float64]:

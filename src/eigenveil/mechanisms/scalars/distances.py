@@ -53,6 +53,7 @@ _LONGEST_RUN_OCTAVES = 4
 # one normal column, 0.1 % of two and none of ten; at 16 in 87, 47 and 0.1 %.
 _WANTED, _ENOUGH = 24.0, 16.0
 LONG_TAILS = 2.2  # deviations of Laplace noise that are exceeded as rarely as one of Gaussian noise
+_FINE_SHARE = 0.008  # of a search, below which rows fill fine brackets
 _LEAST_SHARE, _PURE_LEAST_SHARE, _MOST_SHARE = 0.005, 0.02, 0.1  # of mu^2, and of epsilon
 _TAIL_DEVIATIONS = 4.0
 _UNKNOWN_SHARE, _PURE_UNKNOWN_SHARE = 0.01, 0.05  # where the number of rows is private
@@ -256,6 +257,11 @@ class PrivateDistances:
     exact: ClassVar[bool] = True
     noise: VectorNoise
     per_octave: int = 2
+
+    @classmethod
+    def fine(cls, noise: VectorNoise, whole: Allotment, rows: int | None) -> Self:
+        """Build it with fine brackets where a small share of the whole budget would find rows."""
+        return cls(noise=noise, per_octave=8 if distance_share(whole, rows) < _FINE_SHARE else 2)
 
     def cost(self) -> Cost:
         """Cost of one `perturb`: what is read off the counts is post-processing."""
