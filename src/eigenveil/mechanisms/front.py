@@ -37,15 +37,12 @@ from eigenveil.data.sources import (
 from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.centred import CentredResult
-from eigenveil.mechanisms.covariance.elliptical import (
-    CLEAR_VARIANCE,
-    SHOWN_VARIANCE,
-    EllipticalCov,
-)
+from eigenveil.mechanisms.columns import Columns
+from eigenveil.mechanisms.covariance.elliptical import SHOWN_VARIANCE, EllipticalCov
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.mean import NoisyMean, PrivateMean
 from eigenveil.mechanisms.ranged import CLEANED, noise_rows
-from eigenveil.mechanisms.scalars.column_scale import ColumnScale, FoundScales, scale_share
+from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.scalars.distances import (
     NoisyDistances,
     PrivateDistances,
@@ -65,7 +62,6 @@ _FIRST_SCALES = 0.05  # of the draw that may show one unit for all columns
 _SINGLE_DRAW = 0.12  # up to which scales are found in one draw
 _LEAST_CIRCLE, _MOST_CIRCLE, _CIRCLES = 0.002, 0.06, 0.06
 _ANGLE = 0.12  # noise of an angle on a circle that a larger share need not go below
-_TURN_STEPS, _TURN_MEAN = 2, 0.02
 _MIDDLE_MEAN, _MIDDLE_MEAN_MANY_ROWS = 0.06, 0.02
 _FIRST_MATRIX, _SEARCH = 0.05, 0.05
 _MEAN_AGAIN, _MEAN_AGAIN_UNREFINED, _MEAN_AGAIN_MANY_ROWS = 0.02, 0.06, 0.05
@@ -73,19 +69,11 @@ _LAST_PRICED = 0.5  # of the matrices, as the search for their radius expects it
 # In units of a column's scale.
 _FIRST_TURN, _TURN_FACTOR = 16.0, 4.0  # of the circles
 _LEAST_TURNS, _MOST_TURNS = 2, 10
-_TURN_DEVIATIONS = 4.5  # of the noise on a centre in half a turn that tell which turn it is
 _LEAST_LIMIT = 8.0  # on a coordinate
 _FIRST_LIMIT_NOISE, _LIMIT_NOISE = 0.4, 0.3  # over q: where a limit would save no noise
 _MOST_RADIUS, _RADIUS_NOISE = 4.0, 0.02  # over sqrt(d); the second over q as well
 _UNSEARCHED_RADIUS = 0.8  # R^2/d
-_UNLOCATED_RADIUS = math.sqrt(10.0)  # over sqrt(d), where no distance stands out
-# One unit for all columns: found scales within this factor of their median for most of them.
-_UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
-_MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one scale
-_PRECISE = 0.15  # noise of a first variance below which it corrects any scale
 _RADIUS_STEP = 2.0**-0.125
-_SHARED_VARIANCE = 1.5  # the same, of a column that counts show in the common unit
-_FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +131,7 @@ class Front:
         found = self._scales.run(source, anywhere, gate)
         if found.one_unit:
             left += self._scale_share - _FIRST_SCALES
-        columns = _Columns.of(found)
+        columns = Columns.of(found)
         table = self._centred(_Table(base=source, scale=columns.scale, about=about), gate)
         searches = self._searches or columns.one_unit
         if not searches:
@@ -352,73 +340,3 @@ class _Table:
         turn = None if self.turn is None else self.turn / factor
         about = replace(self.about, centre=self.centre / factor, box=None)
         return replace(self, scale=self.scale * factor, about=about, turn=turn)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Columns:
-    """What released numbers say of the columns; all of it post-processing.
-
-    Attributes
-    ----------
-    scale : array
-        What each is divided by at first.
-    known : array of bool
-        Whether a scale was found for it.
-    sure : array of bool
-        Whether one was found beyond doubt.
-    one_unit : bool
-        Whether all seem to share one unit.
-    shared : array of bool
-        Whether its own counts show it in that unit.
-
-    """
-
-    scale: NDArray[np.float64]
-    known: NDArray[np.bool_]
-    sure: NDArray[np.bool_]
-    one_unit: bool
-    shared: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, found: FoundScales) -> "_Columns":
-        """Give columns without a scale the median, and all the same one if most are near it."""
-        known = np.isfinite(found.scale)
-        if not found.sure.any():  # what was found may be a false alarm
-            known = known & (known.mean() >= _UNIT_FOUND)
-        median = float(np.exp(np.median(np.log(found.scale[known])))) if known.any() else 1.0
-        scale = np.where(known, found.scale, median)
-        one_unit, shared = found.one_unit, found.shown
-        if known.any() and not one_unit:
-            share = scale / median
-            shared = known & (share > 1 / _UNIT_FACTOR) & (share < _UNIT_FACTOR)
-            one_unit = shared.sum() >= _UNIT_COLUMNS * known.sum() and known.mean() >= _UNIT_FOUND
-        if one_unit:
-            # Only a column that is surely far beyond the others keeps a unit of its own.
-            scale = np.where(found.sure & (found.bulk > _UNIT_FACTOR * median), scale, median)
-        return cls(scale=scale, known=known, sure=found.sure, one_unit=one_unit, shared=shared)
-
-    def factors(self, variances: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
-        """Return what columns are divided by further, from a first matrix.
-
-        A clear variance is taken at its word. Where none shows the scale is too large, if it was
-        not found or the noise leaves no doubt.
-        """
-        clear = variances > CLEAR_VARIANCE * noise
-        factor = np.where(clear, np.sqrt(np.maximum(variances, noise)), 1.0)
-        unclear = ~clear & (~self.known | (noise < _PRECISE))
-        factor[unclear] = np.sqrt(np.clip(variances[unclear], min(noise, 1.0), 1.0))
-        if self.one_unit and clear.any():
-            median = float(np.median(variances[clear]))
-            near = clear & (variances < _MOVE_FACTOR * median)
-            near &= variances > median / _MOVE_FACTOR
-            factor[near] = math.sqrt(median)
-        return factor
-
-    def kept(self, clearness: NDArray[np.float64], *, refined: bool) -> NDArray[np.bool_]:
-        """Return which columns have a variance: clear ones, whose scale is no accident."""
-        if self.one_unit:
-            return np.asarray(clearness > np.where(self.shared, _SHARED_VARIANCE, CLEAR_VARIANCE))
-        believed = self.sure
-        if refined:
-            believed = believed | (clearness > _FOUND_VARIANCE)
-        return np.asarray(believed & (clearness > CLEAR_VARIANCE))

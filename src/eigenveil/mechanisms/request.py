@@ -301,8 +301,8 @@ def public_scale(
     if isinstance(scale, Mapping):
         scale = _scale_by_name(scale, names, encoding or {})
     wrong = InvalidParameterError(
-        "scale must be 'private', 'same' or one positive number per column (1e-50 to 1e50), in order "
-        "or by name; never take it from the data"
+        "scale must be 'private', 'same' or one positive number per column (1e-50 to 1e50), in "
+        "order or by name; never take it from the data"
     )
     try:
         numbers = np.array(np.broadcast_to(scale, (n_columns,)), dtype=np.float64)

@@ -288,7 +288,8 @@ class Plan:
     def _front(self, whole: Allotment) -> Front:
         """Return the stages that need no scale, centre or bound."""
         request = self.request
-        assert isinstance(whole, Gaussian) and request.n_rows is not None  # of any units
+        assert isinstance(whole, Gaussian)  # `any_units` says so
+        assert request.n_rows is not None
         if request.on_missing == "centre":
             left = part(whole, 1 - PRESENT_SHARE)
             assert isinstance(left, Gaussian)

@@ -110,7 +110,7 @@ class FoldedSource(RowwiseSource):
 def folded(
     rows: NDArray[Any], centre: NDArray[np.float64], turn: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return rows with whole turns dropped, so that entries lie within half a turn of the centre."""
+    """Return rows with whole turns dropped: entries lie within half a turn of the centre."""
     half = turn / 2
     low, high = centre - half, centre + half
     with np.errstate(all="ignore"):  # a warning would depend on the records

@@ -236,15 +236,15 @@ class _SeenCounts:
         limit = self._limit(width, _OUTSIDE_FALSE_ALARM / (d * _OCTAVES)) / self.deviation
         limit /= math.sqrt(width)
         above, below = runs[:, at + width + 2 :], runs[:, : max(0, at - width - 1)]
-        shown = float((inside > _WINDOW_COLUMN_DEVIATIONS).mean())
-        if shown < _WINDOW_COLUMNS or (above > limit).any():
+        shown = inside > _WINDOW_COLUMN_DEVIATIONS
+        if shown.mean() < _WINDOW_COLUMNS or (above > limit).any():
             return None
         if (below > np.maximum(limit, inside[:, None])).any():
             return None
         held = np.maximum(together[at : at + width], 0.0)
         squares = _HALF_SQUARES[at : at + width]
         scale = np.full(d, math.sqrt(float(held @ squares) / float(held.sum())))
-        sure, shown = inside > _WINDOW_SURE_DEVIATIONS, inside > _WINDOW_COLUMN_DEVIATIONS
+        sure = inside > _WINDOW_SURE_DEVIATIONS
         return FoundScales(scale, sure, shown, scale, one_unit=True)
 
     def _column(self, counts: NDArray[np.float64]) -> tuple[float, float, bool]:

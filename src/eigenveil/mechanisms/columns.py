@@ -1,0 +1,95 @@
+"""What released numbers say of columns in any units: their scales, and which have a variance.
+
+All of it is post-processing of private scales and of a first matrix: see `front`. Where all columns
+seem to share one unit they keep it, with one scale for all. A column whose variance cannot be told
+from noise has none, unless its scale was found beyond doubt: an estimate would be of the noise.
+Proof: docs/proofs/front.md.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
+from eigenveil.mechanisms.scalars.column_scale import FoundScales
+
+__all__ = ["Columns"]
+
+# One unit for all columns: found scales within this factor of their median for most of them.
+_UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
+_MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one scale
+_PRECISE = 0.15  # noise of a first variance below which it corrects any scale
+_SHARED_VARIANCE = 1.5  # the same, of a column that counts show in the common unit
+_FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Columns:
+    """Scales of columns, and how sure they are.
+
+    Attributes
+    ----------
+    scale : array
+        What each is divided by at first.
+    known : array of bool
+        Whether a scale was found for it.
+    sure : array of bool
+        Whether one was found beyond doubt.
+    one_unit : bool
+        Whether all seem to share one unit.
+    shared : array of bool
+        Whether its own counts show it in that unit.
+
+    """
+
+    scale: NDArray[np.float64]
+    known: NDArray[np.bool_]
+    sure: NDArray[np.bool_]
+    one_unit: bool
+    shared: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, found: FoundScales) -> "Columns":
+        """Give columns without a scale the median, and all the same one if most are near it."""
+        known = np.isfinite(found.scale)
+        if not found.sure.any():  # what was found may be a false alarm
+            known = known & (known.mean() >= _UNIT_FOUND)
+        median = float(np.exp(np.median(np.log(found.scale[known])))) if known.any() else 1.0
+        scale = np.where(known, found.scale, median)
+        one_unit, shared = found.one_unit, found.shown
+        if known.any() and not one_unit:
+            share = scale / median
+            shared = known & (share > 1 / _UNIT_FACTOR) & (share < _UNIT_FACTOR)
+            one_unit = shared.sum() >= _UNIT_COLUMNS * known.sum() and known.mean() >= _UNIT_FOUND
+        if one_unit:
+            # Only a column that is surely far beyond the others keeps a unit of its own.
+            scale = np.where(found.sure & (found.bulk > _UNIT_FACTOR * median), scale, median)
+        return cls(scale=scale, known=known, sure=found.sure, one_unit=one_unit, shared=shared)
+
+    def factors(self, variances: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+        """Return what columns are divided by further, from a first matrix.
+
+        A clear variance is taken at its word. Where none shows the scale is too large, if it was
+        not found or the noise leaves no doubt.
+        """
+        clear = variances > CLEAR_VARIANCE * noise
+        factor = np.where(clear, np.sqrt(np.maximum(variances, noise)), 1.0)
+        unclear = ~clear & (~self.known | (noise < _PRECISE))
+        factor[unclear] = np.sqrt(np.clip(variances[unclear], min(noise, 1.0), 1.0))
+        if self.one_unit and clear.any():
+            median = float(np.median(variances[clear]))
+            near = clear & (variances < _MOVE_FACTOR * median)
+            near &= variances > median / _MOVE_FACTOR
+            factor[near] = math.sqrt(median)
+        return factor
+
+    def kept(self, clearness: NDArray[np.float64], *, refined: bool) -> NDArray[np.bool_]:
+        """Return which columns have a variance: clear ones, whose scale is no accident."""
+        if self.one_unit:
+            return np.asarray(clearness > np.where(self.shared, _SHARED_VARIANCE, CLEAR_VARIANCE))
+        believed = self.sure
+        if refined:
+            believed = believed | (clearness > _FOUND_VARIANCE)
+        return np.asarray(believed & (clearness > CLEAR_VARIANCE))
