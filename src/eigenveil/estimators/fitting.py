@@ -135,9 +135,15 @@ def warn_of_weakness(budget: Budget, rows: int | None) -> None:
 
 
 def warn_of_columns(estimator: BaseEstimator) -> None:
-    """Warn of columns that no private scale was found for: released facts alone."""
+    """Warn of columns without a private scale, or without a variance: released facts alone."""
+    if "scale" not in estimator.shares_:
+        return
+    covariance = getattr(estimator, "covariance_", None)
+    if covariance is not None:
+        hidden = np.flatnonzero(np.isfinite(estimator.scale_) & (covariance.diagonal() == 0))
+        _warn_of_hidden(estimator, hidden.tolist())
     left = np.flatnonzero(np.isinf(estimator.scale_)).tolist()
-    if not left or "scale" not in estimator.shares_:
+    if not left:
         return
     without = _names(estimator, left)
     one = len(left) == 1
@@ -148,6 +154,16 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
         ColumnsLeftOutWarning,
         stacklevel=3,
     )
+
+
+def _warn_of_hidden(estimator: BaseEstimator, hidden: list[int]) -> None:
+    if hidden:
+        warnings.warn(
+            f"noise hides the variance of {_names(estimator, hidden)}: covariance_ is zero there; "
+            "give more rows or a larger budget, or leave out columns that hardly vary",
+            ColumnsLeftOutWarning,
+            stacklevel=4,
+        )
 
 
 def warn_of_empty_cells(estimator: BaseEstimator, present: NDArray[np.float64] | None) -> None:

@@ -18,7 +18,12 @@ from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.privacy.clauses import CENTRE_CLAUSES, ZEROED_CLAUSE
+from eigenveil.privacy.clauses import (
+    CENTRE_CLAUSES,
+    ZEROED_CLAUSE,
+    changed_clause,
+    entries_clause,
+)
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
@@ -191,6 +196,13 @@ def _words(plan: Plan, result: CentredResult[Any], names: Sequence[str] | None) 
     """Return what bounds rows, and where that comes from."""
     centre = _centre_words(plan, differences=result.differences)
     words = [*_bound_words(plan, result), centre, *_scale_words(plan, result, names)]
+    if result.turn is not None:
+        assert result.column_limit is not None  # both come together
+        shortest = float(result.turn.min())
+        words.append(entries_clause(result.column_limit, shortest))
+    spread = getattr(result.inner, "spread", None)
+    if spread is not None:
+        words.append(changed_clause(spread.changed, spread.changed_noise))
     chosen = result.inner.row_norm if plan.components and not plan.tightens else None
     if chosen is not None:
         words.append(

@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable
 
+from eigenveil.text import percent
+
 __all__ = [
     "CENTRE_CLAUSES",
     "MODEL_CLAUSE",
     "UNIT_LENGTH_CLAUSE",
     "ZEROED_CLAUSE",
+    "changed_clause",
     "clamping_clause",
     "clipping_clause",
+    "entries_clause",
     "further_clipping_clause",
 ]
 
@@ -41,6 +45,24 @@ def clipping_clause(norm: float, origin: str) -> str:
         f"rows farther than {norm:.6g} from the centre pulled in to that distance, which shrinks "
         f"their variance ({origin})"
     )
+
+
+def entries_clause(limit: float, turn: float) -> str:
+    """Describe how far from the centre entries are taken, both in scales of their columns.
+
+    ``turn`` is the shortest over the columns.
+    """
+    return (
+        f"entries farther than {limit:.4g} scales from the centre pulled in to that distance, "
+        f"after whole turns of {turn:.4g} scales or more are taken off; the centre is known up to "
+        "such turns (chosen by public and private numbers)"
+    )
+
+
+def changed_clause(share: float, noise: float) -> str:
+    """Say how many rows limits changed."""
+    told = percent(max(0.0, share), 1)
+    return f"{told} +- {percent(noise, 1)} of the rows were changed by these limits (a noisy share)"
 
 
 def further_clipping_clause(chosen: float) -> str:

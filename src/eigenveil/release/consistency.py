@@ -23,6 +23,7 @@ from eigenveil.privacy.clauses import (
     MODEL_CLAUSE,
     UNIT_LENGTH_CLAUSE,
     ZEROED_CLAUSE,
+    changed_clause,
     clamping_clause,
     clipping_clause,
     further_clipping_clause,
@@ -187,6 +188,11 @@ def _of_clipping(release: "Release") -> Iterator[str]:
     ):
         yield "chosen_row_norm"
     origins = (*_PUBLIC_ORIGINS, _PRIVATE_ORIGIN)
+    share = settings.get("changed_share")
+    told = {w for w in words if w.endswith("(a noisy share)")}
+    noise = settings.get("changed_share_noise", 0.0)
+    if told != (set() if share is None else {changed_clause(share, noise)}):
+        yield "the share of changed rows"
     if norm is not None and not {clipping_clause(norm, o) for o in origins} & set(words):
         yield "row_norm"
     if norm is None and not any(UNIT_LENGTH_CLAUSE in w or w == MODEL_CLAUSE for w in words):
