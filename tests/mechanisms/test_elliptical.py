@@ -164,14 +164,15 @@ def test_the_second_step_goes_to_the_better_route():
     for name, rows in (("levels", levels - levels.mean(axis=0)), ("lengths", lengths)):
         mechanism, drawn = build(0.3, len(rows), rows.shape[1]), []
         gate = Gate(
-            mechanism.cost(), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(0)
+            mechanism.cost(), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(1)
         )
         draw = gate.draw
         gate.draw = lambda step, query, draw=draw, drawn=drawn: (
             drawn.append(step) or draw(step, query)
         )
         mechanism.run(open_rows(rows), ANY, gate)
-        second[name] = drawn[3:]
+        *second[name], moments, share = drawn[3:]
+        assert [moments, share] == [mechanism.spread.moments, mechanism.spread.share]
         assert second[name] in (
             [mechanism.second],
             [mechanism.second_unit, mechanism.second_clipped],
