@@ -45,6 +45,7 @@ __all__ = [
     "require_label",
     "warn_of_columns",
     "warn_of_empty_cells",
+    "warn_of_hidden_variances",
     "warn_of_weakness",
 ]
 
@@ -145,6 +146,19 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
         f"no scale was found for {without}, which {'was' if one else 'were'} left out: state "
         f"{'its scale' if one else 'their scales'}, give more rows or a larger budget, or look "
         "whether cells are written as was said, such as dates",
+        ColumnsLeftOutWarning,
+        stacklevel=3,
+    )
+
+
+def warn_of_hidden_variances(estimator: BaseEstimator) -> None:
+    """Warn of columns that `front` found no variance of: released facts alone."""
+    hidden = np.isfinite(estimator.scale_) & (estimator.covariance_.diagonal() == 0)
+    if not hidden.any() or "front" not in estimator.release_.proofs:
+        return
+    warnings.warn(
+        f"noise hides the variance of {_names(estimator, np.flatnonzero(hidden).tolist())}, which "
+        "is zero in the release: give more rows or a larger budget, or leave out what is constant",
         ColumnsLeftOutWarning,
         stacklevel=3,
     )
