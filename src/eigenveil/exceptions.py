@@ -176,7 +176,7 @@ class MissingExtraError(EigenveilError, ImportError):
 
 
 class ColumnsLeftOutWarning(UserWarning):
-    """Columns that a release has nothing about, as no private scale was found for them."""
+    """Columns that a release has nothing about: noise hides their scale or their variance."""
 
 
 class EmptyCellsWarning(UserWarning):

@@ -101,6 +101,21 @@ def test_a_guess_of_the_spread_tips_no_choice():
     assert not any("--mechanism" in plan["next"] for plan in plans)
 
 
+def test_a_covariance_is_told_what_scales_cost(files):
+    words = ["plan", "--rows", 4000, "--columns-count", 5, "--of", "covariance", *BUDGET]
+    found = "scales       found with 20% of the budget; --scale same, where all columns share one"
+    assert found in invoke(*words).stdout
+    same = invoke(*words, "--scale", "same").stdout
+    assert "none are looked for; without --scale same they would be found with 20% of" in same
+    assert "budget       centre" in same
+    assert "scales  " not in invoke(*words, "--adjacency", "add-remove").stdout
+    named = ["plan", files.csv, "--columns", "age,hours", "--of", "covariance", "--epsilon", 8]
+    words = [*named, "--delta", 1e-6, "--rows", 400]
+    assert "different units" not in invoke(*words).stderr
+    plan = told(files.csv, *words[2:], "--scale", "same")
+    assert "--scale same" in plan["next"]
+
+
 def test_units_of_columns_are_hinted_at_where_nothing_bounds_them(files):
     words = ["plan", files.csv, "--k", 1, *BUDGET, "--columns"]
     assert "--scale private" in invoke(*words, "age,hours").stderr

@@ -15,8 +15,8 @@ import numpy as np
 import eigenveil.data
 from eigenveil.data import Bounded, Clip, norm_counts, second_moment, total, trace
 from eigenveil.data.clip import LARGEST_NORM
-from eigenveil.data.norms import distance_counts
-from eigenveil.data.sources import GroupedSource
+from eigenveil.data.norms import column_counts, distance_counts
+from eigenveil.data.sources import GroupedSource, PairedSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.additive import vector_noise
@@ -126,6 +126,22 @@ def in_company(size, clip, read, company=400):
             return np.zeros(size(rows.shape[1]) + counted)
 
     return run
+
+
+def with_scales(rows, units=1.0):
+    """The same rows, all of them with partners at the origin, in fixed company that has scales."""
+    company = np.random.default_rng(3).standard_normal((400, rows.shape[1])) * units
+    return np.vstack([company[:200], rows, company[200:], np.zeros_like(rows)])
+
+
+def paired_magnitudes(rows, adjacency):
+    """Counts of half differences by column and octave, as a search for scales sees them."""
+    pairs = PairedSource(open_rows(with_scales(rows)), adjacency, np.arange)
+    return column_counts(pairs, CLIP, adjacency)
+
+
+def far_magnitudes(d, adjacency):
+    return np.full(d, 1e9), np.full(d, 1e18)
 
 
 def turned(d):

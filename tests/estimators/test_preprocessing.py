@@ -136,8 +136,8 @@ def test_covariances_of_categories(frame):
     found = PrivateCovariance(**BUDGET, scale="private", random_state=2).fit(source(frame))
     exact = np.corrcoef(frame["ward"] == "medicine", frame["age"])[0, 1]
     names = list(found.feature_names_in_)
-    got = found.correlation_[names.index("ward=medicine"), names.index("age")]
-    assert got == pytest.approx(exact, abs=0.1)  # seeded
+    entry = names.index("ward=medicine"), names.index("age")
+    assert abs(found.correlation_[entry] - exact) < 3 * found.correlation_noise_[entry] < 0.25
     assert found.release_.settings["encoding"]["seen"] == {"days_since": "2024-01-01"}
 
 

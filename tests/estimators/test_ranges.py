@@ -227,8 +227,9 @@ def test_private_scales_refuse_what_they_cannot_have():
         PrivateCovariance(**options, bounds=(0, 1)).fit(table())
     with pytest.raises(UnsupportedNotionError, match="give the scales, or choose"):
         PrivateCovariance(**options, adjacency="add-remove").fit(table())
+    refused = "scale must be 'private', 'same' or one positive"
     for scale in ([1.0, 2.0], -1.0, "pirvate", [1.0, 2.0, math.inf, 1.0]):
-        with pytest.raises(InvalidParameterError, match="scale must be 'private' or one positive"):
+        with pytest.raises(InvalidParameterError, match=refused):
             PrivateCovariance(**BUDGET, scale=scale, row_norm=1.0).fit(table())
 
 

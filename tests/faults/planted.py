@@ -9,6 +9,7 @@ CONFORMANCE = "tests/conformance/test_conformance.py"
 REPLAY = "tests/conformance/test_replay.py"
 NOISE_LAW = "tests/conformance/test_noise_law.py"
 BASE = "tests/mechanisms/test_base.py"
+FRONT = "tests/mechanisms/test_front.py"
 STREAMING = "tests/estimators/test_streaming.py"
 KEPT = "tests/estimators/test_stream_kept.py"
 NEWEST = "tests/estimators/test_stream_newest.py"
@@ -367,6 +368,54 @@ WRAPPERS = [
         CONFORMANCE,
         "-k",
         "cost and located",
+    ),
+    fault(
+        "front: means on circles with half their sensitivity",
+        "mechanisms/front.py",
+        "return gate.draw(PrivateMean(noise=self._noise(share)), query)",
+        "halved = {norm: bound / 2 for norm, bound in query.sensitivities.items()}\n"
+        "        query = replace(query, sensitivities=halved)\n"
+        "        return gate.draw(PrivateMean(noise=self._noise(share)), query)",
+        REPLAY,
+        "-k",
+        "draws and front and unit",
+    ),
+    fault(
+        "front: rows folded about their own middle",
+        "data/sources/circle.py",
+        "return folded(chunk, self._centre, self._turn)",
+        "return folded(chunk, np.nanmean(chunk, axis=0), self._turn)",
+        "tests/data/sources/test_circle.py",
+        "-k",
+        "does_not_depend",
+    ),
+    fault(
+        "front: a share that is spared twice",
+        "mechanisms/front.py",
+        "left += self._scale_share - _FIRST_SCALES",
+        "left += self._scale_share",
+        FRONT,
+        "-k",
+        "route",
+    ),
+    fault(
+        "front: a search that is drawn and spared",
+        "mechanisms/front.py",
+        "if not searches:\n            left +=",
+        "if not self._searches:\n            left +=",
+        FRONT,
+        "-k",
+        "route",
+    ),
+    fault(
+        "front: a limit as far as the farthest row",
+        "mechanisms/front.py",
+        "limit = max(_LEAST_LIMIT, _LIMIT_NOISE / self._q)",
+        "far = [float(abs(rows - table.centre).max()) for rows in table.source.chunks()]\n"
+        "        limit = max(_LEAST_LIMIT, min(max(far), 1e9))",
+        REPLAY,
+        "-k",
+        "draws and front",
     ),
     fault(
         "ranged: as far as the farthest row",

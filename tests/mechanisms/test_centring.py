@@ -322,32 +322,20 @@ def _differences(rows, adjacency):
     )
 
 
-def _with_scales(rows):
-    """The same rows, all of them with partners at the origin, in fixed company that has scales."""
-    company = np.random.default_rng(3).standard_normal((400, rows.shape[1]))
-    return np.vstack([company[:200], rows, company[200:], np.zeros_like(rows)])
-
-
-def _paired_magnitudes(rows, adjacency):
-    return column_counts(
-        PairedSource(case.open_rows(_with_scales(rows)), adjacency, np.arange), case.CLIP, adjacency
-    )
-
-
 def _first_known(d):
     """Scales of which the first is public; of a single column none is."""
     return np.append(np.full(min(1, d - 1), 2.0), np.full(max(1, d - 1), np.nan))
 
 
 def _paired_magnitudes_but_the_first(rows, adjacency):
-    pairs = PairedSource(case.open_rows(_with_scales(rows)), adjacency, np.arange)
+    pairs = PairedSource(case.open_rows(case.with_scales(rows)), adjacency, np.arange)
     known = np.isfinite(_first_known(rows.shape[1]))
     sought = ScaledSource(pairs, np.where(known, np.inf, 1.0))
     return column_counts(sought, case.CLIP, adjacency)
 
 
 def _scaled(mechanism, rows, adjacency, gate):
-    rows = _with_scales(rows)
+    rows = case.with_scales(rows)
     d = rows.shape[1]
     try:
         released = case.procedure(mechanism, rows, adjacency, gate)
@@ -359,10 +347,6 @@ def _scaled(mechanism, rows, adjacency, gate):
 def _magnitudes_apart(d, adjacency):
     """No entry is zero, and every one moves to another octave."""
     return np.ones(d), None if adjacency is case.ADD else np.full(d, 4.0)
-
-
-def _far_magnitudes(d, adjacency):
-    return np.full(d, 1e9), np.full(d, 1e18)
 
 
 def _kept_scales(found):
@@ -436,10 +420,10 @@ CASES = [
             scale=ColumnScale(first=GaussianNoise(mu=math.sqrt(0.5) * mu)),
             inner=Uncentred(inner=GaussCov(mu=math.sqrt(0.5) * mu * (1 - 2**-40)), row_norm=1.0),
         ),
-        query=_paired_magnitudes,
+        query=case.paired_magnitudes,
         run=_scaled,
         read=lambda released: released,
-        worst_pair=_far_magnitudes,
+        worst_pair=case.far_magnitudes,
         norm="l2",
         sensitivity={case.REPLACE: lambda d: math.sqrt(2 * d)},
         may_coincide=True,
@@ -457,7 +441,7 @@ CASES = [
         query=_paired_magnitudes_but_the_first,
         run=_scaled,
         read=lambda released: released,
-        worst_pair=_far_magnitudes,
+        worst_pair=case.far_magnitudes,
         norm="l2",
         sensitivity={case.REPLACE: lambda d: math.sqrt(2 * max(1, d - 1))},
         may_coincide=True,

@@ -428,7 +428,7 @@ def test_a_column_left_out_is_named_at_the_top_and_has_no_numbers():
         release = PrivatePCA(1, **budget, scale="private").fit(frame).release_
     text = page(release)
     assert "1 principal component of 2 of 3 columns" in text
-    assert "Left out, as no scale was found: &lt;ward&gt;." in text
+    assert "Left out (no scale found): &lt;ward&gt;." in text
     numbers = r"<code>&lt;ward&gt;</code>(.*?)</li>"
     (cells,) = re.findall(numbers, text)
     assert re.findall(r">([^<]+)<", cells) == ["left out", "left out"]

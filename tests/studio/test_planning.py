@@ -53,6 +53,12 @@ def test_a_plan_predicts_from_public_numbers_and_spends_nothing(browser, ledger)
     assert json.loads(told.stdout)["mechanism"] == found["mechanism"]
 
 
+def test_columns_of_one_unit_are_stated_to_share_it(browser, ledger):
+    for scale in ("private", "same"):
+        found = browser.tell("plan", **chosen(of="covariance", scale=scale)).json()
+        assert f"--scale {scale}" in found["command"]
+
+
 def test_more_privacy_costs_accuracy(browser, ledger):
     large = browser.tell("curve", **chosen(epsilon=8.0)).json()["prediction"]["error"]
     small = browser.tell("curve", **chosen(epsilon=0.5)).json()["prediction"]["error"]

@@ -46,7 +46,7 @@ def test_columns_left_out_are_named_at_the_top(browser, folder):
     with pytest.warns(ColumnsLeftOutWarning, match="x2"):
         PrivatePCA(1, **budget, scale="private").fit(rows).release_.save(folder / "without")
     found = browser.ask("release", name="without").json()
-    assert found["left_out"] == "x2"
+    assert found["left_out"] == "x2 (no scale found)"
     assert "1 principal component of 2 of 3 columns, without x2" in found["headline"]
 
 

@@ -78,7 +78,7 @@ def _release_all(folder: Path) -> None:
         ledger = Ledger.create(folder / f"{slug}.ledger", epsilon=2 * EPSILON, delta=DELTA)
         asked: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "ledger": ledger}
         pca = PrivatePCA(table.n_components, **asked).fit(table.rows)  # nothing needs a bound
-        covariance = PrivateCovariance(**asked).fit(table.rows)
+        covariance = PrivateCovariance(**asked, scale="same").fit(table.rows)  # of one unit
         size = "{:,} x {}".format(*table.rows.shape)
         for what, quality in _qualities(table, pca, covariance):
             say(f"{table.name:<15}{size:<16}{what:<20}{quality}")

@@ -252,9 +252,10 @@ CENTRING = click.option(
 )
 SCALE = click.option(
     "--scale",
-    type=PerColumn(1, "private, numbers or name=number,name=number", "private"),
-    metavar="private|NUMBERS|name=number,...",
-    help="Divide columns by these numbers; private finds them.",
+    type=PerColumn(1, "private, same, numbers or name=number,name=number", "private", "same"),
+    metavar="private|same|NUMBERS|name=number,...",
+    help="Divide columns by these numbers. private finds them; same states that all columns share "
+    "one unit.",
 )
 UNIT = click.option(
     "--unit", metavar="COLUMN", help="Protect all rows that share a value of this column together."

@@ -122,7 +122,7 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     from eigenveil.cli.following import release_command, start_of_ledger, tell_commands
     from eigenveil.cli.rows import by_levels
     from eigenveil.cli.situation import situation_of
-    from eigenveil.planner import needed_epsilon, needed_rows, reference
+    from eigenveil.planner import default_scale_share, needed_epsilon, needed_rows, reference
 
     options = by_levels(options)
     if options["of"] == "regression":
@@ -176,6 +176,8 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
         say_json(document)
         return
     _tell(situation, advice, list(answers.values()), error)
+    share = default_scale_share(situation, advice.mechanism)
+    _tell_scales(situation, advice, share, options["scale"])
     if figure is not None:
         say(f"figure       {figure}")
     if options["k"] == "private":
@@ -185,7 +187,8 @@ def command(ctx: click.Context, /, data: str | None, **options: Any) -> None:
     tell_commands(first, following)
     beware(situation.budget.as_dict())
     stated = ("bounds", "row_norm", "scale")
-    if data is not None and situation.d > 1 and all(options[name] is None for name in stated):
+    unscaled = share is None and all(options[name] is None for name in stated)
+    if data is not None and situation.d > 1 and unscaled:
         say(_UNITS if advice.scales else _UNITS_STATED, err=True)
     if data is not None and options["on_missing"] is None and options["on_invalid"] is None:
         say(_EMPTY_CELLS, err=True)
@@ -277,10 +280,27 @@ def _tell(
         say(f"budget       {parts}")
     if situation.task == "pca":
         say(f"target       {_UNIT_ROWS if advice.unit_rows else _OWN}")
-    sought = situation.d - situation.known_scales
-    public = situation.n is not None and situation.adjacency.count_is_public
-    if public and situation.d > 1 and sought:
-        say(f"scales       --scale private {_scales(situation, advice, sought)}")
+
+
+def _tell_scales(
+    situation: "Situation", advice: "Recommendation", share: float | None, scale: Any
+) -> None:
+    """Say what scales would cost, or whether a search would find them."""
+    if share is not None and scale in (None, "private"):
+        say(
+            f"scales       found with {share:.0%} of the budget; --scale same, where all columns "
+            "share one unit, spends nothing on them"
+        )
+    elif share is not None and scale == "same":
+        say(
+            "scales       none are looked for; without --scale same they would be found with "
+            f"{share:.0%} of the budget"
+        )
+    else:
+        sought = situation.d - situation.known_scales
+        public = situation.n is not None and situation.adjacency.count_is_public
+        if public and situation.d > 1 and sought:
+            say(f"scales       --scale private {_scales(situation, advice, sought)}")
 
 
 def _scales(situation: "Situation", advice: "Recommendation", sought: int) -> str:

@@ -18,7 +18,6 @@ from eigenveil.cli.options import (
     LEDGER,
     NAMES,
     OUTPUT,
-    SCALE,
     SIGN,
     STATED_LEVELS,
     UNIT,
@@ -51,7 +50,12 @@ __all__ = ["command"]
         metavar="LOW,HIGH",
         help="Public range of the target; needed for small tables only.",
     ),
-    SCALE,
+    click.option(
+        "--scale",
+        type=PerColumn(1, "private, numbers or name=number,name=number", "private"),
+        metavar="private|NUMBERS|name=number,...",
+        help="Divide columns by these numbers; private finds them.",
+    ),
     click.option("--row-norm", type=float, metavar="R", help="Clip scaled rows at this length."),
     click.option(
         "--alpha",

@@ -54,6 +54,7 @@ def situation_of(ctx: click.Context, data: str | None, **options: Any) -> "Situa
         centring=None if centring == "none" else centring,
         private_scale=options["scale"] == "private" and known < width,
         known_scales=known,
+        same_units=options["scale"] not in (None, "private"),
         variances=options["variances"],
         show_scores=bool(options["show_scores"]),
         missing=options["on_missing"] == "centre",

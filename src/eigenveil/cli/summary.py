@@ -14,6 +14,7 @@ from eigenveil.report.views import (
     means_alone,
     spectrum,
     target_name,
+    why_left_out,
 )
 from eigenveil.text import listed, percent, plural
 
@@ -81,7 +82,7 @@ def _columns(release: Release) -> str:
     out = left_out(release.settings, release.arrays)
     if not out:
         return wide
-    return f"{every - len(out):,} of {wide}, without {listed(out)} (no scale found)"
+    return f"{every - len(out):,} of {wide}, without {listed(out)} ({why_left_out(release.arrays)})"
 
 
 def target(release: Release) -> list[str]:

@@ -77,14 +77,14 @@ class PerColumn(click.ParamType):  # type: ignore[type-arg]
 
     name = "numbers"
 
-    def __init__(self, parts: int, form: str, word: str | None = None) -> None:
+    def __init__(self, parts: int, form: str, *words: str) -> None:
         self._parts = parts
         self._form = form
-        self._word = word
+        self._words = words
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Read one value."""
-        if self._word is not None and value == self._word:
+        if isinstance(value, str) and value in self._words:
             return value
         if isinstance(value, str):
             cells = _cells(value)

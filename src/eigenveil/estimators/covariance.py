@@ -18,6 +18,7 @@ from eigenveil.estimators.fitting import (
     foresee_release,
     warn_of_columns,
     warn_of_empty_cells,
+    warn_of_hidden_variances,
 )
 from eigenveil.estimators.results import noise_of_means, public_settings
 from eigenveil.estimators.tables import TableEstimator, filled, mean_score, per_row
@@ -186,6 +187,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             self._hold(fitted)
         # A warning may be made an error, which must not lose the release.
         warn_of_columns(self)
+        warn_of_hidden_variances(self)
         warn_of_empty_cells(self, fitted.result.present)
         return self
 

@@ -45,6 +45,7 @@ __all__ = [
     "require_label",
     "warn_of_columns",
     "warn_of_empty_cells",
+    "warn_of_hidden_variances",
     "warn_of_weakness",
 ]
 
@@ -135,15 +136,9 @@ def warn_of_weakness(budget: Budget, rows: int | None) -> None:
 
 
 def warn_of_columns(estimator: BaseEstimator) -> None:
-    """Warn of columns without a private scale, or without a variance: released facts alone."""
-    if "scale" not in estimator.shares_:
-        return
-    covariance = getattr(estimator, "covariance_", None)
-    if covariance is not None:
-        hidden = np.flatnonzero(np.isfinite(estimator.scale_) & (covariance.diagonal() == 0))
-        _warn_of_hidden(estimator, hidden.tolist())
+    """Warn of columns that no private scale was found for: released facts alone."""
     left = np.flatnonzero(np.isinf(estimator.scale_)).tolist()
-    if not left:
+    if not left or "scale" not in estimator.shares_:
         return
     without = _names(estimator, left)
     one = len(left) == 1
@@ -156,14 +151,17 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
     )
 
 
-def _warn_of_hidden(estimator: BaseEstimator, hidden: list[int]) -> None:
-    if hidden:
-        warnings.warn(
-            f"noise hides the variance of {_names(estimator, hidden)}: covariance_ is zero there; "
-            "give more rows or a larger budget, or leave out columns that hardly vary",
-            ColumnsLeftOutWarning,
-            stacklevel=4,
-        )
+def warn_of_hidden_variances(estimator: BaseEstimator) -> None:
+    """Warn of columns that `front` found no variance of: released facts alone."""
+    hidden = np.isfinite(estimator.scale_) & (estimator.covariance_.diagonal() == 0)
+    if not hidden.any() or "front" not in estimator.release_.proofs:
+        return
+    warnings.warn(
+        f"noise hides the variance of {_names(estimator, np.flatnonzero(hidden).tolist())}, which "
+        "is zero in the release: give more rows or a larger budget, or leave out what is constant",
+        ColumnsLeftOutWarning,
+        stacklevel=3,
+    )
 
 
 def warn_of_empty_cells(estimator: BaseEstimator, present: NDArray[np.float64] | None) -> None:

@@ -87,6 +87,8 @@ class Columns:
 
     def kept(self, clearness: NDArray[np.float64], *, refined: bool) -> NDArray[np.bool_]:
         """Return which columns have a variance: clear ones, whose scale is no accident."""
+        if not self.known.any():  # equal rows: what is clear about them is where the centre is off
+            return np.zeros(self.known.size, dtype=bool)
         if self.one_unit:
             return np.asarray(clearness > np.where(self.shared, _SHARED_VARIANCE, CLEAR_VARIANCE))
         believed = self.sure

@@ -127,7 +127,7 @@ class Front:
         anywhere = Clip(
             row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing
         )
-        about = replace(anywhere, centre=np.zeros(self.columns), present=start.present)
+        about = replace(anywhere, centre=np.zeros(source.n_columns), present=start.present)
         left = 1 - sum(self.shares.values())
         found = self._scales.run(source, anywhere, gate)
         if found.one_unit:
@@ -246,16 +246,16 @@ class Front:
         """Return the table about a mean; folded about it where whole turns stay unknown."""
         some = sampled(table.source, self.sample, gate.adjacency, gate.sample, table.about.check)
         table = table.centred(self._on_circles(some, table.about, gate))
-        table = table.folded(np.full(self.columns, self._turns[-1]))
+        table = table.folded(np.full(some.n_columns, self._turns[-1]))
         clip = replace(table.about, row_norm=math.sqrt(self.columns))
         return table.moved(self._mean(self._middle_share, table.source, clip, gate))
 
     def _on_circles(self, rows: RowSource, about: Clip, gate: Gate) -> NDArray[np.float64]:
         """Return the centre up to whole turns of the longest circle."""
-        centre = np.zeros(self.columns)
+        centre = np.zeros(rows.n_columns)
         shorter = math.inf
         for length in self._turns:
-            turn = np.full(self.columns, length)
+            turn = np.full(rows.n_columns, length)
             wrapped = CircleSource(rows, turn)
             clip = replace(about, row_norm=wrapped.reach, centre=None, present=None)
             mean = self._mean(self._circle_share, wrapped, clip, gate)

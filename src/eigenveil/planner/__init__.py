@@ -13,6 +13,7 @@ from eigenveil.planner.predict import (
     recommend,
 )
 from eigenveil.planner.reference import Rate, reference
+from eigenveil.planner.scales import default_scale_share
 from eigenveil.planner.situation import Situation, Spiked, spiked
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Situation",
     "Spiked",
     "choose",
+    "default_scale_share",
     "foresee",
     "needed_epsilon",
     "needed_rows",

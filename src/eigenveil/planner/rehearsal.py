@@ -24,7 +24,7 @@ from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.products import MomentProducts
 from eigenveil.data.sources import ArraySource, Batch, RowSource
 from eigenveil.mechanisms.additive import NoisyVector
-from eigenveil.mechanisms.base import Gate, Mechanism
+from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
@@ -83,6 +83,10 @@ class _AssumedSource(ArraySource):
             blocks, root = whole.blocks, math.sqrt(each)
             return replace(whole, blocks=lambda: (root * rows for rows in blocks()))
         return whole
+
+    def turned(self, axes: Matrix) -> "_AssumedSource":
+        """Return the rows in other coordinates."""
+        return _AssumedSource(self.array @ axes, self._each, self._kept)
 
     def sample_of(self, share: float) -> RowSource:
         """Return the same rows, which stand for fewer."""
@@ -167,13 +171,34 @@ def rehearse(
     gate = StandInGate(plan.request.adjacency, noise, stretch=table.stretch, kept=kept)
     source = _AssumedSource(rows, n / len(rows), kept)
     start = replace(plan.start, box=None, centre=None)
-    few = replace(plan, n_components=min(plan.n_components, table.k)).build(plan.strength)
+    few = _of_few(plan, table).build(plan.strength)
     if isinstance(few, Scaled):  # the table is assumed as it is once columns are scaled
         few = few.inner
     if isinstance(few, Paired):
         inner = few.inner.run(source, start, gate)
         return truth, CentredResult(np.zeros(table.d), 0.0, None, inner)
+    if plan.front:
+        return truth, _turned(few, source, start, gate)
     return truth, few.run(source, start, gate)
+
+
+def _of_few(plan: Plan, table: AssumedTable) -> Plan:
+    """Return the plan for the directions that are simulated."""
+    request = plan.request
+    if table.d < request.n_columns:  # which of them have a public scale is not assumed
+        request = replace(request, known_scale=None)
+    return replace(plan, request=request, n_components=min(plan.n_components, table.k))
+
+
+def _turned(
+    few: Procedure[CentredResult[Any]], source: _AssumedSource, start: Clip, gate: Gate
+) -> CentredResult[Any]:
+    """Run steps that look at single columns on rows whose columns are no eigenvectors."""
+    axes, _ = np.linalg.qr(gate.normals(source.n_columns, source.n_columns))
+    found = few.run(source.turned(axes), start, gate)
+    back = axes if found.scale is None else axes * found.scale
+    matrix = back @ found.inner.matrix @ back.T
+    return replace(found, inner=replace(found.inner, matrix=matrix), scale=None)
 
 
 def settled(sample: Rows, table: AssumedTable, reach: float | None) -> Matrix:

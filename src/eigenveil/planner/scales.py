@@ -1,17 +1,22 @@
-"""How many columns private scales would be found for: the mechanism as it runs, on assumed counts.
+"""What private scales cost, and how many columns they would be found for.
 
-Columns are normal, in units that no power of two favours; how many pairs of rows fall into each
-octave follows from their law, and noise is drawn as in a release.
+The mechanism runs on assumed counts: columns are normal, in units that no power of two favours;
+how many pairs of rows fall into each octave follows from their law, and noise is drawn as in a
+release.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtr
 
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.norms import BRACKETS
+from eigenveil.exceptions import EigenveilError
 from eigenveil.mechanisms.additive import vector_noise
+from eigenveil.mechanisms.planning import plan
+from eigenveil.mechanisms.registry import entry
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, enough_for_scales, scale_share
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.random import SimulationSource
@@ -21,7 +26,7 @@ from eigenveil.privacy.accounting import part
 from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Gaussian, Pure
 
-__all__ = ["expected_scales"]
+__all__ = ["default_scale_share", "expected_scales"]
 
 _REHEARSALS, _RARELY = 20, 0.1
 _MOST_COLUMNS = 50  # that are simulated; they stand for all
@@ -46,6 +51,21 @@ def expected_scales(situation: Situation) -> int:
         for seed in range(_REHEARSALS)
     ]
     return math.floor(sought * float(np.quantile(shares, _RARELY)))
+
+
+def default_scale_share(situation: Situation, mechanism: str) -> float | None:
+    """Return the share of the budget that a covariance spends on scales unless told otherwise.
+
+    None where it looks for none: columns are bounded, few rows are there, or no matrix is asked
+    for.
+    """
+    asked = replace(situation, same_units=False).request(entry(situation.releases, mechanism))
+    if not asked.any_units:
+        return None
+    try:
+        return plan(asked).shares["scale"]
+    except EigenveilError:
+        return None
 
 
 def _gate(situation: Situation, seed: int) -> StandInGate:

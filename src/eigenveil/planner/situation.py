@@ -99,6 +99,9 @@ class Situation:
         that of scaled columns.
     known_scales : int
         Number of columns whose scale is public in any case, as of those that are 0 or 1.
+    same_units : bool
+        Whether columns share one unit, as they are or divided by stated scales: a covariance then
+        looks for no scales.
     variances : bool
         Whether variances in the units of the data are bought.
     show_scores : bool
@@ -131,6 +134,7 @@ class Situation:
     centring: Literal["mean", "located", "paired"] | None = None
     private_scale: bool = False
     known_scales: int = 0
+    same_units: bool = False
     variances: bool = False
     show_scores: bool = False
     one_pass: bool = False
@@ -193,6 +197,7 @@ class Situation:
             "row_norm": norm,
             "private_radius": private,
             "assume_centered": request.centred,
+            "same_units": request.same_units or request.scale is not None,
             "one_pass": not request.rereadable,
             "missing": request.on_missing == "centre",
             "unit": request.unit.name,
@@ -238,6 +243,7 @@ class Situation:
             box=box,
             private_scale=self.private_scale,
             known_scale=self._known_scale(),
+            same_units=self.same_units,
             centring="none" if self.assume_centered else self.centring,
             variances=self.variances,
             show_scores=self.show_scores,
@@ -246,7 +252,7 @@ class Situation:
 
     def _known_scale(self) -> NDArray[np.float64] | None:
         """Return the scales that are public, where the others are to be found."""
-        if not (self.private_scale and self.known_scales):
+        if self.same_units or not self.known_scales:
             return None
         return np.where(np.arange(self.d) < self.known_scales, 1.0, np.nan)
 

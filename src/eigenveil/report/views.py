@@ -31,6 +31,7 @@ __all__ = [
     "spectrum",
     "spending",
     "target_name",
+    "why_left_out",
 ]
 
 _BITS = 40  # of an eigenvalue, counted from the largest one
@@ -301,10 +302,19 @@ def feature_names(settings: Mapping[str, Any], columns: NDArray[np.intp]) -> tup
 
 
 def left_out(settings: Mapping[str, Any], arrays: Arrays) -> tuple[str, ...]:
-    """Return the columns that a release has nothing about, as no scale was found for them."""
-    private = "scale" in arrays and "scale" in settings.get("shares", {})
-    out = np.flatnonzero(np.isinf(arrays["scale"])) if private else np.empty(0, dtype=np.intp)
-    return feature_names(settings, out)
+    """Return the columns without a private scale, or without a variance in a covariance."""
+    out = np.zeros(settings["n_features"], dtype=bool)
+    if "scale" in settings.get("shares", {}):
+        out |= np.isinf(arrays.get("scale", out))
+        if "covariance" in arrays and arrays["covariance"].any():
+            out |= arrays["covariance"].diagonal() == 0
+    return feature_names(settings, np.flatnonzero(out))
+
+
+def why_left_out(arrays: Arrays) -> str:
+    """Return why a release has nothing about some columns."""
+    hidden = np.isfinite(arrays.get("scale", np.zeros(1))).all()
+    return "variance hidden by noise" if hidden else "no scale found"
 
 
 def means_alone(settings: Mapping[str, Any]) -> bool:

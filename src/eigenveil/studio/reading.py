@@ -23,6 +23,7 @@ from eigenveil.report.views import (
     left_out,
     loadings,
     spectrum,
+    why_left_out,
 )
 from eigenveil.storage import release_files
 from eigenveil.storage.archive import zipped
@@ -61,7 +62,7 @@ def release(studio: Studio, asked: Asked) -> dict[str, Any]:
         "promise": promise_of(found),
         "n_rows": found.settings["n_rows"],
         "n_features": found.settings["n_features"],
-        "left_out": listed(left_out(found.settings, found.arrays)),
+        "left_out": _left_out(found),
         "clear": distinguishable_components(found),
         "ledger": found.settings.get("ledger"),
         "owners": [
@@ -220,6 +221,12 @@ def _components(found: Release) -> list[dict[str, Any]]:
     ]
 
 
+def _left_out(found: Release) -> str:
+    """Return the columns that the release has nothing about, and why; empty if there are none."""
+    out = left_out(found.settings, found.arrays)
+    return f"{listed(out)} ({why_left_out(found.arrays)})" if out else ""
+
+
 def _loadings(found: Release) -> dict[str, Any] | None:
     """Return the columns that weigh most in any of the first components, and their loadings."""
     if found.kind != "pca":
@@ -309,9 +316,7 @@ def _facts(found: Release) -> list[tuple[str, str]]:
     """Return what two releases are compared by."""
     settings, rows = found.settings, found.settings["n_rows"]
     clear = distinguishable_components(found)
-    used = settings["n_features"]
-    if "scale" in found.arrays:
-        used = int(np.isfinite(found.arrays["scale"]).sum())
+    used = settings["n_features"] - len(left_out(settings, found.arrays))
     return [
         ("Privacy spent", str(found.guarantee.budget)),
         ("Protects", found.guarantee.unit),

@@ -70,8 +70,8 @@ def release_options(studio: Studio, asked: Asked, *, complete: bool) -> Options:
     terms["epsilon"] = number(asked, "epsilon")
     if asked.get("delta") is not None:
         terms["delta"] = number(asked, "delta")
-    if one_of(asked, "scale", ("private",)):
-        terms["scale"] = "private"
+    if scale := one_of(asked, "scale", ("private", "same")):
+        terms["scale"] = scale
     if asked.get("bounds"):
         terms["bounds"] = _ranges(asked["bounds"])
     if adjacency := one_of(asked, "adjacency", ("replace-one", "add-remove")):

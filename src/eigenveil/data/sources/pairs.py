@@ -10,7 +10,7 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.sources.base import RowSource, chunk_rows
+from eigenveil.data.sources.base import RowSource, Statistic, chunk_rows
 from eigenveil.data.sources.units import UnitSource
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError, UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency
@@ -72,6 +72,7 @@ class PairedSource(RowSource):
         require_public_count(adjacency, persons=False)
         self.n_columns = source.n_columns
         self.feature_names = source.feature_names
+        self._base = source
         n, self._lookup = source.lookup()
         check_pairs(n, persons=False)
         half = n // 2
@@ -82,6 +83,10 @@ class PairedSource(RowSource):
     def n_rows(self) -> int:
         """Number of pairs."""
         return len(self._pairs)
+
+    def represented(self, statistic: Statistic) -> Statistic:
+        """Return a statistic of these pairs as it is of those of the table the rows stand for."""
+        return self._base.represented(statistic)
 
     def in_random_order(self) -> "PairedSource":
         """Return the same pairs as they were drawn, so that a batch of them is a random one."""

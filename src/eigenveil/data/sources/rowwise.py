@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.sources.arrays import ArraySource
-from eigenveil.data.sources.base import RowSource, RowSum
+from eigenveil.data.sources.base import RowSource, RowSum, Statistic
 from eigenveil.numerics.integers import Integers
 from eigenveil.privacy.adjacency import Unit
 
@@ -118,6 +118,13 @@ class RowwiseSource(RowSource):
     def summed(self, what: RowSum) -> tuple[Integers, ...]:
         """Return a sum over changed rows, which are changed where ``base`` has them."""
         return self.base.summed(_OfChanged(self, what))
+
+    def represented(self, statistic: Statistic) -> Statistic:
+        """Return a statistic of these rows as it is of the table that those of ``base`` stand for.
+
+        Only the planner has rows that stand for others.
+        """
+        return self.base.represented(statistic)
 
     def of_other(self, base: RowSource) -> "RowwiseSource":
         """Return rows of another source, changed alike."""

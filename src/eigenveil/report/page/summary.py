@@ -12,7 +12,13 @@ from eigenveil.privacy.ledger import Balance
 from eigenveil.report.page.owners import UNITS, counted_as
 from eigenveil.report.page.regression import coefficient_tile
 from eigenveil.report.page.tables import Arrays, unbroken
-from eigenveil.report.views import Spectrum, estimand, left_out, means_alone
+from eigenveil.report.views import (
+    Spectrum,
+    estimand,
+    left_out,
+    means_alone,
+    why_left_out,
+)
 from eigenveil.text import listed, percent, plural
 
 __all__ = ["answers"]
@@ -62,7 +68,8 @@ def _what(
     without = aim = ""
     if out:
         width = f"{every - len(out):,} of {width}"
-        without = f" <b>Left out, as no scale was found: {escape(listed(out))}.</b>"
+        why = why_left_out(arrays)
+        without = f" <b>Left out ({why}): {escape(listed(out))}.</b>"
     match document["kind"]:
         case "pca":
             count = _counted(len(arrays["components"]), "principal component")
