@@ -166,20 +166,20 @@ RELEASES = {
     "gauss, 12 columns": "`gauss`, 12 columns",
     "cleaned": "`cleaned`",
     "continual": "`continual`, day 5 of 30",
-    "elliptical": "`elliptical`, the default",
+    "default": "the default",
+    "default, same units": 'the default, `scale="same"`',
+    "default, t": "the default, rows of t₅",
+    "default, skewed": "the default, skewed rows",
+    "default, lognormal": "the default, lognormal rows",
+    "default, zeros": "the default, 60 % zeros",
     "gauss, drowned": "`gauss`, 40 columns that drown",
     "gauss, t": "`gauss`, rows of t₅",
-    "gauss, skewed": "`gauss`, skewed rows",
-    "elliptical, t": "`elliptical`, rows of t₅",
-    "elliptical, skewed": "`elliptical`, skewed rows",
 }
-OUTSIDE = (", drowned", ", t", ", skewed")
 FEATURES = {
     "regression": "normal, correlated",
     "regression, independent": "normal, independent",
     "regression, skewed": "exponential, independent",
 }
-CHANGED = ("eigenvalues", "last eigenvalue", "coefficients", "largest coefficient", "intercept")
 
 
 def _coverage(chosen: Iterable[str]) -> list[dict[str, str]]:
@@ -215,13 +215,8 @@ def _by_interval(chosen: Iterable[str], shown: dict[str, str]) -> str:
 
 
 def coverage() -> str:
-    """Return how often intervals of covariances cover where rows are normal."""
-    return _by_interval([n for n in RELEASES if not n.endswith(OUTSIDE)], COVERED)
-
-
-def coverage_outside() -> str:
-    """Return how often they cover where the model does not hold, or noise is all there is."""
-    return _by_interval([n for n in RELEASES if n.endswith(OUTSIDE)], COVERED)
+    """Return how often intervals of covariances cover."""
+    return _by_interval(RELEASES, COVERED)
 
 
 def coverage_components() -> str:
@@ -244,13 +239,6 @@ def coverage_regression() -> str:
     """Return how often intervals of regressions cover."""
     shown = {name: name for name in ("coefficients", "largest coefficient", "intercept")}
     return _by_interval(FEATURES, shown)
-
-
-def coverage_before() -> str:
-    """Return coverage before and after intervals changed."""
-    rows = [row for row in kept("coverage") if row["before"] and row["interval"] in CHANGED]
-    cells = ((*_cell(r), r["interval"], short(r["before"]), short(r["covered"])) for r in rows)
-    return lines(("release", "rows", "ε", "intervals", "before", "now"), cells)
 
 
 def coverage_told() -> str:

@@ -121,8 +121,6 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     (INTERVALS, "coverage"): benchmarks.coverage,
     (INTERVALS, "coverage_components"): benchmarks.coverage_components,
     (INTERVALS, "coverage_regression"): benchmarks.coverage_regression,
-    (INTERVALS, "coverage_outside"): benchmarks.coverage_outside,
-    (INTERVALS, "coverage_before"): benchmarks.coverage_before,
     (ROOT / "docs" / "regression.md", "coverage_told"): benchmarks.coverage_told,
     (ROOT / "docs" / "planner.md", "planner"): benchmarks.planner,
     (ROOT / "docs" / "planner.md", "plan_regression"): benchmarks.plan_regression,

@@ -9,12 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from benchmarks.seen import Limits, Truth
 
 from tests.truth.judge import (
     GROWTH,
     RELEASED,
-    Limits,
-    Truth,
     error_in_deviations,
     failures,
     growth,
