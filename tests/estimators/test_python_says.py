@@ -78,7 +78,8 @@ def test_a_release_shows_itself():
     assert "2 principal components of 3 columns" in card
     assert "<b>" not in card
     assert "What is promised" in card
-    matrix = PrivateCovariance(epsilon=5.0, delta=1e-6, random_state=0).fit(frame).release_
+    covariance = PrivateCovariance(epsilon=1.0, delta=1e-6, scale="same", random_state=0)
+    matrix = covariance.fit(frame).release_
     assert repr(matrix).startswith("<Release: covariance matrix of 3 columns, by ")
     assert "<details>" in matrix._repr_html_()
     line = PrivateRegression(epsilon=5.0, delta=1e-6, random_state=0).fit(ROWS[:, :2], ROWS[:, 2])

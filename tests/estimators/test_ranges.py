@@ -323,7 +323,7 @@ def test_correlations_are_a_correlation_matrix(mechanism):
         if len(known):
             assert np.linalg.eigvalsh(among)[0] > -1e-12
         fitted.covariance_ = fitted.covariance_ * np.outer(UNITS, UNITS)
-        fitted.scale_ = fitted.scale_ * UNITS
+        fitted.covariance_noise_ = fitted.covariance_noise_ * np.outer(UNITS, UNITS)
         assert fitted.correlation_ == pytest.approx(correlation, abs=1e-9, nan_ok=True)
         assert fitted.correlation_noise_ == pytest.approx(noise, nan_ok=True)
 

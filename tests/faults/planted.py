@@ -62,6 +62,23 @@ LEAVES = [
         "sensitivity and gauss",
     ),
     fault(
+        "fourth-moments: squares of rows that are not clipped",
+        "data/sources/limits.py",
+        "rows /= self._clip.row_norm * np.maximum(1.0, relative)[:, None]",
+        "rows /= self._clip.row_norm",
+        "tests/data/sources/test_limits.py",
+    ),
+    fault(
+        "fourth-moments: more than was paid for",
+        "mechanisms/fourth_moments.py",
+        "noisy = gate.draw(self.moments, squares)",
+        "noisy = GaussCov(mu=2 * self.moments.mu).perturb(squares, gate._noise)",
+        "tests/mechanisms/test_fourth_moments.py",
+        CONFORMANCE,
+        "-k",
+        "fourth",
+    ),
+    fault(
         "column-scale: the sensitivity of an added row",
         "data/norms.py",
         "most = math.nextafter(math.sqrt(2 * d if public else d), math.inf)",

@@ -156,27 +156,31 @@ def test_stated_noise_is_at_least_what_releases_differ_by(epsilon, least):
 
 def test_the_second_step_goes_to_the_better_route():
     """Rows of one direction each, as levels of a category are, have no ellipse: clipped rows.
-    Normal rows with lengths of another law: unit rows.
+    Normal rows with lengths of another law: unit rows. In most of nine fits, as noise decides too.
     """
     levels = np.eye(6)[np.random.default_rng(1).integers(0, 6, 6000)]
     lengths = ROWS * np.random.default_rng(2).exponential(size=(len(ROWS), 1))
-    second = {}
-    for name, rows in (("levels", levels - levels.mean(axis=0)), ("lengths", lengths)):
-        mechanism, drawn = build(0.3, len(rows), rows.shape[1]), []
-        gate = Gate(
-            mechanism.cost(), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(0)
-        )
-        draw = gate.draw
-        gate.draw = lambda step, query, draw=draw, drawn=drawn: (
-            drawn.append(step) or draw(step, query)
-        )
-        mechanism.run(open_rows(rows), ANY, gate)
-        second[name] = drawn[3:]
-        assert second[name] in (
-            [mechanism.second],
-            [mechanism.second_unit, mechanism.second_clipped],
-        )
-    assert [len(steps) for steps in second.values()] == [1, 2]
+    taken = {
+        name: sum(takes_unit_rows(rows, seed) for seed in range(9))
+        for name, rows in (("levels", levels - levels.mean(axis=0)), ("lengths", lengths))
+    }
+    assert taken["levels"] < 5 <= taken["lengths"]
+
+
+def takes_unit_rows(rows, seed):
+    """Return the route of a fit; what it draws costs the same on either."""
+    mechanism, drawn = build(0.3, len(rows), rows.shape[1]), []
+    gate = Gate(
+        mechanism.cost(), label="x", adjacency=REPLACE, ledger=None, noise=SimulationSource(seed)
+    )
+    draw = gate.draw
+    gate.draw = lambda step, query: drawn.append(step) or draw(step, query)
+    mechanism.run(open_rows(rows), ANY, gate)
+    *second, moments, share = drawn[3:]
+    assert [moments, share] == [mechanism.spread.moments, mechanism.spread.share]
+    unit = [mechanism.second_unit, mechanism.second_clipped]
+    assert second in ([mechanism.second], unit)
+    return second == unit
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])

@@ -374,7 +374,8 @@ def test_five_questions_are_answered_first():
     assert asked[0] == "What is it?"
     assert len(asked) == 5
     assert "<h1>Heights &lt;2026&gt;</h1>" in text
-    assert "<b>The covariance matrix of 3 columns</b>, from 1,000 rows. For: audit." in text
+    assert "<b>The covariance matrix of 3 columns</b>, from 1,000 rows. It estimates the" in text
+    assert "were pulled in to it. For: audit." in text
     assert "becomes at most 73.2\N{NO-BREAK SPACE}% (epsilon = 1, delta = 1e-06)" in text
     assert text.index("What is it?") < text.index("What is promised") < text.index("Signatures")
 

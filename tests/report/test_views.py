@@ -89,11 +89,12 @@ def test_a_variance_that_is_not_positive_has_no_correlation():
 
 
 def test_a_variance_that_may_be_noise_has_no_correlation():
-    """Noise of 0.1: twice that has to be exceeded; others vary by 0.1/sqrt(2) over their sizes."""
+    """Noise of 0.1: twice that has to be exceeded; others vary by that of all three entries."""
     matrix = np.array([[4.0, 1.0, 0.1], [1.0, 1.0, 0.1], [0.1, 0.1, 0.19]])
     shown = correlations(*of(covariance(matrix, noise_scale=0.1)))
     assert np.isnan(shown.values).sum() == np.isnan(shown.noise).sum() == 5
-    assert shown.noise[0, 1] == pytest.approx(0.1 / 2**0.5 / 2)
+    of_variances = 0.5**2 / 4 * ((0.1 / 4) ** 2 + 0.1**2)
+    assert shown.noise[0, 1] == pytest.approx((0.1**2 / 2 / 4 + of_variances) ** 0.5)
     assert shown.noise[0, 0] == 0
 
 

@@ -59,8 +59,8 @@ class Limits:
         Infinite for columns that were left out.
     row_norm, column_limit : float
         Largest length of a scaled row about the centre, and largest entry of one.
-    turn : float
-        Scaled entries about the centre were folded at plus and minus half of it.
+    turn : array of shape (d,)
+        Entries about the centre were folded at plus and minus half of it, in units of the data.
 
     """
 
@@ -68,7 +68,7 @@ class Limits:
     scale: np.ndarray
     row_norm: float = math.inf
     column_limit: float = math.inf
-    turn: float = math.inf
+    turn: Any = math.inf
 
     @classmethod
     def of(cls, fitted: Any) -> "Limits":
@@ -82,9 +82,10 @@ class Limits:
     def seen(self, rows: np.ndarray) -> np.ndarray:
         """Return scaled rows about the centre, as far as the release saw them."""
         centre = np.where(np.isnan(self.centre), np.nanmean(rows, axis=0), self.centre)
-        z = (rows - centre) / self.scale
-        if math.isfinite(self.turn):
+        z = rows - centre
+        if np.isfinite(self.turn).all():
             z = (z + self.turn / 2) % self.turn - self.turn / 2
+        z = z / self.scale
         z = np.clip(z, -self.column_limit, self.column_limit)
         lengths = np.sqrt(np.nansum(z**2, axis=1))
         return z * np.minimum(1.0, self.row_norm / np.maximum(lengths, 1e-300))[:, None]
@@ -129,7 +130,7 @@ def judged(fitted: Any, rows: np.ndarray, intervals: Any = None) -> dict[str, fl
     scale = np.where(np.isfinite(fitted.scale_), fitted.scale_, np.nan)  # a column left out
     pairs = np.triu_indices(rows.shape[1], 1)
     mean_noise = np.maximum(2 * fitted.location_noise_, NEGLIGIBLE_SPREAD * truth.deviations)
-    variance_noise = fitted.noise_scale_ * scale**2
+    variance_noise = np.where(np.isnan(scale), np.nan, fitted.covariance_noise_.diagonal())
     correlation_noise = fitted.correlation_noise_[pairs]
     wrong = (fitted.correlation_ - truth.correlation)[pairs]
     shares = {

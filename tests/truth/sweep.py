@@ -18,7 +18,6 @@ from tests.truth.judge import RELEASED, error_in_deviations, failures, growth, j
 
 EPSILONS, DELTA = (1.0, 5.0), 1e-6
 WAYS: dict[str, dict[str, Any]] = {"default": {}, "private scales": {"scale": "private"}}
-FEWEST_DRAWS = 20  # of a bootstrap
 
 
 class Cell(NamedTuple):
@@ -29,20 +28,15 @@ class Cell(NamedTuple):
     epsilon: float
 
 
-def sweep(
-    name: str, rows: np.ndarray, *, seeds: int, with_intervals: int
-) -> tuple[dict[Cell, dict[str, float]], int]:
-    """Return the claims that fail in each cell of a table, and how many were judged.
-
-    Intervals are asked of the first fits of each cell only: today each simulates releases.
-    """
+def sweep(name: str, rows: np.ndarray, *, seeds: int) -> tuple[dict[Cell, dict[str, float]], int]:
+    """Return the claims that fail in each cell of a table, and how many were judged."""
     failing, count = {}, 0
     for way, stated in WAYS.items():
         errors: dict[float, list[float]] = defaultdict(list)
         for epsilon in EPSILONS:
             shares = []
             for seed in range(1, seeds + 1):
-                one, error = _fit(rows, epsilon, seed, seed <= with_intervals, stated)
+                one, error = _fit(rows, epsilon, seed, stated)
                 shares.append(one)
                 errors[epsilon] += [error] if math.isfinite(error) else []
             if epsilon > EPSILONS[0] and errors[EPSILONS[0]] and errors[epsilon]:
@@ -55,7 +49,7 @@ def sweep(
 
 
 def _fit(
-    rows: np.ndarray, epsilon: float, seed: int, with_intervals: bool, stated: dict[str, Any]
+    rows: np.ndarray, epsilon: float, seed: int, stated: dict[str, Any]
 ) -> tuple[dict[str, float], float]:
     """Judge one fit; nothing is claimed by one that was refused before its charge."""
     missing = {"on_missing": "centre"} if np.isnan(rows).any() else {}
@@ -71,11 +65,9 @@ def _fit(
             return {RELEASED: 0.0}, math.nan
         except EigenveilError:
             return {}, math.nan
-        ends = None
-        if with_intervals:
-            try:
-                ends = intervals(private.release_, draws=FEWEST_DRAWS, seed=seed)
-            except EigenveilError:  # none are stated
-                ends = None
+        try:
+            ends = intervals(private.release_)
+        except EigenveilError:  # none are stated
+            ends = None
     error = error_in_deviations(private.covariance_, rows)
     return judged(private, rows, ends), error

@@ -52,7 +52,7 @@ def made_up(rows, seed, *, row_norm=math.inf, stated=1.0, outliers=0.0, level=1.
         correlation_noise_=np.full((COLUMNS, COLUMNS), correlation_noise / stated),
         location_=centre,
         location_noise_=mean_noise / stated,
-        noise_scale_=noise / stated,
+        covariance_noise_=spread / stated,
         scale_=SCALE,
         row_norm_=row_norm,
     )
@@ -132,7 +132,13 @@ def test_pairs_of_missing_cells_take_no_part(rows):
 
 
 def test_entries_are_folded_and_pulled_in_to_the_limits():
-    limits = Limits(np.array([1.0, 1.0]), np.array([2.0, 1.0]), 3.0, column_limit=4.0, turn=16.0)
+    limits = Limits(
+        np.array([1.0, 1.0]),
+        np.array([2.0, 1.0]),
+        3.0,
+        column_limit=4.0,
+        turn=np.array([32.0, 16.0]),
+    )
     seen = limits.seen(np.array([[3.0, 1.0], [1.0, 10.0], [1.0 + 2 * 17, 1.0]]))
     np.testing.assert_allclose(seen, [[1.0, 0.0], [0.0, -3.0], [1.0, 0.0]])
 

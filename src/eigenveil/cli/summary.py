@@ -7,6 +7,7 @@ import numpy as np
 from eigenveil.release import Release
 from eigenveil.report.views import (
     eigenvalues,
+    estimand,
     feature_names,
     left_out,
     loadings,
@@ -86,8 +87,10 @@ def _columns(release: Release) -> str:
 
 def target(release: Release) -> list[str]:
     """Return which directions were estimated, and how to ask for the others; none of a matrix."""
-    if release.kind != "pca" or release.owners:
+    if release.owners or release.kind == "regression":
         return []
+    if release.kind == "covariance":
+        return [f"target       {estimand(release.mechanism, release.settings)}"]
     found = spectrum(release.kind, release.settings, release.arrays)
     if found is not None and found.of_unit_rows:
         return [

@@ -149,6 +149,7 @@ class ContinualCovariance(DailyEstimator):
             noise_floor=found.noise_floor,
         )
         arrays = {"covariance": found.covariance, "location": found.location}
+        arrays["noisy_covariance"] = found.noisy
         if (plan.scale != 1).any():
             values = np.linalg.eigvalsh(found.covariance / np.outer(plan.scale, plan.scale))
             descending = np.array(values[::-1], dtype=np.float64)

@@ -41,6 +41,8 @@ class RunningCovariance:
     ----------
     covariance, location : arrays
         As released.
+    noisy : array
+        The covariance before it was cleaned.
     noise_scale, noise_floor, centre_noise : float
         Public facts about the noise, in scaled units.
 
@@ -48,6 +50,7 @@ class RunningCovariance:
 
     covariance: NDArray[np.float64]
     location: NDArray[np.float64]
+    noisy: NDArray[np.float64]
     noise_scale: float
     noise_floor: float
     centre_noise: float
@@ -102,8 +105,11 @@ class DailyPlan:
         if np.trace(matrix) > most:  # a noisy count may be too small
             matrix, _ = map_eigenvalues(matrix, lambda values: project_to_simplex(values, most))
         off_diagonal = noisy.noise_scale * per_row / math.sqrt(2)
+        units = np.outer(self.scale, self.scale)
+        assert found.inner.unbiased is not None  # it was cleaned
         return RunningCovariance(
-            covariance=matrix * np.outer(self.scale, self.scale),
+            covariance=matrix * units,
+            noisy=found.inner.unbiased * per_row * units,
             location=self._within(found.centre) * self.scale,
             noise_scale=noisy.noise_scale * per_row,
             noise_floor=found.inner.law.scaled(per_row).floor(),

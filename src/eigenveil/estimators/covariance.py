@@ -28,7 +28,7 @@ from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.registry import CovarianceEntry
 from eigenveil.mechanisms.request import Centring
-from eigenveil.numerics.correlation import clear_variances, correlation_noise
+from eigenveil.numerics.correlation import clear_variances, correlation_noise, entry_noise
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
@@ -95,6 +95,12 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         whose released variance cannot be told from noise has NaN.
     correlation_noise_ : array of shape (n_features, n_features)
         Standard deviation of the noise on each correlation: what a strong one is compared with.
+    covariance_noise_ : array of shape (n_features, n_features)
+        Standard deviation of the noise on each entry of ``covariance_``, before shrinkage; zero for
+        a column that was left out.
+    changed_share_, changed_share_noise_ : float
+        Share of the rows that a limit changed (a noisy number), and its standard deviation; where
+        the default mechanism knows the number of rows.
     scale_ : array of shape (n_features,)
         What columns were divided by, infinite for a column that was left out; ones by default.
     shares_ : dict
@@ -118,6 +124,11 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         to be compared with ``noise_floor_``.
     row_norm_ : float
         The bound on rows, where the mechanism chose it privately.
+    column_limit_ : float
+        How far from the centre entries were taken, in scales, where the mechanism chose it.
+    turn_ : array of shape (n_features,)
+        Numbers of which any multiple may have to be added to ``location_``, where the mechanism
+        found it without a bound; entries farther than half of it are moved by a multiple.
     noise_floor_ : float
         Eigenvalue that noise alone, of matrix and centre, rarely exceeds (about 1 %); public.
     release_ : Release
@@ -191,6 +202,10 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         plan, request = fitted.plan, fitted.plan.request
         noisy = _of_rows(fitted)
         self._expand_columns(fitted, _bound_trace(noisy.matrix, fitted))
+        self.covariance_noise_ = self._in_units(
+            entry_noise(np.full(len(noisy.matrix), noisy.noise_scale))
+            * (1.0 if noisy.pairs is None else noisy.pairs.min() / noisy.pairs)
+        )
         self.mechanism_, self.choice_ = plan.entry.name, request.reason
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         self.noise_scale_ = noisy.noise_scale
@@ -199,6 +214,9 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         self.location_noise_ = noise_of_means(level, self.scale_)
         self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
+        arrays |= self._behind(fitted, noisy)
+        if fitted.result.turn is not None:
+            arrays["turn"] = self.turn_ = fitted.result.turn * self.scale_
         scaled = bool((self.scale_ != 1).any())
         if scaled:
             arrays["scale"] = self.scale_
@@ -216,6 +234,27 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             settings=self._settings(fitted),
             arrays=arrays,
         )
+
+    def _behind(self, fitted: FitResult[NoisyMatrix], noisy: NoisyMatrix) -> dict[str, Any]:
+        """Return what intervals follow from, where noise of a known law was added to a matrix."""
+        entry = fitted.plan.entry
+        if not (isinstance(entry, CovarianceEntry) and entry.gaussian_noise) or fitted.plan.pure:
+            return {}
+        found = noisy.matrix if noisy.unbiased is None else noisy.unbiased
+        arrays = {"noisy_covariance": self._in_units(found)}
+        if noisy.spread is not None:
+            arrays["fourth_moments"] = self._in_units(noisy.spread.fourth, 2)
+        if noisy.pairs is not None:
+            arrays["pairs_present"] = noisy.pairs
+        return arrays
+
+    def _in_units(self, matrix: NDArray[np.float64], power: int = 1) -> NDArray[np.float64]:
+        """Return entries of scaled columns in the units of the data; zero for those left out."""
+        kept = np.flatnonzero(np.isfinite(self.scale_))
+        whole = np.zeros((self.scale_.size, self.scale_.size))
+        scale = self.scale_[kept] ** power
+        whole[np.ix_(kept, kept)] = matrix * np.outer(scale, scale)
+        return whole
 
     def _settings(self, fitted: FitResult[NoisyMatrix]) -> dict[str, Any]:
         plan = fitted.plan
@@ -241,9 +280,16 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         entry = plan.entry
         if isinstance(entry, CovarianceEntry) and entry.trace_bound is not None:
             settings["trace_bound"] = float(entry.trace_bound)
-        chosen = fitted.result.inner.row_norm
-        if chosen is not None:
-            self.row_norm_ = settings["chosen_row_norm"] = float(chosen)
+        released = fitted.result
+        if released.inner.row_norm is not None:
+            self.row_norm_ = settings["chosen_row_norm"] = float(released.inner.row_norm)
+        if released.column_limit is not None:
+            self.column_limit_ = settings["column_limit"] = float(released.column_limit)
+        spread = released.inner.spread
+        if spread is not None:
+            self.changed_share_, self.changed_share_noise_ = spread.changed, spread.changed_noise
+            settings["changed_share"] = spread.changed
+            settings["changed_share_noise"] = spread.changed_noise
         return settings
 
     def _expand_columns(self, fitted: FitResult[NoisyMatrix], matrix: NDArray[np.float64]) -> None:
@@ -251,12 +297,10 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         released, request, d = fitted.result, fitted.plan.request, self.n_features_in_
         scale = released.scale if released.scale is not None else request.column_scale
         self.scale_ = np.ones(d) if scale is None else scale
-        kept = np.flatnonzero(np.isfinite(self.scale_))
-        scale = self.scale_[kept]
-        self.covariance_ = np.zeros((d, d))
-        self.covariance_[np.ix_(kept, kept)] = matrix * np.outer(scale, scale)
+        self.covariance_ = self._in_units(matrix)
         self.location_ = np.full(d, np.nan if released.differences else 0.0)
-        self.location_[kept] = released.centre * scale
+        kept = np.isfinite(self.scale_)
+        self.location_[kept] = released.centre * self.scale_[kept]
         if request.divides_by_ranges and request.box is not None:
             low, high = request.box
             constant = low == high  # by what was stated
@@ -272,7 +316,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         variances = self.covariance_.diagonal()
-        kept = np.flatnonzero(clear_variances(variances, self._variance_noise))
+        clear = clear_variances(variances, self.covariance_noise_.diagonal())
+        kept = np.flatnonzero(clear)
         correlation = np.full(self.covariance_.shape, np.nan)
         if kept.size:
             deviations = np.sqrt(variances[kept])
@@ -288,13 +333,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     def correlation_noise_(self) -> NDArray[np.float64]:
         """Standard deviation of the noise on each entry of ``correlation_``, to first order."""
         check_is_fitted(self)
-        return correlation_noise(self.covariance_.diagonal(), self._variance_noise)
-
-    @property
-    def _variance_noise(self) -> NDArray[np.float64]:
-        """Standard deviation of the noise on each variance, in the units of the data."""
-        scale = np.where(np.isfinite(self.scale_), self.scale_, 0.0)
-        return np.asarray(self.noise_scale_ * scale**2)
+        return correlation_noise(self.covariance_, self.covariance_noise_)
 
     @property
     def precision_(self) -> NDArray[np.float64]:
@@ -360,15 +399,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
 
 def _of_rows(fitted: FitResult[NoisyMatrix]) -> NoisyMatrix:
     """Return the released second moment as that of single rows in which no cell is empty."""
-    noisy, factor = fitted.result.inner, fitted.per_row * fitted.pair_factor**2
-    values = noisy.noisy_eigenvalues
-    noisy = replace(
-        noisy,
-        matrix=noisy.matrix * factor,
-        noise_scale=noisy.noise_scale * factor,
-        law=None if noisy.law is None else noisy.law.scaled(factor),
-        noisy_eigenvalues=None if values is None else values * factor,
-    )
+    noisy = fitted.result.inner.scaled(fitted.per_row * fitted.pair_factor**2)
     if fitted.result.present is None:
         return noisy
     entry = fitted.plan.entry

@@ -18,7 +18,12 @@ from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.stages import Plan
 from eigenveil.numerics.memory import require_memory
 from eigenveil.numerics.random import NoiseSource
-from eigenveil.privacy.clauses import CENTRE_CLAUSES, ZEROED_CLAUSE
+from eigenveil.privacy.clauses import (
+    CENTRE_CLAUSES,
+    ZEROED_CLAUSE,
+    changed_clause,
+    entries_clause,
+)
 from eigenveil.privacy.cost import Cost
 from eigenveil.privacy.guarantee import Guarantee, Numerics
 from eigenveil.privacy.ledger import Balance, Ledger
@@ -193,6 +198,13 @@ def _words(plan: Plan, result: CentredResult[Any], names: Sequence[str] | None) 
     """Return what bounds rows, and where that comes from."""
     centre = _centre_words(plan, differences=result.differences)
     words = [*_bound_words(plan, result), centre, *_scale_words(plan, result, names)]
+    if result.turn is not None:
+        assert result.column_limit is not None  # both come together
+        shortest = float(result.turn.min())
+        words.append(entries_clause(result.column_limit, shortest))
+    spread = getattr(result.inner, "spread", None)
+    if spread is not None:
+        words.append(changed_clause(spread.changed, spread.changed_noise))
     chosen = result.inner.row_norm if plan.components and not plan.tightens else None
     if chosen is not None:
         words.append(
@@ -244,20 +256,18 @@ def _scale_words(
     if result.scale is not None:
         known = plan.request.known_scale is not None
         words = private_scale_words("columns", result.scale, names, known=known)
-        return (words, *_front_words(result, names)) if plan.front else (words,)
+        return (words, *_hidden_words(result, names)) if plan.front else (words,)
     if plan.request.divides_by_ranges:
         return ("columns divided by half their stated ranges",)
     stated = ("columns divided by scales stated by the caller",)
     return stated if plan.request.scale is not None else ()
 
 
-def _front_words(result: CentredResult[Any], names: Sequence[str] | None) -> tuple[str, ...]:
-    """Return how entries were limited, and which variances are zero, by name."""
-    limit = f"entries farther than {result.column_limit:.3g} scales from the centre pulled in to it"
+def _hidden_words(result: CentredResult[Any], names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return which variances are zero, by name."""
     hidden = np.flatnonzero(result.inner.matrix.diagonal() == 0).tolist()
-    if not hidden:
-        return (limit,)
-    return limit, f"variances that noise hides are zero: {listed(_named(hidden, names))}"
+    told = f"variances that noise hides are zero: {listed(_named(hidden, names))}"
+    return (told,) if hidden else ()
 
 
 def private_scale_words(

@@ -9,6 +9,7 @@ matrix that is released from the same rows: intervals, and how much of the table
 New here; section 9.6 of the contract. Proof: docs/proofs/fourth_moments.md.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import second_moment, total
-from eigenveil.data.sources import LimitedSource, RowSource, SquaredSource
+from eigenveil.data.sources import ChangedSource, RowSource, SquaredSource
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov
@@ -25,9 +26,10 @@ from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["FOURTH_MOMENT_SHARE", "FourthMoments", "RowSpread"]
+__all__ = ["SPREAD_SHARE", "FourthMoments", "RowSpread"]
 
-FOURTH_MOMENT_SHARE, _LIMITED_SHARE = 0.03, 0.01  # of mu^2
+_MOMENTS_SHARE, _CHANGED_SHARE = 0.03, 0.01  # of mu^2
+SPREAD_SHARE = _MOMENTS_SHARE + _CHANGED_SHARE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,20 +39,17 @@ class RowSpread:
     Attributes
     ----------
     fourth : array of shape (d, d)
-        Noisy means of z_i^2 z_j^2 over clipped rows.
-    fourth_noise : float
-        Standard deviation of the noise on a diagonal entry of ``fourth``.
-    limited : float
-        Noisy share of rows that clipping or another limit changed.
-    limited_noise : float
+        Means of z_i^2 z_j^2 over clipped rows, each raised by one deviation of its noise.
+    changed : float
+        Noisy share of rows that a limit changed.
+    changed_noise : float
         Standard deviation of its noise.
 
     """
 
     fourth: NDArray[np.float64]
-    fourth_noise: float
-    limited: float
-    limited_noise: float
+    changed: float
+    changed_noise: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +63,9 @@ class FourthMoments:
     @classmethod
     def of(cls, whole: Gaussian) -> Self:
         """Build it at its shares of a whole mu."""
-        moments = part(whole, FOURTH_MOMENT_SHARE)
+        moments = part(whole, _MOMENTS_SHARE)
         assert isinstance(moments, Gaussian)  # as the whole
-        share = PrivateMean(noise=vector_noise(part(whole, _LIMITED_SHARE)))
+        share = PrivateMean(noise=vector_noise(part(whole, _CHANGED_SHARE)))
         return cls(moments=GaussCov(mu=moments.mu), share=share)
 
     def cost(self) -> Cost:
@@ -74,25 +73,19 @@ class FourthMoments:
         return compose(self.moments.cost(), self.share.cost())
 
     def run(
-        self,
-        source: RowSource,
-        clip: Clip,
-        gate: Gate,
-        *,
-        unfolded: RowSource | None = None,
-        turn: NDArray[np.float64] | None = None,
+        self, source: RowSource, clip: Clip, gate: Gate, changed: RowSource | None = None
     ) -> RowSpread:
-        """Read the rows twice; ``unfolded`` and ``turn`` say what folding did to them."""
+        """Read the rows twice; ``changed`` marks rows by all limits, by default those of a clip."""
         unit = Clip(row_norm=1.0, on_invalid=clip.on_invalid)
         squares = second_moment(SquaredSource(source, clip), unit, gate.adjacency)
-        fourth = gate.draw(self.moments, squares)
-        marks = LimitedSource(source if unfolded is None else unfolded, clip, turn)
+        noisy = gate.draw(self.moments, squares)
+        noise = np.full(noisy.matrix.shape, noisy.noise_scale / math.sqrt(2))
+        np.fill_diagonal(noise, noisy.noise_scale)
+        marks = ChangedSource(source, clip) if changed is None else changed
         half = replace(unit, row_norm=0.5)
         share = gate.draw(self.share, total(marks, half, gate.adjacency, valid=clip.leaves_out))
-        size = clip.row_norm**4
         return RowSpread(
-            fourth.matrix * size,
-            fourth.noise_scale * size,
+            np.maximum(noisy.matrix + noise, 0.0) * clip.row_norm**4,
             0.5 + float(share.offset[0]),
-            share.squared_error**0.5,
+            math.sqrt(share.squared_error),
         )

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import moment_sensitivities, second_moment, total
 from eigenveil.data.sources import (
+    ChangedSource,
     CircleSource,
     FoldedSource,
     RowSource,
@@ -156,12 +157,13 @@ class Front:
         table = table.moved(mean).limited(limit)
         inverse = None if distances is None else distances.mean_power(-2)
         clip = replace(table.about, row_norm=radius, centre_error=mean.squared_error)
-        released = self._matrices(left).within(table.source, clip, inverse, gate)
+        changed = ChangedSource(ScaledSource(table.base, table.scale), clip, table.turn)
+        released = self._matrices(left).within(table.source, clip, inverse, gate, changed)
         assert released.clearness is not None  # of this mechanism
         kept = columns.kept(released.clearness, refined=refines)
         matrix = np.where(np.outer(kept, kept), released.matrix, 0.0)
         return CentredResult(
-            table.centre if table.turn is None else np.full(self.columns, np.nan),
+            table.centre,
             mean.squared_error,
             None,
             replace(released, matrix=matrix),

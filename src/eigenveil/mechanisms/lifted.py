@@ -72,7 +72,8 @@ def unlifted(noisy: NoisyMatrix, clip: Clip, *, public: bool) -> CentredResult[N
     side = lifted[:-1, -1]
     centre = np.zeros(side.size) if clip.centre is None else clip.centre
     mean = side * (clip.lift * clip.row_norm / max(corner, constant))
-    values, law = _before_cleaning(noisy, constant * (count or 1.0))
+    unbiased, law = _before_cleaning(noisy, constant * (count or 1.0))
+    values = np.asarray(np.linalg.eigvalsh(unbiased), dtype=np.float64)
     complement = schur_complement(lifted, corner)
     # With a corner that came out small the complement has more than rows of this length do; a
     # count that is private is divided by later, and the trace held then.
@@ -81,7 +82,7 @@ def unlifted(noisy: NoisyMatrix, clip: Clip, *, public: bool) -> CentredResult[N
         complement, _ = map_eigenvalues(complement, lambda v: project_to_simplex(v, most))
     # Rounding must not leave a negative variance.
     np.fill_diagonal(complement, np.maximum(complement.diagonal(), 0.0))
-    released = NoisyMatrix(complement, noisy.noise_scale, law, values)
+    released = NoisyMatrix(complement, noisy.noise_scale, law, values, unbiased=unbiased)
     # An entry beside the diagonal has less noise than one on it.
     spread = noisy.noise_scale / (math.sqrt(2) * clip.lift * clip.row_norm * (count or 1.0))
     return CentredResult(centre + mean, 0.0, count, released, distance_error=side.size * spread**2)
@@ -97,11 +98,10 @@ def schur_complement(lifted: NDArray[np.float64], corner: float) -> NDArray[np.f
 def _before_cleaning(
     noisy: NoisyMatrix, corner: float
 ) -> tuple[NDArray[np.float64], NoiseLaw | None]:
-    """Return eigenvalues of the complement as released, and a law that ends where its noise does.
+    """Return the complement before it is cleaned, and a law that ends where its noise does.
 
     The complement stretches the noise along the mean; the error of the mean subtracts.
     """
     side = noisy.matrix[:-1, -1]
-    values = np.linalg.eigvalsh(schur_complement(noisy.matrix, corner))
     stretch = 1 + float(side @ side) / corner**2
-    return np.asarray(values, dtype=np.float64), noisy.law and noisy.law.scaled(stretch)
+    return schur_complement(noisy.matrix, corner), noisy.law and noisy.law.scaled(stretch)

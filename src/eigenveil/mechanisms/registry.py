@@ -266,6 +266,9 @@ class CovarianceEntry(Entry):
     ----------
     semidefinite : bool
         Whether the released matrix is positive semi-definite.
+    gaussian_noise : bool
+        Whether noise of the stated size is added to every entry of a second moment, but for pure
+        budgets.
     lifts : bool
         Whether its pure version releases the mean with the matrix.
     trace_bound : float, optional
@@ -277,6 +280,7 @@ class CovarianceEntry(Entry):
     releases: ClassVar[Releases] = "covariance"
     allows_for_missing: ClassVar[bool] = True
     semidefinite: ClassVar[bool] = False
+    gaussian_noise: ClassVar[bool] = False
     lifts: ClassVar[bool] = False
     trace_bound: float | None = None
 

@@ -2,13 +2,18 @@
 
 from collections.abc import Iterable
 
+from eigenveil.text import percent
+
 __all__ = [
     "CENTRE_CLAUSES",
+    "ENTRIES_CLAUSE",
     "MODEL_CLAUSE",
     "UNIT_LENGTH_CLAUSE",
     "ZEROED_CLAUSE",
+    "changed_clause",
     "clamping_clause",
     "clipping_clause",
+    "entries_clause",
     "further_clipping_clause",
 ]
 
@@ -16,6 +21,7 @@ _MOST_INTERVALS = 8  # spelled out in the sentence; release.json lists them all
 MODEL_CLAUSE = "rows clipped where the assumed model has none (a public rule)"
 UNIT_LENGTH_CLAUSE = "every row scaled to unit length about the centre, whatever its length"
 ZEROED_CLAUSE = "rows that hold other things than numbers contribute nothing"  # and more words
+ENTRIES_CLAUSE = "entries farther than "  # and more words
 CENTRE_CLAUSES = {  # how the clause about the centre begins, by the setting
     "none": "the origin is taken as the centre",
     "mean": "the centre is a private mean",
@@ -41,6 +47,24 @@ def clipping_clause(norm: float, origin: str) -> str:
         f"rows farther than {norm:.6g} from the centre pulled in to that distance, which shrinks "
         f"their variance ({origin})"
     )
+
+
+def entries_clause(limit: float, turn: float) -> str:
+    """Describe how far from the centre entries are taken, both in scales of their columns.
+
+    ``turn`` is the shortest over the columns.
+    """
+    return (
+        f"{ENTRIES_CLAUSE}{limit:.4g} scales from the centre pulled in to that distance, "
+        f"after whole turns of {turn:.4g} scales or more are taken off; the centre is known up to "
+        "such turns (chosen by public and private numbers)"
+    )
+
+
+def changed_clause(share: float, noise: float) -> str:
+    """Say how many rows limits changed."""
+    told = percent(max(0.0, share), 2)
+    return f"{told} +- {percent(noise, 2)} of the rows were changed by these limits (a noisy share)"
 
 
 def further_clipping_clause(chosen: float) -> str:

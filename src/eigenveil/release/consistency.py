@@ -20,11 +20,14 @@ from eigenveil.privacy.accounting import parts_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.clauses import (
     CENTRE_CLAUSES,
+    ENTRIES_CLAUSE,
     MODEL_CLAUSE,
     UNIT_LENGTH_CLAUSE,
     ZEROED_CLAUSE,
+    changed_clause,
     clamping_clause,
     clipping_clause,
+    entries_clause,
     further_clipping_clause,
 )
 
@@ -187,6 +190,18 @@ def _of_clipping(release: "Release") -> Iterator[str]:
     ):
         yield "chosen_row_norm"
     origins = (*_PUBLIC_ORIGINS, _PRIVATE_ORIGIN)
+    limit, turn = settings.get("column_limit"), release.arrays.get("turn")
+    told = {w for w in words if w.startswith(ENTRIES_CLAUSE)}
+    said = set()
+    if limit is not None and turn is not None:
+        said = {entries_clause(limit, float((turn / release.arrays["scale"]).min()))}
+    if told != said or (limit is None) != (turn is None):
+        yield "limits of entries"
+    share = settings.get("changed_share")
+    told = {w for w in words if w.endswith("(a noisy share)")}
+    noise = settings.get("changed_share_noise", 0.0)
+    if told != (set() if share is None else {changed_clause(share, noise)}):
+        yield "the share of changed rows"
     if norm is not None and not {clipping_clause(norm, o) for o in origins} & set(words):
         yield "row_norm"
     if norm is None and not any(UNIT_LENGTH_CLAUSE in w or w == MODEL_CLAUSE for w in words):

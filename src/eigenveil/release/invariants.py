@@ -55,6 +55,10 @@ _SHAPES = {
     "covariance": "dd",
     "location": "d",
     "noisy_eigenvalues": "m",
+    "noisy_covariance": "dd",
+    "fourth_moments": "dd",
+    "pairs_present": "dd",
+    "turn": "d",
     "coef": "qd",
     "intercept": "q",
     "interval": "qe2",
@@ -90,7 +94,11 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
     _require("explained_variance_ratio", arrays, lambda array: array.sum() <= 1 + _ROUNDING)
     _require("distinguishable", arrays, lambda array: np.isin(array, (0, 1)).all())
     _require("components", arrays, lambda array: _is_unit(array, arrays["scale"]))
-    _require("covariance", arrays, _is_symmetric)
+    for name in ("covariance", "noisy_covariance", "fourth_moments", "pairs_present"):
+        _require(name, arrays, _is_symmetric)
+    _require("fourth_moments", arrays, lambda array: array.min() >= 0)
+    _require("pairs_present", arrays, lambda a: a.min() > 0 and a.max() <= 1 + _ROUNDING)
+    _require("turn", arrays, lambda array: array.min() > 0)
     _require("score_reach", arrays, lambda array: array.min() > 0)
     _require("score_counts", arrays, lambda array: array.size > 0)
     _require("kind_score_counts", arrays, lambda array: _adds_up(array, arrays["score_counts"]))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.numerics.correlation import clear_variances, correlation_noise
+from eigenveil.numerics.correlation import clear_variances, correlation_noise, entry_noise
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.numerics.variates import normals
 from eigenveil.release.artefact import Release
@@ -183,7 +183,8 @@ def standard_errors(release: Release) -> StandardErrors:
     ``gauss`` and ``cleaned`` is all there is beside clipping; ``elliptical`` also assumes a shape.
     NaN where nothing was released, or where a variance cannot be told from noise.
     """
-    variances = _matrix(release).diagonal()
+    matrix = _matrix(release)
+    variances = matrix.diagonal()
     scale = release.arrays.get("scale", np.ones(variances.size))
     scale = np.where(np.isfinite(scale), scale, np.nan)
     noise = release.settings["noise_scale"] * scale**2
@@ -193,7 +194,7 @@ def standard_errors(release: Release) -> StandardErrors:
     return StandardErrors(
         means=np.asarray(release.settings.get("centre_noise", np.nan) * scale),
         deviations=np.asarray(deviations),
-        correlations=correlation_noise(variances, np.nan_to_num(noise)),
+        correlations=correlation_noise(matrix, entry_noise(np.nan_to_num(noise))),
     )
 
 

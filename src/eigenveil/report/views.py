@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.numerics.correlation import clear_variances, correlation_noise
+from eigenveil.numerics.correlation import clear_variances, correlation_noise, entry_noise
 from eigenveil.privacy.ledger import Balance
-from eigenveil.text import printable
+from eigenveil.text import percent, printable
 
 __all__ = [
     "Coefficients",
@@ -23,6 +23,7 @@ __all__ = [
     "coefficients",
     "correlations",
     "eigenvalues",
+    "estimand",
     "feature_names",
     "left_out",
     "loadings",
@@ -91,6 +92,26 @@ def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum
     else:
         unit = "variance (squared column units)"
     return Spectrum(values, clear, floor, whole, unit)
+
+
+def estimand(mechanism: str, settings: Mapping[str, Any]) -> str:
+    """Return what a released matrix is an estimate of."""
+    if mechanism == "zero":
+        return "nothing: the zero matrix is the best answer at this budget"
+    if "changed_share" in settings:
+        share, noise = settings["changed_share"], settings["changed_share_noise"]
+        told = f"{percent(max(0.0, share), 1)} +- {percent(noise, 1)}"
+        return (
+            "the covariance of your rows; those beyond the released limits were pulled in to "
+            f"them: {told}"
+        )
+    length = settings.get("chosen_row_norm") or settings["row_norm"]
+    if length is None:
+        return "the covariance of your rows"
+    return (
+        f"the covariance of your rows; those farther than {length:.6g} from the centre were "
+        "pulled in to it"
+    )
 
 
 def eigenvalues(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -203,10 +224,12 @@ def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) ->
     scale = arrays["scale"] if "scale" in arrays else np.ones(len(variance))
     with np.errstate(over="ignore", invalid="ignore"):  # noise may be of any size
         noise = settings["noise_scale"] * np.where(np.isfinite(scale), scale, 0.0) ** 2
+        noise = arrays.get("variance_noise", noise)
         clear = clear_variances(variance, noise)
         spread = np.sqrt(np.where(clear, variance, np.nan)[shown])
-        values = covariance[np.ix_(shown, shown)] / np.outer(spread, spread)
-        level = correlation_noise(variance[shown], noise[shown])
+        among = covariance[np.ix_(shown, shown)]
+        values = among / np.outer(spread, spread)
+        level = correlation_noise(among, entry_noise(noise)[np.ix_(shown, shown)])
     values = np.clip(values, -_LARGEST_CORRELATION, _LARGEST_CORRELATION)
     return Correlations(shown, feature_names(settings, shown), values, level, len(covariance))
 

@@ -4,7 +4,7 @@ r"""Rows derived from clipped rows: their squares, and whether any limit changed
 
 .. math:: q_j = (z_j/R)^2, \qquad |q|_2 \le |z|^2/R^2 \le 1
 
-so that second moments of q are fourth moments of z. `LimitedSource` marks the rows that clipping,
+so that second moments of q are fourth moments of z. `ChangedSource` marks the rows that clipping,
 column limits or folding changed. Both depend on one row only. Proof: docs/proofs/fourth_moments.md.
 """
 
@@ -18,7 +18,7 @@ from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.circle import folded
 from eigenveil.data.sources.rowwise import RowwiseSource
 
-__all__ = ["LimitedSource", "SquaredSource"]
+__all__ = ["ChangedSource", "SquaredSource"]
 
 
 class SquaredSource(RowwiseSource):
@@ -51,7 +51,7 @@ class SquaredSource(RowwiseSource):
         return squares
 
 
-class LimitedSource(RowwiseSource):
+class ChangedSource(RowwiseSource):
     """One column: 1/2 for rows changed by a limit, -1/2 for all others, NaN for invalid rows.
 
     Parameters

@@ -116,6 +116,7 @@ class AdaptiveCleaned(CovarianceEntry):
     auto = "for few rows within bounds"
     reads_once = False
     semidefinite = True
+    gaussian_noise = True
 
     def gaussian(self, mu: float, terms: Terms) -> AdaptiveCleanedCov:
         """Build the mechanism at a strength mu."""

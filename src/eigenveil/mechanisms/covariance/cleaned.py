@@ -56,6 +56,7 @@ class Cleaned(CovarianceEntry):
     tightens = True
     auto = "where rows are read once"
     semidefinite = True
+    gaussian_noise = True
 
     def gaussian(self, mu: float, terms: Terms) -> CleanedCov:
         """Build the mechanism at a strength mu."""

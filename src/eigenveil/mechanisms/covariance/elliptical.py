@@ -36,6 +36,7 @@ from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.fourth_moments import SPREAD_SHARE, FourthMoments
 from eigenveil.mechanisms.ranged import CLEANED, clipping_radius, noise_rows
 from eigenveil.mechanisms.registry import CovarianceEntry, Terms
 from eigenveil.mechanisms.scalars.distances import PrivateDistances, distance_share
@@ -82,6 +83,8 @@ class EllipticalCov:
         The second step on the route of clipped rows; its cost is charged for either route.
     second_unit, second_clipped : GaussCov
         Its parts on the route of unit rows.
+    spread : FourthMoments or None
+        Facts about the clipped rows, for intervals; None where the number of rows is private.
 
     """
 
@@ -92,6 +95,7 @@ class EllipticalCov:
     second: GaussCov
     second_unit: GaussCov
     second_clipped: GaussCov
+    spread: FourthMoments | None = None
 
     @classmethod
     def build(
@@ -107,9 +111,10 @@ class EllipticalCov:
         if rows:
             unit = min(unit, _UNIT_WORTH * columns**1.5 / (rows * whole.mu))
         second = 1 - unit - _CLIPPED_SHARE
+        left = 1 - search - (SPREAD_SHARE if rows else 0.0)
 
         def matrix(share: float) -> GaussCov:
-            return GaussCov(mu=whole.mu * math.sqrt((1 - search) * share))
+            return GaussCov(mu=whole.mu * math.sqrt(left * share))
 
         return cls(
             distances=(
@@ -122,13 +127,14 @@ class EllipticalCov:
             second=matrix(second),
             second_unit=matrix(second * _UNIT_ROUTE_SHARE * _ROUNDING),
             second_clipped=matrix(second * (1 - _UNIT_ROUTE_SHARE) * _ROUNDING),
+            spread=FourthMoments.of(whole) if rows else None,
         )
 
     def cost(self) -> Cost:
         """Return the cost of all steps, composed; it is the same on both routes."""
-        searches = () if self.distances is None else (self.distances,)
-        steps = (*searches, self.first_unit, self.first_clipped, self.second)
-        return compose(*(step.cost() for step in steps))
+        some = (self.distances, self.spread)
+        steps = (self.first_unit, self.first_clipped, self.second)
+        return compose(*(step.cost() for step in (*some, *steps) if step is not None))
 
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> NoisyMatrix:
         """Read the rows about the centre of ``clip`` three times."""
@@ -150,11 +156,17 @@ class EllipticalCov:
         return self.within(source, replace(clip, row_norm=radius), inverse, gate)
 
     def within(
-        self, source: RowSource, clip: Clip, inverse: float | None, gate: Gate
+        self,
+        source: RowSource,
+        clip: Clip,
+        inverse: float | None,
+        gate: Gate,
+        changed: RowSource | None = None,
     ) -> NoisyMatrix:
         """Draw the matrices of rows within the public or released bounds of ``clip``.
 
         ``inverse`` is the mean of one over the squared distance from its centre; None if unknown.
+        ``changed`` marks the rows that a limit changed, where others than those of ``clip`` do.
         """
         adjacency = gate.adjacency
         unit_rows = second_moment(source, replace(clip, row_norm=1.0, normalise=True), adjacency)
@@ -171,7 +183,8 @@ class EllipticalCov:
         else:
             clipped = clipped.pooled(gate.draw(self.second, clipped_rows))
         released = _combined(unit, clipped, about, unit_route=unit_route)
-        return replace(released, row_norm=clip.row_norm)
+        spread = None if self.spread is None else self.spread.run(source, clip, gate, changed)
+        return replace(released, row_norm=clip.row_norm, spread=spread)
 
     def _shows(self, unit: "_Eigen", clipped: "_Eigen", about: "_About") -> bool:
         """Return whether an average variance will be clear after the route of unit rows."""
@@ -314,6 +327,7 @@ def _combined(unit: _Eigen, clipped: _Eigen, about: _About, *, unit_route: bool)
         clipped.law,
         clipped.values,
         clearness=clearness,
+        unbiased=clipped.noisy.matrix,
     )
 
 
@@ -400,6 +414,7 @@ class Elliptical(CovarianceEntry):
     reads_once = False
     unit_rows = True
     semidefinite = True
+    gaussian_noise = True
 
     def gaussian(self, mu: float, terms: Terms) -> EllipticalCov:
         """Build the mechanism at a strength mu."""

@@ -65,6 +65,8 @@ class NoisyMatrix:
         The matrix before post-processing, where that changed it: its noise has the stated law.
     spread : RowSpread, optional
         Fourth moments of the rows behind the matrix, and the share of rows that limits changed.
+    pairs : array, optional
+        Share of the rows in which both cells of an entry are present, where it was divided by it.
 
     """
 
@@ -76,6 +78,20 @@ class NoisyMatrix:
     clearness: NDArray[np.float64] | None = None
     unbiased: NDArray[np.float64] | None = None
     spread: "RowSpread | None" = None
+    pairs: NDArray[np.float64] | None = None
+
+    def scaled(self, factor: float) -> "NoisyMatrix":
+        """Return the same in other units: entries are multiplied."""
+        values, spread = self.noisy_eigenvalues, self.spread
+        return replace(
+            self,
+            matrix=self.matrix * factor,
+            noise_scale=self.noise_scale * factor,
+            law=None if self.law is None else self.law.scaled(factor),
+            noisy_eigenvalues=None if values is None else values * factor,
+            unbiased=None if self.unbiased is None else self.unbiased * factor,
+            spread=None if spread is None else replace(spread, fourth=spread.fourth * factor**2),
+        )
 
     def with_eigenvalues(
         self, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -89,15 +105,22 @@ class NoisyMatrix:
         """Return the same for rows in which no cell is empty, from shares of present ones.
 
         Where cells are missing at random, a product of two columns has the share of both: see
-        `present`. Noise grows with what is missing.
+        `present`. The noise that is stated is that of the pair with the fewest.
         """
         if present is None:
             return self
-        matrix = self.matrix / np.outer(present, present)
-        np.fill_diagonal(matrix, self.matrix.diagonal() / present)
-        more = float(np.mean(1 / present)) ** 2
-        law = None if self.law is None else self.law.scaled(more)
-        return replace(self, matrix=matrix, noise_scale=self.noise_scale * more, law=law)
+        pairs = np.outer(present, present)
+        np.fill_diagonal(pairs, present)
+        more, spread = float(1 / pairs.min()), self.spread
+        return replace(
+            self,
+            matrix=self.matrix / pairs,
+            noise_scale=self.noise_scale * more,
+            law=None if self.law is None else self.law.scaled(more),
+            unbiased=None if self.unbiased is None else self.unbiased / pairs,
+            spread=None if spread is None else replace(spread, fourth=spread.fourth / pairs**2),
+            pairs=pairs,
+        )
 
     def cleaned(self, *, trace_bound: float, spike: float) -> "NoisyMatrix":
         """Return what remains once the known law of the noise is taken off: post-processing."""
@@ -134,6 +157,7 @@ class Gauss(CovarianceEntry):
     name = "gauss"
     about = "Gaussian noise as it is; unbiased"
     source = "Dong, Liang, Yi 2022, GaussCov"
+    gaussian_noise = True
 
     def gaussian(self, mu: float, terms: Terms) -> GaussCov:
         """Build the mechanism at a strength mu."""

@@ -12,7 +12,13 @@ from eigenveil.privacy.ledger import Balance
 from eigenveil.report.page.owners import UNITS, counted_as
 from eigenveil.report.page.regression import coefficient_tile
 from eigenveil.report.page.tables import Arrays, unbroken
-from eigenveil.report.views import Spectrum, left_out, means_alone, why_left_out
+from eigenveil.report.views import (
+    Spectrum,
+    estimand,
+    left_out,
+    means_alone,
+    why_left_out,
+)
 from eigenveil.text import listed, percent, plural
 
 __all__ = ["answers"]
@@ -59,7 +65,7 @@ def _what(
     settings = document["settings"]
     every = settings["n_features"]
     width, out = _counted(every, "column"), left_out(settings, arrays)
-    without = ""
+    without = aim = ""
     if out:
         width = f"{every - len(out):,} of {width}"
         why = why_left_out(arrays)
@@ -74,6 +80,8 @@ def _what(
             what = f"A regression of {_counted(len(arrays['coef']), 'target')} on {width}"
         case _:
             what = f"The covariance matrix of {width}"
+            if not owners:
+                aim = f" It estimates {escape(estimand(document['mechanism'], settings))}."
     of_rows = UNITS["one row" if guarantee.arrivals else guarantee.unit]
     units = counted_as(owners) if owners else of_rows
     rows = settings["n_rows"]
@@ -81,7 +89,7 @@ def _what(
     where = f" of {_counted(len(owners), 'owner')}" if owners else ""
     purpose = settings.get("about", {}).get("purpose")
     use = f" For: {escape(purpose)}." if purpose else ""
-    return f"<b>{what}</b>, from {escape(size)}{where}.{without}{use}"
+    return f"<b>{what}</b>, from {escape(size)}{where}.{without}{aim}{use}"
 
 
 def _who(guarantee: Guarantee) -> str:
