@@ -217,6 +217,7 @@ def test_a_column_without_cells_is_zero():
         found = fit(rows, on_missing="centre")
     assert np.isfinite(found.covariance_).all()
     assert not found.covariance_[2].any()
+    assert "variances that noise hides are zero: x2" in found.privacy_.sentence()
     assert (found.covariance_.diagonal()[[0, 1, 3]] > 0.5).all()
 
 

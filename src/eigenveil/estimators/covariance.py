@@ -67,11 +67,13 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         variances if rows lie beyond it. ``"private"`` buys the distance at which noise and loss
         together are least, with a tenth of the budget at most. The default mechanism does so by
         itself.
-    scale : array of shape (n_features,), {name: number} or "private", optional
+    scale : array of shape (n_features,), {name: number}, "private" or "same", optional
         Divide columns of different units by these numbers before rows are clipped and noise is
         added; ``covariance_`` is in the units of the data. ``"private"`` finds scales with 0.02 to
         0.4 of the budget, for replace-one neighbours. ``row_norm`` is then a distance of scaled
-        rows; ``bounds`` stay in the units of the data.
+        rows; ``bounds`` stay in the units of the data. The default mechanism finds scales by
+        itself where no bound is stated, the number of rows is public and columns are not more
+        than rows; ``"same"`` states that all columns share one unit, and spends nothing on scales.
     centring : {"none", "mean", "located", "paired"}, optional
         How to find the centre. ``"none"`` takes the origin, ``"mean"`` a private mean within the
         stated bound. ``"located"`` needs no bound. ``"paired"`` takes differences of pairs of rows,

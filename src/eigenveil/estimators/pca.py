@@ -69,11 +69,12 @@ class PrivatePCA(GaussianDensity):
         differences of pairs of rows, which have no centre, at twice the noise. The default is
         ``"paired"`` below max(72, 14 sqrt(d))/mu rows ((1000 + 100 d)/epsilon for a pure budget),
         and ``"located"`` above.
-    scale : array of shape (n_features,), {name: number} or "private", optional
+    scale : array of shape (n_features,), {name: number}, "private" or "same", optional
         Public scales that columns are divided by. ``"private"`` finds them with 0.02 to 0.4 of the
         budget; public numbers say how much. Each is about one standard deviation. A column whose
         scale is not found is left out, with a `ColumnsLeftOutWarning` that names it. Columns that
-        are 0 or 1 for a level have the scale 1. By default columns are taken as they are.
+        are 0 or 1 for a level have the scale 1. By default, or with ``"same"``, columns are taken
+        as they are.
     variances : bool
         Buy the variance inside the components in the units of the data, with 0.05 of the budget and
         a search for distances. Needed only where rows are scaled to unit length. One total, of rows

@@ -169,7 +169,9 @@ def foreseen(plan: Plan, cost: Cost, ledger: str | None, remarks: tuple[str, ...
             "rows farther from the centre than a distance chosen privately pulled in to it"
         )
     words.append(_centre_words(plan, differences=plan.centring == "paired"))
-    if request.private_scale:
+    if plan.front:
+        words.append("columns divided by private scales; variances that noise hides are zero")
+    elif request.private_scale:
         words.append("columns divided by private scales; those without one are left out by name")
     words += _further_words(plan)
     exact = bool(getattr(plan.inner(plan.strength), "exact", False))
@@ -253,11 +255,19 @@ def _scale_words(
     """Return what columns were divided by, in words."""
     if result.scale is not None:
         known = plan.request.known_scale is not None
-        return (private_scale_words("columns", result.scale, names, known=known),)
+        words = private_scale_words("columns", result.scale, names, known=known)
+        return (words, *_hidden_words(result, names)) if plan.front else (words,)
     if plan.request.divides_by_ranges:
         return ("columns divided by half their stated ranges",)
     stated = ("columns divided by scales stated by the caller",)
     return stated if plan.request.scale is not None else ()
+
+
+def _hidden_words(result: CentredResult[Any], names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return which variances are zero, by name."""
+    hidden = np.flatnonzero(result.inner.matrix.diagonal() == 0).tolist()
+    told = f"variances that noise hides are zero: {listed(_named(hidden, names))}"
+    return (told,) if hidden else ()
 
 
 def private_scale_words(
@@ -265,10 +275,13 @@ def private_scale_words(
 ) -> str:
     """Return that columns were divided by scales, and which were left out, by name."""
     left = np.flatnonzero(np.isinf(scale)).tolist()
-    out = [f"x{j}" if names is None else names[j] for j in left]
     but = ", those that are 0 or 1 by 1" * known
-    without = f"; left out, as no scale was found for them: {listed(out)}" * bool(left)
-    return f"{what} divided by private scales{but}{without}"
+    without = f"; left out, as no scale was found for them: {listed(_named(left, names))}"
+    return f"{what} divided by private scales{but}{without * bool(left)}"
+
+
+def _named(columns: Sequence[int], names: Sequence[str] | None) -> list[str]:
+    return [f"x{j}" if names is None else names[j] for j in columns]
 
 
 def invalid_words(
