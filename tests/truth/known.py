@@ -6,78 +6,26 @@ A claim that is no longer failing has to be removed here: `test_made.py` asks fo
 from tests.truth.sweep import Cell
 
 KNOWN: dict[Cell, dict[str, float]] = {
-    Cell("units 10 million apart", "default", 1.0): {
-        "correlations within 2 deviations": 0.00,
-        "correlations within 5 deviations": 0.00,
-        "intervals of correlations": 0.00,
-    },
-    Cell("units 10 million apart", "default", 5.0): {
-        "correlations within 2 deviations": 0.00,
-        "intervals of correlations": 0.00,
-        "error does not grow with epsilon": 0.78,
-    },
-    Cell("lognormal", "default", 1.0): {
-        "intervals of means": 0.78,
-        "intervals of variances": 0.50,
-        "intervals of correlations": 0.38,
-        "intervals of eigenvalues": 0.41,
-    },
-    Cell("lognormal", "default", 5.0): {
-        "intervals of variances": 0.56,
-        "intervals of correlations": 0.38,
-    },
-    Cell("lognormal", "private scales", 1.0): {
-        "intervals of variances": 0.41,
-        "intervals of correlations": 0.35,
-        "intervals of eigenvalues": 0.25,
-    },
-    Cell("lognormal", "private scales", 5.0): {
-        "intervals of variances": 0.50,
-        "intervals of correlations": 0.41,
-        "intervals of eigenvalues": 0.41,
-    },
-    Cell("zero inflated", "default", 1.0): {
-        "intervals of correlations": 0.29,
-        "intervals of eigenvalues": 0.22,
-    },
-    Cell("zero inflated", "default", 5.0): {
-        "intervals of variances": 0.28,
-        "intervals of correlations": 0.35,
-        "intervals of eigenvalues": 0.09,
-    },
-    Cell("zero inflated", "private scales", 1.0): {
-        "intervals of variances": 0.22,
-        "intervals of correlations": 0.23,
-        "intervals of eigenvalues": 0.25,
-    },
-    Cell("zero inflated", "private scales", 5.0): {
-        "intervals of variances": 0.25,
-        "intervals of correlations": 0.27,
-        "intervals of eigenvalues": 0.25,
-    },
-    Cell("flags", "private scales", 5.0): {
-        "intervals of variances": 0.88,
-        "intervals of eigenvalues": 0.88,
-    },
     Cell("missing together", "default", 1.0): {
-        "correlations within 5 deviations": 0.96,
-        "intervals of correlations": 0.37,
-        "intervals of eigenvalues": 0.31,
+        "correlations within 2 deviations": 0.74,
+        "intervals of correlations": 0.81,
     },
     Cell("missing together", "default", 5.0): {
-        "variances": 0.73,
-        "correlations within 2 deviations": 0.55,
-        "correlations within 5 deviations": 0.79,
-        "intervals of variances": 0.69,
-        "intervals of correlations": 0.55,
+        "variances": 0.52,
+        "correlations within 2 deviations": 0.50,
+        "correlations within 5 deviations": 0.76,
+        "intervals of correlations": 0.83,
         "intervals of eigenvalues": 0.28,
     },
+    Cell("missing together", "private scales", 1.0): {
+        "correlations within 2 deviations": 0.74,
+        "intervals of correlations": 0.81,
+    },
     Cell("missing together", "private scales", 5.0): {
-        "variances": 0.70,
-        "correlations within 2 deviations": 0.52,
-        "correlations within 5 deviations": 0.78,
-        "intervals of variances": 0.69,
-        "intervals of correlations": 0.56,
-        "intervals of eigenvalues": 0.31,
+        "variances": 0.52,
+        "correlations within 2 deviations": 0.50,
+        "correlations within 5 deviations": 0.76,
+        "intervals of correlations": 0.83,
+        "intervals of eigenvalues": 0.28,
     },
 }

@@ -6,8 +6,8 @@ for noise of known standard deviations on the entries and fourth moments F of th
 noise and sampling are both counted and no law of the rows is assumed. Correlations have sampling
 errors by Fisher's z with the variance :math:`F_{jk}/(S_{jj} S_{kk} + 2 S_{jk}^2)`, which is 1 for
 normal rows. An eigenvalue of Y is too large by the second order of what mixes its direction with
-others; near others it is only known among them. Section 9.6 of the contract; docs/intervals.md has
-what was measured.
+others; near others, or within the noise, it is only known among them. Section 9.6 of the contract;
+docs/intervals.md has what was measured.
 """
 
 import math
@@ -25,6 +25,7 @@ Matrix = NDArray[np.float64]
 
 _LARGEST = 0.999999  # correlation that has a z
 _APART = 3.0  # deviations of what mixes two directions, by which their eigenvalues are apart
+_EDGE = 1.15  # beyond the limit of what mixing alone makes, where few columns reach a little more
 _USUAL = 1.645  # deviations of a 90 % interval
 
 
@@ -94,7 +95,9 @@ class Moments:
         apart = np.abs(gaps) > _APART * np.sqrt(mixing)
         with np.errstate(divide="ignore", invalid="ignore"):
             bias = np.where(apart, mixing / gaps, 0.0).sum(axis=1)
-        near = 4 * np.where(apart, 0.0, mixing).sum(axis=1) / _USUAL**2
+        near = 4 * np.where(apart, 0.0, mixing).sum(axis=1)
+        drowned = _EDGE**2 * 4 * mixing.sum(axis=1).max()
+        near = np.where(self._values**2 < drowned, drowned, near) / _USUAL**2
         ends = _about(self._values - bias, z * np.sqrt(own + near))
         return ends[::-1]
 
