@@ -365,10 +365,10 @@ def _of_rows(fitted: FitResult[NoisyMatrix]) -> NoisyMatrix:
         law=None if noisy.law is None else noisy.law.scaled(factor),
         noisy_eigenvalues=None if values is None else values * factor,
     )
-    if fitted.result.present is None:
+    if fitted.result.pairs_present is None:
         return noisy
     entry = fitted.plan.entry
-    noisy = noisy.allowing_for(fitted.result.present)
+    noisy = noisy.allowing_for(fitted.result.pairs_present)
     if not (isinstance(entry, CovarianceEntry) and entry.semidefinite):
         return noisy
     positive, _ = map_eigenvalues(noisy.matrix, lambda values: np.maximum(values, 0.0))

@@ -18,6 +18,7 @@ Differences from the source
 3. S is an exact sum of rounded rows and the noise an exactly rounded ideal Gaussian.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -38,6 +39,7 @@ from eigenveil.privacy.cost import Cost, Gaussian
 
 if TYPE_CHECKING:
     from eigenveil.mechanisms.fourth_moments import RowSpread
+    from eigenveil.numerics.pair_shares import PairShares
 
 __all__ = ["ENTRY", "Gauss", "GaussCov", "NoisyMatrix"]
 
@@ -65,6 +67,8 @@ class NoisyMatrix:
         The matrix before post-processing, where that changed it: its noise has the stated law.
     spread : RowSpread, optional
         Fourth moments of the rows behind the matrix, and the share of rows that limits changed.
+    entry_noise : array, optional
+        Standard deviation of the noise on every entry, where missing cells make them differ.
 
     """
 
@@ -76,6 +80,7 @@ class NoisyMatrix:
     clearness: NDArray[np.float64] | None = None
     unbiased: NDArray[np.float64] | None = None
     spread: "RowSpread | None" = None
+    entry_noise: NDArray[np.float64] | None = None
 
     def with_eigenvalues(
         self, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -85,19 +90,30 @@ class NoisyMatrix:
         unbiased = self.matrix if self.unbiased is None else self.unbiased
         return replace(self, matrix=matrix, noisy_eigenvalues=values, unbiased=unbiased)
 
-    def allowing_for(self, present: NDArray[np.float64] | None) -> "NoisyMatrix":
-        """Return the same for rows in which no cell is empty, from shares of present ones.
+    def allowing_for(self, present: "PairShares | None") -> "NoisyMatrix":
+        """Return the same for rows without missing cells, from shares of present ones.
 
-        Where cells are missing at random, a product of two columns has the share of both: see
-        `present`. Noise grows with what is missing.
+        Each entry is a sum over rows that hold both cells: see `present`. Noise grows with what is
+        missing, and the errors of the shares add to it.
         """
         if present is None:
             return self
-        matrix = self.matrix / np.outer(present, present)
-        np.fill_diagonal(matrix, self.matrix.diagonal() / present)
-        more = float(np.mean(1 / present)) ** 2
-        law = None if self.law is None else self.law.scaled(more)
-        return replace(self, matrix=matrix, noise_scale=self.noise_scale * more, law=law)
+        matrix = self.matrix / present.shares
+        noise = np.full(matrix.shape, self.noise_scale / math.sqrt(2))
+        np.fill_diagonal(noise, self.noise_scale)
+        noise = np.hypot(noise, matrix * present.noise) / present.shares
+        values = self.noisy_eigenvalues
+        # Its spectrum ends no farther out than that of noise with the largest row everywhere.
+        more = math.sqrt(float(np.max(np.mean(present.shares**-2.0, axis=0))))
+        return replace(
+            self,
+            matrix=matrix,
+            noise_scale=self.noise_scale * more,
+            law=None if self.law is None else self.law.scaled(more),
+            noisy_eigenvalues=None if values is None else np.linalg.eigvalsh(matrix),
+            unbiased=None if self.unbiased is None else self.unbiased / present.shares,
+            entry_noise=noise,
+        )
 
     def cleaned(self, *, trace_bound: float, spike: float) -> "NoisyMatrix":
         """Return what remains once the known law of the noise is taken off: post-processing."""
