@@ -131,6 +131,8 @@ class Front:
         found = self._scales.run(source, anywhere, gate)
         if found.one_unit:
             left += self._scale_share - _FIRST_SCALES
+        if start.present is not None:
+            found = found.of_present_cells(self._sought_present(start.present))
         columns = Columns.of(found)
         table = self._centred(_Table(base=source, scale=columns.scale, about=about), gate)
         searches = self._searches or columns.one_unit
@@ -143,7 +145,9 @@ class Front:
         if refines:
             limit = max(_LEAST_LIMIT, _FIRST_LIMIT_NOISE / self._q)
             noisy = self._first_matrix(table.limited(limit), searches, gate)
-            table = table.divided(columns.factors(noisy.matrix.diagonal(), noisy.noise_scale))
+            present = 1.0 if start.present is None else start.present
+            variances, noise = noisy.matrix.diagonal() / present, noisy.noise_scale / present
+            table = table.divided(columns.factors(variances, np.full(self.columns, noise)))
         limit = max(_LEAST_LIMIT, _LIMIT_NOISE / self._q)
         table = table.limited(limit)
         most = math.inf
@@ -202,6 +206,12 @@ class Front:
             more=self._noise(share - _FIRST_SCALES),
             known=self.known_scale,
         )
+
+    def _sought_present(self, present: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the shares of present cells; ones where the scale of a column is known."""
+        if self.known_scale is None:
+            return present
+        return np.where(np.isnan(self.known_scale), present, 1.0)
 
     @property
     def _circle_share(self) -> float:

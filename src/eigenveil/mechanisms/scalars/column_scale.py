@@ -121,6 +121,15 @@ class FoundScales:
     bulk: NDArray[np.float64]
     one_unit: bool = False
 
+    def of_present_cells(self, present: NDArray[np.float64]) -> "FoundScales":
+        """Return the scales of columns whose missing cells left pairs of rows equal.
+
+        A share p of present cells leaves a share of p^2 of the pairs.
+        """
+        if self.one_unit:
+            present = np.sqrt(np.mean(present**2))
+        return replace(self, scale=self.scale / present, bulk=self.bulk / present)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NoisyCounts:
