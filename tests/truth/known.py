@@ -59,25 +59,4 @@ KNOWN: dict[Cell, dict[str, float]] = {
         "intervals of variances": 0.88,
         "intervals of eigenvalues": 0.88,
     },
-    Cell("missing together", "default", 1.0): {
-        "correlations within 5 deviations": 0.96,
-        "intervals of correlations": 0.37,
-        "intervals of eigenvalues": 0.31,
-    },
-    Cell("missing together", "default", 5.0): {
-        "variances": 0.73,
-        "correlations within 2 deviations": 0.55,
-        "correlations within 5 deviations": 0.79,
-        "intervals of variances": 0.69,
-        "intervals of correlations": 0.55,
-        "intervals of eigenvalues": 0.28,
-    },
-    Cell("missing together", "private scales", 5.0): {
-        "variances": 0.70,
-        "correlations within 2 deviations": 0.52,
-        "correlations within 5 deviations": 0.78,
-        "intervals of variances": 0.69,
-        "intervals of correlations": 0.56,
-        "intervals of eigenvalues": 0.31,
-    },
 }

@@ -27,7 +27,11 @@ from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.execute import FitResult
 from eigenveil.mechanisms.registry import CovarianceEntry
 from eigenveil.mechanisms.request import Centring
-from eigenveil.numerics.correlation import clear_variances, correlation_noise
+from eigenveil.numerics.correlation import (
+    clear_variances,
+    correlation_noise,
+    correlation_noise_by_entry,
+)
 from eigenveil.numerics.spectral import map_eigenvalues, project_to_simplex
 from eigenveil.privacy.guarantee import Guarantee
 from eigenveil.privacy.ledger import Ledger
@@ -113,6 +117,9 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     noisy_eigenvalues_ : array
         Descending eigenvalues before the mechanism changed them, where it did, or of scaled rows:
         to be compared with ``noise_floor_``.
+    entry_noise_ : array of shape (n_features, n_features)
+        Standard deviation of the noise on each entry of ``covariance_``, with that of the shares
+        of present cells; only with ``on_missing="centre"``.
     row_norm_ : float
         The bound on rows, where the mechanism chose it privately.
     noise_floor_ : float
@@ -204,6 +211,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         if values is not None:
             self.noisy_eigenvalues_ = values[::-1]
             arrays["noisy_eigenvalues"] = self.noisy_eigenvalues_
+        if noisy.entry_noise is not None:
+            self.entry_noise_ = arrays["entry_noise"] = self._in_units(noisy.entry_noise)
         self.release_ = Release(
             kind="covariance",
             mechanism=plan.entry.name,
@@ -249,8 +258,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         self.scale_ = np.ones(d) if scale is None else scale
         kept = np.flatnonzero(np.isfinite(self.scale_))
         scale = self.scale_[kept]
-        self.covariance_ = np.zeros((d, d))
-        self.covariance_[np.ix_(kept, kept)] = matrix * np.outer(scale, scale)
+        self.covariance_ = self._in_units(matrix)
         self.location_ = np.full(d, np.nan if released.differences else 0.0)
         self.location_[kept] = released.centre * scale
         if request.divides_by_ranges and request.box is not None:
@@ -258,6 +266,15 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             constant = low == high  # by what was stated
             self.covariance_[constant] = self.covariance_[:, constant] = 0.0
             self.location_[constant] = low[constant]
+
+    def _in_units(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a matrix of scaled columns in the units of the data; zero for columns left out."""
+        d = self.n_features_in_
+        kept = np.flatnonzero(np.isfinite(self.scale_))
+        scale = self.scale_[kept]
+        whole = np.zeros((d, d))
+        whole[np.ix_(kept, kept)] = matrix * np.outer(scale, scale)
+        return whole
 
     @property
     def correlation_(self) -> NDArray[np.float64]:
@@ -284,11 +301,15 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     def correlation_noise_(self) -> NDArray[np.float64]:
         """Standard deviation of the noise on each entry of ``correlation_``, to first order."""
         check_is_fitted(self)
+        if hasattr(self, "entry_noise_"):
+            return correlation_noise_by_entry(self.covariance_, self.entry_noise_)
         return correlation_noise(self.covariance_.diagonal(), self._variance_noise)
 
     @property
     def _variance_noise(self) -> NDArray[np.float64]:
         """Standard deviation of the noise on each variance, in the units of the data."""
+        if hasattr(self, "entry_noise_"):
+            return np.asarray(self.entry_noise_.diagonal())
         scale = np.where(np.isfinite(self.scale_), self.scale_, 0.0)
         return np.asarray(self.noise_scale_ * scale**2)
 

@@ -11,7 +11,7 @@ correlations of any size, so there are none beside it.
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["clear_variances", "correlation_noise"]
+__all__ = ["clear_variances", "correlation_noise", "correlation_noise_by_entry"]
 
 _CLEAR = 2.0  # standard deviations of the noise that a variance has to exceed
 
@@ -34,5 +34,25 @@ def correlation_noise(
     share = np.full(variances.size, np.nan)
     share[clear] = np.sqrt(noise[clear] / variances[clear])
     level: NDArray[np.float64] = np.outer(share, share) / np.sqrt(2)
+    np.fill_diagonal(level, np.where(clear, 0.0, np.nan))
+    return level
+
+
+def correlation_noise_by_entry(
+    covariance: NDArray[np.float64], noise: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the same for noise of other standard deviations on every entry of a covariance.
+
+    The noise on both variances counts too: it moves a correlation in proportion to its size.
+    """
+    variances, own = covariance.diagonal(), noise.diagonal()
+    clear = clear_variances(variances, own)
+    deviations = np.sqrt(np.where(clear, variances, np.nan))
+    relative = np.where(clear, own, np.nan) / deviations**2
+    correlation = np.clip(covariance / np.outer(deviations, deviations), -1.0, 1.0)
+    level: NDArray[np.float64] = np.hypot(
+        noise / np.outer(deviations, deviations),
+        correlation / 2 * np.hypot(relative, relative[:, None]),
+    )
     np.fill_diagonal(level, np.where(clear, 0.0, np.nan))
     return level

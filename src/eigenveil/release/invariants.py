@@ -55,6 +55,7 @@ _SHAPES = {
     "covariance": "dd",
     "location": "d",
     "noisy_eigenvalues": "m",
+    "entry_noise": "dd",
     "coef": "qd",
     "intercept": "q",
     "interval": "qe2",
@@ -91,6 +92,7 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
     _require("distinguishable", arrays, lambda array: np.isin(array, (0, 1)).all())
     _require("components", arrays, lambda array: _is_unit(array, arrays["scale"]))
     _require("covariance", arrays, _is_symmetric)
+    _require("entry_noise", arrays, lambda array: array.min() >= 0 and _is_symmetric(array))
     _require("score_reach", arrays, lambda array: array.min() > 0)
     _require("score_counts", arrays, lambda array: array.size > 0)
     _require("kind_score_counts", arrays, lambda array: _adds_up(array, arrays["score_counts"]))

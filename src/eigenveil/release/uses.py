@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
-from eigenveil.numerics.correlation import clear_variances, correlation_noise
+from eigenveil.numerics.correlation import (
+    clear_variances,
+    correlation_noise,
+    correlation_noise_by_entry,
+)
 from eigenveil.numerics.random import SimulationSource, SystemSource
 from eigenveil.numerics.variates import normals
 from eigenveil.release.artefact import Release
@@ -187,13 +191,18 @@ def standard_errors(release: Release) -> StandardErrors:
     scale = release.arrays.get("scale", np.ones(variances.size))
     scale = np.where(np.isfinite(scale), scale, np.nan)
     noise = release.settings["noise_scale"] * scale**2
+    correlations = correlation_noise(variances, np.nan_to_num(noise))
+    if "entry_noise" in release.arrays:
+        each = release.arrays["entry_noise"]
+        noise = np.where(np.isnan(scale), np.nan, each.diagonal())
+        correlations = correlation_noise_by_entry(_matrix(release), each)
     clear = clear_variances(variances, np.nan_to_num(noise))
     with np.errstate(invalid="ignore", divide="ignore"):
         deviations = np.where(clear, noise / (2 * np.sqrt(np.abs(variances))), np.nan)
     return StandardErrors(
         means=np.asarray(release.settings.get("centre_noise", np.nan) * scale),
         deviations=np.asarray(deviations),
-        correlations=correlation_noise(variances, np.nan_to_num(noise)),
+        correlations=correlations,
     )
 
 

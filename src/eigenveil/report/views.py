@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.numerics.correlation import clear_variances, correlation_noise
+from eigenveil.numerics.correlation import (
+    clear_variances,
+    correlation_noise,
+    correlation_noise_by_entry,
+)
 from eigenveil.privacy.ledger import Balance
 from eigenveil.text import printable
 
@@ -202,10 +206,16 @@ def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) ->
     scale = arrays["scale"] if "scale" in arrays else np.ones(len(variance))
     with np.errstate(over="ignore", invalid="ignore"):  # noise may be of any size
         noise = settings["noise_scale"] * np.where(np.isfinite(scale), scale, 0.0) ** 2
+        if "entry_noise" in arrays:
+            noise = arrays["entry_noise"].diagonal()
         clear = clear_variances(variance, noise)
         spread = np.sqrt(np.where(clear, variance, np.nan)[shown])
         values = covariance[np.ix_(shown, shown)] / np.outer(spread, spread)
-        level = correlation_noise(variance[shown], noise[shown])
+        if "entry_noise" in arrays:
+            among = np.ix_(shown, shown)
+            level = correlation_noise_by_entry(covariance[among], arrays["entry_noise"][among])
+        else:
+            level = correlation_noise(variance[shown], noise[shown])
     values = np.clip(values, -_LARGEST_CORRELATION, _LARGEST_CORRELATION)
     return Correlations(shown, feature_names(settings, shown), values, level, len(covariance))
 
