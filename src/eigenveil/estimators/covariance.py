@@ -118,8 +118,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         Descending eigenvalues before the mechanism changed them, where it did, or of scaled rows:
         to be compared with ``noise_floor_``.
     entry_noise_ : array of shape (n_features, n_features)
-        Standard deviation of the noise on each entry of ``covariance_``, with that of the shares
-        of present cells; only with ``on_missing="centre"``.
+        Standard deviation of the noise on each variance and covariance; only with
+        ``on_missing="centre"``, where it also covers the shares of present cells.
     row_norm_ : float
         The bound on rows, where the mechanism chose it privately.
     noise_floor_ : float
@@ -182,7 +182,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             self._hold(fitted)
         # A warning may be made an error, which must not lose the release.
         warn_of_columns(self)
-        warn_of_empty_cells(self, fitted.result.present)
+        warn_of_empty_cells(self, fitted)
         return self
 
     def promise(self, X: Any) -> Guarantee:
@@ -256,11 +256,10 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         released, request, d = fitted.result, fitted.plan.request, self.n_features_in_
         scale = released.scale if released.scale is not None else request.column_scale
         self.scale_ = np.ones(d) if scale is None else scale
-        kept = np.flatnonzero(np.isfinite(self.scale_))
-        scale = self.scale_[kept]
+        kept = np.isfinite(self.scale_)
         self.covariance_ = self._in_units(matrix)
         self.location_ = np.full(d, np.nan if released.differences else 0.0)
-        self.location_[kept] = released.centre * scale
+        self.location_[kept] = released.centre * self.scale_[kept]
         if request.divides_by_ranges and request.box is not None:
             low, high = request.box
             constant = low == high  # by what was stated
@@ -269,10 +268,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
 
     def _in_units(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a matrix of scaled columns in the units of the data; zero for columns left out."""
-        d = self.n_features_in_
-        kept = np.flatnonzero(np.isfinite(self.scale_))
-        scale = self.scale_[kept]
-        whole = np.zeros((d, d))
+        kept = np.isfinite(self.scale_)
+        scale, whole = self.scale_[kept], np.zeros((kept.size, kept.size))
         whole[np.ix_(kept, kept)] = matrix * np.outer(scale, scale)
         return whole
 

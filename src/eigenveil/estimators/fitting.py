@@ -20,12 +20,14 @@ from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     EmptyCellsWarning,
     InvalidParameterError,
+    MissingTogetherWarning,
     WeakPromiseWarning,
 )
 from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
 from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
+from eigenveil.numerics.pair_shares import PairShares
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
 from eigenveil.privacy.account import Account
@@ -150,18 +152,48 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
     )
 
 
-def warn_of_empty_cells(estimator: BaseEstimator, present: NDArray[np.float64] | None) -> None:
-    """Warn of columns with many empty cells, by the shares that were released."""
+def warn_of_empty_cells(estimator: BaseEstimator, fitted: FitResult[Any]) -> None:
+    """Warn of columns with many missing cells and of cells missing together: released facts."""
+    present = fitted.result.pairs_present
+    if present is None:
+        return
     kept = np.flatnonzero(np.isfinite(estimator.scale_))
-    sparse = [] if present is None else kept[present < _DENSE].tolist()
+    sparse = kept[present.shares.diagonal() < _DENSE].tolist()
     if sparse:
         warnings.warn(
             f"many cells of {_names(estimator, sparse)} are empty: means, variances and loadings "
             "there may be off by more than the release states; leave such columns out where you "
-            "can",
+            f"can{_unmeasured_pairs(estimator, fitted, present, kept)}",
             EmptyCellsWarning,
             stacklevel=3,
         )
+    if present.together is not None:
+        pair = _names(estimator, kept[list(present.together)].tolist())
+        warnings.warn(
+            f"cells of {pair} are missing together, or in turn: products of such columns describe "
+            "the rows that hold both; if those rows differ from the others, leave a column out or "
+            "release the two kinds of rows apart",
+            MissingTogetherWarning,
+            stacklevel=3,
+        )
+
+
+def _unmeasured_pairs(
+    estimator: BaseEstimator,
+    fitted: FitResult[Any],
+    present: PairShares,
+    kept: NDArray[np.intp],
+) -> str:
+    """Return how far products may be off where pairs of cells were not measured."""
+    worst = present.most_uncertain() if fitted.plan.corrects_missing else None
+    if worst is None:
+        return ""
+    j, k, low, high = worst
+    return (
+        "; rows or budget are too small to measure which cells are missing together: products of "
+        f"{_names(estimator, kept[[j, k]].tolist())} may be {low:.2g} to {high:.2g} times as "
+        "large as they should be"
+    )
 
 
 def _names(estimator: BaseEstimator, columns: list[int]) -> str:

@@ -218,7 +218,7 @@ class PrivatePCA(GaussianDensity):
             self._hold(fitted)
         # A warning may be made an error, which must not lose the release.
         warn_of_columns(self)
-        warn_of_empty_cells(self, fitted.result.present)
+        warn_of_empty_cells(self, fitted)
         return self
 
     def promise(self, X: Any) -> Guarantee:

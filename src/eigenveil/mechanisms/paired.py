@@ -52,9 +52,7 @@ class Paired(Generic[Result]):
         pairs, n = drawn_pairs(source, start, gate)
         present = None if start.present is None else start.present**2  # a cell of both rows
         pairs_present = None if start.pairs_present is None else start.pairs_present.squared()
-        about = replace(
-            start, centre=None, box=None, present=present, pairs_present=pairs_present
-        )
+        about = replace(start, centre=None, box=None, present=present, pairs_present=pairs_present)
         inner = self.inner.run(pairs, about, gate)
         gate.rows = n  # the inner release has counted pairs
         nowhere = np.full(source.n_columns, np.nan)

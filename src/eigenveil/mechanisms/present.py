@@ -5,11 +5,11 @@ r"""Missing cells: private shares of present ones, then a release that allows fo
           \tilde S_{ij} = \frac{\text{noisy } S_{ij}}{\tilde P_{ij}}, \quad
           \tilde S_{ii} = \frac{\text{noisy } S_{ii}}{\tilde p_i}
 
-A missing cell lies at the centre, where it adds nothing to a sum; what is left is a sum over present
-cells, or over pairs of them. P holds the shares of rows with both cells. They come from a noisy Gram
-matrix of rows of marks, 1/2 for a present cell and -1/2 for a missing one, where the number of rows
-is public and large enough. Otherwise P is the product of the shares of columns, as if cells were
-missing independently. Proof: docs/proofs/present.md.
+A missing cell lies at the centre, where it adds nothing to a sum; what is left is a sum over
+present cells, or over pairs of them. P holds the shares of rows with both cells. They come from a
+noisy Gram matrix of rows of marks, 1/2 for a present cell and -1/2 for a missing one, where the
+public number of rows is large enough. Otherwise P is the product of the shares of columns, as if
+cells were missing independently. Proof: docs/proofs/present.md.
 """
 
 import math

@@ -205,9 +205,15 @@ class Plan:
         """Shares of the budget that measure which cells are present."""
         if self.request.on_missing != "centre":
             return {}
+        return missing_shares(
+            self.whole, self.n_rows, self.request.n_columns, corrects=self.corrects_missing
+        )
+
+    @property
+    def corrects_missing(self) -> bool:
+        """Whether moments are corrected for missing cells."""
         corrects = self.entry.allows_for_missing and not self.lazy
-        columns = self.request.n_columns
-        return missing_shares(self.whole, self.n_rows, columns, corrects=corrects)
+        return self.request.on_missing == "centre" and corrects
 
     @property
     def centre_shares(self) -> tuple[float, ...]:
@@ -284,13 +290,10 @@ class Plan:
             outer = Scaled(scale=scale, inner=outer)
         return outer
 
-    def _with_present(
-        self, whole: Allotment, inner: Procedure[CentredResult[Any]]
-    ) -> Procedure[CentredResult[Any]]:
+    def _with_present(self, whole: Allotment, inner: Procedure[Any]) -> Procedure[Any]:
         """Return the stages after those for missing cells, where these are asked for."""
-        if not self.missing_shares:
-            return inner
-        return Present.build(whole, self.missing_shares, inner)
+        asked = self.missing_shares
+        return Present.build(whole, asked, inner) if asked else inner
 
     def _front(self, whole: Allotment) -> Front:
         """Return the stages that need no scale, centre or bound."""
