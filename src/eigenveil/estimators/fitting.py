@@ -168,9 +168,8 @@ def warn_of_empty_cells(estimator: BaseEstimator, fitted: FitResult[Any]) -> Non
             stacklevel=3,
         )
     if present.together is not None:
-        pair = _names(estimator, kept[list(present.together)].tolist())
         warnings.warn(
-            f"cells of {pair} are missing together, or in turn: products of such columns describe "
+            f"cells of {_pair(estimator, kept[list(present.together)])} are missing together, or in turn: products of such columns describe "
             "the rows that hold both; if those rows differ from the others, leave a column out or "
             "release the two kinds of rows apart",
             MissingTogetherWarning,
@@ -191,9 +190,13 @@ def _unmeasured_pairs(
     j, k, low, high = worst
     return (
         "; rows or budget are too small to measure which cells are missing together: products of "
-        f"{_names(estimator, kept[[j, k]].tolist())} may be {low:.2g} to {high:.2g} times as "
-        "large as they should be"
+        f"{_pair(estimator, kept[[j, k]])} may be {low:.2g} to {high:.2g} times as large as they "
+        "should be"
     )
+
+
+def _pair(estimator: BaseEstimator, columns: NDArray[np.intp]) -> str:
+    return " and ".join(_names(estimator, [column]) for column in columns.tolist())
 
 
 def _names(estimator: BaseEstimator, columns: list[int]) -> str:

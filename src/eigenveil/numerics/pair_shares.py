@@ -96,9 +96,12 @@ class PairShares:
         least = np.minimum(product, np.maximum(MIN_SHARE**2, _MIN_DEVIATIONS * noise))
         shares = np.clip(product + weight * excess, np.maximum(low, least), high)
         np.fill_diagonal(shares, columns)
+        # What shrinkage took away may have been dependence.
+        error = np.hypot(np.hypot(self.noise, noise), (1 - weight) * excess)
+        np.fill_diagonal(error, deviation)
         return PairShares(
             shares=shares,
-            noise=np.where(np.eye(len(columns)) > 0, self.noise, np.hypot(self.noise, noise)),
+            noise=error,
             measured=True,
             together=_clearest(excess, noise, columns, rows, quantile),
         )

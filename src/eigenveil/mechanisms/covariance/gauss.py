@@ -110,7 +110,7 @@ class NoisyMatrix:
             matrix=matrix,
             noise_scale=self.noise_scale * more,
             law=None if self.law is None else self.law.scaled(more),
-            noisy_eigenvalues=None if values is None else np.linalg.eigvalsh(matrix),
+            noisy_eigenvalues=None if values is None else np.asarray(np.linalg.eigvalsh(matrix)),
             unbiased=None if self.unbiased is None else self.unbiased / present.shares,
             entry_noise=noise,
         )
