@@ -139,10 +139,12 @@ def test_infinite_cells_are_not_empty():
         run(rows)
 
 
-def _with_holes(rows, columns=1):
-    """In company with cells of some columns missing together."""
+def _with_holes(rows, together=False):
+    """In company with empty cells, in two columns half of them ``together``."""
     crowd = case.with_distances(rows)
-    crowd[:400:3, :columns] = np.nan
+    crowd[:400:3, 0] = np.nan
+    if together:
+        crowd[:200:3, 1:2] = crowd[1:200:3, 1:2] = np.nan
     return crowd
 
 
@@ -173,7 +175,7 @@ def _with_pairs(shares, pairs, inner):
         ),
         "query": _pairs,
         "run": lambda step, rows, adjacency, gate: step.run(
-            case.open_rows(_with_holes(rows, columns=2)), case.FILLED, gate
+            case.open_rows(_with_holes(rows, together=True)), case.FILLED, gate
         ),
         "read": lambda released: np.concatenate(
             [case.upper(released.pairs_present.shares), case.matrix(released.inner)]

@@ -168,8 +168,9 @@ def warn_of_empty_cells(estimator: BaseEstimator, fitted: FitResult[Any]) -> Non
             stacklevel=3,
         )
     if present.together is not None:
+        pair = _pair(estimator, kept[list(present.together)])
         warnings.warn(
-            f"cells of {_pair(estimator, kept[list(present.together)])} are missing together, or in turn: products of such columns describe "
+            f"cells of {pair} are missing together, or in turn: products of such columns describe "
             "the rows that hold both; if those rows differ from the others, leave a column out or "
             "release the two kinds of rows apart",
             MissingTogetherWarning,
