@@ -141,7 +141,7 @@ def test_infinite_cells_are_not_empty():
 
 def _with_holes(rows, together=False):
     """In company with empty cells, in two columns half of them ``together``."""
-    crowd = case.with_distances(rows)
+    crowd = case.with_distances(np.where(rows < 0, np.nan, rows) if together else rows)
     crowd[:400:3, 0] = np.nan
     if together:
         crowd[:200:3, 1:2] = crowd[1:200:3, 1:2] = np.nan
