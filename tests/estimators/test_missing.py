@@ -225,7 +225,7 @@ def test_every_road_fills(estimator, options):
     if "pairs" in fitted.shares_:
         said = (
             ", and moments corrected for them by private shares of pairs of cells, as if missing "
-            "whatever their values"
+            "for reasons unrelated to their values"
         )
     assert ("pairs" in fitted.shares_) <= corrects
     assert f"; empty cells taken as the centre's{said if corrects else ''}." in (

@@ -280,7 +280,7 @@ def invalid_words(
     filled: tuple[str, ...] = ()
     if on_missing == "centre":
         shares = "private shares of pairs of cells" if pairs else "private shares"
-        how = "whatever their values" if pairs else "at random"
+        how = "for reasons unrelated to their values" if pairs else "at random"
         allowed = f", and moments corrected for them by {shares}, as if missing {how}"
         filled = (f"empty cells taken as the centre's{allowed if corrects else ''}",)
     still = ", but are counted: variances shrink by their share" if counted else ""
