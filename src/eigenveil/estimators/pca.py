@@ -91,7 +91,8 @@ class PrivatePCA(GaussianDensity):
     on_missing : {"invalid", "centre"}
         Whether an empty cell (NaN) makes its row invalid or is taken as the centre's. Shares of
         present cells are then released with 0.05 of the budget, those of pairs of columns with as
-        much again where rows are many, and moments corrected for them. `transform` fills such cells with ``mean_``.
+        much again where rows are many, and moments corrected for them. `transform` fills such cells
+        with ``mean_``.
     ledger : Ledger or path, optional
         Charged before any noise is drawn; refuses what it cannot cover.
     random_state : int, optional
