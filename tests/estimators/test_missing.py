@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, intervals
@@ -342,6 +343,28 @@ def test_products_of_cells_missing_together_are_right():
     with pytest.warns(MissingTogetherWarning, match="x0 and x1"):
         pca.set_params(centring="none", row_norm=8.0).fit(together() - 3.0)
     assert np.abs(pca.components_[0]) == pytest.approx(np.full(4, 0.5), abs=0.1)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["all", "beside a known scale"])
+def test_private_scales_are_those_of_present_cells(known):
+    """60 % of a column are missing: 84 % of its differences are zero, and its scale would be 0.4.
+
+    Every column then has the same part in the first component, .45 of 5: off by .05 or less.
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((20_000, 5)) @ np.linalg.cholesky(np.eye(5) / 2 + 0.5).T
+    rows[rng.random(20_000) < 0.6, 0] = np.nan
+    table = rows * [1, 5, 10, 2, 3]
+    if known:
+        frame = pd.DataFrame(table[:, :4], columns=list("abcd"))
+        frame["ward"] = np.where(rows[:, 4] > 0, "x", "y")
+        table = open_rows(frame, encode={"ward": ["x", "y"]})
+    asked = {"epsilon": 5.0, "delta": 1e-6, "scale": "private", **FILLS}
+    for estimator in (PrivatePCA(1, **asked), PrivateCovariance(**asked)):
+        estimator.fit(table)
+        assert estimator.scale_[0] / np.nanstd(rows[:, 0]) == pytest.approx(1.0, abs=0.3)
+        if isinstance(estimator, PrivatePCA) and not known:
+            assert np.abs(estimator.components_[0]) == pytest.approx(np.full(5, 0.45), abs=0.1)
 
 
 def test_pairs_of_rows_hold_cells_missing_together_too():

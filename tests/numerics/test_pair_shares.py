@@ -118,6 +118,14 @@ def test_pairs_of_rows_hold_cells_of_both():
     np.testing.assert_allclose(found.noise.diagonal(), [0.01, 0.016])
 
 
+def test_some_columns_keep_their_pair():
+    shares = PairShares(np.arange(9.0).reshape(3, 3), np.ones((3, 3)), True, (1, 2))
+    kept = shares.of_columns(np.array([False, True, True]))
+    assert np.array_equal(kept.shares, [[4.0, 5.0], [7.0, 8.0]])
+    assert kept.together == (0, 1)
+    assert shares.of_columns(np.array([True, True, False])).together is None
+
+
 def test_the_range_of_unmeasured_pairs():
     """Shares .6 and .7: between .3 and .6 of the rows hold both cells, .42 if independently."""
     found = PairShares.independent(np.array([1.0, 0.6, 0.7]), 0.01)

@@ -124,15 +124,16 @@ class Front:
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[NoisyMatrix]:
         """Read the rows; centre and matrix are in the units of the scales that are returned."""
         anywhere = Clip(
-            row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing
+            row_norm=LARGEST_NORM,
+            on_invalid=start.on_invalid,
+            on_missing=start.on_missing,
+            present=start.present,
         )
-        about = replace(anywhere, centre=np.zeros(self.columns), present=start.present)
+        about = replace(anywhere, centre=np.zeros(self.columns))
         left = 1 - sum(self.shares.values())
         found = self._scales.run(source, anywhere, gate)
         if found.one_unit:
             left += self._scale_share - _FIRST_SCALES
-        if start.present is not None:
-            found = found.of_present_cells(self._sought_present(start.present))
         columns = Columns.of(found)
         table = self._centred(_Table(base=source, scale=columns.scale, about=about), gate)
         searches = self._searches or columns.one_unit
@@ -206,12 +207,6 @@ class Front:
             more=self._noise(share - _FIRST_SCALES),
             known=self.known_scale,
         )
-
-    def _sought_present(self, present: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the shares of present cells; ones where the scale of a column is known."""
-        if self.known_scale is None:
-            return present
-        return np.where(np.isnan(self.known_scale), present, 1.0)
 
     @property
     def _circle_share(self) -> float:

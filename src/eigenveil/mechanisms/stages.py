@@ -283,12 +283,12 @@ class Plan:
                 inner=inner,
                 rows=noise_rows(whole, self.request.n_columns, self.request.adjacency),
             )
-        outer = self._with_present(whole, self._centred(whole, inner))
+        outer = self._centred(whole, inner)
         if self.request.private_scale:
             noise = _noise(whole, self.shares["scale"])
             scale = ColumnScale(first=noise, known=self.request.known_scale)
             outer = Scaled(scale=scale, inner=outer)
-        return outer
+        return self._with_present(whole, outer)
 
     def _with_present(self, whole: Allotment, inner: Procedure[Any]) -> Procedure[Any]:
         """Return the stages after those for missing cells, where these are asked for."""

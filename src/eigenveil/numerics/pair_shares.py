@@ -106,6 +106,15 @@ class PairShares:
             together=_clearest(excess, noise, columns, rows, quantile),
         )
 
+    def of_columns(self, kept: NDArray[np.bool_]) -> "PairShares":
+        """Return the shares of some of the columns."""
+        among, together = np.ix_(kept, kept), self.together
+        if together is not None:
+            places = np.cumsum(kept) - 1
+            j, k = together
+            together = (int(places[j]), int(places[k])) if kept[j] and kept[k] else None
+        return PairShares(self.shares[among], self.noise[among], self.measured, together)
+
     def squared(self) -> "PairShares":
         """Return the shares of pairs of rows in which both rows hold the cells."""
         return PairShares(

@@ -180,11 +180,14 @@ class ColumnScale:
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> FoundScales:
         """Return the scales of all columns; the rows are paired at random."""
         pairs, _ = drawn_pairs(source, clip, gate)
+        present = np.ones(source.n_columns) if clip.present is None else clip.present
         if self.known is None:
-            return self.find(column_counts(pairs, clip, gate.adjacency), gate)
+            found = self.find(column_counts(pairs, clip, gate.adjacency), gate)
+            return found.of_present_cells(present)
         sought = np.isnan(self.known)
         unknown = ScaledSource(pairs, np.where(sought, 1.0, np.inf))
         found = self.find(column_counts(unknown, clip, gate.adjacency), gate)
+        found = found.of_present_cells(present[sought])
         scale, bulk = np.stack([self.known, self.known])
         sure, shown = np.ones((2, sought.size), dtype=bool)
         scale[sought], bulk[sought] = found.scale, found.bulk
