@@ -298,12 +298,9 @@ class Plan:
     def _front(self, whole: Allotment) -> Front:
         """Return the stages that need no scale, centre or bound."""
         request = self.request
+        whole = part(whole, 1 - sum(self.missing_shares.values()))
         assert isinstance(whole, Gaussian)  # `any_units` says so
         assert request.n_rows is not None
-        if self.missing_shares:
-            left = part(whole, 1 - sum(self.missing_shares.values()))
-            assert isinstance(left, Gaussian)
-            whole = left
         sample = 1.0
         if not request.unit.owns_many:
             sample = enough_rows(whole, request.n_rows, request.n_columns)
