@@ -29,6 +29,7 @@ from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.release.artefact import Release
 from eigenveil.release.uses import standard_errors
+from eigenveil.report.views import correlations
 
 REPLACE = Adjacency.REPLACE_ONE
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
@@ -122,6 +123,18 @@ def test_moments_are_corrected_for_what_is_missing(mechanism):
     options = {"mechanism": mechanism, "row_norm": 30.0, "centring": "none", "random_state": 0}
     fitted = PrivateCovariance(**budget, **options, on_missing="centre").fit(rows)
     assert fitted.covariance_ == pytest.approx(np.cov(whole.T, bias=True), abs=0.6)
+
+
+def test_a_mean_beside_the_matrix_is_corrected_too():
+    """For epsilon alone and a stated bound, where one release otherwise holds both."""
+    for mechanism in ("wishart", "laplace"):
+        options = {"row_norm": 9.0, "centring": "mean", "mechanism": mechanism}
+        fitted = PrivateCovariance(epsilon=10.0, **FILLS, **options).fit(together())
+        assert "pairs" in fitted.shares_
+        assert fitted.location_ == pytest.approx(np.full(4, 3.0), abs=0.3)
+        assert fitted.correlation_[0, 1] == pytest.approx(0.8 / 1.8, abs=0.1)
+        promised = PrivateCovariance(epsilon=10.0, **FILLS, **options).promise(together())
+        assert promised.numerics is fitted.privacy_.numerics
 
 
 def test_one_empty_cell_and_a_row_of_them():
@@ -251,7 +264,11 @@ def test_scores_are_those_of_rows_filled_with_the_mean():
 def test_the_release_says_it(tmp_path):
     fitted = PrivateCovariance(**BUDGET, row_norm=8.0, **FILLS).fit(holes())
     fitted.release_.save(tmp_path / "r")
-    assert Release.load(tmp_path / "r").settings["on_missing"] == "centre"
+    loaded = Release.load(tmp_path / "r")
+    assert loaded.settings["on_missing"] == "centre"
+    assert np.array_equal(loaded.arrays["entry_noise"], fitted.entry_noise_)
+    shown = correlations(loaded.settings, loaded.arrays)
+    np.testing.assert_allclose(shown.noise, fitted.correlation_noise_)
     plain = PrivateCovariance(**BUDGET, row_norm=8.0, random_state=0).fit(holes(share=0.0)[1:])
     assert plain.release_.settings["on_missing"] == "invalid"
     assert "empty cells" not in plain.privacy_.sentence()

@@ -182,7 +182,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             self._hold(fitted)
         # A warning may be made an error, which must not lose the release.
         warn_of_columns(self)
-        warn_of_empty_cells(self, fitted)
+        corrects = fitted.plan.corrects_missing
+        warn_of_empty_cells(self, fitted.result.pairs_present, corrects=corrects)
         return self
 
     def promise(self, X: Any) -> Guarantee:

@@ -152,9 +152,13 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
     )
 
 
-def warn_of_empty_cells(estimator: BaseEstimator, fitted: FitResult[Any]) -> None:
-    """Warn of columns with many missing cells and of cells missing together: released facts."""
-    present = fitted.result.pairs_present
+def warn_of_empty_cells(
+    estimator: BaseEstimator, present: PairShares | None, *, corrects: bool
+) -> None:
+    """Warn of columns with many missing cells and of cells missing together: released facts.
+
+    ``corrects`` says whether products of columns were corrected for missing cells.
+    """
     if present is None:
         return
     kept = np.flatnonzero(np.isfinite(estimator.scale_))
@@ -163,7 +167,7 @@ def warn_of_empty_cells(estimator: BaseEstimator, fitted: FitResult[Any]) -> Non
         warnings.warn(
             f"many cells of {_names(estimator, sparse)} are empty: means, variances and loadings "
             "there may be off by more than the release states; leave such columns out where you "
-            f"can{_unmeasured_pairs(estimator, fitted, present, kept)}",
+            f"can{_unmeasured_pairs(estimator, present, kept) if corrects else ''}",
             EmptyCellsWarning,
             stacklevel=3,
         )
@@ -178,14 +182,9 @@ def warn_of_empty_cells(estimator: BaseEstimator, fitted: FitResult[Any]) -> Non
         )
 
 
-def _unmeasured_pairs(
-    estimator: BaseEstimator,
-    fitted: FitResult[Any],
-    present: PairShares,
-    kept: NDArray[np.intp],
-) -> str:
+def _unmeasured_pairs(estimator: BaseEstimator, present: PairShares, kept: NDArray[np.intp]) -> str:
     """Return how far products may be off where pairs of cells were not measured."""
-    worst = present.most_uncertain() if fitted.plan.corrects_missing else None
+    worst = present.most_uncertain()
     if worst is None:
         return ""
     j, k, low, high = worst

@@ -167,6 +167,7 @@ class Plan:
     def lifts(self) -> bool:
         """Whether the mean comes out of the same release as the matrix."""
         lifts = isinstance(self.entry, CovarianceEntry) and self.entry.lifts
+        lifts = lifts and self.request.on_missing != "centre"  # whose sums are corrected one by one
         return lifts and self.pure and self.centring == "mean" and not self.buys
 
     @cached_property
