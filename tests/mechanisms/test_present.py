@@ -68,7 +68,7 @@ def test_the_law_of_noise_grows_with_what_is_missing():
     """Variances by 2, covariances by 4; the law by the root of the mean square of a row."""
     noisy = NoisyMatrix(np.eye(2), 0.1, None)
     assert noisy.allowing_for(None) is noisy
-    found = noisy.allowing_for(PairShares.independent(np.full(2, 0.5), 0.0))
+    found = noisy.allowing_for(PairShares(np.full(2, 0.5), np.zeros(2)))
     assert found.noise_scale == pytest.approx(0.1 * math.sqrt(10))
     np.testing.assert_allclose(found.entry_noise, 0.1 * np.array([[2, 8**0.5], [8**0.5, 2]]))
 
@@ -76,7 +76,7 @@ def test_the_law_of_noise_grows_with_what_is_missing():
 def test_errors_of_shares_add_to_the_noise():
     """A variance of 1 from a share of 0.5 that is off by 0.05: by a tenth of 2."""
     found = NoisyMatrix(np.eye(2), 0.0, None).allowing_for(
-        PairShares.independent(np.full(2, 0.5), 0.05)
+        PairShares(np.full(2, 0.5), np.full(2, 0.05))
     )
     np.testing.assert_allclose(found.entry_noise, [[0.2, 0.0], [0.0, 0.2]])
 

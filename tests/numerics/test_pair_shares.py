@@ -27,7 +27,7 @@ def drawn(b, noise, rng, factor=1.0):
     error = rng.standard_normal((d, d)) * np.sqrt(2)
     gram = b.T @ b / n + noise * (error + error.T) / 2
     columns = np.clip(single, 0.05, 1.0)
-    found = PairShares.independent(columns, noise / factor)
+    found = PairShares(columns, np.full(d, noise / factor))
     return found.with_gram(gram, noise / factor, single, rows=n, quantile=quantile)
 
 
@@ -41,7 +41,7 @@ def test_without_noise_shares_are_those_of_the_rows(together):
     b = marks(5000, 5, 0, together)
     found = drawn(b, 1e-9, np.random.default_rng(1))
     np.testing.assert_allclose(found.shares, exact(b), atol=1e-6)
-    assert found.measured
+    assert found.pairs is not None
     assert (found.together is None) == (together == 0.0)
 
 
@@ -49,7 +49,7 @@ def test_shares_stay_within_the_bounds_of_frechet():
     rng = np.random.default_rng(2)
     for seed in range(50):
         found = drawn(marks(200, 6, seed, 0.5), 0.1, rng)
-        low, high = frechet_bounds(found.shares.diagonal())
+        low, high = frechet_bounds(found.columns)
         assert (found.shares <= high).all()
         assert (found.shares >= low).all()
         assert np.array_equal(found.shares, found.shares.T)
@@ -62,7 +62,7 @@ def test_dependence_that_noise_hides_is_not_followed():
     followed = alone = 0.0
     for _ in range(200):
         found = drawn(b, 0.04, rng)
-        columns = found.shares.diagonal()
+        columns = found.columns
         followed += np.mean((found.shares - exact(b))[off] ** 2)
         alone += np.mean((np.outer(columns, columns) - exact(b))[off] ** 2)
     assert followed < 1.4 * alone
@@ -113,13 +113,14 @@ def test_the_stated_noise_covers_the_error(together):
 
 
 def test_pairs_of_rows_hold_cells_of_both():
-    found = PairShares.independent(np.array([0.5, 0.8]), 0.01).squared()
+    found = PairShares(np.array([0.5, 0.8]), np.full(2, 0.01)).squared()
     np.testing.assert_allclose(found.shares, [[0.25, 0.16], [0.16, 0.64]])
     np.testing.assert_allclose(found.noise.diagonal(), [0.01, 0.016])
 
 
 def test_some_columns_keep_their_pair():
-    shares = PairShares(np.arange(9.0).reshape(3, 3), np.ones((3, 3)), True, (1, 2))
+    pairs = np.arange(9.0).reshape(3, 3)
+    shares = PairShares(pairs.diagonal(), np.ones(3), pairs, np.ones((3, 3)), (1, 2))
     kept = shares.of_columns(np.array([False, True, True]))
     assert np.array_equal(kept.shares, [[4.0, 5.0], [7.0, 8.0]])
     assert kept.together == (0, 1)
@@ -128,6 +129,6 @@ def test_some_columns_keep_their_pair():
 
 def test_the_range_of_unmeasured_pairs():
     """Shares .6 and .7: between .3 and .6 of the rows hold both cells, .42 if independently."""
-    found = PairShares.independent(np.array([1.0, 0.6, 0.7]), 0.01)
+    found = PairShares(np.array([1.0, 0.6, 0.7]), np.full(3, 0.01))
     assert found.most_uncertain() == (1, 2, pytest.approx(0.3 / 0.42), pytest.approx(0.6 / 0.42))
-    assert PairShares.independent(np.array([0.6]), 0.01).most_uncertain() is None
+    assert PairShares(np.array([0.6]), np.array([0.01])).most_uncertain() is None

@@ -162,7 +162,7 @@ def warn_of_empty_cells(
     if present is None:
         return
     kept = np.flatnonzero(np.isfinite(estimator.scale_))
-    sparse = kept[present.shares.diagonal() < _DENSE].tolist()
+    sparse = kept[present.columns < _DENSE].tolist()
     if sparse:
         warnings.warn(
             f"many cells of {_names(estimator, sparse)} are empty: means, variances and loadings "

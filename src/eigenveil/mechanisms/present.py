@@ -111,7 +111,7 @@ class Present(Generic[Result]):
         half = Clip(row_norm=marks.reach, on_invalid="zero")
         noisy = gate.draw(self.shares, total(marks, half, gate.adjacency))
         present = _shares(noisy, source.n_columns)
-        found = PairShares.independent(present, _deviation(noisy))
+        found = PairShares(present, np.full(present.size, _deviation(noisy)))
         if self.pairs is not None:
             moment = second_moment(marks, half, gate.adjacency)
             assert moment.count is not None  # public, or pairs are not measured

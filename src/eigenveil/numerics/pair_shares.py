@@ -15,7 +15,6 @@ All of it is post-processing. Proof: docs/proofs/present.md.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,30 +34,42 @@ class PairShares:
 
     Attributes
     ----------
-    shares : array of shape (d, d)
-        For each pair of columns; on the diagonal those of single columns.
-    noise : array of shape (d, d)
-        Standard deviation of the error of ``shares``.
-    measured : bool
-        Whether pairs were measured; otherwise cells are assumed to be missing independently.
+    columns : array of shape (d,)
+        Shares of rows that hold the cell of a column.
+    deviations : array of shape (d,)
+        Standard deviations of their errors.
+    pairs, pairs_noise : arrays of shape (d, d), optional
+        The same for pairs of columns, with those of columns on the diagonal. Where they are absent
+        pairs were not measured, and cells are assumed to be missing independently.
     together : (int, int), optional
         The pair of columns with the clearest dependence, where there is any.
 
     """
 
-    shares: Matrix
-    noise: Matrix
-    measured: bool = False
+    columns: Matrix
+    deviations: Matrix
+    pairs: Matrix | None = None
+    pairs_noise: Matrix | None = None
     together: tuple[int, int] | None = None
 
-    @classmethod
-    def independent(cls, columns: Matrix, deviation: float) -> Self:
-        """Return products of the shares of single columns, which are off by ``deviation``."""
-        shares = np.outer(columns, columns)
-        noise = deviation * np.hypot(columns, columns[:, None])
-        np.fill_diagonal(shares, columns)
-        np.fill_diagonal(noise, deviation)
-        return cls(shares, noise)
+    @property
+    def shares(self) -> Matrix:
+        """Shares of all pairs of columns; on the diagonal those of columns."""
+        if self.pairs is not None:
+            return self.pairs
+        shares = np.outer(self.columns, self.columns)
+        np.fill_diagonal(shares, self.columns)
+        return shares
+
+    @property
+    def noise(self) -> Matrix:
+        """Standard deviations of the errors of ``shares``."""
+        if self.pairs_noise is not None:
+            return self.pairs_noise
+        error = self.columns * self.deviations[:, None]
+        noise: Matrix = np.hypot(error, error.T)
+        np.fill_diagonal(noise, self.deviations)
+        return noise
 
     def with_gram(
         self,
@@ -85,26 +96,22 @@ class PairShares:
             Standard deviations that the noise exceeds with a given probability.
 
         """
-        columns = self.shares.diagonal()
+        columns, deviations = self.columns, self.deviations
         product = np.outer(columns, columns)
         centred = single - 0.5
         excess = gram - np.outer(centred, centred)
-        deviation = float(self.noise[0, 0])
-        noise = np.hypot(gram_noise, deviation * np.hypot(centred, centred[:, None]))
+        error = centred * deviations[:, None]
+        noise = np.hypot(gram_noise, np.hypot(error, error.T))
         weight = np.maximum(0.0, 1 - (2 * noise / np.maximum(np.abs(excess), noise)) ** 2)
         low, high = frechet_bounds(columns)
         least = np.minimum(product, np.maximum(MIN_SHARE**2, _MIN_DEVIATIONS * noise))
-        shares = np.clip(product + weight * excess, np.maximum(low, least), high)
-        np.fill_diagonal(shares, columns)
+        pairs = np.clip(product + weight * excess, np.maximum(low, least), high)
+        np.fill_diagonal(pairs, columns)
         # What shrinkage took away may have been dependence.
-        error = np.hypot(np.hypot(self.noise, noise), (1 - weight) * excess)
-        np.fill_diagonal(error, deviation)
-        return PairShares(
-            shares=shares,
-            noise=error,
-            measured=True,
-            together=_clearest(excess, noise, columns, rows, quantile),
-        )
+        pairs_noise = np.hypot(np.hypot(self.noise, noise), (1 - weight) * excess)
+        np.fill_diagonal(pairs_noise, deviations)
+        together = _clearest(excess, noise, columns, rows, quantile)
+        return PairShares(columns, deviations, pairs, pairs_noise, together)
 
     def of_columns(self, kept: NDArray[np.bool_]) -> "PairShares":
         """Return the shares of some of the columns."""
@@ -113,21 +120,29 @@ class PairShares:
             places = np.cumsum(kept) - 1
             j, k = together
             together = (int(places[j]), int(places[k])) if kept[j] and kept[k] else None
-        return PairShares(self.shares[among], self.noise[among], self.measured, together)
+        return PairShares(
+            self.columns[kept],
+            self.deviations[kept],
+            None if self.pairs is None else self.pairs[among],
+            None if self.pairs_noise is None else self.pairs_noise[among],
+            together,
+        )
 
     def squared(self) -> "PairShares":
         """Return the shares of pairs of rows in which both rows hold the cells."""
-        return PairShares(
-            self.shares**2, 2 * self.shares * self.noise, self.measured, self.together
-        )
+        columns, deviations = self.columns**2, 2 * self.columns * self.deviations
+        if self.pairs is None or self.pairs_noise is None:
+            return PairShares(columns, deviations)
+        noise = 2 * self.pairs * self.pairs_noise
+        return PairShares(columns, deviations, self.pairs**2, noise, self.together)
 
     def most_uncertain(self) -> tuple[int, int, float, float] | None:
         """Return the pair whose products independence may get most wrong, and Fréchet's range.
 
         The range holds the share of the pair over that assumed; None where pairs were measured.
         """
-        columns = self.shares.diagonal()
-        if self.measured or columns.size < 2:
+        columns = self.columns
+        if self.pairs is not None or columns.size < 2:
             return None
         low, high = (bound / np.outer(columns, columns) for bound in frechet_bounds(columns))
         width = np.triu(high - low, 1)

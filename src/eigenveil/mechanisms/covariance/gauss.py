@@ -98,20 +98,21 @@ class NoisyMatrix:
         """
         if present is None:
             return self
-        matrix = self.matrix / present.shares
+        shares = present.shares
+        matrix = self.matrix / shares
         noise = np.full(matrix.shape, self.noise_scale / math.sqrt(2))
         np.fill_diagonal(noise, self.noise_scale)
-        noise = np.hypot(noise, matrix * present.noise) / present.shares
+        noise = np.hypot(noise, matrix * present.noise) / shares
         values = self.noisy_eigenvalues
         # Its spectrum ends no farther out than that of noise with the largest row everywhere.
-        more = math.sqrt(float(np.max(np.mean(present.shares**-2.0, axis=0))))
+        more = math.sqrt(float(np.max(np.mean(shares**-2.0, axis=0))))
         return replace(
             self,
             matrix=matrix,
             noise_scale=self.noise_scale * more,
             law=None if self.law is None else self.law.scaled(more),
             noisy_eigenvalues=None if values is None else np.asarray(np.linalg.eigvalsh(matrix)),
-            unbiased=None if self.unbiased is None else self.unbiased / present.shares,
+            unbiased=None if self.unbiased is None else self.unbiased / shares,
             entry_noise=noise,
         )
 
