@@ -26,6 +26,7 @@ __all__ = [
     "InvalidParameterError",
     "LedgerError",
     "MissingExtraError",
+    "MissingTogetherWarning",
     "NothingFoundError",
     "QuorumLostError",
     "StateError",
@@ -181,6 +182,10 @@ class ColumnsLeftOutWarning(UserWarning):
 
 class EmptyCellsWarning(UserWarning):
     """Empty cells that errors and intervals do not account for in full."""
+
+
+class MissingTogetherWarning(EmptyCellsWarning):
+    """Cells of two columns are missing together more often, or less often, than by chance."""
 
 
 class UnfinishedLineWarning(UserWarning):

@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from eigenveil import Ledger, PrivateCovariance, PrivatePCA, intervals
@@ -14,6 +15,7 @@ from eigenveil.exceptions import (
     EmptyCellsWarning,
     InvalidDataError,
     InvalidParameterError,
+    MissingTogetherWarning,
 )
 from eigenveil.mechanisms import Centred, Gate, GaussCov, GaussianNoise, LocatedCentre, PrivateMean
 from eigenveil.mechanisms.pca.spherical import Spherical
@@ -25,6 +27,8 @@ from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.spiked_model import SpikedModel
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.release.artefact import Release
+from eigenveil.release.uses import standard_errors
+from eigenveil.report.views import correlations
 
 REPLACE = Adjacency.REPLACE_ONE
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
@@ -118,6 +122,18 @@ def test_moments_are_corrected_for_what_is_missing(mechanism):
     options = {"mechanism": mechanism, "row_norm": 30.0, "centring": "none", "random_state": 0}
     fitted = PrivateCovariance(**budget, **options, on_missing="centre").fit(rows)
     assert fitted.covariance_ == pytest.approx(np.cov(whole.T, bias=True), abs=0.6)
+
+
+def test_a_mean_beside_the_matrix_is_corrected_too():
+    """For epsilon alone and a stated bound, where one release otherwise holds both."""
+    for mechanism in ("wishart", "laplace"):
+        options = {"row_norm": 9.0, "centring": "mean", "mechanism": mechanism}
+        fitted = PrivateCovariance(epsilon=10.0, **FILLS, **options).fit(together())
+        assert "pairs" in fitted.shares_
+        assert fitted.location_ == pytest.approx(np.full(4, 3.0), abs=0.3)
+        assert fitted.correlation_[0, 1] == pytest.approx(0.8 / 1.8, abs=0.1)
+        promised = PrivateCovariance(epsilon=10.0, **FILLS, **options).promise(together())
+        assert promised.numerics is fitted.privacy_.numerics
 
 
 def test_one_empty_cell_and_a_row_of_them():
@@ -219,6 +235,12 @@ def test_every_road_fills(estimator, options):
     assert fitted.release_.settings["on_missing"] == "centre"
     corrects = fitted.release_.mechanism in CORRECTED[estimator] and "lazy" not in str(options)
     said = ", and moments corrected for them by private shares, as if missing at random"
+    if "pairs" in fitted.shares_:
+        said = (
+            ", and moments corrected for them by private shares of pairs of cells, as if missing "
+            "for reasons unrelated to their values"
+        )
+    assert ("pairs" in fitted.shares_) <= corrects
     assert f"; empty cells taken as the centre's{said if corrects else ''}." in (
         fitted.privacy_.sentence()
     )
@@ -241,7 +263,11 @@ def test_scores_are_those_of_rows_filled_with_the_mean():
 def test_the_release_says_it(tmp_path):
     fitted = PrivateCovariance(**BUDGET, row_norm=8.0, **FILLS).fit(holes())
     fitted.release_.save(tmp_path / "r")
-    assert Release.load(tmp_path / "r").settings["on_missing"] == "centre"
+    loaded = Release.load(tmp_path / "r")
+    assert loaded.settings["on_missing"] == "centre"
+    assert np.array_equal(loaded.arrays["covariance_noise"], fitted.covariance_noise_)
+    shown = correlations(loaded.settings, loaded.arrays)
+    np.testing.assert_allclose(shown.noise, fitted.correlation_noise_)
     plain = PrivateCovariance(**BUDGET, row_norm=8.0, random_state=0).fit(holes(share=0.0)[1:])
     assert plain.release_.settings["on_missing"] == "invalid"
     assert "empty cells" not in plain.privacy_.sentence()
@@ -284,21 +310,24 @@ def test_a_cell_that_is_no_number_makes_its_row_invalid_and_no_other(entry, adja
 
 @pytest.mark.parametrize("estimator", [PrivatePCA(2), PrivateCovariance()])
 def test_columns_with_many_empty_cells_are_named(estimator):
-    """By released shares alone, beside columns that were left out too; their means are noisier."""
+    """By released shares alone, beside a column without a scale too; their means are noisier."""
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((4000, 5)) * [16, 5, 1.5, 10, 3] + [131, 27, 5, 70, 30]
     few = np.where(rng.random((4000, 5)) < [0.6, 0.02, 0.02, 0.02, 0.0], np.nan, rows)
     few[:, 4] = rng.random(4000) < 0.001  # no scale is found for it
     asked = {"epsilon": 3.0, "delta": 1e-6, "on_missing": "centre", "random_state": 1}
     estimator.set_params(**asked, scale="private")
-    with (
-        pytest.warns(ColumnsLeftOutWarning, match="x4"),
-        pytest.warns(EmptyCellsWarning, match="many cells of x0 are empty") as caught,
-    ):
+    leaves_out = isinstance(estimator, PrivatePCA)  # the covariance keeps it, without a variance
+    left = pytest.warns(ColumnsLeftOutWarning, match="x4")
+    named = pytest.warns(EmptyCellsWarning, match="many cells of x0 are empty")
+    with left, named as caught:
         estimator.fit(few)
     assert sum(issubclass(one.category, EmptyCellsWarning) for one in caught) == 1
     noise = getattr(estimator, "mean_noise_", getattr(estimator, "location_noise_", None))
-    assert np.isnan(noise[4])
+    if leaves_out:
+        assert np.isnan(noise[4])
+    else:
+        assert estimator.covariance_[4, 4] == 0.0
     relative = noise[:4] / estimator.scale_[:4]
     assert 2 < relative[0] / relative[1] < 3  # 1/0.4
     with warnings.catch_warnings():
@@ -306,3 +335,106 @@ def test_columns_with_many_empty_cells_are_named(estimator):
         estimator.set_params(scale=[16, 5, 1.5, 10, 3]).fit(rows)
     with pytest.warns(EmptyCellsWarning, match="too narrow"):
         intervals(estimator.release_, draws=20, seed=0)
+
+
+def together(n=6000, seed=0):
+    """Two questions that 40 % of the rows were not asked, and two answered by all."""
+    rng = np.random.default_rng(seed)
+    mixing = np.linalg.cholesky(np.eye(4) + 0.8)
+    rows = rng.standard_normal((n, 4)) @ mixing.T + 3.0
+    rows[rng.random(n) < 0.4, :2] = np.nan
+    return rows
+
+
+def test_products_of_cells_missing_together_are_right():
+    """Correlation .44; as if missing independently it would be .74 (a factor of 1/0.6).
+
+    Sampling and noise: .02 or less, so five deviations.
+    """
+    with pytest.warns(MissingTogetherWarning, match="cells of x0 and x1 are missing together"):
+        fitted = PrivateCovariance(epsilon=3.0, delta=1e-6, **FILLS).fit(together())
+    assert fitted.shares_["pairs"] == 0.05
+    assert fitted.correlation_[0, 1] == pytest.approx(0.8 / 1.8, abs=0.1)
+    pca = PrivatePCA(1, epsilon=3.0, delta=1e-6, mechanism="analyze-gauss", **FILLS)
+    with pytest.warns(MissingTogetherWarning, match="x0 and x1"):
+        pca.set_params(centring="none", row_norm=8.0).fit(together() - 3.0)
+    assert np.abs(pca.components_[0]) == pytest.approx(np.full(4, 0.5), abs=0.1)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["all", "beside a known scale"])
+def test_private_scales_are_those_of_present_cells(known):
+    """60 % of a column are missing: 84 % of its differences are zero, and its scale would be 0.4.
+
+    Every column then has the same part in the first component, .45 of 5: off by .05 or less.
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((20_000, 5)) @ np.linalg.cholesky(np.eye(5) / 2 + 0.5).T
+    rows[rng.random(20_000) < 0.6, 0] = np.nan
+    table = rows * [1, 5, 10, 2, 3]
+    if known:
+        frame = pd.DataFrame(table[:, :4], columns=list("abcd"))
+        frame["ward"] = np.where(rows[:, 4] > 0, "x", "y")
+        table = open_rows(frame, encode={"ward": ["x", "y"]})
+    asked = {"epsilon": 5.0, "delta": 1e-6, "scale": "private", **FILLS}
+    for estimator in (PrivatePCA(1, **asked), PrivateCovariance(**asked)):
+        estimator.fit(table)
+        assert estimator.scale_[0] / np.nanstd(rows[:, 0]) == pytest.approx(1.0, abs=0.3)
+        if isinstance(estimator, PrivatePCA) and not known:
+            assert np.abs(estimator.components_[0]) == pytest.approx(np.full(5, 0.45), abs=0.1)
+
+
+def test_pairs_of_rows_hold_cells_missing_together_too():
+    """Shares of pairs are squared, as those of columns: 0.36, where independence has 0.13.
+
+    The noise is .022: four and a half deviations.
+    """
+    budget = {"epsilon": 30.0, "delta": 1e-6}
+    with pytest.warns(MissingTogetherWarning):
+        fitted = PrivateCovariance(
+            **budget, **FILLS, mechanism="gauss", row_norm=9.0, centring="paired"
+        ).fit(together())
+    assert fitted.correlation_[0, 1] == pytest.approx(0.8 / 1.8, abs=0.1)
+
+
+def test_unmeasured_pairs_are_stated():
+    """A private number of rows allows no pairs. Of two columns with 0.6 of their cells at least
+    0.2 and at most 0.6 of the rows hold both, where independence has 0.36.
+    """
+    options = {"epsilon": 5.0, "delta": 1e-6, "adjacency": "add-remove", **FILLS}
+    with pytest.warns(EmptyCellsWarning, match=r"products of x0 and x1 may be 0\.5\d* to 1\.[67]"):
+        fitted = PrivateCovariance(**options, mechanism="gauss", row_norm=9.0).fit(together())
+    assert "pairs" not in fitted.shares_
+    with pytest.warns(EmptyCellsWarning, match="many cells") as caught:
+        PrivatePCA(1, **options, mechanism="tangent").fit(together())
+    assert not any("products" in str(one.message) for one in caught)  # it corrects none
+
+
+def test_the_noise_of_every_entry_is_stated():
+    """Errors of a release of cells missing together, in their stated deviations.
+
+    About the moments of the rows themselves: 30 seeds of 10 entries. Of normal errors with
+    deviations that are right or too large a share of .05 or less lies beyond 2 and .003 beyond 3;
+    noise stated at a half would leave .3 and .13 there.
+    """
+    rows = together() - 3.0
+    present = (~np.isnan(rows)).astype(float)
+    filled_rows = np.nan_to_num(rows)
+    truth = filled_rows.T @ filled_rows / (present.T @ present)
+    upper = np.triu_indices(4)
+    errors = []
+    for seed in range(30):
+        fitted = PrivateCovariance(
+            epsilon=1.0,
+            delta=1e-6,
+            mechanism="gauss",
+            row_norm=20.0,
+            centring="none",
+            on_missing="centre",
+            random_state=seed,
+        ).fit(rows)
+        errors.append(((fitted.covariance_ - truth) / fitted.covariance_noise_)[upper])
+    errors = np.abs(np.array(errors))
+    assert (errors > 2).mean() < 0.1 < (errors > 1).mean() < 0.4
+    assert (errors > 3).mean() < 0.03
+    stated = standard_errors(fitted.release_)
+    np.testing.assert_allclose(stated.correlations, fitted.correlation_noise_)

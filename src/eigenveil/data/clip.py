@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from eigenveil.data.compiled import Scaling, row_integers, row_squares, row_sum
 from eigenveil.data.squares import squared_norms
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
+from eigenveil.numerics.pair_shares import PairShares
 from eigenveil.wording import THOUSANDS, option
 
 __all__ = [
@@ -83,6 +84,8 @@ class Clip:
     present : array, optional
         Released share of the cells of each column that are not empty; what is made of sums then
         allows for those that are.
+    pairs_present : PairShares, optional
+        Released shares of rows that hold the cells of two columns; products then allow for others.
     normalise : bool
         Scale every row about the centre to length ``row_norm``, not only those beyond it.
 
@@ -98,6 +101,7 @@ class Clip:
     transform: NDArray[np.float64] | None = None
     stretch: tuple[NDArray[np.float64], float] | None = None
     present: NDArray[np.float64] | None = None
+    pairs_present: PairShares | None = None
     normalise: bool = False
 
     def __post_init__(self) -> None:

@@ -190,7 +190,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         # A warning may be made an error, which must not lose the release.
         warn_of_columns(self)
         warn_of_hidden_variances(self)
-        warn_of_empty_cells(self, fitted.result.present)
+        corrects = fitted.plan.corrects_missing
+        warn_of_empty_cells(self, fitted.result.pairs_present, corrects=corrects)
         return self
 
     def promise(self, X: Any) -> Guarantee:
@@ -202,10 +203,10 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         plan, request = fitted.plan, fitted.plan.request
         noisy = _of_rows(fitted)
         self._expand_columns(fitted, _bound_trace(noisy.matrix, fitted))
-        self.covariance_noise_ = self._in_units(
-            entry_noise(np.full(len(noisy.matrix), noisy.noise_scale))
-            * (1.0 if noisy.pairs is None else noisy.pairs.min() / noisy.pairs)
-        )
+        noise = noisy.entry_noise
+        if noise is None:
+            noise = entry_noise(np.full(len(noisy.matrix), noisy.noise_scale))
+        self.covariance_noise_ = self._in_units(noise)
         self.mechanism_, self.choice_ = plan.entry.name, request.reason
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
         self.noise_scale_ = noisy.noise_scale
@@ -226,6 +227,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         if values is not None:
             self.noisy_eigenvalues_ = values[::-1]
             arrays["noisy_eigenvalues"] = self.noisy_eigenvalues_
+        if noisy.entry_noise is not None:  # otherwise it follows from noise_scale
+            arrays["covariance_noise"] = self.covariance_noise_
         self.release_ = Release(
             kind="covariance",
             mechanism=plan.entry.name,
@@ -244,7 +247,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         arrays = {"noisy_covariance": self._in_units(found)}
         if noisy.spread is not None:
             arrays["fourth_moments"] = self._in_units(noisy.spread.fourth, 2)
-        if noisy.pairs is not None:
+        if noisy.pairs is not None and len(noisy.pairs) == len(self.scale_):
             arrays["pairs_present"] = noisy.pairs
         return arrays
 
@@ -400,10 +403,10 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
 def _of_rows(fitted: FitResult[NoisyMatrix]) -> NoisyMatrix:
     """Return the released second moment as that of single rows in which no cell is empty."""
     noisy = fitted.result.inner.scaled(fitted.per_row * fitted.pair_factor**2)
-    if fitted.result.present is None:
+    if fitted.result.pairs_present is None:
         return noisy
     entry = fitted.plan.entry
-    noisy = noisy.allowing_for(fitted.result.present)
+    noisy = noisy.allowing_for(fitted.result.pairs_present)
     if not (isinstance(entry, CovarianceEntry) and entry.semidefinite):
         return noisy
     positive, _ = map_eigenvalues(noisy.matrix, lambda values: np.maximum(values, 0.0))

@@ -20,12 +20,14 @@ from eigenveil.exceptions import (
     ColumnsLeftOutWarning,
     EmptyCellsWarning,
     InvalidParameterError,
+    MissingTogetherWarning,
     WeakPromiseWarning,
 )
 from eigenveil.mechanisms.execute import FitResult, execute, foreseen
 from eigenveil.mechanisms.planning import plan
 from eigenveil.mechanisms.registry import Releases, entry
 from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
+from eigenveil.numerics.pair_shares import PairShares
 from eigenveil.numerics.random import NoiseSource, SimulationSource, SystemSource
 from eigenveil.planner.choice import chosen
 from eigenveil.privacy.account import Account
@@ -164,18 +166,51 @@ def warn_of_hidden_variances(estimator: BaseEstimator) -> None:
     )
 
 
-def warn_of_empty_cells(estimator: BaseEstimator, present: NDArray[np.float64] | None) -> None:
-    """Warn of columns with many empty cells, by the shares that were released."""
+def warn_of_empty_cells(
+    estimator: BaseEstimator, present: PairShares | None, *, corrects: bool
+) -> None:
+    """Warn of columns with many missing cells and of cells missing together: released facts.
+
+    ``corrects`` says whether products of columns were corrected for missing cells.
+    """
+    if present is None:
+        return
     kept = np.flatnonzero(np.isfinite(estimator.scale_))
-    sparse = [] if present is None else kept[present < _DENSE].tolist()
+    sparse = kept[present.columns < _DENSE].tolist()
     if sparse:
         warnings.warn(
             f"many cells of {_names(estimator, sparse)} are empty: means, variances and loadings "
             "there may be off by more than the release states; leave such columns out where you "
-            "can",
+            f"can{_unmeasured_pairs(estimator, present, kept) if corrects else ''}",
             EmptyCellsWarning,
             stacklevel=3,
         )
+    if present.together is not None:
+        pair = _pair(estimator, kept[list(present.together)])
+        warnings.warn(
+            f"cells of {pair} are missing together, or in turn: products of such columns describe "
+            "the rows that hold both; if those rows differ from the others, leave a column out or "
+            "release the two kinds of rows apart",
+            MissingTogetherWarning,
+            stacklevel=3,
+        )
+
+
+def _unmeasured_pairs(estimator: BaseEstimator, present: PairShares, kept: NDArray[np.intp]) -> str:
+    """Return how far products may be off where pairs of cells were not measured."""
+    worst = present.most_uncertain()
+    if worst is None:
+        return ""
+    j, k, low, high = worst
+    return (
+        "; rows or budget are too small to measure which cells are missing together: products of "
+        f"{_pair(estimator, kept[[j, k]])} may be {low:.2g} to {high:.2g} times as large as they "
+        "should be"
+    )
+
+
+def _pair(estimator: BaseEstimator, columns: NDArray[np.intp]) -> str:
+    return " and ".join(_names(estimator, [column]) for column in columns.tolist())
 
 
 def _names(estimator: BaseEstimator, columns: list[int]) -> str:

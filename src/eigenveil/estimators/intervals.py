@@ -127,7 +127,7 @@ def _of_covariance(release: Release, rows: int, z: float) -> Intervals:
             ", 'cleaned' or 'gauss' and an (epsilon, delta) budget for intervals",
         )
     pairs = arrays.get("pairs_present", np.ones((scale.size, scale.size)))
-    noise = entry_noise(settings["noise_scale"] * pairs.min() * scale**2) / pairs
+    noise = arrays.get("covariance_noise", entry_noise(settings["noise_scale"] * scale**2))
     length = settings.get("chosen_row_norm") or settings["row_norm"]
     moments = Moments(
         second=arrays["noisy_covariance"],

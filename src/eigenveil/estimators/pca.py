@@ -91,8 +91,9 @@ class PrivatePCA(GaussianDensity):
         ``"replace-one"`` such rows are still counted: variances shrink by their share.
     on_missing : {"invalid", "centre"}
         Whether an empty cell (NaN) makes its row invalid or is taken as the centre's. Shares of
-        present cells are then released with 0.05 of the budget, and moments corrected for them, as
-        if cells were missing at random. `transform` fills such cells with ``mean_``.
+        present cells are then released with 0.05 of the budget, those of pairs of columns with as
+        much again where rows are many, and moments corrected for them. `transform` fills such cells
+        with ``mean_``.
     ledger : Ledger or path, optional
         Charged before any noise is drawn; refuses what it cannot cover.
     random_state : int, optional
@@ -219,7 +220,8 @@ class PrivatePCA(GaussianDensity):
             self._hold(fitted)
         # A warning may be made an error, which must not lose the release.
         warn_of_columns(self)
-        warn_of_empty_cells(self, fitted.result.present)
+        corrects = fitted.plan.corrects_missing
+        warn_of_empty_cells(self, fitted.result.pairs_present, corrects=corrects)
         return self
 
     def promise(self, X: Any) -> Guarantee:

@@ -20,6 +20,7 @@ from eigenveil.data.gram import count, total
 from eigenveil.data.sources import RowSource, sampled
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.numerics.pair_shares import PairShares
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
 
@@ -56,6 +57,8 @@ class CentredResult(Generic[Result]):
         Whether ``inner`` is about half differences of pairs of rows.
     present : array, optional
         Share of the cells of each column that ``inner`` saw, where released.
+    pairs_present : PairShares, optional
+        Shares of rows whose cells of two columns ``inner`` saw, where ``present`` is released.
     distance_error : float, optional
         ``centre_error`` in the units of scaled rows, where ``inner`` sees their directions.
     column_limit : float, optional
@@ -73,6 +76,7 @@ class CentredResult(Generic[Result]):
     scale: NDArray[np.float64] | None = None
     differences: bool = False
     present: NDArray[np.float64] | None = None
+    pairs_present: PairShares | None = None
     distance_error: float | None = None
     column_limit: float | None = None
     turn: NDArray[np.float64] | None = None

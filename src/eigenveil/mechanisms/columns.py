@@ -68,7 +68,9 @@ class Columns:
             scale = np.where(found.sure & (found.bulk > _UNIT_FACTOR * median), scale, median)
         return cls(scale=scale, known=known, sure=found.sure, one_unit=one_unit, shared=shared)
 
-    def factors(self, variances: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+    def factors(
+        self, variances: NDArray[np.float64], noise: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Return what columns are divided by further, from a first matrix.
 
         A clear variance is taken at its word. Where none shows the scale is too large, if it was
@@ -77,7 +79,7 @@ class Columns:
         clear = variances > CLEAR_VARIANCE * noise
         factor = np.where(clear, np.sqrt(np.maximum(variances, noise)), 1.0)
         unclear = ~clear & (~self.known | (noise < _PRECISE))
-        factor[unclear] = np.sqrt(np.clip(variances[unclear], min(noise, 1.0), 1.0))
+        factor[unclear] = np.sqrt(np.clip(variances, np.minimum(noise, 1.0), 1.0))[unclear]
         if self.one_unit and clear.any():
             median = float(np.median(variances[clear]))
             near = clear & (variances < _MOVE_FACTOR * median)

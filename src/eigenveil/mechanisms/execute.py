@@ -175,6 +175,7 @@ def foreseen(plan: Plan, cost: Cost, ledger: str | None, remarks: tuple[str, ...
         words.append("columns divided by private scales; those without one are left out by name")
     words += _further_words(plan)
     exact = bool(getattr(plan.inner(plan.strength), "exact", False))
+    exact = exact and not (plan.pure and "pairs" in plan.shares)  # whose noise is Wishart
     promised = _guarantee(plan, cost, (*words, *remarks), exact=exact)
     return replace(promised, ledger=ledger)
 
@@ -217,10 +218,14 @@ def _words(plan: Plan, result: CentredResult[Any], names: Sequence[str] | None) 
 def _further_words(plan: Plan) -> tuple[str, ...]:
     """Return what becomes of cells that hold no numbers, and of several rows of one person."""
     request = plan.request
-    corrects = plan.entry.allows_for_missing and not plan.lazy
-    counted = request.adjacency.count_is_public
     words = [
-        *invalid_words(request.on_invalid, request.on_missing, corrects=corrects, counted=counted)
+        *invalid_words(
+            request.on_invalid,
+            request.on_missing,
+            corrects=plan.corrects_missing,
+            pairs="pairs" in plan.shares,
+            counted=request.adjacency.count_is_public,
+        )
     ]
     if request.unit.owns_many:
         words.append(f"all rows of one {request.unit.name} together weigh as one row")
@@ -285,15 +290,23 @@ def _named(columns: Sequence[int], names: Sequence[str] | None) -> list[str]:
 
 
 def invalid_words(
-    on_invalid: str, on_missing: str, *, corrects: bool, counted: bool = True
+    on_invalid: str,
+    on_missing: str,
+    *,
+    corrects: bool,
+    pairs: bool = False,
+    counted: bool = True,
 ) -> tuple[str, ...]:
     """Return what happens to rows and cells that hold no numbers.
 
-    ``counted`` says whether such rows are among those that sums are divided by.
+    ``pairs`` says whether shares of pairs of present cells correct products, and ``counted``
+    whether invalid rows are among those that sums are divided by.
     """
     filled: tuple[str, ...] = ()
     if on_missing == "centre":
-        allowed = ", and moments corrected for them by private shares, as if missing at random"
+        shares = "private shares of pairs of cells" if pairs else "private shares"
+        how = "for reasons unrelated to their values" if pairs else "at random"
+        allowed = f", and moments corrected for them by {shares}, as if missing {how}"
         filled = (f"empty cells taken as the centre's{allowed if corrects else ''}",)
     still = ", but are counted: variances shrink by their share" if counted else ""
     invalid = (f"{ZEROED_CLAUSE}{still}",)

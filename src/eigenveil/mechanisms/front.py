@@ -125,9 +125,12 @@ class Front:
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[NoisyMatrix]:
         """Read the rows; centre and matrix are in the units of the scales that are returned."""
         anywhere = Clip(
-            row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing
+            row_norm=LARGEST_NORM,
+            on_invalid=start.on_invalid,
+            on_missing=start.on_missing,
+            present=start.present,
         )
-        about = replace(anywhere, centre=np.zeros(source.n_columns), present=start.present)
+        about = replace(anywhere, centre=np.zeros(source.n_columns))
         left = 1 - sum(self.shares.values())
         found = self._scales.run(source, anywhere, gate)
         if found.one_unit:
@@ -144,7 +147,9 @@ class Front:
         if refines:
             limit = max(_LEAST_LIMIT, _FIRST_LIMIT_NOISE / self._q)
             noisy = self._first_matrix(table.limited(limit), searches, gate)
-            table = table.divided(columns.factors(noisy.matrix.diagonal(), noisy.noise_scale))
+            present = 1.0 if start.present is None else start.present
+            variances, noise = noisy.matrix.diagonal() / present, noisy.noise_scale / present
+            table = table.divided(columns.factors(variances, np.full(self.columns, noise)))
         limit = max(_LEAST_LIMIT, _LIMIT_NOISE / self._q)
         table = table.limited(limit)
         most = math.inf

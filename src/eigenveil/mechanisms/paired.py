@@ -51,8 +51,17 @@ class Paired(Generic[Result]):
         """Read the differences as ``start`` says, about zero: centre and box are those of rows."""
         pairs, n = drawn_pairs(source, start, gate)
         present = None if start.present is None else start.present**2  # a cell of both rows
-        about = replace(start, centre=None, box=None, present=present)
+        pairs_present = None if start.pairs_present is None else start.pairs_present.squared()
+        about = replace(start, centre=None, box=None, present=present, pairs_present=pairs_present)
         inner = self.inner.run(pairs, about, gate)
         gate.rows = n  # the inner release has counted pairs
         nowhere = np.full(source.n_columns, np.nan)
-        return CentredResult(nowhere, 0.0, None, inner, differences=True, present=present)
+        return CentredResult(
+            nowhere,
+            0.0,
+            None,
+            inner,
+            differences=True,
+            present=present,
+            pairs_present=pairs_present,
+        )

@@ -1,67 +1,146 @@
-r"""Empty cells: a private share of present ones by column, then a release that allows for them.
+r"""Missing cells: private shares of present ones, then a release that allows for the others.
 
 .. math:: \tilde p_j = \tfrac1n |\{i : x_{ij} \text{ is there}\}| + \text{noise}, \qquad
           \tilde m_j = \frac{\text{noisy sum}_j}{n \tilde p_j}, \qquad
-          \tilde S_{ij} = \frac{\text{noisy } S_{ij}}{\tilde p_i \tilde p_j}, \quad
+          \tilde S_{ij} = \frac{\text{noisy } S_{ij}}{\tilde P_{ij}}, \quad
           \tilde S_{ii} = \frac{\text{noisy } S_{ii}}{\tilde p_i}
 
-An empty cell lies at the centre, where it adds nothing to a sum; what is left is a sum over present
-cells, or over pairs of them. Where cells are missing at random, column by column, the corrected
-moments are those of the whole table. Proof: docs/proofs/present.md.
+A missing cell lies at the centre, where it adds nothing to a sum; what is left is a sum over
+present cells, or over pairs of them. P holds the shares of rows with both cells. They come from a
+noisy Gram matrix of rows of marks, 1/2 for a present cell and -1/2 for a missing one, where the
+public number of rows is large enough. Otherwise P is the product of the shares of columns, as if
+cells were missing independently. Proof: docs/proofs/present.md.
 """
 
+import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import Clip
-from eigenveil.data.gram import total
+from eigenveil.data.gram import second_moment, total
 from eigenveil.data.sources import PresentSource, RowSource
+from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.covariance.gauss import GaussCov
+from eigenveil.mechanisms.covariance.wishart import WishartCov
 from eigenveil.mechanisms.mean import NoisyMean, PrivateMean
-from eigenveil.privacy.accounting import compose
-from eigenveil.privacy.cost import Cost
+from eigenveil.numerics.pair_shares import MIN_SHARE, PairShares
+from eigenveil.numerics.wishart import WishartLaw
+from eigenveil.privacy.accounting import compose, part
+from eigenveil.privacy.cost import Allotment, Cost, Pure
 
-__all__ = ["PRESENT_SHARE", "Present"]
+__all__ = ["Present", "missing_shares"]
 
 PRESENT_SHARE = 0.05  # of mu^2, or of a pure epsilon
-_LEAST = 0.05  # no column counts as emptier than this
+PAIRS_SHARE = 0.05
+_MAX_PAIR_NOISE = 0.05  # standard deviation on the share of a pair that is worth its price
 _CLEAR = 4.0  # deviations of the noise below which a share means nothing
 
 Result = TypeVar("Result")
 
 
+def missing_shares(
+    whole: Allotment, rows: int | None, columns: int, *, corrects: bool
+) -> dict[str, float]:
+    """Return the shares of a budget that measure which cells are present.
+
+    Pairs of cells are measured where ``rows``, a public number, keep the noise on their shares
+    low, and where the release ``corrects`` products of columns.
+    """
+    shares = {"present": PRESENT_SHARE}
+    if not corrects or rows is None or columns < 2:
+        return shares
+    unit = columns / 4 / max(1, rows)  # squared length of a row of marks
+    step = part(whole, PAIRS_SHARE)
+    if isinstance(step, Pure):
+        deviation = WishartLaw(columns, step.epsilon / (2 * unit)).deviation
+    else:
+        deviation = math.sqrt(2) * unit / step.mu
+    if deviation / math.sqrt(2) < _MAX_PAIR_NOISE:
+        shares["pairs"] = PAIRS_SHARE
+    return shares
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present(Generic[Result]):
-    """First the shares of present cells, then ``inner``. Fields are public, never data."""
+    """First the shares of present cells, then ``inner``. Fields are public, never data.
+
+    Attributes
+    ----------
+    shares : PrivateMean
+        Measures the shares of columns.
+    pairs : GaussCov or WishartCov, optional
+        Measures the shares of pairs of columns, for replace-one neighbours.
+    inner : Procedure
+        The release that allows for missing cells.
+
+    """
 
     name: ClassVar[str] = "present"
     shares: PrivateMean
+    pairs: GaussCov | WishartCov | None = None
     inner: Procedure[CentredResult[Result]]
 
+    @classmethod
+    def build(
+        cls, whole: Allotment, shares: dict[str, float], inner: Procedure[CentredResult[Result]]
+    ) -> Self:
+        """Build it at the shares of a budget that `missing_shares` returns."""
+        pairs: GaussCov | WishartCov | None = None
+        if "pairs" in shares:
+            step = part(whole, shares["pairs"])
+            if isinstance(step, Pure):
+                pairs = WishartCov(epsilon=step.epsilon, clean=False)
+            else:
+                pairs = GaussCov(mu=step.mu)
+        mean = PrivateMean(noise=vector_noise(part(whole, shares["present"])))
+        return cls(shares=mean, pairs=pairs, inner=inner)
+
     def cost(self) -> Cost:
-        """Return the cost of both steps, composed."""
-        return compose(self.shares.cost(), self.inner.cost())
+        """Return the cost of all steps, composed."""
+        pairs = () if self.pairs is None else (self.pairs.cost(),)
+        return compose(self.shares.cost(), *pairs, self.inner.cost())
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
-        """Read the rows once more than ``inner``."""
-        cells = PresentSource(source, start)
-        half = Clip(row_norm=cells.reach, on_invalid="zero")
-        noisy = gate.draw(self.shares, total(cells, half, gate.adjacency))
+        """Read the rows once or twice more than ``inner``."""
+        marks = PresentSource(source, start)
+        half = Clip(row_norm=marks.reach, on_invalid="zero")
+        noisy = gate.draw(self.shares, total(marks, half, gate.adjacency))
         present = _shares(noisy, source.n_columns)
-        released = self.inner.run(source, replace(start, present=present), gate)
-        return released if released.present is not None else replace(released, present=present)
+        found = PairShares(present, np.full(present.size, _deviation(noisy)))
+        if self.pairs is not None:
+            moment = second_moment(marks, half, gate.adjacency)
+            assert moment.count is not None  # public, or pairs are not measured
+            gram = gate.draw(self.pairs, moment)
+            found = found.with_gram(
+                gram.matrix,
+                gram.noise_scale / math.sqrt(2),
+                0.5 + noisy.offset,
+                rows=moment.count,
+                quantile=self.shares.noise.quantile,
+            )
+        about = replace(start, present=present, pairs_present=found)
+        released = self.inner.run(source, about, gate)
+        if released.present is not None:
+            return released
+        return replace(released, present=present, pairs_present=found)
+
+
+def _deviation(noisy: NoisyMean) -> float:
+    """Return the standard deviation of the noise on the share of one column."""
+    return float((noisy.squared_error / noisy.offset.size) ** 0.5)
 
 
 def _shares(noisy: NoisyMean, columns: int) -> NDArray[np.float64]:
     """Clip shares to what noise leaves open, drawn together by as much as noise sets them apart."""
-    deviation = (noisy.squared_error / columns) ** 0.5
+    deviation = _deviation(noisy)
     found = 0.5 + noisy.offset
     common = float(found.mean())
     spread = float(np.mean((found - common) ** 2))
     own = max(0.0, 1 - deviation**2 / spread) if spread > 0 else 0.0
-    least = min(1.0, max(_LEAST, _CLEAR * deviation * max(own, columns**-0.5)))
+    least = min(1.0, max(MIN_SHARE, _CLEAR * deviation * max(own, columns**-0.5)))
     return np.clip(common + own * (found - common), least, 1.0)

@@ -40,11 +40,24 @@ class Scaled(Generic[Result]):
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[Result]:
         """Read the rows once more than ``inner``; its centre is in scaled units."""
-        raw = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing)
+        raw = Clip(
+            row_norm=LARGEST_NORM,
+            on_invalid=start.on_invalid,
+            on_missing=start.on_missing,
+            present=start.present,
+        )
         scale = self.scale.run(source, raw, gate).scale
         if not np.isfinite(scale).any():
             raise NothingFoundError(
                 "no column's scale stands out from the noise, and the budget is spent: give the "
                 "scales, more rows or a larger budget"
             )
-        return replace(self.inner.run(ScaledSource(source, scale), start, gate), scale=scale)
+        about = start
+        if start.present is not None and start.pairs_present is not None:
+            kept = np.isfinite(scale)
+            pairs = start.pairs_present.of_columns(kept)
+            about = replace(start, present=start.present[kept], pairs_present=pairs)
+        released = self.inner.run(ScaledSource(source, scale), about, gate)
+        if released.present is None:
+            released = replace(released, present=about.present, pairs_present=about.pairs_present)
+        return replace(released, scale=scale)

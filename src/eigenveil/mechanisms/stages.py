@@ -1,11 +1,11 @@
 """The stages of a release and their shares; decided before anything is read.
 
 Stages and their shares of the budget (of mu^2, or of a pure epsilon): scales of columns; shares of
-present cells 0.05; a centre, a search for distances and a mean for each step; or one mean of
-clipped rows 0.1, of components at a pure epsilon 0.2; a private radius; the rank 0.1; variances
-0.05 and their distances; scores to be shown 0.1; the components or the matrix what is left.
-Searches take what public numbers say they need, from 0.005 to 0.1; the more rows, the less for all
-of them.
+present cells 0.05, and of pairs of them 0.05 where rows are many; a centre, a search for distances
+and a mean for each step; or one mean of clipped rows 0.1, of components at a pure epsilon 0.2; a
+private radius; the rank 0.1; variances 0.05 and their distances; scores to be shown 0.1; the
+components or the matrix what is left. Searches take what public numbers say they need, from 0.005
+to 0.1; the more rows, the less for all of them.
 """
 
 import math
@@ -27,7 +27,7 @@ from eigenveil.mechanisms.located import LocatedCentre, enough_rows, mean_shares
 from eigenveil.mechanisms.mean import PrivateMean
 from eigenveil.mechanisms.paired import Paired
 from eigenveil.mechanisms.pca.staged import RANK_SHARE, VARIANCE_SHARE, ComponentStages, Variances
-from eigenveil.mechanisms.present import PRESENT_SHARE, Present
+from eigenveil.mechanisms.present import Present, missing_shares
 from eigenveil.mechanisms.ranged import PrivateRadiusClip, noise_rows
 from eigenveil.mechanisms.registry import CovarianceEntry, Entry, Terms
 from eigenveil.mechanisms.request import Centring, Request
@@ -167,6 +167,7 @@ class Plan:
     def lifts(self) -> bool:
         """Whether the mean comes out of the same release as the matrix."""
         lifts = isinstance(self.entry, CovarianceEntry) and self.entry.lifts
+        lifts = lifts and self.request.on_missing != "centre"  # whose sums are corrected one by one
         return lifts and self.pure and self.centring == "mean" and not self.buys
 
     @cached_property
@@ -175,12 +176,11 @@ class Plan:
         shares = {}
         if self.front:
             bought = self._front(self.whole).shares
-            left = 1 - PRESENT_SHARE * (self.request.on_missing == "centre")
+            left = 1 - sum(self.missing_shares.values())
             shares = {stage: left * share for stage, share in bought.items()}
         elif self.request.private_scale:
             shares["scale"] = scale_share(self.whole, self.n_rows, self.request.n_sought)
-        if self.request.on_missing == "centre":
-            shares["present"] = PRESENT_SHARE
+        shares |= self.missing_shares
         if self.front:
             pass
         elif self.centring == "located":
@@ -200,6 +200,21 @@ class Plan:
             shares["scores"] = SCORE_SHARE
         shares["components" if self.components else "matrix"] = 1 - sum(shares.values())
         return shares
+
+    @cached_property
+    def missing_shares(self) -> dict[str, float]:
+        """Shares of the budget that measure which cells are present."""
+        if self.request.on_missing != "centre":
+            return {}
+        return missing_shares(
+            self.whole, self.n_rows, self.request.n_columns, corrects=self.corrects_missing
+        )
+
+    @property
+    def corrects_missing(self) -> bool:
+        """Whether moments are corrected for missing cells."""
+        corrects = self.entry.allows_for_missing and not self.lazy
+        return self.request.on_missing == "centre" and corrects
 
     @property
     def centre_shares(self) -> tuple[float, ...]:
@@ -269,31 +284,24 @@ class Plan:
                 inner=inner,
                 rows=noise_rows(whole, self.request.n_columns, self.request.adjacency),
             )
-        outer = self._with_present(whole, self._centred(whole, inner))
+        outer = self._centred(whole, inner)
         if self.request.private_scale:
             noise = _noise(whole, self.shares["scale"])
             scale = ColumnScale(first=noise, known=self.request.known_scale)
             outer = Scaled(scale=scale, inner=outer)
-        return outer
+        return self._with_present(whole, outer)
 
-    def _with_present(
-        self, whole: Allotment, inner: Procedure[CentredResult[Any]]
-    ) -> Procedure[CentredResult[Any]]:
-        """Return the stages with those for empty cells before them, where they are asked for."""
-        if "present" not in self.shares:
-            return inner
-        shares = PrivateMean(noise=_noise(whole, self.shares["present"]))
-        return Present(shares=shares, inner=inner)
+    def _with_present(self, whole: Allotment, inner: Procedure[Any]) -> Procedure[Any]:
+        """Return the stages after those for missing cells, where these are asked for."""
+        asked = self.missing_shares
+        return Present.build(whole, asked, inner) if asked else inner
 
     def _front(self, whole: Allotment) -> Front:
         """Return the stages that need no scale, centre or bound."""
         request = self.request
+        whole = part(whole, 1 - sum(self.missing_shares.values()))
         assert isinstance(whole, Gaussian)  # `any_units` says so
         assert request.n_rows is not None
-        if request.on_missing == "centre":
-            left = part(whole, 1 - PRESENT_SHARE)
-            assert isinstance(left, Gaussian)
-            whole = left
         sample = 1.0
         if not request.unit.owns_many:
             sample = enough_rows(whole, request.n_rows, request.n_columns)

@@ -56,6 +56,7 @@ _SHAPES = {
     "location": "d",
     "noisy_eigenvalues": "m",
     "noisy_covariance": "dd",
+    "covariance_noise": "dd",
     "fourth_moments": "dd",
     "pairs_present": "dd",
     "turn": "d",
@@ -67,6 +68,7 @@ _SHAPES = {
     "kind_score_counts": "gbb",
     "score_reach": "2",
 }
+_MATRICES = ("covariance", "noisy_covariance", "covariance_noise", "fourth_moments")
 _ROUNDING = 1e-6  # far above that of any computation, far below what a reader would see
 _ROWS = 256  # of a matrix, at a time
 
@@ -94,9 +96,10 @@ def check_arrays(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> None
     _require("explained_variance_ratio", arrays, lambda array: array.sum() <= 1 + _ROUNDING)
     _require("distinguishable", arrays, lambda array: np.isin(array, (0, 1)).all())
     _require("components", arrays, lambda array: _is_unit(array, arrays["scale"]))
-    for name in ("covariance", "noisy_covariance", "fourth_moments", "pairs_present"):
+    for name in (*_MATRICES, "pairs_present"):
         _require(name, arrays, _is_symmetric)
-    _require("fourth_moments", arrays, lambda array: array.min() >= 0)
+    for name in ("covariance_noise", "fourth_moments"):
+        _require(name, arrays, lambda array: array.min() >= 0)
     _require("pairs_present", arrays, lambda a: a.min() > 0 and a.max() <= 1 + _ROUNDING)
     _require("turn", arrays, lambda array: array.min() > 0)
     _require("score_reach", arrays, lambda array: array.min() > 0)

@@ -188,13 +188,17 @@ def standard_errors(release: Release) -> StandardErrors:
     scale = release.arrays.get("scale", np.ones(variances.size))
     scale = np.where(np.isfinite(scale), scale, np.nan)
     noise = release.settings["noise_scale"] * scale**2
+    of_entries = entry_noise(np.nan_to_num(noise))
+    if "covariance_noise" in release.arrays:
+        of_entries = release.arrays["covariance_noise"]
+        noise = np.where(np.isnan(scale), np.nan, of_entries.diagonal())
     clear = clear_variances(variances, np.nan_to_num(noise))
     with np.errstate(invalid="ignore", divide="ignore"):
         deviations = np.where(clear, noise / (2 * np.sqrt(np.abs(variances))), np.nan)
     return StandardErrors(
         means=np.asarray(release.settings.get("centre_noise", np.nan) * scale),
         deviations=np.asarray(deviations),
-        correlations=correlation_noise(matrix, entry_noise(np.nan_to_num(noise))),
+        correlations=correlation_noise(matrix, of_entries),
     )
 
 

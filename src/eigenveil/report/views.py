@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.numerics.correlation import clear_variances, correlation_noise, entry_noise
+from eigenveil.numerics.correlation import correlation_noise, entry_noise
 from eigenveil.privacy.ledger import Balance
 from eigenveil.text import percent, printable
 
@@ -224,12 +224,11 @@ def correlations(settings: Mapping[str, Any], arrays: Arrays, most: int = 60) ->
     scale = arrays["scale"] if "scale" in arrays else np.ones(len(variance))
     with np.errstate(over="ignore", invalid="ignore"):  # noise may be of any size
         noise = settings["noise_scale"] * np.where(np.isfinite(scale), scale, 0.0) ** 2
-        noise = arrays.get("variance_noise", noise)
-        clear = clear_variances(variance, noise)
-        spread = np.sqrt(np.where(clear, variance, np.nan)[shown])
-        among = covariance[np.ix_(shown, shown)]
-        values = among / np.outer(spread, spread)
-        level = correlation_noise(among, entry_noise(noise)[np.ix_(shown, shown)])
+        of_entries = arrays.get("covariance_noise", entry_noise(noise))
+        among = np.ix_(shown, shown)
+        level = correlation_noise(covariance[among], of_entries[among])
+        spread = np.sqrt(np.where(np.isnan(level.diagonal()), np.nan, variance[shown]))
+        values = covariance[among] / np.outer(spread, spread)
     values = np.clip(values, -_LARGEST_CORRELATION, _LARGEST_CORRELATION)
     return Correlations(shown, feature_names(settings, shown), values, level, len(covariance))
 

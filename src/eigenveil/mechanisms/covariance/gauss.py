@@ -18,6 +18,7 @@ Differences from the source
 3. S is an exact sum of rounded rows and the noise an exactly rounded ideal Gaussian.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -38,6 +39,7 @@ from eigenveil.privacy.cost import Cost, Gaussian
 
 if TYPE_CHECKING:
     from eigenveil.mechanisms.fourth_moments import RowSpread
+    from eigenveil.numerics.pair_shares import PairShares
 
 __all__ = ["ENTRY", "Gauss", "GaussCov", "NoisyMatrix"]
 
@@ -65,8 +67,10 @@ class NoisyMatrix:
         The matrix before post-processing, where that changed it: its noise has the stated law.
     spread : RowSpread, optional
         Fourth moments of the rows behind the matrix, and the share of rows that limits changed.
+    entry_noise : array, optional
+        Standard deviation of the noise on every entry, where missing cells make them differ.
     pairs : array, optional
-        Share of the rows in which both cells of an entry are present, where it was divided by it.
+        Share of the rows with both cells of an entry, where it was divided by that.
 
     """
 
@@ -78,6 +82,7 @@ class NoisyMatrix:
     clearness: NDArray[np.float64] | None = None
     unbiased: NDArray[np.float64] | None = None
     spread: "RowSpread | None" = None
+    entry_noise: NDArray[np.float64] | None = None
     pairs: NDArray[np.float64] | None = None
 
     def scaled(self, factor: float) -> "NoisyMatrix":
@@ -101,25 +106,35 @@ class NoisyMatrix:
         unbiased = self.matrix if self.unbiased is None else self.unbiased
         return replace(self, matrix=matrix, noisy_eigenvalues=values, unbiased=unbiased)
 
-    def allowing_for(self, present: NDArray[np.float64] | None) -> "NoisyMatrix":
-        """Return the same for rows in which no cell is empty, from shares of present ones.
+    def allowing_for(self, present: "PairShares | None") -> "NoisyMatrix":
+        """Return the same for rows without missing cells, from shares of present ones.
 
-        Where cells are missing at random, a product of two columns has the share of both: see
-        `present`. The noise that is stated is that of the pair with the fewest.
+        Each entry is a sum over rows that hold both cells: see `present`. Noise grows with what is
+        missing, and the errors of the shares add to it.
         """
         if present is None:
             return self
-        pairs = np.outer(present, present)
-        np.fill_diagonal(pairs, present)
-        more, spread = float(1 / pairs.min()), self.spread
+        shares = present.shares
+        matrix = self.matrix / shares
+        noise = np.full(matrix.shape, self.noise_scale / math.sqrt(2))
+        np.fill_diagonal(noise, self.noise_scale)
+        noise = np.hypot(noise, matrix * present.noise) / shares
+        unbiased = None if self.unbiased is None else self.unbiased / shares
+        values, spread = self.noisy_eigenvalues, self.spread
+        if values is not None:
+            values = np.asarray(np.linalg.eigvalsh(matrix if unbiased is None else unbiased))
+        # Its spectrum ends no farther out than that of noise with the largest row everywhere.
+        more = math.sqrt(float(np.max(np.mean(shares**-2.0, axis=0))))
         return replace(
             self,
-            matrix=self.matrix / pairs,
+            matrix=matrix,
             noise_scale=self.noise_scale * more,
             law=None if self.law is None else self.law.scaled(more),
-            unbiased=None if self.unbiased is None else self.unbiased / pairs,
-            spread=None if spread is None else replace(spread, fourth=spread.fourth / pairs**2),
-            pairs=pairs,
+            noisy_eigenvalues=values,
+            unbiased=unbiased,
+            spread=None if spread is None else replace(spread, fourth=spread.fourth / shares**2),
+            entry_noise=noise,
+            pairs=shares,
         )
 
     def cleaned(self, *, trace_bound: float, spike: float) -> "NoisyMatrix":

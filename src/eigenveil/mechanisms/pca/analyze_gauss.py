@@ -71,7 +71,7 @@ class AnalyzeGaussPCA:
         if self.lazy:
             return gate.draw(self, moment_products(source, clip, gate.adjacency))
         noisy = gate.draw(GaussCov(mu=self.mu), second_moment(source, clip, gate.adjacency))
-        return leading(noisy.allowing_for(clip.present), self.n_components)
+        return leading(noisy.allowing_for(clip.pairs_present), self.n_components)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyComponents:
         """Return the leading components of the noisy second moment."""

@@ -44,7 +44,7 @@ class WishartPCA:
         """Draw once on the second moment of the rows."""
         matrix = WishartCov(epsilon=self.epsilon, clean=False)
         noisy = gate.draw(matrix, second_moment(source, clip, gate.adjacency))
-        return leading(noisy.allowing_for(clip.present), self.n_components)
+        return leading(noisy.allowing_for(clip.pairs_present), self.n_components)
 
     def perturb(self, query: Bounded, noise: NoiseSource) -> NoisyComponents:
         """Return the leading components of the noisy second moment."""

@@ -121,6 +121,15 @@ class FoundScales:
     bulk: NDArray[np.float64]
     one_unit: bool = False
 
+    def of_present_cells(self, present: NDArray[np.float64]) -> "FoundScales":
+        """Return the scales of columns whose missing cells left pairs of rows equal.
+
+        A share p of present cells leaves a share of p^2 of the pairs.
+        """
+        if self.one_unit:
+            present = np.sqrt(np.mean(present**2))
+        return replace(self, scale=self.scale / present, bulk=self.bulk / present)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NoisyCounts:
@@ -171,11 +180,14 @@ class ColumnScale:
     def run(self, source: RowSource, clip: Clip, gate: Gate) -> FoundScales:
         """Return the scales of all columns; the rows are paired at random."""
         pairs, _ = drawn_pairs(source, clip, gate)
+        present = np.ones(source.n_columns) if clip.present is None else clip.present
         if self.known is None:
-            return self.find(column_counts(pairs, clip, gate.adjacency), gate)
+            found = self.find(column_counts(pairs, clip, gate.adjacency), gate)
+            return found.of_present_cells(present)
         sought = np.isnan(self.known)
         unknown = ScaledSource(pairs, np.where(sought, 1.0, np.inf))
         found = self.find(column_counts(unknown, clip, gate.adjacency), gate)
+        found = found.of_present_cells(present[sought])
         scale, bulk = np.stack([self.known, self.known])
         sure, shown = np.ones((2, sought.size), dtype=bool)
         scale[sought], bulk[sought] = found.scale, found.bulk
