@@ -333,8 +333,11 @@ def test_columns_with_many_empty_cells_are_named(estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("error", EmptyCellsWarning)
         estimator.set_params(scale=[16, 5, 1.5, 10, 3]).fit(rows)
-    with pytest.warns(EmptyCellsWarning, match="too narrow"):
-        intervals(estimator.release_, draws=20, seed=0)
+    if leaves_out:  # intervals of components are simulated without missing cells
+        with pytest.warns(EmptyCellsWarning, match="too narrow"):
+            intervals(estimator.release_, draws=20, seed=0)
+    else:
+        assert np.isfinite(intervals(estimator.release_).variances).all()
 
 
 def together(n=6000, seed=0):
