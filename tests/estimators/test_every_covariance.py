@@ -11,6 +11,7 @@ from eigenveil import Ledger, PrivateCovariance, PrivatePCA, Release
 from eigenveil.data import products
 from eigenveil.data.sources import IterableSource
 from eigenveil.exceptions import (
+    ColumnsLeftOutWarning,
     InvalidDataError,
     InvalidParameterError,
     NothingFoundError,
@@ -225,8 +226,10 @@ def test_odd_tables_work(mechanism, budget, table):
             fitted.fit(table)
         fitted.set_params(centring="none")
     # Of equal rows, or of distances that spread over 40 decades, none stands out.
-    with suppress(NothingFoundError) if mechanism == "elliptical" else nullcontext():
-        assert np.isfinite(fitted.fit(table).covariance_).all()
+    hidden = suppress(ColumnsLeftOutWarning) if mechanism == "elliptical" else nullcontext()
+    with hidden:
+        fitted.fit(table)
+    assert np.isfinite(fitted.covariance_).all()
 
 
 @pytest.mark.parametrize(("mechanism", "budget"), EVERY, ids=str)

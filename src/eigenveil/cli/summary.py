@@ -90,7 +90,7 @@ def target(release: Release) -> list[str]:
     if release.owners or release.kind == "regression":
         return []
     if release.kind == "covariance":
-        return [f"target       {estimand(release.mechanism, release.settings)}"]
+        return [f"target       {estimand(release.settings)}"]
     found = spectrum(release.kind, release.settings, release.arrays)
     if found is not None and found.of_unit_rows:
         return [

@@ -241,7 +241,10 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     def _behind(self, fitted: FitResult[NoisyMatrix], noisy: NoisyMatrix) -> dict[str, Any]:
         """Return what intervals follow from, where noise of a known law was added to a matrix."""
         entry = fitted.plan.entry
-        if not (isinstance(entry, CovarianceEntry) and entry.gaussian_noise) or fitted.plan.pure:
+        known = (
+            isinstance(entry, CovarianceEntry) and entry.gaussian_noise and noisy.law is not None
+        )
+        if not known or fitted.plan.pure:
             return {}
         found = noisy.matrix if noisy.unbiased is None else noisy.unbiased
         arrays = {"noisy_covariance": self._in_units(found)}

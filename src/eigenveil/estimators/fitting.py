@@ -154,9 +154,10 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
 
 
 def warn_of_hidden_variances(estimator: BaseEstimator) -> None:
-    """Warn of columns that `front` found no variance of: released facts alone."""
+    """Warn of columns without a released variance: released facts alone."""
     hidden = np.isfinite(estimator.scale_) & (estimator.covariance_.diagonal() == 0)
-    if not hidden.any() or "front" not in estimator.release_.proofs:
+    proofs, nothing = estimator.release_.proofs, not estimator.covariance_.any()
+    if not hidden.any() or not ("front" in proofs or ("elliptical" in proofs and nothing)):
         return
     warnings.warn(
         f"noise hides the variance of {_names(estimator, np.flatnonzero(hidden).tolist())}, which "

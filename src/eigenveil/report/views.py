@@ -94,10 +94,10 @@ def spectrum(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Spectrum
     return Spectrum(values, clear, floor, whole, unit)
 
 
-def estimand(mechanism: str, settings: Mapping[str, Any]) -> str:
+def estimand(settings: Mapping[str, Any]) -> str:
     """Return what a released matrix is an estimate of."""
-    if mechanism == "zero":
-        return "nothing: the zero matrix is the best answer at this budget"
+    if settings["noise_scale"] == 0:
+        return "nothing: it is the zero matrix, the best answer where noise hides everything"
     if "changed_share" in settings:
         share, noise = settings["changed_share"], settings["changed_share_noise"]
         told = f"{percent(max(0.0, share), 1)} +- {percent(noise, 1)}"

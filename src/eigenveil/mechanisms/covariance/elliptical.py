@@ -32,7 +32,6 @@ from scipy.optimize import nnls
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import second_moment
 from eigenveil.data.sources import RowSource
-from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
@@ -46,7 +45,6 @@ from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.numerics.unit_rows import variance_shares
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Cost, Gaussian
-from eigenveil.wording import option
 
 __all__ = ["CLEAR_VARIANCE", "ENTRY", "SHOWN_VARIANCE", "Elliptical", "EllipticalCov", "combined"]
 
@@ -141,14 +139,8 @@ class EllipticalCov:
         assert self.distances is not None  # whoever has a radius calls `within`
         found = self.distances.run(source, clip, gate)
         if not found.found and clip.row_norm == LARGEST_NORM:
-            raise NothingFoundError(
-                "no distance of rows from their centre stood out, and the budget is spent: give "
-                "more rows or a larger budget, or state ",
-                option("row_norm"),
-                " or ",
-                option("bounds"),
-                "; most rows may be equal",
-            )
+            # No length is known, so no noise would be small enough: the zero matrix is better.
+            return NoisyMatrix(np.zeros((source.n_columns, source.n_columns)), 0.0, None)
         noise = noise_rows(Gaussian(self.second.mu), source.n_columns, gate.adjacency) / CLEANED
         kept = min(_KEPT_NOISE, _KEPT_NOISE_OF_ONE / math.sqrt(source.n_columns))
         radius = clipping_radius(found, clip, kept * noise)

@@ -81,7 +81,7 @@ def _what(
         case _:
             what = f"The covariance matrix of {width}"
             if not owners:
-                aim = f" It estimates {escape(estimand(document['mechanism'], settings))}."
+                aim = f" It estimates {escape(estimand(settings))}."
     of_rows = UNITS["one row" if guarantee.arrivals else guarantee.unit]
     units = counted_as(owners) if owners else of_rows
     rows = settings["n_rows"]
