@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,45 +17,38 @@ from eigenveil.exceptions import (
 from tests.truth.judge import RELEASED, error_in_deviations, failures, growth, judged
 
 EPSILONS, DELTA = (1.0, 5.0), 1e-6
-WAYS: dict[str, dict[str, Any]] = {"default": {}, "private scales": {"scale": "private"}}
 
 
 class Cell(NamedTuple):
-    """A table, how its scales are found, and a budget."""
+    """A table and a budget."""
 
     table: str
-    way: str
     epsilon: float
 
 
 def sweep(name: str, rows: np.ndarray, *, seeds: int) -> tuple[dict[Cell, dict[str, float]], int]:
-    """Return the claims that fail in each cell of a table, and how many were judged."""
+    """Return the claims of the default that fail in each cell of a table, and how many it makes."""
     failing, count = {}, 0
-    for way, stated in WAYS.items():
-        errors: dict[float, list[float]] = defaultdict(list)
-        for epsilon in EPSILONS:
-            shares = []
-            for seed in range(1, seeds + 1):
-                one, error = _fit(rows, epsilon, seed, stated)
-                shares.append(one)
-                errors[epsilon] += [error] if math.isfinite(error) else []
-            if epsilon > EPSILONS[0] and errors[EPSILONS[0]] and errors[epsilon]:
-                shares.append(growth(errors[EPSILONS[0]], errors[epsilon]))
-            count += len({claim for each in shares for claim in each})
-            found = failures(shares)
-            if found:
-                failing[Cell(name, way, epsilon)] = found
+    errors: dict[float, list[float]] = defaultdict(list)
+    for epsilon in EPSILONS:
+        shares = []
+        for seed in range(1, seeds + 1):
+            one, error = _fit(rows, epsilon, seed)
+            shares.append(one)
+            errors[epsilon] += [error] if math.isfinite(error) else []
+        if epsilon > EPSILONS[0] and errors[EPSILONS[0]] and errors[epsilon]:
+            shares.append(growth(errors[EPSILONS[0]], errors[epsilon]))
+        count += len({claim for each in shares for claim in each})
+        found = failures(shares)
+        if found:
+            failing[Cell(name, epsilon)] = found
     return failing, count
 
 
-def _fit(
-    rows: np.ndarray, epsilon: float, seed: int, stated: dict[str, Any]
-) -> tuple[dict[str, float], float]:
+def _fit(rows: np.ndarray, epsilon: float, seed: int) -> tuple[dict[str, float], float]:
     """Judge one fit; nothing is claimed by one that was refused before its charge."""
     missing = {"on_missing": "centre"} if np.isnan(rows).any() else {}
-    private = PrivateCovariance(
-        epsilon=epsilon, delta=DELTA, random_state=seed, **stated, **missing
-    )
+    private = PrivateCovariance(epsilon=epsilon, delta=DELTA, random_state=seed, **missing)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColumnsLeftOutWarning)
         warnings.simplefilter("ignore", EmptyCellsWarning)
