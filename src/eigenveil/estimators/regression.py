@@ -30,12 +30,8 @@ from eigenveil.estimators.tables import (
 )
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, box_of
-from eigenveil.mechanisms.regression.request import (
-    RegressionRequest,
-    RegressionResult,
-    Scale,
-    release_regression,
-)
+from eigenveil.mechanisms.regression.release import RegressionResult, release_regression
+from eigenveil.mechanisms.regression.request import RegressionRequest, Scale
 from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget, as_float
@@ -256,9 +252,9 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         self.intercept_interval_ = numbers.interval[0, -1] if one else numbers.interval[:, -1]
         self.noise_share_ = numbers.noise_share[0] if one else numbers.noise_share
         self.scale_, self.location_ = numbers.scale, numbers.location
-        self.means_alone_ = fitted.plan.means_alone
+        self.means_alone_ = fitted.means_alone
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
-        self.shares_ = fitted.plan.shares.by_name(fitted.plan.request.n_targets)
+        self.shares_ = fitted.shares
         self.release_ = self._release(numbers, fitted)
 
     def _release(self, numbers: RegressionNumbers, fitted: RegressionResult) -> Any:
