@@ -48,16 +48,19 @@ __all__ = ["JoinedRegression"]
 
 _MAX_NOISE = 0.1  # sqrt(2) d/(n mu), up to which coefficients are released
 # Shares of mu^2 for all targets together.
-_MAX_SCALE_SHARE = 0.1
-_MEAN_SHARE = 0.06
-_STAGE_SHARE = 0.3
+_MAX_SCALE_SHARE = 0.06
+_MEAN_SHARE = 0.08
+_STAGE_SHARE = 0.28
+_RADIUS_NOISE = 0.08  # of a variance in C, up to which the radius may be as large as was found
+_MIN_SQUARED_RADIUS = 0.8  # over the number of columns
 _MAX_STAGED_NOISE = 0.1  # of a variance in C, in deviations of the column, for a residual stage
 _MAX_UNSURE_VARIANCE = 2.5  # of a refined column, unless its scale was found beyond doubt
+_MAX_UNSURE_SHARE = 0.6  # the same, of the squared radius
 _MIN_RESIDUAL_SHARE = 0.05  # of the variance of a target
 # In standard deviations of the residuals.
 _MIN_CLIP, _MAX_CLIP = 1.65, 8.0
 _CLIP_NOISE = 0.02  # of the sum, where a larger clipping radius costs no more
-_MIN_LIMIT, _LIMIT_NOISE = 3.0, 0.008  # of the last mean; the second times n mu
+_MIN_LIMIT, _LIMIT_NOISE = 3.0, 0.0015  # of the last mean; the second times n mu
 _CLIPPED_SHARE = 0.1  # of the residuals, as the ridge expects it
 _KNOWN_TURN = 1000.0  # scales; on shorter circles the centre of a feature may be off by a turn
 _PRECISION = 1e9  # length, in scales, up to which rows enter prediction errors unchanged
@@ -132,8 +135,10 @@ class JoinedRegression:
         known = np.array([np.nan if scale is None else scale for scale in scales])
         front = self._front(known)
         ready = front.prepare(source, start, gate)
+        step = GaussCov(mu=front.part(ready.left).mu)
+        ready = self._bounded(ready, step)
         matrices = second_moment(ready.table.source, ready.clip, gate.adjacency)
-        gram = gate.draw(GaussCov(mu=front.part(ready.left).mu), matrices)
+        gram = gate.draw(step, matrices)
         staged = gram.noise_scale <= _MAX_STAGED_NOISE
         if not staged:
             more = gate.draw(
@@ -148,6 +153,16 @@ class JoinedRegression:
             for i, scale in enumerate(scales)
         )
         return LinearModel(models, joint.centre, joint.scale, 1.0, gram, None)
+
+    def _bounded(self, ready: Prepared, step: GaussCov) -> Prepared:
+        """Return the same with a smaller radius, where noise of the matrix would be too large.
+
+        Bias from clipping is what the residual stage takes off; it cannot take off such noise.
+        """
+        columns = self.features + self.targets
+        most = math.sqrt(_RADIUS_NOISE * self.rows * step.mu / math.sqrt(2))
+        most = max(most, math.sqrt(_MIN_SQUARED_RADIUS * columns))
+        return replace(ready, clip=replace(ready.clip, row_norm=min(ready.clip.row_norm, most)))
 
     @property
     def _scale_share(self) -> float:
@@ -302,7 +317,8 @@ class _Joint:
         variances = self.gram.matrix.diagonal()[:p]
         sure, known = columns.sure[:p], columns.known[:p]
         hidden = ~known & (variances <= CLEAR_VARIANCE * self.gram.noise_scale)
-        wide = ~sure & (variances > _MAX_UNSURE_VARIANCE)
+        most = min(_MAX_UNSURE_VARIANCE, _MAX_UNSURE_SHARE * self.ready.clip.row_norm**2)
+        wide = ~sure & (variances > most)
         return np.flatnonzero(~(hidden | wide))
 
     @property
