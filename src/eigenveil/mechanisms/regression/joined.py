@@ -33,7 +33,6 @@ from eigenveil.data.sources import RowSource
 from eigenveil.data.sources.design import ColumnsSource, GradientRows, Records, ResidualRows
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.front import Front, Prepared, Table
 from eigenveil.mechanisms.regression.linear import LinearModel, NoisyModel, check_rows
@@ -56,6 +55,7 @@ _MIN_SQUARED_RADIUS = 0.8  # over the number of columns
 _MAX_STAGED_NOISE = 0.1  # of a variance in C, in deviations of the column, for a residual stage
 _MAX_UNSURE_VARIANCE = 2.5  # of a refined column, unless its scale was found beyond doubt
 _MAX_UNSURE_SHARE = 0.6  # the same, of the squared radius
+_MAX_GUESSED_VARIANCE = 1.6  # of a column that has the scale of the others
 _MIN_RESIDUAL_SHARE = 0.05  # of the variance of a target
 # In standard deviations of the residuals.
 _MIN_CLIP, _MAX_CLIP = 1.65, 8.0
@@ -312,14 +312,14 @@ class _Joint:
 
     @cached_property
     def kept(self) -> NDArray[np.intp]:
-        """Features that show: neither hidden by noise nor wider than their scale allows."""
+        """Features with a scale that the matrix does not contradict."""
         p, columns = self.features, self.ready.columns
         variances = self.gram.matrix.diagonal()[:p]
         sure, known = columns.sure[:p], columns.known[:p]
-        hidden = ~known & (variances <= CLEAR_VARIANCE * self.gram.noise_scale)
         most = min(_MAX_UNSURE_VARIANCE, _MAX_UNSURE_SHARE * self.ready.clip.row_norm**2)
+        most = np.where(known | columns.one_unit, most, _MAX_GUESSED_VARIANCE)
         wide = ~sure & (variances > most)
-        return np.flatnonzero(~(hidden | wide))
+        return np.flatnonzero(~wide)
 
     @property
     def scale(self) -> NDArray[np.float64]:
