@@ -270,14 +270,17 @@ class Front:
     def centred(self, table: "Table", gate: Gate) -> "Table":
         """Return the table about a mean; folded about it where whole turns stay unknown."""
         some = sampled(table.source, self.sample, gate.adjacency, gate.sample, table.about.check)
-        table = table.centred(self._on_circles(some, table.about, gate))
+        centre, concentration = self._on_circles(some, table.about, gate)
+        table = replace(table.centred(centre), concentration=concentration)
         table = table.folded(np.full(self.columns, self._turns[-1]))
         clip = replace(table.about, row_norm=math.sqrt(self.columns))
         return table.moved(self.mean(self._middle_share, table.source, clip, gate))
 
-    def _on_circles(self, rows: RowSource, about: Clip, gate: Gate) -> NDArray[np.float64]:
-        """Return the centre up to whole turns of the longest circle."""
-        centre = np.zeros(self.columns)
+    def _on_circles(
+        self, rows: RowSource, about: Clip, gate: Gate
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the centre up to whole turns of the longest circle, and the concentration."""
+        centre, concentration = np.zeros(self.columns), np.ones(self.columns)
         shorter = math.inf
         for length in self._turns:
             turn = np.full(self.columns, length)
@@ -286,10 +289,12 @@ class Front:
             mean = self.mean(self._circle_share, wrapped, clip, gate)
             found = circular_mean(mean.offset, turn)
             # The shorter circle is the finer one, the longer one tells which of its turns it is.
-            if math.isfinite(shorter):
+            if math.isinf(shorter):
+                concentration = np.hypot(*np.split(mean.offset, 2))
+            else:
                 found = centre + shorter * np.round((found - centre) / shorter)
             centre, shorter = found, length
-        return centre
+        return centre, concentration
 
     def _radius(
         self, table: "Table", share: float, most: float, searches: bool, gate: Gate
@@ -357,12 +362,17 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """Rows divided by scales, and how they are read: released or public numbers beside them."""
+    """Rows divided by scales, and how they are read: released or public numbers beside them.
+
+    ``concentration`` is the length of the mean on the shortest circle: near 1 for a column that
+    varies by about its scale, near 0 for one that winds around the circle.
+    """
 
     base: RowSource
     scale: NDArray[np.float64]
     about: Clip
     turn: NDArray[np.float64] | None = None
+    concentration: NDArray[np.float64] | None = None
 
     @cached_property
     def source(self) -> RowSource:

@@ -48,9 +48,9 @@ __all__ = ["JoinedRegression"]
 _MAX_NOISE = 0.1  # sqrt(2) d/(n mu), up to which coefficients are released
 # Shares of mu^2 for all targets together.
 _MAX_SCALE_SHARE = 0.06
-_MEAN_SHARE = 0.08
+_MEAN_SHARE = 0.12
 _STAGE_SHARE = 0.28
-_RADIUS_NOISE = 0.08  # of a variance in C, up to which the radius may be as large as was found
+_RADIUS_NOISE = 0.05  # of a variance in C, up to which the radius may be as large as was found
 _MIN_SQUARED_RADIUS = 0.8  # over the number of columns
 _MAX_STAGED_NOISE = 0.1  # of a variance in C, in deviations of the column, for a residual stage
 _MAX_UNSURE_VARIANCE = 2.5  # of a refined column, unless its scale was found beyond doubt
@@ -62,6 +62,7 @@ _MIN_CLIP, _MAX_CLIP = 1.65, 8.0
 _CLIP_NOISE = 0.02  # of the sum, where a larger clipping radius costs no more
 _MIN_LIMIT, _LIMIT_NOISE = 3.0, 0.0015  # of the last mean; the second times n mu
 _CLIPPED_SHARE = 0.1  # of the residuals, as the ridge expects it
+_MIN_CONCENTRATION = 0.4  # of residuals on a circle of 16 deviations
 _KNOWN_TURN = 1000.0  # scales; on shorter circles the centre of a feature may be off by a turn
 _PRECISION = 1e9  # length, in scales, up to which rows enter prediction errors unchanged
 
@@ -210,7 +211,7 @@ class JoinedRegression:
         """Return the scale of a target; None unless it shows beyond doubt."""
         step = ColumnScale(first=vector_noise(self._part(self._scale_share)))
         found = step.run(_target(source, self.features + i), read, gate)
-        return float(found.scale[0]) if found.sure[0] else None
+        return float(found.bulk[0]) if found.sure[0] else None
 
     def _median(self, source: RowSource, i: int, read: Clip, found: int, gate: Gate) -> NoisyModel:
         """Return a median of means in place of coefficients."""
@@ -231,26 +232,43 @@ class JoinedRegression:
             state = self._stage(joint, i, state, variance, start, gate)
         penalty = (self.alpha or 0.0) * float(state.values.sum())
         b, middle = state.coefficients(penalty), state.middle()
-        unit = float(joint.ready.table.scale[joint.features + i])
+        table = joint.ready.table
+        unit = float(table.scale[joint.features + i])
+        middle_of_target = float(table.centre[joint.features + i]) * unit
         records = replace(
             joint.records(i, start),
             centre=joint.centre,
             scale=joint.scale,
-            offset=float(joint.ready.table.centre[joint.features + i]) * unit,
+            offset=middle_of_target,
             length=_PRECISION,
         )
         errors = ResidualRows(source, records, np.append(0.0, unit * b))
         deviation = math.sqrt(variance) * unit / _PRECISION
-        offset, offset_error = self._mean(errors, deviation, start, gate)
-        error = offset_error * _PRECISION**2 if self._knows_turns else math.inf
+        located = self._single.centred(_one_column(errors, deviation, start), gate)
+        assert located.concentration is not None  # of rows on circles
+        if located.concentration[0] < _MIN_CONCENTRATION:
+            return self._mean_alone(source, i, unit, start, gate)
+        offset, squared_error = self._mean(located, _MEAN_SHARE, gate)
+        error = squared_error * _PRECISION**2 if self._knows_turns else math.inf
         return NoisyModel(
-            offset=records.offset + offset * _PRECISION,
+            offset=middle_of_target + offset * _PRECISION,
             offset_error=error,
             coefficients=np.append(0.0, unit * b),
             middle=np.append(0.0, unit * middle),
             sampling=_with_mean(variance / self.rows, state.sampling(variance / self.rows), unit),
             noise=_with_mean(error / unit**2, state.noise(), unit),
         )
+
+    def _mean_alone(
+        self, source: RowSource, i: int, unit: float, start: Clip, gate: Gate
+    ) -> NoisyModel:
+        """Return the mean of a target, where its residuals contradict the coefficients."""
+        table = _one_column(_target(source, self.features + i), unit, start)
+        located = self._single.centred(table, gate)
+        share = _MEAN_SHARE - self._single.locating_share
+        offset, squared_error = self._mean(located, share, gate)
+        none, nothing = np.zeros(1), np.zeros((1, 1))
+        return NoisyModel(offset, squared_error, none, none, nothing, nothing)
 
     @property
     def _knows_turns(self) -> bool:
@@ -285,21 +303,14 @@ class JoinedRegression:
             clipped=_CLIPPED_SHARE,
         )
 
-    def _mean(
-        self, errors: RowSource, deviation: float, start: Clip, gate: Gate
-    ) -> tuple[float, float]:
-        """Return the mean of one column of about this deviation, and its squared error."""
+    def _mean(self, table: Table, share: float, gate: Gate) -> tuple[float, float]:
+        """Return the mean of a located column, and its squared error."""
         single = self._single
-        about = Clip(row_norm=LARGEST_NORM, centre=np.zeros(1), on_invalid=start.on_invalid)
-        table = Table(base=errors, scale=np.array([deviation]), about=about)
-        table = single.centred(table, gate)
         limit = max(_MIN_LIMIT, _LIMIT_NOISE * self.rows * single.mu)
         clip = replace(table.about, row_norm=limit)
-        mean = single.mean(_MEAN_SHARE, table.source, clip, gate)
-        return (
-            float(table.moved(mean).centre[0]) * deviation,
-            mean.squared_error * deviation**2,
-        )
+        mean = single.mean(share, table.source, clip, gate)
+        scale = float(table.scale[0])
+        return float(table.moved(mean).centre[0]) * scale, mean.squared_error * scale**2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -383,6 +394,11 @@ def _pooled(first: NoisyMatrix, second: NoisyMatrix) -> NoisyMatrix:
 
 def _target(source: RowSource, at: int) -> RowSource:
     return ColumnsSource(source, slice(at, at + 1))
+
+
+def _one_column(source: RowSource, scale: float, start: Clip) -> Table:
+    about = Clip(row_norm=LARGEST_NORM, centre=np.zeros(1), on_invalid=start.on_invalid)
+    return Table(base=source, scale=np.array([scale]), about=about)
 
 
 def _with_mean(mean: float, slopes: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
