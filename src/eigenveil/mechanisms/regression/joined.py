@@ -33,6 +33,7 @@ from eigenveil.data.sources import RowSource
 from eigenveil.data.sources.design import ColumnsSource, GradientRows, Records, ResidualRows
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
+from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.front import Front, Prepared, Table
 from eigenveil.mechanisms.regression.linear import LinearModel, NoisyModel, check_rows
@@ -47,7 +48,8 @@ __all__ = ["JoinedRegression"]
 
 _MAX_NOISE = 0.1  # sqrt(2) d/(n mu), up to which coefficients are released
 # Shares of mu^2 for all targets together.
-_MAX_SCALE_SHARE = 0.06
+_MAX_SCALE_SHARE = 0.08
+_MAX_TAIL = 2.0  # factor by which octaves that are not sure may enlarge the scale of a target
 _MEAN_SHARE = 0.12
 _STAGE_SHARE = 0.28
 _RADIUS_NOISE = 0.05  # of a variance in C, up to which the radius may be as large as was found
@@ -56,6 +58,7 @@ _MAX_STAGED_NOISE = 0.1  # of a variance in C, in deviations of the column, for 
 _MAX_UNSURE_VARIANCE = 2.5  # of a refined column, unless its scale was found beyond doubt
 _MAX_UNSURE_SHARE = 0.6  # the same, of the squared radius
 _MAX_GUESSED_VARIANCE = 1.6  # of a column that has the scale of the others
+_HIDDEN_VARIANCE = 2.0  # deviations of the noise, of a column without a scale that is left out
 _MIN_RESIDUAL_SHARE = 0.05  # of the variance of a target
 # In standard deviations of the residuals.
 _MIN_CLIP, _MAX_CLIP = 1.65, 8.0
@@ -150,7 +153,7 @@ class JoinedRegression:
         models = tuple(
             self._median(source, i, read, found, gate)
             if scale is None
-            else self._model(source, joint, i, start, gate, staged=staged)
+            else self._model(source, joint, i, scale, start, gate, staged=staged)
             for i, scale in enumerate(scales)
         )
         return LinearModel(models, joint.centre, joint.scale, 1.0, gram, None)
@@ -211,7 +214,9 @@ class JoinedRegression:
         """Return the scale of a target; None unless it shows beyond doubt."""
         step = ColumnScale(first=vector_noise(self._part(self._scale_share)))
         found = step.run(_target(source, self.features + i), read, gate)
-        return float(found.bulk[0]) if found.sure[0] else None
+        if not found.sure[0]:
+            return None
+        return min(float(found.scale[0]), _MAX_TAIL * float(found.bulk[0]))
 
     def _median(self, source: RowSource, i: int, read: Clip, found: int, gate: Gate) -> NoisyModel:
         """Return a median of means in place of coefficients."""
@@ -223,7 +228,15 @@ class JoinedRegression:
         return NoisyModel(float(value[0]), error, none, none, nothing, nothing)
 
     def _model(
-        self, source: RowSource, joint: "_Joint", i: int, start: Clip, gate: Gate, *, staged: bool
+        self,
+        source: RowSource,
+        joint: "_Joint",
+        i: int,
+        scale: float,
+        start: Clip,
+        gate: Gate,
+        *,
+        staged: bool,
     ) -> NoisyModel:
         """Read coefficients off the matrix, improve them, and find the intercept."""
         state, explained = joint.state(i, self.rows, shrinks=self.alpha is None)
@@ -243,11 +256,13 @@ class JoinedRegression:
             length=_PRECISION,
         )
         errors = ResidualRows(source, records, np.append(0.0, unit * b))
-        deviation = math.sqrt(variance) * unit / _PRECISION
+        # Clipped rows show less than the whole variance of a skewed target.
+        share = variance / max(variance, joint.target_variance(i))
+        deviation = max(unit * math.sqrt(variance), scale * math.sqrt(share)) / _PRECISION
         located = self._single.centred(_one_column(errors, deviation, start), gate)
         assert located.concentration is not None  # of rows on circles
         if located.concentration[0] < _MIN_CONCENTRATION:
-            return self._mean_alone(source, i, unit, start, gate)
+            return self._mean_alone(source, i, scale, start, gate)
         offset, squared_error = self._mean(located, _MEAN_SHARE, gate)
         error = squared_error * _PRECISION**2 if self._knows_turns else math.inf
         return NoisyModel(
@@ -260,10 +275,10 @@ class JoinedRegression:
         )
 
     def _mean_alone(
-        self, source: RowSource, i: int, unit: float, start: Clip, gate: Gate
+        self, source: RowSource, i: int, scale: float, start: Clip, gate: Gate
     ) -> NoisyModel:
         """Return the mean of a target, where its residuals contradict the coefficients."""
-        table = _one_column(_target(source, self.features + i), unit, start)
+        table = _one_column(_target(source, self.features + i), scale, start)
         located = self._single.centred(table, gate)
         share = _MEAN_SHARE - self._single.locating_share
         offset, squared_error = self._mean(located, share, gate)
@@ -330,7 +345,8 @@ class _Joint:
         most = min(_MAX_UNSURE_VARIANCE, _MAX_UNSURE_SHARE * self.ready.clip.row_norm**2)
         most = np.where(known | columns.one_unit, most, _MAX_GUESSED_VARIANCE)
         wide = ~sure & (variances > most)
-        return np.flatnonzero(~wide)
+        hidden = ~known & (variances <= _HIDDEN_VARIANCE * self.gram.noise_scale)
+        return np.flatnonzero(~(wide | hidden))
 
     @property
     def scale(self) -> NDArray[np.float64]:
@@ -363,7 +379,8 @@ class _Joint:
         """Return first coefficients of a target, and the variance that they explain."""
         matrix, noise, kept = self.gram.matrix, self.gram.noise_scale, self.kept
         at = self.features + i
-        cross = matrix[kept, at]
+        shown = matrix[at, at] > CLEAR_VARIANCE * noise
+        cross = matrix[kept, at] if shown else np.zeros(kept.size)
         values, vectors = np.linalg.eigh(matrix[np.ix_(kept, kept)])
         floor = noise * math.sqrt(max(1, kept.size))
         start = RidgeState.start((vectors * np.maximum(values, floor)) @ vectors.T, noise)
@@ -377,10 +394,14 @@ class _Joint:
         squares = np.maximum(values, 0.0) @ (vectors.T @ b) ** 2
         return state, max(0.0, float(2 * b @ cross - squares))
 
+    def target_variance(self, i: int) -> float:
+        """Return the variance of a target, in squared scales."""
+        at = self.features + i
+        return float(self.gram.matrix[at, at])
+
     def residual_variance(self, i: int, explained: float) -> float:
         """Return the variance of residuals, in squared scales of the target."""
-        at = self.features + i
-        variance, noise = float(self.gram.matrix[at, at]), self.gram.noise_scale
+        variance, noise = self.target_variance(i), self.gram.noise_scale
         return max(variance - explained, _MIN_RESIDUAL_SHARE * variance, noise / 2)
 
 
