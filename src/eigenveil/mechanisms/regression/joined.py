@@ -65,6 +65,7 @@ _MIN_CLIP, _MAX_CLIP = 1.65, 8.0
 _CLIP_NOISE = 0.02  # of the sum, where a larger clipping radius costs no more
 _MIN_LIMIT, _LIMIT_NOISE = 3.0, 0.0015  # of the last mean; the second times n mu
 _CLIPPED_SHARE = 0.1  # of the residuals, as the ridge expects it
+_CLIPPING_ERROR = 0.3  # relative error of the last step, from clipped rows, as intervals expect it
 _MIN_CONCENTRATION = 0.4  # of residuals on a circle of 16 deviations
 _KNOWN_TURN = 1000.0  # scales; on shorter circles the centre of a feature may be off by a turn
 _PRECISION = 1e9  # length, in scales, up to which rows enter prediction errors unchanged
@@ -241,8 +242,12 @@ class JoinedRegression:
         """Read coefficients off the matrix, improve them, and find the intercept."""
         state, explained = joint.state(i, self.rows, shrinks=self.alpha is None)
         variance = joint.residual_variance(i, explained)
+        before = state.wide
         if staged:
             state = self._stage(joint, i, state, variance, start, gate)
+        # Clipping changes the length of a step, by a share that no released number shows.
+        clipped = _CLIPPING_ERROR * state.vectors * (state.wide - before)
+        doubt = state.noise() + clipped @ clipped.T
         penalty = (self.alpha or 0.0) * float(state.values.sum())
         b, middle = state.coefficients(penalty), state.middle()
         table = joint.ready.table
@@ -271,7 +276,7 @@ class JoinedRegression:
             coefficients=np.append(0.0, unit * b),
             middle=np.append(0.0, unit * middle),
             sampling=_with_mean(variance / self.rows, state.sampling(variance / self.rows), unit),
-            noise=_with_mean(error / unit**2, state.noise(), unit),
+            noise=_with_mean(error / unit**2, doubt, unit),
         )
 
     def _mean_alone(
