@@ -65,7 +65,7 @@ _MIN_CLIP, _MAX_CLIP = 1.65, 8.0
 _CLIP_NOISE = 0.02  # of the sum, where a larger clipping radius costs no more
 _MIN_LIMIT, _LIMIT_NOISE = 3.0, 0.0015  # of the last mean; the second times n mu
 _CLIPPED_SHARE = 0.1  # of the residuals, as the ridge expects it
-_CLIPPING_ERROR = 0.3  # relative error of the last step, from clipped rows, as intervals expect it
+_CLIPPING_ERROR = 0.3  # relative error of a step from clipped rows, at the radius that was found
 _MIN_CONCENTRATION = 0.4  # of residuals on a circle of 16 deviations
 _KNOWN_TURN = 1000.0  # scales; on shorter circles the centre of a feature may be off by a turn
 _PRECISION = 1e9  # length, in scales, up to which rows enter prediction errors unchanged
@@ -141,6 +141,7 @@ class JoinedRegression:
         front = self._front(known)
         ready = front.prepare(source, start, gate)
         step = GaussCov(mu=front.part(ready.left).mu)
+        found_norm = ready.clip.row_norm
         ready = self._bounded(ready, step)
         matrices = second_moment(ready.table.source, ready.clip, gate.adjacency)
         gram = gate.draw(step, matrices)
@@ -150,7 +151,12 @@ class JoinedRegression:
                 GaussCov(mu=self._part(_STAGE_SHARE * found / self.targets).mu), matrices
             )
             gram = _pooled(gram, more)
-        joint = _Joint(ready=ready, gram=gram, features=p)
+        joint = _Joint(
+            ready=ready,
+            gram=gram,
+            features=p,
+            clipping_error=min(1.0, _CLIPPING_ERROR * (found_norm / ready.clip.row_norm) ** 2),
+        )
         models = tuple(
             self._median(source, i, read, found, gate)
             if scale is None
@@ -246,7 +252,7 @@ class JoinedRegression:
         if staged:
             state = self._stage(joint, i, state, variance, start, gate)
         # Clipping changes the length of a step, by a share that no released number shows.
-        clipped = _CLIPPING_ERROR * state.vectors * (state.wide - before)
+        clipped = joint.clipping_error * state.vectors * (state.wide - before)
         doubt = state.noise() + clipped @ clipped.T
         penalty = (self.alpha or 0.0) * float(state.values.sum())
         b, middle = state.coefficients(penalty), state.middle()
@@ -335,11 +341,15 @@ class JoinedRegression:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Joint:
-    """A released matrix of features and targets, about a released centre."""
+    """A released matrix of features and targets, about a released centre.
+
+    ``clipping_error`` is the relative error of a step along it, as intervals expect it.
+    """
 
     ready: Prepared
     gram: NoisyMatrix
     features: int
+    clipping_error: float
 
     @cached_property
     def kept(self) -> NDArray[np.intp]:
