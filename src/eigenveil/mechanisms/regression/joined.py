@@ -30,17 +30,16 @@ from numpy.typing import NDArray
 from eigenveil.data.clip import LARGEST_NORM, Clip
 from eigenveil.data.gram import second_moment, total
 from eigenveil.data.sources import RowSource
-from eigenveil.data.sources.design import ColumnsSource, GradientRows, Records, ResidualRows
+from eigenveil.data.sources.design import ColumnsSource, GradientRows, ResidualRows
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
-from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
-from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
+from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.front import Front, Prepared, Table
+from eigenveil.mechanisms.regression.joint_matrix import JointMatrix, pooled
 from eigenveil.mechanisms.regression.linear import LinearModel, NoisyModel, check_rows
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans, blocks_of, findable
 from eigenveil.numerics.ridge import RidgeState
-from eigenveil.numerics.symmetric import GaussianLaw
 from eigenveil.privacy.accounting import gaussian_epsilon, part
 from eigenveil.privacy.cost import Cost, Gaussian
 
@@ -55,11 +54,6 @@ _STAGE_SHARE = 0.28
 _RADIUS_NOISE = 0.05  # of a variance in C, up to which the radius may be as large as was found
 _MIN_SQUARED_RADIUS = 0.8  # over the number of columns
 _MAX_STAGED_NOISE = 0.1  # of a variance in C, in deviations of the column, for a residual stage
-_MAX_UNSURE_VARIANCE = 2.5  # of a refined column, unless its scale was found beyond doubt
-_MAX_UNSURE_SHARE = 0.6  # the same, of the squared radius
-_MAX_GUESSED_VARIANCE = 1.6  # of a column that has the scale of the others
-_HIDDEN_VARIANCE = 2.0  # deviations of the noise, of a column without a scale that is left out
-_MIN_RESIDUAL_SHARE = 0.05  # of the variance of a target
 # In standard deviations of the residuals.
 _MIN_CLIP, _MAX_CLIP = 1.65, 8.0
 _CLIP_NOISE = 0.02  # of the sum, where a larger clipping radius costs no more
@@ -150,8 +144,8 @@ class JoinedRegression:
             more = gate.draw(
                 GaussCov(mu=self._part(_STAGE_SHARE * found / self.targets).mu), matrices
             )
-            gram = _pooled(gram, more)
-        joint = _Joint(
+            gram = pooled(gram, more)
+        joint = JointMatrix(
             ready=ready,
             gram=gram,
             features=p,
@@ -237,7 +231,7 @@ class JoinedRegression:
     def _model(
         self,
         source: RowSource,
-        joint: "_Joint",
+        joint: JointMatrix,
         i: int,
         scale: float,
         start: Clip,
@@ -302,7 +296,7 @@ class JoinedRegression:
 
     def _stage(
         self,
-        joint: "_Joint",
+        joint: JointMatrix,
         i: int,
         state: RidgeState,
         variance: float,
@@ -337,95 +331,6 @@ class JoinedRegression:
         mean = single.mean(share, table.source, clip, gate)
         scale = float(table.scale[0])
         return float(table.moved(mean).centre[0]) * scale, mean.squared_error * scale**2
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Joint:
-    """A released matrix of features and targets, about a released centre.
-
-    ``clipping_error`` is the relative error of a step along it, as intervals expect it.
-    """
-
-    ready: Prepared
-    gram: NoisyMatrix
-    features: int
-    clipping_error: float
-
-    @cached_property
-    def kept(self) -> NDArray[np.intp]:
-        """Features with a scale that the matrix does not contradict."""
-        p, columns = self.features, self.ready.columns
-        variances = self.gram.matrix.diagonal()[:p]
-        sure, known = columns.sure[:p], columns.known[:p]
-        most = min(_MAX_UNSURE_VARIANCE, _MAX_UNSURE_SHARE * self.ready.clip.row_norm**2)
-        most = np.where(known | columns.one_unit, most, _MAX_GUESSED_VARIANCE)
-        wide = ~sure & (variances > most)
-        hidden = ~known & (variances <= _HIDDEN_VARIANCE * self.gram.noise_scale)
-        return np.flatnonzero(~(wide | hidden))
-
-    @property
-    def scale(self) -> NDArray[np.float64]:
-        """Scales of the features; infinite for one that is left out."""
-        scale = np.full(self.features, np.inf)
-        scale[self.kept] = self.ready.table.scale[self.kept]
-        return scale
-
-    @property
-    def centre(self) -> NDArray[np.float64]:
-        """Centre of the features in the units of the data."""
-        table = self.ready.table
-        return np.asarray((table.centre * table.scale)[: self.features])
-
-    def records(self, i: int, start: Clip) -> Records:
-        """Return how rows about the centre, in units of their scales, become records."""
-        scale = np.where(np.isfinite(self.scale), 1.0, np.inf)
-        centre = self.ready.table.centre
-        return Records(
-            centre=centre[: self.features],
-            scale=scale,
-            target=self.features + i,
-            offset=float(centre[self.features + i]),
-            lift=1.0,
-            length=self.ready.clip.row_norm,
-            on_invalid=start.on_invalid,
-        )
-
-    def state(self, i: int, rows: int, *, shrinks: bool) -> tuple[RidgeState, float]:
-        """Return first coefficients of a target, and the variance that they explain."""
-        matrix, noise, kept = self.gram.matrix, self.gram.noise_scale, self.kept
-        at = self.features + i
-        shown = matrix[at, at] > CLEAR_VARIANCE * noise
-        cross = matrix[kept, at] if shown else np.zeros(kept.size)
-        values, vectors = np.linalg.eigh(matrix[np.ix_(kept, kept)])
-        floor = noise * math.sqrt(max(1, kept.size))
-        start = RidgeState.start((vectors * np.maximum(values, floor)) @ vectors.T, noise)
-        state = start.updated(
-            cross,
-            noise_variance=noise**2 / 2,
-            sampling_variance=max(float(matrix[at, at]), noise) / rows,
-            shrinks=shrinks,
-        )
-        b = state.coefficients()
-        squares = np.maximum(values, 0.0) @ (vectors.T @ b) ** 2
-        return state, max(0.0, float(2 * b @ cross - squares))
-
-    def target_variance(self, i: int) -> float:
-        """Return the variance of a target, in squared scales."""
-        at = self.features + i
-        return float(self.gram.matrix[at, at])
-
-    def residual_variance(self, i: int, explained: float) -> float:
-        """Return the variance of residuals, in squared scales of the target."""
-        variance, noise = self.target_variance(i), self.gram.noise_scale
-        return max(variance - explained, _MIN_RESIDUAL_SHARE * variance, noise / 2)
-
-
-def _pooled(first: NoisyMatrix, second: NoisyMatrix) -> NoisyMatrix:
-    """Return the mean of two draws of one matrix, weighted by their precisions."""
-    weights = first.noise_scale**-2, second.noise_scale**-2
-    scale = sum(weights) ** -0.5
-    matrix = (weights[0] * first.matrix + weights[1] * second.matrix) * scale**2
-    return NoisyMatrix(matrix, scale, GaussianLaw(len(matrix), scale))
 
 
 def _target(source: RowSource, at: int) -> RowSource:
