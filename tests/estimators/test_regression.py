@@ -265,7 +265,7 @@ def test_the_ledger_is_charged_once_before_the_draw(tmp_path):
     ledger = Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6)
     model = PrivateRegression(epsilon=1.0, delta=1e-6, ledger=ledger).fit(X, Y)
     (entry,) = ledger.entries
-    assert entry.label == "linear"
+    assert entry.label == "joined"
     assert model.privacy_.ledger is not None
     assert "ledger" in model.release_.settings
 

@@ -7,7 +7,7 @@ import pytest
 
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.norms import column_counts
-from eigenveil.data.sources import PairedSource
+from eigenveil.data.sources.pairs import PairedSource
 from eigenveil.data.sources.design import ColumnsSource
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.regression.joined import JoinedRegression

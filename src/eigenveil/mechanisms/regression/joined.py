@@ -240,6 +240,8 @@ class JoinedRegression:
         staged: bool,
     ) -> NoisyModel:
         """Read coefficients off the matrix, improve them, and find the intercept."""
+        if not joint.kept.size:
+            return self._mean_alone(source, i, scale, start, gate)
         state, explained = joint.state(i, self.rows, shrinks=self.alpha is None)
         variance = joint.residual_variance(i, explained)
         before = state.wide
@@ -282,7 +284,7 @@ class JoinedRegression:
     def _mean_alone(
         self, source: RowSource, i: int, scale: float, start: Clip, gate: Gate
     ) -> NoisyModel:
-        """Return the mean of a target, where its residuals contradict the coefficients."""
+        """Return the mean of a target, where it has no coefficients that hold."""
         table = _one_column(_target(source, self.features + i), scale, start)
         located = self._single.centred(table, gate)
         share = _MEAN_SHARE - self._single.locating_share
