@@ -179,7 +179,9 @@ def _scale_words(
 ) -> list[str]:
     if released.gram is None:
         return []
-    if isinstance(plan.procedure, JoinedRegression) or plan.shares.scale:
+    if isinstance(plan.procedure, JoinedRegression):  # which refines known scales, too
+        return [private_scale_words("features", released.scale, names, known=False)]
+    if plan.shares.scale:
         known = plan.request.known_scale is not None
         return [private_scale_words("features", released.scale, names, known=known)]
     if plan.request.scale is not None:
