@@ -7,8 +7,8 @@ import pytest
 
 from eigenveil.data import Clip, open_rows
 from eigenveil.data.norms import column_counts
-from eigenveil.data.sources.pairs import PairedSource
 from eigenveil.data.sources.design import ColumnsSource
+from eigenveil.data.sources.pairs import PairedSource
 from eigenveil.mechanisms import Gate
 from eigenveil.mechanisms.regression.joined import JoinedRegression
 from eigenveil.numerics.random import SimulationSource

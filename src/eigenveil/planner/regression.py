@@ -167,7 +167,7 @@ def predict_regression(situation: RegressionSituation, runs: int = _RUNS) -> Pre
     shares = tuple(plan.shares_by_name.items())
     why = "only the mean of the target can be released" if plan.means_alone else ""
     middle = float(np.median(errors))  # a search that fails costs everything, and moves a mean
-    found = banded(none, errors)
+    found = banded(replace(none, mechanism=plan.procedure.name), errors)
     assert found.low is not None  # simulated
     return replace(found, error=middle, low=min(found.low, middle), shares=shares, why=why)
 
