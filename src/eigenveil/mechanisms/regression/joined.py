@@ -45,7 +45,7 @@ from eigenveil.privacy.cost import Cost, Gaussian
 
 __all__ = ["JoinedRegression"]
 
-_MAX_NOISE = 0.1  # sqrt(2) d/(n mu), up to which coefficients are released
+_MAX_NOISE = 0.065  # sqrt(2) d/(n mu), up to which coefficients are released
 # Shares of mu^2 for all targets together.
 _MAX_SCALE_SHARE = 0.08
 _MAX_TAIL = 2.0  # factor by which octaves that are not sure may enlarge the scale of a target
