@@ -45,7 +45,7 @@ def test_a_regression_is_released_told_and_verified(table, tmp_path):
     assert release.settings["feature_names"] == ["age", "weight", "dose"]
     assert release.settings["target_names"] == ["price"]
     assert release.arrays["coef"][0] == pytest.approx([1.0, 0.1, 5.0], rel=0.2)
-    assert "regression of 1 target on 3 columns, by linear; 3 of 3 coefficients" in result.stdout
+    assert "regression of 1 target on 3 columns, by joined; 3 of 3 coefficients" in result.stdout
     shown = [line.split() for line in result.stdout.splitlines()]
     for name, number, (low, high) in zip(
         ["age", "weight", "dose", "(intercept)"],

@@ -98,6 +98,15 @@ LEAVES = [
         "column-scale and two and not pure",
     ),
     fault(
+        "joined: the rows themselves decide on the residual stage",
+        "mechanisms/regression/joined.py",
+        "staged = gram.noise_scale <= _MAX_STAGED_NOISE",
+        "staged = matrices.value.to_float()[0, 0] > 0.2",
+        REPLAY,
+        "-k",
+        "joined and nothing",
+    ),
+    fault(
         "distances: fine brackets that overlap",
         "data/norms.py",
         "counts += np.bincount(exponents, minlength=counts.size) << self.BITS",

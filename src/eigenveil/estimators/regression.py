@@ -30,12 +30,8 @@ from eigenveil.estimators.tables import (
 )
 from eigenveil.exceptions import InvalidDataError, InvalidParameterError
 from eigenveil.mechanisms.bounds import OnInvalid, OnMissing, box_of
-from eigenveil.mechanisms.regression.request import (
-    RegressionRequest,
-    RegressionResult,
-    Scale,
-    release_regression,
-)
+from eigenveil.mechanisms.regression.release import RegressionResult, release_regression
+from eigenveil.mechanisms.regression.request import RegressionRequest, Scale
 from eigenveil.mechanisms.request import Request, encoded_scale, public_scale
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.budget import Budget, as_float
@@ -48,8 +44,10 @@ __all__ = ["PrivateRegression"]
 class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Linear or ridge regression, released once with differential privacy.
 
-    No bound on features or targets is needed. Records are weighed by their length, which leaves the
-    coefficients of a linear model as they are; noise grows with the residuals, not with the target.
+    No bound on features or targets is needed. Where nothing is stated, coefficients are read off
+    the matrix of the default covariance, features and target together, and improved by a sum of
+    clipped residuals where its noise is small. Otherwise records are weighed by their length, and
+    residuals are summed in up to three stages.
 
     Parameters
     ----------
@@ -90,14 +88,16 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         uncorrelated with the squares of the features. Infinite for a feature that was left out.
     intercept_interval_ : array of shape (..., 2)
         The same for the intercept. Of a median of means nothing tells the error: then it is the
-        stated range, or infinite.
+        stated range, or infinite. It is infinite too on small tables where the centre of a feature
+        is known up to multiples of some hundred scales.
     noise_share_ : array of shape (..., n_features)
         Share of the squared width of each interval that privacy is responsible for.
     scale_, location_ : arrays of shape (n_features,)
         What features were divided by, infinite for one left out, and taken about.
     means_alone_ : bool
-        Whether public numbers allowed no coefficients: every prediction is one private number, a
-        median of means of some rows each, or on very small tables a mean.
+        Whether no coefficients were released, as public numbers allow none or no scale of a target
+        was found: every prediction is one private number, a median of means of some rows each, or
+        on very small tables a mean.
     n_samples_ : int or None
         None where the number of rows is private; with groups, that of groups.
     shares_ : dict
@@ -256,9 +256,9 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         self.intercept_interval_ = numbers.interval[0, -1] if one else numbers.interval[:, -1]
         self.noise_share_ = numbers.noise_share[0] if one else numbers.noise_share
         self.scale_, self.location_ = numbers.scale, numbers.location
-        self.means_alone_ = fitted.plan.means_alone
+        self.means_alone_ = fitted.means_alone
         self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
-        self.shares_ = fitted.plan.shares.by_name(fitted.plan.request.n_targets)
+        self.shares_ = fitted.shares
         self.release_ = self._release(numbers, fitted)
 
     def _release(self, numbers: RegressionNumbers, fitted: RegressionResult) -> Any:

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from eigenveil.mechanisms.base import proofs_of
 from eigenveil.mechanisms.regression.linear import LinearModel, NoisyModel
-from eigenveil.mechanisms.regression.request import RegressionResult
+from eigenveil.mechanisms.regression.release import RegressionResult
 from eigenveil.release.artefact import Release
 
 __all__ = ["INTERVAL_LEVEL", "RegressionNumbers", "regression_numbers"]
@@ -75,9 +76,9 @@ class RegressionNumbers:
             settings["ledger"] = asdict(fitted.balance)
         return Release(
             kind="regression",
-            mechanism="linear",
+            mechanism=fitted.plan.procedure.name,
             guarantee=fitted.guarantee,
-            proofs=("linear",),
+            proofs=proofs_of(fitted.plan.procedure),
             settings=settings,
             arrays={
                 "coef": self.coef,

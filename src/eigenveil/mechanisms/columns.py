@@ -51,21 +51,28 @@ class Columns:
     shared: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, found: FoundScales) -> "Columns":
-        """Give columns without a scale the median, and all the same one if most are near it."""
+    def of(cls, found: FoundScales, apart: int = 0) -> "Columns":
+        """Give columns without a scale the median, and all the same one if most are near it.
+
+        The scales of the last ``apart`` columns stay as they are and count for no other column.
+        """
+        joins = np.arange(found.scale.size) < found.scale.size - apart
         known = np.isfinite(found.scale)
         if not found.sure.any():  # what was found may be a false alarm
             known = known & (known.mean() >= _UNIT_FOUND)
-        median = float(np.exp(np.median(np.log(found.scale[known])))) if known.any() else 1.0
+        seen = known & joins
+        median = float(np.exp(np.median(np.log(found.scale[seen])))) if seen.any() else 1.0
         scale = np.where(known, found.scale, median)
         one_unit, shared = found.one_unit, found.shown
-        if known.any() and not one_unit:
+        if seen.any() and not one_unit:
             share = scale / median
-            shared = known & (share > 1 / _UNIT_FACTOR) & (share < _UNIT_FACTOR)
-            one_unit = shared.sum() >= _UNIT_COLUMNS * known.sum() and known.mean() >= _UNIT_FOUND
+            shared = seen & (share > 1 / _UNIT_FACTOR) & (share < _UNIT_FACTOR)
+            most = shared.sum() >= _UNIT_COLUMNS * seen.sum()
+            one_unit = bool(most and seen[joins].mean() >= _UNIT_FOUND)
         if one_unit:
             # Only a column that is surely far beyond the others keeps a unit of its own.
-            scale = np.where(found.sure & (found.bulk > _UNIT_FACTOR * median), scale, median)
+            own = ~joins | (found.sure & (found.bulk > _UNIT_FACTOR * median))
+            scale = np.where(own, scale, median)
         return cls(scale=scale, known=known, sure=found.sure, one_unit=one_unit, shared=shared)
 
     def factors(

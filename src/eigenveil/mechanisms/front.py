@@ -49,10 +49,10 @@ from eigenveil.mechanisms.scalars.distances import (
     PrivateDistances,
     distance_share,
 )
-from eigenveil.privacy.accounting import part
+from eigenveil.privacy import accounting
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["Front"]
+__all__ = ["Front", "Prepared", "Table"]
 
 # Limits on q = sqrt(2) d/(n mu), the noise of a variance in its own units.
 _MANY_ROWS = 0.02  # up to which the last mean is the one that matters
@@ -91,6 +91,8 @@ class Front:
         Scales of all columns that are public, and NaN for the others.
     sample : float
         Share of the rows that a centre is located from.
+    apart : int
+        Number of last columns with known scales that no common unit replaces.
 
     """
 
@@ -100,6 +102,7 @@ class Front:
     columns: int
     known_scale: NDArray[np.float64] | None = None
     sample: float = 1.0
+    apart: int = 0
 
     def cost(self) -> Cost:
         """Return the cost of all steps: their shares add to at most 1 on every route."""
@@ -114,16 +117,35 @@ class Front:
     def shares(self) -> dict[str, float]:
         """The largest shares of mu^2 by stage, before the matrices."""
         radius = max(distance_share(self._whole, self.rows), _SEARCH)
-        centre = len(self._turns) * self._circle_share + self._middle_share + self._again_share
         first = _FIRST_MATRIX + radius if self._refines else 0.0
         return {
             "scale": self._scale_share + first,
-            "centre": centre,
+            "centre": self.locating_share + self._again_share,
             "radius": radius,
         }
 
     def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[NoisyMatrix]:
         """Read the rows; centre and matrix are in the units of the scales that are returned."""
+        ready = self.prepare(source, start, gate)
+        table, columns = ready.table, ready.columns
+        matrices = self._matrices(ready.left)
+        changed = ChangedSource(ScaledSource(table.base, table.scale), ready.clip, table.turn)
+        released = matrices.within(table.source, ready.clip, ready.inverse, gate, changed)
+        assert released.clearness is not None  # of this mechanism
+        kept = columns.kept(released.clearness, refined=ready.refined)
+        matrix = np.where(np.outer(kept, kept), released.matrix, 0.0)
+        return CentredResult(
+            table.centre,
+            ready.clip.centre_error,
+            None,
+            replace(released, matrix=matrix),
+            scale=table.scale,
+            column_limit=ready.limit,
+            turn=table.turn,
+        )
+
+    def prepare(self, source: RowSource, start: Clip, gate: Gate) -> "Prepared":
+        """Find scales, a centre and a bound: all that matrices need."""
         anywhere = Clip(
             row_norm=LARGEST_NORM,
             on_invalid=start.on_invalid,
@@ -135,8 +157,8 @@ class Front:
         found = self._scales.run(source, anywhere, gate)
         if found.one_unit:
             left += self._scale_share - _FIRST_SCALES
-        columns = Columns.of(found)
-        table = self._centred(_Table(base=source, scale=columns.scale, about=about), gate)
+        columns = Columns.of(found, self.apart)
+        table = self.centred(Table(base=source, scale=columns.scale, about=about), gate)
         searches = self._searches or columns.one_unit
         if not searches:
             left += self.shares["radius"] * (1 + self._refines)
@@ -156,25 +178,18 @@ class Front:
         if not columns.one_unit:
             most = max(_MOST_RADIUS, _RADIUS_NOISE / self._q)
         radius, distances = self._radius(table, _LAST_PRICED, most, searches, gate)
-        mean = self._mean(
+        mean = self.mean(
             self._again_share, table.source, replace(table.about, row_norm=radius), gate
         )
         table = table.moved(mean).limited(limit)
-        inverse = None if distances is None else distances.mean_power(-2)
-        clip = replace(table.about, row_norm=radius, centre_error=mean.squared_error)
-        changed = ChangedSource(ScaledSource(table.base, table.scale), clip, table.turn)
-        released = self._matrices(left).within(table.source, clip, inverse, gate, changed)
-        assert released.clearness is not None  # of this mechanism
-        kept = columns.kept(released.clearness, refined=refines)
-        matrix = np.where(np.outer(kept, kept), released.matrix, 0.0)
-        return CentredResult(
-            table.centre,
-            mean.squared_error,
-            None,
-            replace(released, matrix=matrix),
-            scale=table.scale,
-            column_limit=limit,
-            turn=table.turn,
+        return Prepared(
+            table=table,
+            columns=columns,
+            clip=replace(table.about, row_norm=radius, centre_error=mean.squared_error),
+            limit=limit,
+            inverse=None if distances is None else distances.mean_power(-2),
+            left=left,
+            refined=refines,
         )
 
     @property
@@ -223,6 +238,11 @@ class Front:
         return [_FIRST_TURN * _TURN_FACTOR**k for k in range(count)]
 
     @property
+    def longest_turn(self) -> float:
+        """Number of scales by whole multiples of which the centre of a column may be off."""
+        return self._turns[-1]
+
+    @property
     def _middle_share(self) -> float:
         return _MIDDLE_MEAN_MANY_ROWS if self._q <= _MANY_ROWS else _MIDDLE_MEAN
 
@@ -232,47 +252,59 @@ class Front:
             return _MEAN_AGAIN_MANY_ROWS
         return _MEAN_AGAIN if self._refines else _MEAN_AGAIN_UNREFINED
 
-    def _part(self, share: float) -> Gaussian:
-        step = part(self._whole, share)
+    def part(self, share: float) -> Gaussian:
+        """Return the budget of a step with this share."""
+        step = accounting.part(self._whole, share)
         assert isinstance(step, Gaussian)  # a part of a Gaussian budget
         return step
 
     def _noise(self, share: float) -> VectorNoise:
-        return vector_noise(self._part(share))
+        return vector_noise(self.part(share))
 
     def _matrices(self, share: float) -> EllipticalCov:
-        return EllipticalCov.build(self._part(share), self.rows, self.columns, searches=False)
+        return EllipticalCov.build(self.part(share), self.rows, self.columns, searches=False)
 
-    def _mean(self, share: float, source: RowSource, clip: Clip, gate: Gate) -> NoisyMean:
+    def mean(self, share: float, source: RowSource, clip: Clip, gate: Gate) -> NoisyMean:
+        """Draw a mean of clipped rows at a share of the budget."""
         query = total(source, clip, gate.adjacency, valid=clip.leaves_out)
         return gate.draw(PrivateMean(noise=self._noise(share)), query)
 
-    def _centred(self, table: "_Table", gate: Gate) -> "_Table":
+    @property
+    def locating_share(self) -> float:
+        """Share of the budget that `centred` spends."""
+        return len(self._turns) * self._circle_share + self._middle_share
+
+    def centred(self, table: "Table", gate: Gate) -> "Table":
         """Return the table about a mean; folded about it where whole turns stay unknown."""
         some = sampled(table.source, self.sample, gate.adjacency, gate.sample, table.about.check)
-        table = table.centred(self._on_circles(some, table.about, gate))
+        centre, concentration = self._on_circles(some, table.about, gate)
+        table = replace(table.centred(centre), concentration=concentration)
         table = table.folded(np.full(some.n_columns, self._turns[-1]))
         clip = replace(table.about, row_norm=math.sqrt(self.columns))
-        return table.moved(self._mean(self._middle_share, table.source, clip, gate))
+        return table.moved(self.mean(self._middle_share, table.source, clip, gate))
 
-    def _on_circles(self, rows: RowSource, about: Clip, gate: Gate) -> NDArray[np.float64]:
-        """Return the centre up to whole turns of the longest circle."""
-        centre = np.zeros(rows.n_columns)
+    def _on_circles(
+        self, rows: RowSource, about: Clip, gate: Gate
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the centre up to whole turns of the longest circle, and the concentration."""
+        centre, concentration = np.zeros(rows.n_columns), np.ones(rows.n_columns)
         shorter = math.inf
         for length in self._turns:
             turn = np.full(rows.n_columns, length)
             wrapped = CircleSource(rows, turn)
             clip = replace(about, row_norm=wrapped.reach, centre=None, present=None)
-            mean = self._mean(self._circle_share, wrapped, clip, gate)
+            mean = self.mean(self._circle_share, wrapped, clip, gate)
             found = circular_mean(mean.offset, turn)
             # The shorter circle is the finer one, the longer one tells which of its turns it is.
-            if math.isfinite(shorter):
+            if math.isinf(shorter):
+                concentration = np.hypot(*np.split(mean.offset, 2))
+            else:
                 found = centre + shorter * np.round((found - centre) / shorter)
             centre, shorter = found, length
-        return centre
+        return centre, concentration
 
     def _radius(
-        self, table: "_Table", share: float, most: float, searches: bool, gate: Gate
+        self, table: "Table", share: float, most: float, searches: bool, gate: Gate
     ) -> tuple[float, NoisyDistances | None]:
         """Return where rows are clipped for matrices of this share, and their distances."""
         root = math.sqrt(self.columns)
@@ -282,7 +314,7 @@ class Front:
         found = self._distances.run(table.source, table.about, gate)
         if not found.found:
             return unsearched, None
-        step = self._part(share)
+        step = self.part(share)
         noise = noise_rows(step, self.columns, gate.adjacency) / CLEANED
         radius = min(found.clipping(noise / max(1.0, found.rows), 2), most * root)
         # The noise of a variance grows as R^2, what shows of a variance less.
@@ -296,21 +328,58 @@ class Front:
     def _distances(self) -> PrivateDistances:
         return PrivateDistances.fine(self._noise(self.shares["radius"]), self._whole, self.rows)
 
-    def _first_matrix(self, table: "_Table", searches: bool, gate: Gate) -> NoisyMatrix:
+    def _first_matrix(self, table: "Table", searches: bool, gate: Gate) -> NoisyMatrix:
         radius, _ = self._radius(table, _FIRST_MATRIX, _MOST_RADIUS, searches, gate)
         clip = replace(table.about, row_norm=radius)
-        step = GaussCov(mu=self._part(_FIRST_MATRIX).mu)
+        step = GaussCov(mu=self.part(_FIRST_MATRIX).mu)
         return gate.draw(step, second_moment(table.source, clip, gate.adjacency))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Table:
-    """Rows divided by scales, and how they are read: released or public numbers beside them."""
+class Prepared:
+    """Released numbers that matrices need; ``left`` is their share of mu^2.
+
+    Attributes
+    ----------
+    table : Table
+        The rows about their centre.
+    columns : Columns
+        What is known of their scales.
+    clip : Clip
+        Bounds of the rows.
+    limit : float
+        Largest distance of an entry from the centre.
+    inverse : float or None
+        Mean of one over the squared distance of rows; None if unknown.
+    left : float
+        Share of the budget that is left.
+    refined : bool
+        Whether a first matrix refined the scales.
+
+    """
+
+    table: "Table"
+    columns: Columns
+    clip: Clip
+    limit: float
+    inverse: float | None
+    left: float
+    refined: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """Rows divided by scales, and how they are read: released or public numbers beside them.
+
+    ``concentration`` is the length of the mean on the shortest circle: near 1 for a column that
+    varies by about its scale, near 0 for one that winds around the circle.
+    """
 
     base: RowSource
     scale: NDArray[np.float64]
     about: Clip
     turn: NDArray[np.float64] | None = None
+    concentration: NDArray[np.float64] | None = None
 
     @cached_property
     def source(self) -> RowSource:
@@ -324,25 +393,25 @@ class _Table:
         assert self.about.centre is not None
         return self.about.centre
 
-    def moved(self, mean: NoisyMean) -> "_Table":
+    def moved(self, mean: NoisyMean) -> "Table":
         """Return the table about a mean that was found from its centre."""
         present = 1.0 if self.about.present is None else self.about.present
         return self.centred(self.centre + mean.offset / present)
 
-    def centred(self, centre: NDArray[np.float64]) -> "_Table":
+    def centred(self, centre: NDArray[np.float64]) -> "Table":
         """Return the table about a centre."""
         return replace(self, about=replace(self.about, centre=centre))
 
-    def folded(self, turn: NDArray[np.float64]) -> "_Table":
+    def folded(self, turn: NDArray[np.float64]) -> "Table":
         """Return the table with whole turns dropped from entries far from the centre."""
         return replace(self, turn=turn)
 
-    def limited(self, limit: float) -> "_Table":
+    def limited(self, limit: float) -> "Table":
         """Return the table with entries within a limit of the centre."""
         box = (self.centre - limit, self.centre + limit)
         return replace(self, about=replace(self.about, box=box))
 
-    def divided(self, factor: NDArray[np.float64]) -> "_Table":
+    def divided(self, factor: NDArray[np.float64]) -> "Table":
         """Return the table with its columns divided once more."""
         turn = None if self.turn is None else self.turn / factor
         about = replace(self.about, centre=self.centre / factor, box=None)

@@ -20,11 +20,8 @@ from eigenveil.exceptions import (
     InvalidParameterError,
     NothingFoundError,
 )
-from eigenveil.mechanisms.regression.request import (
-    RegressionPlan,
-    RegressionRequest,
-    release_regression,
-)
+from eigenveil.mechanisms.regression.release import release_regression
+from eigenveil.mechanisms.regression.request import RegressionPlan, RegressionRequest
 from eigenveil.numerics.random import SimulationSource
 from eigenveil.numerics.variates import normals
 from eigenveil.planner.predict import MOST_SEARCHED_ROWS, Needed, Prediction, banded, least
@@ -167,10 +164,10 @@ def predict_regression(situation: RegressionSituation, runs: int = _RUNS) -> Pre
             return replace(none, why=str(error), refusal=error.with_traceback(None))
     if len(errors) < runs / 2:
         return replace(none, why="in most releases no distance of the target would stand out")
-    shares = tuple(plan.shares.by_name(1).items())
+    shares = tuple(plan.shares_by_name.items())
     why = "only the mean of the target can be released" if plan.means_alone else ""
     middle = float(np.median(errors))  # a search that fails costs everything, and moves a mean
-    found = banded(none, errors)
+    found = banded(replace(none, mechanism=plan.procedure.name), errors)
     assert found.low is not None  # simulated
     return replace(found, error=middle, low=min(found.low, middle), shares=shares, why=why)
 

@@ -55,7 +55,15 @@ from eigenveil.privacy.cost import Cost
 from eigenveil.text import listed
 from eigenveil.wording import THOUSANDS, Part, option
 
-__all__ = ["CentreSteps", "LinearModel", "LinearStages", "NoisyModel", "Stage", "TargetSteps"]
+__all__ = [
+    "CentreSteps",
+    "LinearModel",
+    "LinearStages",
+    "NoisyModel",
+    "Stage",
+    "TargetSteps",
+    "check_rows",
+]
 
 _RESIDUAL_LEVEL = 0.9  # quantile of residuals that they are clipped at
 _VARIANCE_REACH = 2.0  # times that quantile, for their variance
@@ -212,7 +220,7 @@ class LinearStages:
         """Read the rows; ``start`` says which are valid and how empty cells are taken."""
         p = source.n_columns - len(self.targets)
         read = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid, on_missing=start.on_missing)
-        _check(source, p, read)
+        check_rows(source, p, read)
         offsets = [self._offset(source, p, i, read, gate) for i in range(len(self.targets))]
         features = ColumnsSource(source, slice(0, p))
         scale = self._scales(features, read, gate)
@@ -348,7 +356,7 @@ def _residual_distances(
     return search.run(ResidualRows(source, records, b), read, gate)
 
 
-def _check(source: RowSource, p: int, read: Clip) -> None:
+def check_rows(source: RowSource, p: int, read: Clip) -> None:
     """Stop at a row that stops a run, before anything is charged; targets must be there."""
     whole = replace(read, on_missing="invalid")
     for chunk, _ in source.unit_tables():

@@ -1,32 +1,27 @@
-"""A regression as it is asked for, its steps at their shares, and the one charged release."""
+"""A regression as it is asked for, and its steps at their shares."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import Clip
-from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import (
     InvalidDataError,
     InvalidParameterError,
-    TooFewRowsError,
     UnsupportedNotionError,
 )
 from eigenveil.mechanisms.additive import vector_noise
-from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.bounds import Box, OnInvalid, OnMissing
 from eigenveil.mechanisms.covariance.gauss import GaussCov
 from eigenveil.mechanisms.covariance.wishart import WishartCov
-from eigenveil.mechanisms.execute import private_scale_words
+from eigenveil.mechanisms.located import enough_rows
 from eigenveil.mechanisms.mean import PrivateMean
+from eigenveil.mechanisms.regression.joined import JoinedRegression
 from eigenveil.mechanisms.regression.linear import (
     CentreSteps,
-    LinearModel,
     LinearStages,
     Stage,
     TargetSteps,
@@ -36,26 +31,17 @@ from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.mechanisms.scalars.distances import PrivateDistances
 from eigenveil.mechanisms.scalars.median_of_means import MedianOfMeans, blocks_of, findable
 from eigenveil.mechanisms.scalars.trace import PrivateTrace
-from eigenveil.numerics.memory import require_memory
-from eigenveil.numerics.random import NoiseSource
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
-from eigenveil.privacy.clauses import ZEROED_CLAUSE
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
-from eigenveil.privacy.guarantee import Guarantee, Numerics
-from eigenveil.privacy.ledger import Balance, Ledger
-from eigenveil.wording import REPLACE_ONE, Part, Phrase, option
+from eigenveil.wording import REPLACE_ONE, option
 
-__all__ = ["RegressionPlan", "RegressionRequest", "RegressionResult", "Scale", "release_regression"]
+__all__ = ["RegressionPlan", "RegressionRequest", "Scale"]
 
 Scale = NDArray[np.float64] | Literal["private"] | None
-_MATRICES = 6  # of columns by columns, held at once
 _LIFT = 1.0  # the constant coordinate, in scales of a feature
-_MEANS_ALONE = Phrase(
-    python="means_alone=True", shell="--means-alone", file="a request for the mean"
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,6 +122,14 @@ class RegressionRequest:
         known = self.known_scale
         return self.n_features if known is None else int(np.isnan(known).sum())
 
+    @property
+    def any_units(self) -> bool:
+        """Whether nothing is stated, so that scales, centre and bounds are all found."""
+        stated = (self.row_norm, self.box, self.target_boxes)
+        free = all(one is None for one in stated) and not self.centred
+        free = free and not isinstance(self.scale, np.ndarray)
+        return free and not self.budget.is_pure and self.on_missing == "invalid"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RegressionPlan:
@@ -162,9 +156,30 @@ class RegressionPlan:
         return free and clips(self.whole, request.n_rows, request.n_features)
 
     @cached_property
-    def shares(self) -> RegressionShares:
-        """Shares of the budget, by step."""
+    def joined(self) -> JoinedRegression | None:
+        """The steps where nothing is stated; None where something is."""
         request = self.request
+        if not (request.any_units and request.adjacency.count_is_public and request.n_rows):
+            return None
+        assert isinstance(self.whole, Gaussian)  # the budget is not pure
+        columns = request.n_features + request.n_targets
+        whole = request.unit.owns_many
+        return JoinedRegression(
+            mu=self.whole.mu,
+            rows=request.n_rows,
+            features=request.n_features,
+            targets=request.n_targets,
+            known_scale=request.known_scale,
+            sample=1.0 if whole else enough_rows(self.whole, request.n_rows, columns),
+            alpha=request.alpha,
+        )
+
+    @cached_property
+    def shares(self) -> RegressionShares:
+        """Shares of the budget, by step, where something is stated or only means are released."""
+        request = self.request
+        if self.joined is not None and not self.joined.possible:
+            return RegressionShares(offset=(1 / request.n_targets,))
         return divided(
             self.whole,
             request.n_rows,
@@ -179,11 +194,22 @@ class RegressionPlan:
     @property
     def means_alone(self) -> bool:
         """Whether only the means of targets are released, as public numbers allow no more."""
+        if self.joined is not None:
+            return not self.joined.possible
         return not self.shares.gram
 
+    @property
+    def shares_by_name(self) -> dict[str, float]:
+        """Shares of the budget by what they buy; they sum to 1."""
+        if isinstance(self.procedure, JoinedRegression):
+            return self.procedure.shares
+        return self.shares.by_name(self.request.n_targets)
+
     @cached_property
-    def procedure(self) -> LinearStages:
+    def procedure(self) -> JoinedRegression | LinearStages:
         """All steps at their shares."""
+        if self.joined is not None and self.joined.possible:
+            return self.joined
         request, shares = self.request, self.shares
         steps = TargetSteps(
             offset=self._alone() if self.means_alone else self._towards(shares.offset),
@@ -294,138 +320,3 @@ class RegressionPlan:
         if self.request.row_norm is None:
             return None
         return math.hypot(_LIFT, self.request.row_norm)
-
-    def words(self, released: LinearModel, names: Sequence[str] | None) -> tuple[str, ...]:
-        """Return what bounds records, and where that comes from."""
-        request, words = self.request, []
-        if request.target_boxes is None and self.means_alone:
-            words.append("none needed for the target: its ranks alone count")
-        elif request.target_boxes is None:
-            words.append("none needed for the target: residuals clipped at private quantiles")
-        else:
-            words.append("targets clamped to stated ranges before their means are taken")
-        if self.means_alone:
-            words.append(self._words_alone())
-        elif request.row_norm is not None:
-            words.append(
-                f"records longer than {released.row_norm:.6g} pulled in to that length (stated by "
-                "the caller)"
-            )
-        elif released.row_norm is not None:
-            words.append(
-                f"records longer than {released.row_norm:.6g} pulled in to that length (chosen "
-                "privately)"
-            )
-        else:
-            words.append("every record scaled to unit length, whatever its length")
-        words += self._scale_words(released, names)
-        if request.on_missing == "centre":
-            words.append("empty cells taken as the centre's")
-        if request.on_invalid == "zero":
-            words.append(ZEROED_CLAUSE)
-        if request.unit.owns_many:
-            words.append(f"all rows of one {request.unit.name} together weigh as one row")
-        return tuple(words)
-
-    def _words_alone(self) -> str:
-        why = "public numbers allow no coefficients"
-        found = self.procedure.targets[0].offset
-        if not isinstance(found, MedianOfMeans) or found.block == 1:
-            middle = "medians" if isinstance(found, MedianOfMeans) else "means"
-            return f"only {middle}: {why}"
-        return f"only medians of means of {found.block:.3g} rows each on average: {why}"
-
-    def _scale_words(self, released: LinearModel, names: Sequence[str] | None) -> list[str]:
-        if self.means_alone:
-            return []
-        if self.shares.scale:
-            known = self.request.known_scale is not None
-            return [private_scale_words("features", released.scale, names, known=known)]
-        if self.request.scale is not None:
-            return ["features divided by scales stated by the caller"]
-        ranges = self.request.box is not None
-        return ["features divided by half their stated ranges"] if ranges else []
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RegressionResult:
-    """Everything a fit may look at after the noise; no raw data is in it."""
-
-    plan: RegressionPlan
-    model: LinearModel
-    n_rows: int | None
-    guarantee: Guarantee
-    balance: Balance | None
-
-
-def release_regression(
-    request: RegressionRequest, source: RowSource, *, ledger: Ledger | None, noise: NoiseSource
-) -> RegressionResult:
-    """Charge the ledger, read the rows, add noise; refuse what public numbers rule out."""
-    plan = RegressionPlan(request=request)
-    if not plan.findable:
-        raise TooFewRowsError(
-            "too few rows to find the range of the target at this budget: state ",
-            option("target_bounds"),
-            ", or give a larger budget",
-        )
-    if plan.means_alone and not request.accepts_means:
-        raise _no_coefficients(request)
-    cost = plan.cost
-    if ledger is not None:
-        ledger.check(cost, adjacency=request.adjacency, unit=request.unit)
-    require_memory(8 * _MATRICES * (request.n_features + request.n_targets) ** 2)
-    gate = Gate(
-        cost,
-        label=LinearStages.name,
-        adjacency=request.adjacency,
-        ledger=ledger,
-        noise=noise,
-        protects=request.unit,
-        groups=request.n_rows if request.unit.owns_many else None,
-    )
-    start = Clip(row_norm=1.0, on_invalid=request.on_invalid, on_missing=request.on_missing)
-    model = plan.procedure.run(source, start, gate)
-    names = source.feature_names
-    del source  # post-processing only from here
-    guarantee = Guarantee(
-        budget=request.budget,
-        cost=gate.total,
-        adjacency=request.adjacency,
-        bounds=plan.words(model, names),
-        numerics=Numerics.EXACT if gate.exact else Numerics.IDEALISED,
-        simulated=noise.simulated,
-        ledger=gate.receipt,
-        protects=request.unit,
-    )
-    return RegressionResult(
-        plan=plan, model=model, n_rows=gate.rows, guarantee=guarantee, balance=gate.balance
-    )
-
-
-def _no_coefficients(request: RegressionRequest) -> TooFewRowsError:
-    """Return the refusal of a release of means alone, with what would allow coefficients."""
-    ones = np.ones(request.n_features)
-    scaled, bounded = replace(request, scale=ones), replace(request, box=(-ones, ones))
-    ranges = ((-1.0, 1.0),) * request.n_targets
-    ranged, both = (replace(each, target_boxes=ranges) for each in (request, bounded))
-    single: list[tuple[RegressionRequest, list[Part]]] = [
-        (scaled, [option("scale")]),
-        (bounded, [option("bounds")]),
-        (ranged, [option("target_bounds")]),
-    ]
-    together: list[Part] = [option("bounds"), " and ", option("target_bounds")]
-    told: list[Part] = []
-    for asked, words in (*single, (both, together)):
-        if RegressionPlan(request=asked).means_alone or (told and asked is both):
-            continue
-        told += [" or " if told else "state ", *words]
-    if told:
-        told += [", or give "]
-    return TooFewRowsError(
-        "at this budget public numbers allow no coefficients, only the mean of the target: ",
-        *(told or ["give fewer columns or "]),
-        "a larger budget; ",
-        _MEANS_ALONE,
-        " releases the mean alone",
-    )

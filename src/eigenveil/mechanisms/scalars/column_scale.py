@@ -265,10 +265,11 @@ class _SeenCounts:
         kept, certain = self._kept(counts, _FALSE_ALARM / runs, _SURE_FALSE_ALARM / runs)
         if not kept.any():
             return math.inf, math.inf, False
-        scale = self._root(self._held(counts, kept))
+        scale = self._root(self._held(counts, kept, _TOP_FALSE_ALARM))
         if not certain.any():
             return scale, scale, False
-        return scale, min(scale, self._root(np.where(certain, np.maximum(counts, 0.0), 0.0))), True
+        bulk = self._root(self._held(counts, certain, _SURE_FALSE_ALARM))
+        return scale, min(scale, bulk), True
 
     def _kept(
         self, counts: NDArray[np.float64], alarm: float, sure_alarm: float
@@ -289,13 +290,15 @@ class _SeenCounts:
                 sure[np.flatnonzero(certain) + octave] = True
         return kept, sure
 
-    def _held(self, counts: NDArray[np.float64], kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _held(
+        self, counts: NDArray[np.float64], kept: NDArray[np.bool_], alarm: float
+    ) -> NDArray[np.float64]:
         """Return the pairs in each octave that is kept, without empty octaves at the top.
 
         The top is the first octave, from above, at which the sum is more than noise. What was kept
         above it is added to it; above it single octaves still show.
         """
-        alarm = _TOP_FALSE_ALARM / (3 * len(self.counts))
+        alarm = alarm / (3 * len(self.counts))
         places = np.flatnonzero(kept)[::-1]
         sums = np.cumsum(counts[places])
         limits = np.array([self._limit(k, alarm) for k in range(1, sums.size + 1)])

@@ -69,17 +69,18 @@ class MedianOfMeans:
     """A private median of block means. Fields are public, never data.
 
     ``block`` is the mean number of rows, or persons, in a block; more than 1 needs a public number
-    of them.
+    of them. ``gaussian``: the cost is stated as the mu that covers it.
     """
 
     name: ClassVar[str] = "median-of-means"
     epsilon: float
     block: float = 1.0
+    gaussian: bool = False
 
     @property
     def quantile(self) -> PrivateQuantile:
         """The one draw."""
-        return PrivateQuantile(epsilon=self.epsilon, level=0.5)
+        return PrivateQuantile(epsilon=self.epsilon, level=0.5, gaussian=self.gaussian)
 
     def cost(self) -> Cost:
         """Cost of one `run`."""
