@@ -1,12 +1,11 @@
 """Excess error of the private regression on tables as people have them.
 
-Six parts, one line of `results/regression_real.csv` for each table and budget:
+Five parts, one line of `results/regression_real.csv` for each table and budget:
 
 - real: real tables and their targets, whole and cut to few rows, delta = 1e-6; rows fitted.
 - few, and the same with add/remove neighbours: 850 rows, where a search may find nothing.
 - textbook: the tables and budgets of `bench_regression.py`; errors on rows left out.
 - implied: least squares read off a released covariance of features and target together.
-- implied, scaled: the same with `scale="private"`.
 
 The excess error is the mean squared error less that of ordinary least squares, as a share of the
 variance of the target; "to mean" is the mean squared error over that variance. A fit that is
@@ -43,7 +42,7 @@ LEAST_EXCESS = 1e-4  # in ratios; smaller ones are the same
 NEGLIGIBLE_EXCESS = 1e-3  # more than before that hardly counts
 LARGER_ALLOWED, MEAN_ALLOWED, IMPLIED_ALLOWED = 1.10, 1.02, 1.05
 ENOUGH = 100  # rows times epsilon from which on the mean must not be lost against
-PARTS = ("real", "few", "few, add/remove", "textbook", "implied", "implied, scaled")
+PARTS = ("real", "few", "few, add/remove", "textbook", "implied")
 
 
 class Target:
@@ -160,11 +159,10 @@ def textbook_lines(part, options):
 
 def implied_lines(part, options):
     repeats = 2 if options.quick else 5
-    stated = {"scale": "private"} if part.endswith("scaled") else {}
     for name, one in real_targets(()):
         for epsilon in IMPLIED_EPSILONS:
             fits = [
-                one.of_covariance(epsilon=epsilon, delta=DELTA, random_state=seed, **stated)
+                one.of_covariance(epsilon=epsilon, delta=DELTA, random_state=seed)
                 for seed in range(repeats)
             ]
             yield line(part, name, [one] * repeats, epsilon, fits)
@@ -174,7 +172,7 @@ def implied_lines(part, options):
 LINES = dict(
     zip(
         PARTS,
-        (real_lines, real_lines, real_lines, textbook_lines, implied_lines, implied_lines),
+        (real_lines, real_lines, real_lines, textbook_lines, implied_lines),
         strict=True,
     )
 )
