@@ -434,6 +434,39 @@ CONTINUAL = {
 }
 
 
+ABLATION_GAIN = 1.03  # in one group, below which a step that prevents no failure fails the rule
+
+
+def ablation() -> str:
+    """Return what each step of the default covariance is worth, by group of tables."""
+    found: dict[str, dict[str, dict[tuple[str, str], dict[str, str]]]] = {}
+    for row in kept("ablation"):
+        group = found.setdefault(row["without"], {}).setdefault(row["group"], {})
+        group[row["table"], row["budget"]] = row
+    default = found.pop("as it is")
+    rows = []
+    for step, groups in found.items():
+        cells, stays = [], False
+        for name, before in default.items():
+            pairs = [(row, before[cell]) for cell, row in groups.get(name, {}).items()]
+            if not pairs:
+                cells.append("–")
+                continue
+            times = [float(a["geometric mean"]) / float(b["geometric mean"]) for a, b in pairs]
+            middle, error = geometric_mean(times), np.std(np.log(times), ddof=1)
+            failures = sum(int(a["above"]) - int(b["above"]) for a, b in pairs)
+            stays |= middle >= ABLATION_GAIN or failures > 0
+            error /= math.sqrt(len(times))
+            words = f"{middle:.2f} ± {middle * error:.2f}" if error > 0 else f"{middle:.2f}"
+            cells.append(f"{words}, {failures:+d}" if failures else words)
+        rows.append((step, *cells, "stays" if stays else "fails"))
+    own = ["as it is: fits above 1.2"]
+    for group in default.values():
+        fits, above = (sum(int(row[name]) for row in group.values()) for name in ("fits", "above"))
+        own.append(f"{above} of {fits}")
+    return lines(("without", *default, "rule"), [*rows, (*own, "")])
+
+
 def scales() -> str:
     """Return how many private scales of ten columns are good, and how many wrong."""
     rows = []
