@@ -274,9 +274,15 @@ def ratio(lines, group, step):
     return math.exp(float(np.mean(logs))), spread, more["above"], more["astray"]
 
 
-def stays(found):
-    """Return whether a step pays enough in one group, or prevents a failure there."""
-    return any(times >= GAIN or above > 0 for times, _, above, _ in found)
+def judged(found):
+    """Return why a step stays, by the groups in which it runs, and where it costs as much."""
+    pays = [group for group, (times, *_) in found.items() if times >= GAIN]
+    costs = [group for group, (times, *_) in found.items() if 1 / times >= GAIN]
+    prevented = sum(max(0, above) for _, _, above, _ in found.values())
+    reasons = [f"pays in {', '.join(pays)}"] * bool(pays)
+    reasons += [f"prevents {prevented}"] * (prevented > 0)
+    words = "; ".join(reasons) if reasons else "FAILS THE RULE"
+    return words + (f"; costs in {', '.join(costs)}" if costs else "")
 
 
 def summarise(lines):
@@ -299,8 +305,8 @@ def summarise(lines):
             else f"{group} {one[0]:.3f} ±{one[1]:.3f} {one[2]:+d} ({one[3]:+d})"
             for group, one in found.items()
         )
-        mark = "" if stays([one for one in found.values() if one]) else "  FAILS THE RULE"
-        print(f"{step}: {'; '.join(cells)}{mark}")
+        words = judged({group: one for group, one in found.items() if one is not None})
+        print(f"{step}: {'; '.join(cells)}\n    {words}")
 
 
 def stored():
