@@ -434,6 +434,45 @@ CONTINUAL = {
 }
 
 
+ABLATION_GAIN = 1.03  # ratio of errors from which a step pays, or costs, in a group
+
+
+def ablation() -> str:
+    """Return what each step of the default covariance is worth, by group of tables."""
+    found: dict[str, dict[str, dict[tuple[str, str], dict[str, str]]]] = {}
+    for row in kept("ablation"):
+        group = found.setdefault(row["without"], {}).setdefault(row["group"], {})
+        group[row["table"], row["budget"]] = row
+    default = found.pop("as it is")
+    rows = []
+    for step, groups in found.items():
+        cells, pays, costs, prevented = [], [], [], 0
+        for name, before in default.items():
+            pairs = [(row, before[cell]) for cell, row in groups.get(name, {}).items()]
+            if not pairs:
+                cells.append("–")
+                continue
+            times = [float(a["geometric mean"]) / float(b["geometric mean"]) for a, b in pairs]
+            middle, error = geometric_mean(times), np.std(np.log(times), ddof=1)
+            failures = sum(int(a["above"]) - int(b["above"]) for a, b in pairs)
+            pays += [name] * (middle >= ABLATION_GAIN)
+            costs += [name] * (1 / middle >= ABLATION_GAIN)
+            prevented += max(0, failures)
+            error /= math.sqrt(len(times))
+            words = f"{middle:.2f} ± {middle * error:.2f}" if error > 0 else f"{middle:.2f}"
+            cells.append(f"{words}, {failures:+d}" if failures else words)
+        reasons = [f"pays in {', '.join(pays)}"] * bool(pays)
+        reasons += [f"prevents {prevented}"] * (prevented > 0)
+        judged = "; ".join(reasons) if reasons else "**fails**"
+        rows.append((step, *cells, judged, ", ".join(costs)))
+    own = ["as it is: fits above 1.2"]
+    for group in default.values():
+        fits, above = (sum(int(row[name]) for row in group.values()) for name in ("fits", "above"))
+        own.append(f"{above} of {fits}")
+    head = ("without", *default, "why it stays", "costs 3 % in")
+    return lines(head, [*rows, (*own, "", "")])
+
+
 def scales() -> str:
     """Return how many private scales of ten columns are good, and how many wrong."""
     rows = []

@@ -130,6 +130,7 @@ TABLES: dict[tuple[Path, str], Callable[[], str]] = {
     **{(CONTINUAL, f"continual_{name}"): made for name, made in benchmarks.CONTINUAL.items()},
     (ROOT / "docs" / "comparison.md", "peers"): partial(measured, "peers"),
     (ROOT / "docs" / "proofs" / "column_scale.md", "scales"): benchmarks.scales,
+    (ROOT / "docs" / "proofs" / "front.md", "ablation"): benchmarks.ablation,
     (INSIDE, "mechanisms"): by_file,
     (INSIDE, "parts"): parts,
     (DEVICES, "device_gram"): partial(measured, "device_gram"),
