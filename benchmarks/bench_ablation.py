@@ -26,7 +26,6 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
-from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
 from bench_real import DELTA, EPSILONS, LARGEST_ERROR, in_deviations
@@ -77,7 +76,7 @@ AS_IS = "as it is"
 
 def second_mean():
     """Leave the centre at the first mean, with the error that this one has."""
-    drawn, divided = front.Front._mean, front._Table.divided
+    drawn, divided = front.Front._mean, front.Table.divided
     error = 0.0
 
     def mean(self, share, source, clip, gate):
@@ -95,30 +94,15 @@ def second_mean():
 
     return (
         (front.Front, "_again_share", 0.0),
-        (front.Front, "_mean", mean),
-        (front._Table, "divided", finer),
+        (front.Front, "mean", mean),
+        (front.Table, "divided", finer),
     )
-
-
-def without_identity(shapes, seen):
-    """Fit the other shapes alone."""
-    weights, norm = nnls(shapes[:, :-1], seen)
-    return np.append(weights, 0.0), norm
 
 
 def cleaning():
     """Take the other candidate whatever the risks."""
     drawn = elliptical._drawn_towards_shape
     return ((elliptical, "_drawn_towards_shape", lambda *given: (drawn(*given)[0], -math.inf)),)
-
-
-def with_one_weight(unit, clipped, about):
-    """Draw all entries towards the target by one weight."""
-    made, _ = elliptical._target(unit, clipped, about)
-    residual, noise = clipped.noisy.matrix - made, clipped.law.energy
-    square = float(np.vdot(residual, residual))
-    weight = max(0.0, 1 - noise / square) if square > 0 else 0.0
-    return made + weight * residual, weight * noise
 
 
 STEPS = {
@@ -132,13 +116,11 @@ STEPS = {
     ),
     "column limits": lambda: ((front, "_LEAST_LIMIT", NO_LIMIT),),
     "route of unit rows": lambda: ((elliptical, "_prefers_unit_rows", lambda *given: False),),
-    "identity shape": lambda: ((elliptical, "nnls", without_identity),),
     "cleaning candidate": cleaning,
     "limited translation": lambda: ((elliptical, "_MAX_TRANSLATION", math.inf),),
     "zero for unclear columns": lambda: (
-        (columns.Columns, "kept", lambda self, clearness, refined: clearness > -math.inf),
+        (columns.Columns, "kept", lambda self, clearness, noise, refined: clearness > -math.inf),
     ),
-    "weight of variances": lambda: ((elliptical, "_drawn_towards_shape", with_one_weight),),
     "pooling of both draws": lambda: (
         (elliptical._Eigen, "pooled", lambda self, other: elliptical._Eigen.of(other)),
     ),

@@ -39,7 +39,7 @@ def test_few_scales_that_are_not_sure_are_false_alarms():
     seen = columns([40.0] + [np.inf] * 5, sure=[False] * 6)
     assert seen.scale.tolist() == [1.0] * 6
     assert not seen.known.any()
-    assert not seen.kept(np.full(6, 100.0), refined=True).any()
+    assert not seen.kept(np.full(6, 100.0), 0.1, refined=True).any()
 
 
 def test_clear_variances_refine_scales():
@@ -61,7 +61,7 @@ def test_columns_of_one_unit_are_refined_together():
 def test_a_variance_is_kept_where_its_scale_is_sure_or_it_is_clear_beyond_doubt():
     seen = columns([1.0, 1e3, 1e6, np.inf], sure=[True, True, False, False])
     clear = np.array([2.0, 4.0, 4.0, 6.0])
-    assert seen.kept(clear, refined=True).tolist() == [False, True, False, True]
-    assert seen.kept(clear, refined=False).tolist() == [False, True, False, False]
+    assert seen.kept(clear, 0.1, refined=True).tolist() == [False, True, False, True]
+    assert seen.kept(clear, 0.1, refined=False).tolist() == [False, True, False, False]
     alike = columns([1.0, 1.0, 1.0, np.inf])
-    assert alike.kept(np.array([1.0, 2.0, 9.0, 2.0]), refined=False).tolist() == [0, 1, 1, 0]
+    assert alike.kept(np.array([1.0, 2.0, 9.0, 2.0]), 0.1, refined=False).tolist() == [0, 1, 1, 0]

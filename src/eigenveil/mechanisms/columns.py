@@ -21,7 +21,9 @@ __all__ = ["Columns"]
 _UNIT_FACTOR, _UNIT_COLUMNS, _UNIT_FOUND = 3.0, 0.75, 0.3
 _MOVE_FACTOR = 4.0  # of variances in one unit, within which columns keep one scale
 _PRECISE = 0.15  # noise of a first variance below which it corrects any scale
-_SHARED_VARIANCE = 1.5  # the same, of a column that counts show in the common unit
+# Deviations of the noise, of a column that counts show in the common unit, where the noise is small
+# in that unit: otherwise noise alone would pass for a variance of it.
+_SHARED_VARIANCE, _SHARED_NOISE = 1.5, 0.5
 _FOUND_VARIANCE = 5.0  # deviations of the noise, of a column whose scale is not sure
 
 
@@ -94,12 +96,18 @@ class Columns:
             factor[near] = math.sqrt(median)
         return factor
 
-    def kept(self, clearness: NDArray[np.float64], *, refined: bool) -> NDArray[np.bool_]:
-        """Return which columns have a variance: clear ones, whose scale is no accident."""
+    def kept(
+        self, clearness: NDArray[np.float64], noise: float, *, refined: bool
+    ) -> NDArray[np.bool_]:
+        """Return which columns have a variance: clear ones, whose scale is no accident.
+
+        ``noise`` is that of a variance, in units of the squared scales.
+        """
         if not self.known.any():  # equal rows: what is clear about them is where the centre is off
             return np.zeros(self.known.size, dtype=bool)
         if self.one_unit:
-            return np.asarray(clearness > np.where(self.shared, _SHARED_VARIANCE, CLEAR_VARIANCE))
+            shared = self.shared & (noise < _SHARED_NOISE)
+            return np.asarray(clearness > np.where(shared, _SHARED_VARIANCE, CLEAR_VARIANCE))
         believed = self.sure
         if refined:
             believed = believed | (clearness > _FOUND_VARIANCE)

@@ -132,7 +132,7 @@ class Front:
         changed = ChangedSource(ScaledSource(table.base, table.scale), ready.clip, table.turn)
         released = matrices.within(table.source, ready.clip, ready.inverse, gate, changed)
         assert released.clearness is not None  # of this mechanism
-        kept = columns.kept(released.clearness, refined=ready.refined)
+        kept = columns.kept(released.clearness, released.noise_scale, refined=ready.refined)
         matrix = np.where(np.outer(kept, kept), released.matrix, 0.0)
         return CentredResult(
             table.centre,

@@ -10,12 +10,11 @@ their law, and has more noise. A first step draws both at small shares of the bu
 values predict which route will have the smaller error, and the second step spends the rest on that
 route. Neither the cost nor the bound on rows depends on the choice.
 
-F is the non-negative mixture of the inverted shape, the plain shape and the identity that fits Y
-best. The release is F drawn towards Y (James, Stein), or Y with cleaned eigenvalues, whichever has
-the smaller estimated risk. No entry of a column that stands out from the noise leaves Y by more
-than 2.5 standard deviations of its noise (limited translation, Efron and Morris 1972). The stated
-noise, floor and eigenvalues are those of Y, by the law that its noise has on a fixed route. New
-here.
+F is the non-negative mixture of the inverted shape and the plain one that fits Y best. The release
+is F drawn towards Y (James, Stein), or Y with cleaned eigenvalues, whichever has the smaller
+estimated risk. No entry of a column that stands out from the noise leaves Y by more than 2.5
+standard deviations of its noise (limited translation, Efron and Morris 1972). The stated noise,
+floor and eigenvalues are those of Y, by the law that its noise has on a fixed route. New here.
 
 Proof: docs/proofs/elliptical.md.
 """
@@ -58,7 +57,7 @@ _UNIT_SHARE, _CLIPPED_SHARE, _UNIT_ROUTE_SHARE = 0.1, 0.15, 0.8
 # A share of unit rows that stands out by so many deviations says less of the variance of rows.
 _UNIT_CLEARNESS = 0.4
 _CENTRE_DEVIATIONS = 3.0  # of the noise of the centre in one column, rarely exceeded
-_SHAPES = 3  # whose weights fit the clipped rows; with no more columns they fit any variances
+_FEW_COLUMNS = 3  # so few columns leave little to tell the shapes by
 _UNIT_WORTH = 10.0  # d^1.5/(n mu) times this is enough for the first draw of unit rows
 _REMAINING_RISK = 0.35  # share of a route's estimated risk that its second step leaves
 _MAX_TRANSLATION = 2.5  # standard deviations of the noise of an entry
@@ -290,7 +289,7 @@ class _Eigen:
 
 def _prefers_unit_rows(unit: _Eigen, clipped: _Eigen, about: _About) -> bool:
     """Return whether unit rows promise the smaller error."""
-    if unit.values.size <= _SHAPES:
+    if unit.values.size <= _FEW_COLUMNS:
         return False
     target, risk = _target(unit, clipped, about)
     misfit = _square(clipped.noisy.matrix - target) - clipped.law.energy
@@ -326,43 +325,30 @@ def _combined(unit: _Eigen, clipped: _Eigen, about: _About, *, unit_route: bool)
 def _drawn_towards_shape(
     unit: _Eigen, clipped: _Eigen, about: _About
 ) -> tuple[NDArray[np.float64], float]:
-    """Return the target drawn towards the clipped matrix, and its estimated risk.
-
-    Variances have a weight of their own, since scales of columns may be off.
-    """
-    d, variance = clipped.values.size, clipped.scale**2
+    """Return the target drawn towards the clipped matrix, and its estimated risk."""
     made, _ = _target(unit, clipped, about)
     residual = clipped.noisy.matrix - made
-    diagonal = np.diag(residual.diagonal())
-    risk = 0.0
-    for part_, noise in (
-        (diagonal, d * variance),
-        (residual - diagonal, d * (d - 1) / 2 * variance),
-    ):
-        square = _square(part_)
-        weight = max(0.0, 1 - noise / square) if square > 0 else 0.0
-        made = made + weight * part_
-        risk += weight * noise
-    return made, risk
+    square, noise = _square(residual), clipped.law.energy
+    weight = max(0.0, 1 - noise / square) if square > 0 else 0.0
+    return made + weight * residual, weight * noise
 
 
 def _target(unit: _Eigen, clipped: _Eigen, about: _About) -> tuple[NDArray[np.float64], float]:
     """Return the mixture of shapes that fits the clipped matrix best, and its estimated risk.
 
-    Shapes have trace 1 and the eigenvectors of unit rows: the shape of elliptical rows, the plain
-    one, which is right for rows of equal length, and the identity.
+    Shapes have trace 1 and the eigenvectors of unit rows: the shape of elliptical rows, and the
+    plain one, which is right for rows of equal length.
     """
-    d = unit.values.size
     # Under add/remove the matrix is a sum, whose trace is about the number of rows.
     whole = max(float(unit.values.sum()), unit.scale)
     values, risk = unit.cleaned(whole, about.unit_error)
     plain = _filled(values / whole)
-    shapes = np.stack([variance_shares(plain), plain, np.full(d, 1 / d)], axis=1)
+    shapes = np.stack([variance_shares(plain), plain], axis=1)
     seen = np.einsum("ij,ij->j", unit.vectors, clipped.noisy.matrix @ unit.vectors)
     # In units of the noise: the solver's tolerance is absolute.
     weights = clipped.scale * nnls(shapes, seen / clipped.scale)[0]
     if not weights.any():  # no variance stands out
-        weights = np.full(_SHAPES, clipped.scale / _SHAPES)
+        weights = np.full(2, clipped.scale / 2)
     return unit.matrix_of(shapes @ weights), risk * (float(weights.sum()) / whole) ** 2
 
 
