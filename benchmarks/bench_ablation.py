@@ -76,7 +76,7 @@ AS_IS = "as it is"
 
 def second_mean():
     """Leave the centre at the first mean, with the error that this one has."""
-    drawn, divided = front.Front._mean, front.Table.divided
+    drawn, divided = front.Front.mean, front.Table.divided
     error = 0.0
 
     def mean(self, share, source, clip, gate):
