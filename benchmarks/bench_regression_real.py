@@ -5,7 +5,7 @@ Five parts, one line of `results/regression_real.csv` for each table and budget:
 - real: real tables and their targets, whole and cut to few rows, delta = 1e-6; rows fitted.
 - few, and the same with add/remove neighbours: 850 rows, where a search may find nothing.
 - textbook: the tables and budgets of `bench_regression.py`; errors on rows left out.
-- implied: least squares read off a released covariance of features and target together.
+- implied: what `regression` reads off a released covariance of features and target together.
 
 The excess error is the mean squared error less that of ordinary least squares, as a share of the
 variance of the target; "to mean" is the mean squared error over that variance. A fit that is
@@ -30,6 +30,7 @@ from bench_regression import split as train_and_test
 from bench_regression import tables as textbook_tables
 from eigenveil import PrivateCovariance, PrivateRegression
 from eigenveil.exceptions import EigenveilError, NothingFoundError
+from eigenveil.release.uses import regression
 from real_tables import CUTS, TARGETS, cut_table, real_tables, split
 from side_by_side import RESULTS, geometric_mean, keep, say
 from tables import tick
@@ -77,15 +78,12 @@ class Target:
         """Return the error of the slopes that a released covariance implies."""
         table = np.column_stack([self.rows, self.target])
         try:
-            matrix = PrivateCovariance(**stated).fit(table).covariance_
+            release = PrivateCovariance(**stated).fit(table).release_
         except EigenveilError as problem:
             lost = isinstance(problem, NothingFoundError)
             return self.of_mean, not lost, lost
-        lengths = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
-        lengths[lengths == 0] = 1.0
-        among = matrix / np.outer(lengths, lengths)
-        slopes = np.linalg.lstsq(among[:-1, :-1], among[:-1, -1], rcond=None)[0]
-        predicted = self.test @ (slopes / lengths[:-1]) * lengths[-1]
+        slopes = regression(release, table.shape[1] - 1).coefficients
+        predicted = self.test @ slopes[:-1]
         return self.error(predicted - predicted.mean() + self.target.mean()), False, False
 
 

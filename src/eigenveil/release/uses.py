@@ -243,11 +243,35 @@ class Regression(NamedTuple):
 def regression(release: Release, target: int | str) -> Regression:
     """Return the regression of a column on all others that a released covariance implies.
 
-    Of a federation by secure sums too. Directions of the others whose variance does not exceed the
-    noise floor of the release are left out: noise would decide along them. `PrivateRegression`
-    spends its budget on one target and is the better one where that is all that is asked.
+    Of a federation by secure sums too. Coefficients of standardised columns are drawn to zero by a
+    ridge of about the norm of the noise on correlations, as noise would decide on directions of
+    little variance. Columns whose variance may be noise have none. `PrivateRegression` spends its
+    budget on one target and is the better one where that is all that is asked.
     """
-    return _regression(release, target, None)
+    matrix, place = _matrix(release), _column(release, target)
+    scale = release.arrays.get("scale", np.ones(len(matrix)))
+    if not np.isfinite(scale[place]):
+        raise InvalidDataError("nothing was released about this column: choose another target")
+    scale = np.where(np.isfinite(scale), scale, 0.0)
+    noise = release.arrays.get("covariance_noise")
+    if noise is None:
+        noise = entry_noise(release.settings["noise_scale"] * scale**2)
+    shown = clear_variances(matrix.diagonal(), noise.diagonal())
+    coefficients = np.zeros(scale.size)
+    if shown[place]:
+        shown[place] = False
+        known = np.flatnonzero(shown)
+        spread = np.sqrt(matrix.diagonal()[known])
+        among = matrix[np.ix_(known, known)] / np.outer(spread, spread)
+        errors = correlation_noise(matrix, noise)[np.ix_(known, known)]
+        variance = (errors**2).sum() / max(1, known.size * (known.size - 1))
+        ridge = np.sqrt(2 * known.size * variance) + _RANK
+        values, vectors = np.linalg.eigh(among)
+        standard = vectors.T @ (matrix[known, place] / spread)
+        standard = vectors @ (standard / (np.maximum(values, 0.0) + ridge))
+        coefficients[known] = standard / spread
+    location = release.arrays["location"]
+    return Regression(coefficients, float(location[place] - coefficients @ location))
 
 
 def principal_component_regression(
@@ -262,11 +286,6 @@ def principal_component_regression(
     whole = isinstance(n_components, (int, np.integer)) and not isinstance(n_components, bool)
     if not (whole and 1 <= n_components <= width):
         raise InvalidParameterError(f"the number of components must lie between 1 and {width}")
-    return _regression(release, target, int(n_components))
-
-
-def _regression(release: Release, target: int | str, n_components: int | None) -> Regression:
-    """Return a regression on leading directions of the others, or on those above the noise."""
     matrix, location = _matrix(release), release.arrays["location"]
     place = _column(release, target)
     scale = release.arrays.get("scale", np.ones(len(matrix)))
@@ -276,10 +295,7 @@ def _regression(release: Release, target: int | str, n_components: int | None) -
     others = matrix[np.ix_(known, known)] / np.outer(scale[known], scale[known])
     values, vectors = np.linalg.eigh(others)
     least = _RANK * max(values[-1], 0.0)
-    if n_components is None:
-        clear = values > max(float(release.settings["noise_floor"]), least)
-    else:
-        clear = (np.arange(values.size)[::-1] < n_components) & (values > least)
+    clear = (np.arange(values.size)[::-1] < n_components) & (values > least)
     inverse = np.where(clear, 1 / np.where(clear, values, 1.0), 0.0)
     found = (vectors * inverse) @ vectors.T @ (matrix[known, place] / scale[known])
     coefficients = np.zeros(scale.size)
