@@ -63,6 +63,15 @@ def test_add_remove_neighbours_take_stated_scales():
         PrivateRegression(**BUDGET, adjacency="add-remove", scale="private").fit(X, Y)
 
 
+def test_a_common_unit_of_features_is_refused_before_anything_is_charged(tmp_path):
+    budget = {"epsilon": 2.0, "delta": 1e-6}
+    ledger = Ledger.create(tmp_path / "l", **budget)
+    model = PrivateRegression(**budget, scale="same", ledger=ledger)
+    with pytest.raises(InvalidParameterError, match="is for covariances"):
+        model.fit(np.ones((2000, 2)), np.ones(2000))
+    assert ledger.entries == ()
+
+
 def test_a_feature_without_a_scale_is_named_and_one_of_levels_needs_none():
     wide = np.column_stack([X, np.full(len(X), 3.0)])
     with pytest.warns(ColumnsLeftOutWarning, match="no scale was found for x4, which was left out"):

@@ -221,6 +221,10 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         targets = source.n_columns - features
         names = getattr(self, "feature_names_in_", None)
         box, _ = Request.ranges(self.bounds, names, features)
+        if isinstance(self.scale, str) and self.scale == "same":
+            raise InvalidParameterError(
+                "scale='same' is for covariances: a regression may have features in any units"
+            )
         scale: Scale = public_scale(self.scale, features, names, source.encoding)
         known = encoded_scale(names, source.encoding)
         all_known = known is not None and not np.isnan(known).any()
