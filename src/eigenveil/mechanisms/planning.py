@@ -197,9 +197,13 @@ def _check_searches(found: Plan) -> None:
         if not found.searchable():
             raise _too_few_rows()
         return
+    if request.unstated and request.n_columns > 1 and not request.adjacency.count_is_public:
+        raise request.private_count()
     if request.private_scale and not enough_for_scales(found.whole, found.n_rows, request.n_sought):
         raise TooFewRowsError(
             f"too few rows for private scales of {request.n_sought} columns at this budget: state ",
+            option("scale", "same"),
+            " if all columns share one unit, or state ",
             option("scale"),
             " or ",
             option("bounds"),

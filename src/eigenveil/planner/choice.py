@@ -44,6 +44,7 @@ class Choice:
     mechanism: str
     reason: str
     private_radius: bool = False  # whether rows are clipped where nothing is stated
+    private_scale: bool = False  # whether columns are scaled where nothing is stated
     numbers: str = ""  # the part of the reason that a prediction has better ones for
 
     @property
@@ -57,7 +58,12 @@ def chosen(request: Request) -> Request:
     if request.entry is not None:
         return request
     choice = choose(Situation.of(request))
-    found = replace(request, entry=entry(request.releases, choice.mechanism), reason=choice.reason)
+    found = replace(
+        request,
+        entry=entry(request.releases, choice.mechanism),
+        reason=choice.reason,
+        private_scale=request.private_scale or choice.private_scale,
+    )
     if not choice.private_radius:
         return found
     # Clipped rows have variances in the units of the data by themselves.
@@ -167,11 +173,14 @@ def _matrix(situation: Situation) -> Choice:
         return Choice(mechanism="cleaned", reason="the rows can be read once only")
     stated = situation.row_norm is not None or situation.bounded
     if situation.budget.is_pure:
+        free = not (stated or situation.private_radius)
+        any_units = situation.d > max(1, situation.known_scales) and not situation.same_units
         return Choice(
             mechanism="wishart",
             reason=f"{situation.budget} without delta: two-sided Wishart noise is the smallest "
             "pure noise on a matrix",
-            private_radius=not (stated or situation.private_radius),
+            private_radius=free,
+            private_scale=free and any_units,
         )
     if stated and not _can_search(situation):
         return Choice(

@@ -210,13 +210,14 @@ def foresee(situation: Situation) -> tuple[Choice, Prediction]:
 
 
 def _as_chosen(situation: Situation, choice: Choice) -> Situation:
-    """Return the situation with rows clipped at a private radius, where the choice says so.
+    """Return the situation with private scales and a private radius, where the choice has them.
 
     Clipped rows have variances in the units of the data by themselves.
     """
     if not choice.private_radius:
         return situation
-    return replace(situation, private_radius=True, variances=False)
+    scaled = situation.private_scale or choice.private_scale
+    return replace(situation, private_radius=True, private_scale=scaled, variances=False)
 
 
 def needed_epsilon(situation: Situation, error: float) -> Needed:
