@@ -430,9 +430,9 @@ WRAPPERS = [
     fault(
         "scaled: scales of the rows themselves",
         "mechanisms/scaled.py",
-        "return replace(self.inner.run(ScaledSource(source, scale), start, gate), scale=scale)",
+        "found = replace(self.inner.run(ScaledSource(source, scale), start, gate), scale=scale)",
         "scale = np.nanstd(np.vstack([*source.chunks()]), axis=0)\n"
-        "        return replace(self.inner.run(ScaledSource(source, scale), start, gate), "
+        "        found = replace(self.inner.run(ScaledSource(source, scale), start, gate), "
         "scale=scale)",
         REPLAY,
         "-k",

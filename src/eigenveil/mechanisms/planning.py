@@ -16,7 +16,15 @@ from eigenveil.mechanisms.registry import ComponentEntry, Entry, entries
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
 from eigenveil.mechanisms.stages import Plan, free_centring
-from eigenveil.wording import BOUNDS, REPLACE_ONE, SHOW_SCORES, Part, Phrase, option
+from eigenveil.wording import (
+    BOUNDS,
+    REPLACE_ONE,
+    SAME_UNIT,
+    SHOW_SCORES,
+    Part,
+    Phrase,
+    option,
+)
 
 __all__ = ["plan"]
 
@@ -187,6 +195,7 @@ def _centring(request: Request, pure: bool) -> Centring:
         n_rows=request.n_rows,
         n_columns=request.n_columns,
         ranges=request.clips and request.box is not None,
+        scaled=request.private_scale and request.releases == "covariance",
     )
 
 
@@ -202,8 +211,7 @@ def _check_searches(found: Plan) -> None:
     if request.private_scale and not enough_for_scales(found.whole, found.n_rows, request.n_sought):
         raise TooFewRowsError(
             f"too few rows for private scales of {request.n_sought} columns at this budget: state ",
-            option("scale", "same"),
-            " if all columns share one unit, or state ",
+            *((SAME_UNIT, ", or state ") if request.releases == "covariance" else ()),
             option("scale"),
             " or ",
             option("bounds"),

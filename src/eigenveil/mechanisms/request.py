@@ -24,7 +24,7 @@ from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
 from eigenveil.text import did_you_mean, listed
-from eigenveil.wording import REPLACE_ONE, option
+from eigenveil.wording import REPLACE_ONE, SAME_UNIT, option
 
 __all__ = ["Centring", "Request", "encoded_scale", "half_ranges", "public_scale"]
 
@@ -202,7 +202,7 @@ class Request:
 
     @property
     def unstated(self) -> bool:
-        """Whether a covariance needs no bound, and neither units nor bounds of columns are stated."""
+        """Whether a covariance needs no bound, and neither units nor bounds are stated."""
         stated = self.scale is not None or self.same_units or self.n_sought == 0
         bounded = self.box is not None or self.row_norm is not None
         suits = self.releases == "covariance" and self.mechanism.unit_rows
@@ -267,11 +267,11 @@ class Request:
 
     @staticmethod
     def private_count() -> UnsupportedNotionError:
-        """Return the error about scales that are to be found where the number of rows is private."""
+        """Return the error about private scales where the number of rows is private too."""
         return UnsupportedNotionError(
             "columns in mixed units need a public number of rows: state ",
-            option("scale", "same"),
-            " if all columns share one unit, or state ",
+            SAME_UNIT,
+            ", or state ",
             option("scale"),
             " or ",
             option("bounds"),

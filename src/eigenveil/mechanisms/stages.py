@@ -45,6 +45,7 @@ from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 __all__ = ["Plan", "free_centring"]
 
 PURE_MEAN_SHARE = 0.2  # of components
+_SCALED_CENTRE_ROWS = 10  # times the rows that a located centre needs, in private scales
 _MATRICES = 10  # of columns by columns, held at once by noise and eigenvectors
 
 
@@ -273,7 +274,7 @@ class Plan:
         if self.request.private_scale:
             noise = _noise(whole, self.shares["scale"])
             scale = ColumnScale(first=noise, known=self.request.known_scale)
-            outer = Scaled(scale=scale, inner=outer)
+            outer = Scaled(scale=scale, inner=outer, matrix=not self.components)
         return outer
 
     def _with_present(
@@ -378,15 +379,28 @@ def _noise(whole: Allotment, share: float) -> VectorNoise:
 
 
 def free_centring(
-    budget: Budget, *, pure: bool, n_rows: int | None, n_columns: int, ranges: bool = False
+    budget: Budget,
+    *,
+    pure: bool,
+    n_rows: int | None,
+    n_columns: int,
+    ranges: bool = False,
+    scaled: bool = False,
 ) -> Centring:
-    """Return the better way to a centre; ``ranges``: rows are clipped within stated ones."""
+    """Return the better way to a centre.
+
+    ``ranges``: rows are clipped within stated ones. ``scaled``: a covariance with private scales,
+    of whose rough units a located centre may lie thousands away.
+    """
     if n_rows is None:
         return "located"
     found = whole_strength(budget, pure=pure)
     whole: Allotment = Pure(found) if pure else Gaussian(found)
     # The error of a located centre falls as n mu/sqrt(d); a pure mean has noise in the l1 norm.
-    few = n_rows * found < (1000 + 100 * n_columns if pure else 14 * math.sqrt(n_columns))
+    enough = 14 * math.sqrt(n_columns)
+    if pure:
+        enough = (_SCALED_CENTRE_ROWS if scaled else 1) * (1000 + 100 * n_columns)
+    few = n_rows * found < enough
     if few or not searchable(whole, n_rows):
         return "mean" if ranges else "paired"
     return "located"

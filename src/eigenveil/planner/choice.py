@@ -29,7 +29,7 @@ from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.text import plural
 
-__all__ = ["Choice", "choose", "chosen"]
+__all__ = ["Choice", "as_chosen", "choose", "chosen"]
 
 _CAP = 256  # directions that a loss is summed over
 _TARGET = 0.005  # of the variance that unit rows miss even without noise, as real tables go
@@ -68,6 +68,17 @@ def chosen(request: Request) -> Request:
         return found
     # Clipped rows have variances in the units of the data by themselves.
     return replace(found, row_norm="private", variances=False)
+
+
+def as_chosen(situation: Situation, choice: Choice) -> Situation:
+    """Return the situation with private scales and a private radius, where the choice has them.
+
+    Clipped rows have variances in the units of the data by themselves.
+    """
+    if not choice.private_radius:
+        return situation
+    scaled = situation.private_scale or choice.private_scale
+    return replace(situation, private_radius=True, private_scale=scaled, variances=False)
 
 
 @lru_cache(maxsize=1024)
