@@ -10,7 +10,7 @@ asked.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,10 +159,7 @@ def _rounded_mean(sums: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray
 
 @dataclass(frozen=True, slots=True)
 class MagnitudeCounts:
-    """Rows by the bracket of their magnitude, for each column, and the number of units.
-
-    Of persons in units of 2^-20: a person's rows share one count.
-    """
+    """Rows by the bracket of their magnitude, for each column, and the number of units."""
 
     clip: Clip
 
@@ -171,26 +168,21 @@ class MagnitudeCounts:
         d = source.n_columns
         counts = np.zeros(d * len(BRACKETS), dtype=np.int64)
         columns = np.arange(d) * len(BRACKETS) - BRACKETS[0]
-        sizes, rows = source.unit_sizes, 0
-        for chunk, units in source.unit_tables():
-            exponents, seen = _entry_exponents(chunk, self.clip)
-            brackets = (exponents - 1 + columns)[seen]  # a fraction from 1/2 on comes with them
-            if sizes is None:
-                counts += np.bincount(brackets, minlength=counts.size)
-                rows = limit_rows(rows + len(chunk), d)
-            else:
-                assert units is not None  # of a source of units
-                shares = (1 << DistanceCounts.BITS) // sizes[units]
-                np.add.at(counts, brackets, np.repeat(shares, seen.sum(axis=1)))
-        return counts, np.array([rows if sizes is None else len(sizes)])
+        rows = 0
+        for exponents, seen in _entry_exponents(source, self.clip):
+            brackets = exponents - 1  # a fraction from 1/2 on comes with them
+            counts += np.bincount((brackets + columns)[seen], minlength=counts.size)
+            rows = limit_rows(rows + len(exponents), d)
+        return counts, np.array([rows])
 
 
 def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
     """Return for each column the rows by the octave of its magnitude, without zeros.
 
     A row brings at most one count to each of d columns: it moves the table of counts by at most
-    sqrt(d) in l2 norm and d in l1 norm, a replaced row by sqrt(2 d) and 2 d. The rows of a person
-    share one count in each column, so that the bounds are the same.
+    sqrt(d) in l2 norm and d in l1 norm, a replaced row by sqrt(2 d) and 2 d. A person is counted
+    once in a column: at the mean exponent of his entries that are not zero, lower by half an octave
+    for every halving of their share, since zeros make the root mean square smaller.
     """
     d = source.n_columns
     counts, units = source.summed(MagnitudeCounts(clip))
@@ -200,7 +192,7 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
         require_rows(rows)
     most = math.nextafter(math.sqrt(2 * d if public else d), math.inf)
     statistic = Bounded(
-        value=FixedPoint(counts.reshape(d, -1), -DistanceCounts.BITS * source.protects.owns_many),
+        value=FixedPoint(counts.reshape(d, -1), 0),
         sensitivities={"l2": most, "l1": 2.0 * d if public else float(d)},
         adjacency=adjacency,
         protects=source.protects,
@@ -212,12 +204,32 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     return source.represented(statistic)
 
 
-def _entry_exponents(rows: NDArray[Any], clip: Clip) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the binary exponent of every entry, and where there is one."""
-    magnitudes = np.abs(clip.about_centre(rows))
-    # An infinite magnitude, which has no exponent, belongs to the last bracket.
-    _, exponents = np.frexp(np.minimum(magnitudes, 2.0 ** BRACKETS[-1]))
-    return exponents.astype(np.int64), magnitudes >= 2.0 ** BRACKETS[0]
+def _entry_exponents(
+    source: RowSource, clip: Clip
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
+    """Yield the binary exponent of every entry, and where there is one; of persons at the end."""
+    sizes = source.unit_sizes
+    shape = (0 if sizes is None else len(sizes), source.n_columns)
+    sums, entries = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    columns = np.arange(shape[1])
+    smallest, largest = 2.0 ** BRACKETS[0], 2.0 ** BRACKETS[-1]
+    for chunk, units in source.unit_tables():
+        magnitudes = np.abs(clip.about_centre(chunk))
+        # An infinite magnitude, which has no exponent, belongs to the last bracket.
+        _, found = np.frexp(np.minimum(magnitudes, largest))
+        exponents = found.astype(np.int64)
+        seen = magnitudes >= smallest
+        if units is None:
+            yield exponents, seen
+            continue
+        places = (units[:, None] * shape[1] + columns)[seen]
+        np.add.at(entries.reshape(-1), places, 1)
+        np.add.at(sums.reshape(-1), places, exponents[seen])
+    if sizes is not None:
+        # The nearest quarter octave, in integers: 7/5 is about the root of 2.
+        _, bits = np.frexp(7 * sizes[:, None] ** 2 // (5 * np.maximum(entries, 1) ** 2))
+        quarters = bits.astype(np.int64) - 1
+        yield _rounded_mean(4 * sums - quarters * entries, 4 * entries), entries > 0
 
 
 def rows_beyond(counts: Bounded) -> Bounded:
