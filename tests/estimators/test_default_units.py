@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from eigenveil import PrivateCovariance
-from eigenveil.exceptions import EigenveilError, TooFewRowsError, UnsupportedNotionError
+from eigenveil.exceptions import (
+    ColumnsLeftOutWarning,
+    EigenveilError,
+    TooFewRowsError,
+    UnsupportedNotionError,
+)
 from eigenveil.planner import Situation, default_scale_share, recommend
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.ledger import Ledger
@@ -42,6 +47,24 @@ def test_a_pure_budget_buys_no_scales_where_units_or_bounds_are_stated(stated):
 def test_columns_of_one_unit_are_clipped_at_a_private_radius():
     same = fitted(table(), scale="same")
     assert np.array_equal(same.covariance_, fitted(table(), row_norm="private").covariance_)
+
+
+def test_few_rows_have_no_centre_at_a_pure_epsilon():
+    """In private scales it may lie thousands away, so that a search for it needs many rows."""
+    rows = table() + 1000 * UNITS
+    assert np.isnan(fitted(rows, epsilon=2.0).location_).all()
+    assert np.isfinite(fitted(rows, epsilon=20.0).location_).all()
+    assert np.isfinite(fitted(rows, epsilon=2.0, scale=UNITS).location_).all()
+
+
+def test_variances_that_noise_hides_are_zero_at_a_pure_epsilon():
+    """Rows clipped as far out as this have more noise than variance."""
+    with pytest.warns(ColumnsLeftOutWarning, match="x0, x1, x2, x3"):
+        found = fitted(table(), mechanism="laplace", scale="private", row_norm=200.0)
+    assert np.isfinite(found.scale_).all()
+    assert not found.covariance_.any()
+    hidden = "variances that noise hides are zero: x0, x1, x2, x3"
+    assert any(hidden in one for one in found.privacy_.bounds)
 
 
 def test_one_column_needs_no_scale():

@@ -88,6 +88,15 @@ LEAVES = [
         "sensitivity and column-scale and not pure",
     ),
     fault(
+        "column-scale: zeros among as many rows as the largest person has",
+        "data/norms.py",
+        "np.frexp(7 * sizes[:, None] ** 2 // (5 * np.maximum(entries, 1) ** 2))",
+        "np.frexp(7 * sizes.max() ** 2 // (5 * np.maximum(entries, 1) ** 2))",
+        "tests/data/test_groups.py",
+        "-k",
+        "no_person_moves and columns",
+    ),
+    fault(
         "column-scale: the pairs themselves decide on the second draw",
         "mechanisms/scalars/column_scale.py",
         "if (same := first.one_unit()) is not None:",

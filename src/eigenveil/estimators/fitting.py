@@ -152,9 +152,9 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
 
 
 def warn_of_hidden_variances(estimator: BaseEstimator) -> None:
-    """Warn of columns that `front` found no variance of: released facts alone."""
+    """Warn of columns in private scales of which no variance was found: released facts alone."""
     hidden = np.isfinite(estimator.scale_) & (estimator.covariance_.diagonal() == 0)
-    if not hidden.any() or "front" not in estimator.release_.proofs:
+    if not hidden.any() or "scale" not in estimator.shares_:
         return
     warnings.warn(
         f"noise hides the variance of {_names(estimator, np.flatnonzero(hidden).tolist())}, which "

@@ -8,7 +8,6 @@ Searches take what public numbers say they need, from 0.005 to 0.1; the more row
 of them.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,14 +37,12 @@ from eigenveil.mechanisms.scalars.score_histogram import SCORE_SHARE, ScoreHisto
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.mechanisms.scaled import Scaled
 from eigenveil.privacy.accounting import compose, part
-from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 
-__all__ = ["Plan", "free_centring"]
+__all__ = ["Plan"]
 
 PURE_MEAN_SHARE = 0.2  # of components
-_SCALED_CENTRE_ROWS = 10  # times the rows that a located centre needs, in private scales
 _MATRICES = 10  # of columns by columns, held at once by noise and eigenvectors
 
 
@@ -376,31 +373,3 @@ class Plan:
 def _noise(whole: Allotment, share: float) -> VectorNoise:
     """Return the noise of a step with this share of the budget."""
     return vector_noise(part(whole, share))
-
-
-def free_centring(
-    budget: Budget,
-    *,
-    pure: bool,
-    n_rows: int | None,
-    n_columns: int,
-    ranges: bool = False,
-    scaled: bool = False,
-) -> Centring:
-    """Return the better way to a centre.
-
-    ``ranges``: rows are clipped within stated ones. ``scaled``: a covariance with private scales,
-    of whose rough units a located centre may lie thousands away.
-    """
-    if n_rows is None:
-        return "located"
-    found = whole_strength(budget, pure=pure)
-    whole: Allotment = Pure(found) if pure else Gaussian(found)
-    # The error of a located centre falls as n mu/sqrt(d); a pure mean has noise in the l1 norm.
-    enough = 14 * math.sqrt(n_columns)
-    if pure:
-        enough = (_SCALED_CENTRE_ROWS if scaled else 1) * (1000 + 100 * n_columns)
-    few = n_rows * found < enough
-    if few or not searchable(whole, n_rows):
-        return "mean" if ranges else "paired"
-    return "located"
