@@ -154,7 +154,8 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
 def warn_of_hidden_variances(estimator: BaseEstimator) -> None:
     """Warn of columns in private scales of which no variance was found: released facts alone."""
     hidden = np.isfinite(estimator.scale_) & (estimator.covariance_.diagonal() == 0)
-    if not hidden.any() or "scale" not in estimator.shares_:
+    noisy = "scale" in estimator.shares_ and estimator.noise_scale_ > 0
+    if not (hidden.any() and noisy):
         return
     warnings.warn(
         f"noise hides the variance of {_names(estimator, np.flatnonzero(hidden).tolist())}, which "

@@ -271,7 +271,7 @@ def _hidden_words(result: CentredResult[Any], names: Sequence[str] | None) -> tu
     with_scale = np.flatnonzero(np.isfinite(result.scale))
     hidden = with_scale[result.inner.matrix.diagonal() == 0].tolist()
     told = f"variances that noise hides are zero: {listed(_named(hidden, names))}"
-    return (told,) if hidden else ()
+    return (told,) if hidden and result.inner.noise_scale > 0 else ()
 
 
 def private_scale_words(
