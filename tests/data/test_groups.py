@@ -282,6 +282,13 @@ def test_zeros_of_a_person_lower_the_octave_to_the_root_mean_square(zeros, octav
     assert np.flatnonzero(counts[0]).tolist() == [BRACKETS.index(octaves)]
 
 
+def test_a_person_stays_in_the_lowest_octave_of_each_column():
+    rows = np.zeros((400, 3))
+    rows[0] = 2.0 ** BRACKETS[0]
+    counts = column_counts(grouped([rows]), CLIP, REPLACE).value.units
+    assert np.argwhere(counts).tolist() == [[0, 0], [1, 0], [2, 0]]
+
+
 DIRECTIONS = np.linalg.qr(np.vander([1.0, 2.0, 3.0], 3))[0][:, :2].T
 SPECTRA = {
     "eigenvalues": spectrum.eigenvalues,

@@ -97,6 +97,15 @@ LEAVES = [
         "no_person_moves and columns",
     ),
     fault(
+        "column-scale: persons below the lowest octave, in the column before",
+        "data/norms.py",
+        "np.maximum(lowered, BRACKETS[0] + 1), entries > 0",
+        "lowered, entries > 0",
+        "tests/data/test_groups.py",
+        "-k",
+        "lowest_octave",
+    ),
+    fault(
         "column-scale: the pairs themselves decide on the second draw",
         "mechanisms/scalars/column_scale.py",
         "if (same := first.one_unit()) is not None:",

@@ -229,7 +229,8 @@ def _entry_exponents(
         # The nearest quarter octave, in integers: 7/5 is about the root of 2.
         _, bits = np.frexp(7 * sizes[:, None] ** 2 // (5 * np.maximum(entries, 1) ** 2))
         quarters = bits.astype(np.int64) - 1
-        yield _rounded_mean(4 * sums - quarters * entries, 4 * entries), entries > 0
+        lowered = _rounded_mean(4 * sums - quarters * entries, 4 * entries)
+        yield np.maximum(lowered, BRACKETS[0] + 1), entries > 0  # never in another column
 
 
 def rows_beyond(counts: Bounded) -> Bounded:
