@@ -22,6 +22,7 @@ __all__ = [
     "NEW_LABEL",
     "REPLACE_ONE",
     "RESTORE",
+    "SAME_UNIT",
     "SHOW_SCORES",
     "SINGLE_ROWS",
     "THOUSANDS",
@@ -136,6 +137,11 @@ REPLACE_ONE = Phrase(
     python="adjacency='replace-one'",
     shell="--adjacency replace-one",
     file="replace-one neighbours",
+)
+SAME_UNIT = Phrase(
+    python="scale='same' if all columns share one unit",
+    shell="--scale same if all columns share one unit",
+    file="that all columns share one unit",
 )
 SHOW_SCORES = Phrase(python="show_scores", shell="--show-scores", file="maps of scores")
 SINGLE_ROWS = Phrase(

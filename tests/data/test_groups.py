@@ -272,6 +272,23 @@ def test_a_person_is_counted_once_in_a_column():
     assert counts.sensitivities == column_counts(ArraySource(rows), CLIP, REPLACE).sensitivities
 
 
+@pytest.mark.parametrize(
+    ("zeros", "octaves"), [(0, 0), (1, 0), (2, -1), (3, -1), (6, -1), (15, -2), (255, -4)]
+)
+def test_zeros_of_a_person_lower_the_octave_to_the_root_mean_square(zeros, octaves):
+    rows = np.zeros((zeros + 1, 2))
+    rows[0, 0] = 1.5
+    counts = column_counts(grouped([rows]), CLIP, REPLACE).value.units
+    assert np.flatnonzero(counts[0]).tolist() == [BRACKETS.index(octaves)]
+
+
+def test_a_person_stays_in_the_lowest_octave_of_each_column():
+    rows = np.zeros((400, 3))
+    rows[0] = 2.0 ** BRACKETS[0]
+    counts = column_counts(grouped([rows]), CLIP, REPLACE).value.units
+    assert np.argwhere(counts).tolist() == [[0, 0], [1, 0], [2, 0]]
+
+
 DIRECTIONS = np.linalg.qr(np.vander([1.0, 2.0, 3.0], 3))[0][:, :2].T
 SPECTRA = {
     "eigenvalues": spectrum.eigenvalues,

@@ -94,7 +94,10 @@ def wrong(rows, truth, budget, label, location=LOCATION, **options):
     """Return what is off in both estimators of ``rows``, against those of ``truth``."""
     groups = options.pop("groups", None)
     bad = []
-    covariance = PrivateCovariance(**budget, random_state=3, **options).fit(rows, groups=groups)
+    asked = {**budget, "random_state": 3, **options}
+    if options.get("adjacency") == "add-remove" and not options.keys() & {"bounds", "row_norm"}:
+        asked["scale"] = "same"  # a covariance in mixed units needs a public number of rows
+    covariance = PrivateCovariance(**asked).fit(rows, groups=groups)
     found = error(covariance, truth), off_centre(covariance.location_, truth)
     if not (found[0] < COVARIANCE and found[1] < location):
         bad.append((label, covariance.mechanism_, *np.round(found, 4)))

@@ -225,7 +225,7 @@ def test_private_scales_refuse_what_they_cannot_have():
     options = BUDGET | {"scale": "private", "row_norm": "private"}
     with pytest.raises(InvalidParameterError, match="private scales need no bounds"):
         PrivateCovariance(**options, bounds=(0, 1)).fit(table())
-    with pytest.raises(UnsupportedNotionError, match="give the scales, or choose"):
+    with pytest.raises(UnsupportedNotionError, match="in mixed units need a public number of rows"):
         PrivateCovariance(**options, adjacency="add-remove").fit(table())
     refused = "scale must be 'private', 'same' or one positive"
     for scale in ([1.0, 2.0], -1.0, "pirvate", [1.0, 2.0, math.inf, 1.0]):

@@ -88,6 +88,24 @@ LEAVES = [
         "sensitivity and column-scale and not pure",
     ),
     fault(
+        "column-scale: zeros among as many rows as the largest person has",
+        "data/norms.py",
+        "np.frexp(7 * sizes[:, None] ** 2 // (5 * np.maximum(entries, 1) ** 2))",
+        "np.frexp(7 * sizes.max() ** 2 // (5 * np.maximum(entries, 1) ** 2))",
+        "tests/data/test_groups.py",
+        "-k",
+        "no_person_moves and columns",
+    ),
+    fault(
+        "column-scale: persons below the lowest octave, in the column before",
+        "data/norms.py",
+        "np.maximum(lowered, BRACKETS[0] + 1), entries > 0",
+        "lowered, entries > 0",
+        "tests/data/test_groups.py",
+        "-k",
+        "lowest_octave",
+    ),
+    fault(
         "column-scale: the pairs themselves decide on the second draw",
         "mechanisms/scalars/column_scale.py",
         "if (same := first.one_unit()) is not None:",
@@ -457,9 +475,9 @@ WRAPPERS = [
     fault(
         "scaled: scales of the rows themselves",
         "mechanisms/scaled.py",
-        "return replace(self.inner.run(ScaledSource(source, scale), start, gate), scale=scale)",
+        "found = replace(self.inner.run(ScaledSource(source, scale), start, gate), scale=scale)",
         "scale = np.nanstd(np.vstack([*source.chunks()]), axis=0)\n"
-        "        return replace(self.inner.run(ScaledSource(source, scale), start, gate), "
+        "        found = replace(self.inner.run(ScaledSource(source, scale), start, gate), "
         "scale=scale)",
         REPLAY,
         "-k",

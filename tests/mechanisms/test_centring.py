@@ -249,7 +249,9 @@ def test_shares_of_scales_follow_from_public_numbers():
     assert shares[2] == 0.1  # more than typical columns need, and the most for sparse ones
     assert shares[-1] == 0.02
     assert scale_share(whole, 1400, 20) == pytest.approx(shares[1] * 36 / 49)
-    assert scale_share(pure, 6000, 20) == pytest.approx(scale_share(pure, 4000, 20) / 1.5)
+    assert scale_share(pure, 10, 20) == 0.6
+    assert scale_share(pure, 6000, 20) == 0.3  # for sparse columns
+    assert scale_share(pure, 4000, 20) == pytest.approx(scale_share(pure, 3000, 20) * 3 / 4)
     assert enough_for_scales(whole, 10_000, 20)
     assert not enough_for_scales(whole, 100, 20)
     assert not enough_for_scales(Pure(0.1), 1000, 20)

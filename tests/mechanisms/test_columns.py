@@ -1,9 +1,12 @@
 """What released scales and variances say of columns."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from eigenveil.mechanisms.columns import Columns
+from eigenveil.mechanisms.columns import Columns, without_hidden
+from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.scalars.column_scale import FoundScales
 
 
@@ -65,3 +68,13 @@ def test_a_variance_is_kept_where_its_scale_is_sure_or_it_is_clear_beyond_doubt(
     assert seen.kept(clear, 0.1, refined=False).tolist() == [False, True, False, False]
     alike = columns([1.0, 1.0, 1.0, np.inf])
     assert alike.kept(np.array([1.0, 2.0, 9.0, 2.0]), 0.1, refined=False).tolist() == [0, 1, 1, 0]
+
+
+def test_a_variance_that_noise_or_the_centre_hides_is_zero():
+    matrix = np.array([[9.0, 1.0, 2.0], [1.0, 3.0, 1.0], [2.0, 1.0, 4.0]])
+    noisy = NoisyMatrix(matrix, 1.0, None)
+    assert without_hidden(noisy, 0.0).matrix.tolist() == [[9, 0, 2], [0, 0, 0], [2, 0, 4]]
+    assert without_hidden(noisy, 0.5).matrix.diagonal().tolist() == [9, 0, 0]
+    # The matrix as it was before it was cleaned tells what noise hides.
+    cleaned = replace(noisy, unbiased=np.diag([1.0, 9.0, 1.0]))
+    assert without_hidden(cleaned, 0.0).matrix.diagonal().tolist() == [0, 3, 0]

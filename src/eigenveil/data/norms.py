@@ -181,7 +181,8 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
 
     A row brings at most one count to each of d columns: it moves the table of counts by at most
     sqrt(d) in l2 norm and d in l1 norm, a replaced row by sqrt(2 d) and 2 d. A person is counted
-    once in a column, at the mean exponent of his entries that are not zero.
+    once in a column: at the mean exponent of his entries that are not zero, lower by half an octave
+    for every halving of their share, since zeros make the root mean square smaller.
     """
     d = source.n_columns
     counts, units = source.summed(MagnitudeCounts(clip))
@@ -225,7 +226,11 @@ def _entry_exponents(
         np.add.at(entries.reshape(-1), places, 1)
         np.add.at(sums.reshape(-1), places, exponents[seen])
     if sizes is not None:
-        yield _rounded_mean(sums, entries), entries > 0
+        # The nearest quarter octave, in integers: 7/5 is about the root of 2.
+        _, bits = np.frexp(7 * sizes[:, None] ** 2 // (5 * np.maximum(entries, 1) ** 2))
+        quarters = bits.astype(np.int64) - 1
+        lowered = _rounded_mean(4 * sums - quarters * entries, 4 * entries)
+        yield np.maximum(lowered, BRACKETS[0] + 1), entries > 0  # never in another column
 
 
 def rows_beyond(counts: Bounded) -> Bounded:

@@ -156,8 +156,10 @@ def warn_of_columns(estimator: BaseEstimator) -> None:
 def warn_of_hidden_variances(estimator: BaseEstimator) -> None:
     """Warn of columns without a released variance: released facts alone."""
     hidden = np.isfinite(estimator.scale_) & (estimator.covariance_.diagonal() == 0)
-    proofs, nothing = estimator.release_.proofs, not estimator.covariance_.any()
-    if not hidden.any() or not ("front" in proofs or ("elliptical" in proofs and nothing)):
+    proofs, shares = estimator.release_.proofs, estimator.shares_
+    nothing = "elliptical" in proofs and not estimator.covariance_.any()
+    noisy = "scale" in shares and estimator.noise_scale_ > 0
+    if not hidden.any() or not (noisy or nothing):
         return
     warnings.warn(
         f"noise hides the variance of {_names(estimator, np.flatnonzero(hidden).tolist())}, which "

@@ -172,7 +172,9 @@ def foreseen(plan: Plan, cost: Cost, ledger: str | None, remarks: tuple[str, ...
     if plan.front:
         words.append("columns divided by private scales; variances that noise hides are zero")
     elif request.private_scale:
-        words.append("columns divided by private scales; those without one are left out by name")
+        zero = "; variances that noise hides are zero" * (not plan.components)
+        without = "; those without one are left out by name"
+        words.append(f"columns divided by private scales{without}{zero}")
     words += _further_words(plan)
     exact = bool(getattr(plan.inner(plan.strength), "exact", False))
     exact = exact and not (plan.pure and "pairs" in plan.shares)  # whose noise is Wishart
@@ -261,7 +263,7 @@ def _scale_words(
     if result.scale is not None:
         known = plan.request.known_scale is not None
         words = private_scale_words("columns", result.scale, names, known=known)
-        return (words, *_hidden_words(result, names)) if plan.front else (words,)
+        return (words,) if plan.components else (words, *_hidden_words(result, names))
     if plan.request.divides_by_ranges:
         return ("columns divided by half their stated ranges",)
     stated = ("columns divided by scales stated by the caller",)
@@ -270,9 +272,11 @@ def _scale_words(
 
 def _hidden_words(result: CentredResult[Any], names: Sequence[str] | None) -> tuple[str, ...]:
     """Return which variances are zero, by name."""
-    hidden = np.flatnonzero(result.inner.matrix.diagonal() == 0).tolist()
+    assert result.scale is not None  # private scales come first
+    with_scale = np.flatnonzero(np.isfinite(result.scale))
+    hidden = with_scale[result.inner.matrix.diagonal() == 0].tolist()
     told = f"variances that noise hides are zero: {listed(_named(hidden, names))}"
-    return (told,) if hidden else ()
+    return (told,) if hidden and result.inner.noise_scale > 0 else ()
 
 
 def private_scale_words(

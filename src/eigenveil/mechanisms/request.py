@@ -24,7 +24,7 @@ from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.cost import Cost
 from eigenveil.text import did_you_mean, listed
-from eigenveil.wording import REPLACE_ONE, option
+from eigenveil.wording import REPLACE_ONE, SAME_UNIT, option
 
 __all__ = ["Centring", "Request", "encoded_scale", "half_ranges", "public_scale"]
 
@@ -195,13 +195,18 @@ class Request:
 
         A table with more columns than rows shows no scales, so its columns are taken as they are.
         """
+        free = self.unstated and self.centring in (None, "located")
+        public = self.adjacency.count_is_public and self.rereadable and self.n_rows is not None
+        wide = self.n_rows is None or self.n_columns > self.n_rows
+        return free and public and not wide and not self.budget.is_pure
+
+    @property
+    def unstated(self) -> bool:
+        """Whether a covariance needs no bound, and neither units nor bounds are stated."""
         stated = self.scale is not None or self.same_units or self.n_sought == 0
         bounded = self.box is not None or self.row_norm is not None
-        free = not (stated or bounded) and self.centring in (None, "located")
-        public = self.adjacency.count_is_public and self.rereadable and self.n_rows is not None
         suits = self.releases == "covariance" and self.mechanism.unit_rows
-        wide = self.n_rows is None or self.n_columns > self.n_rows
-        return suits and free and public and not wide and not self.budget.is_pure
+        return suits and not (stated or bounded)
 
     @property
     def n_sought(self) -> int:
@@ -258,10 +263,21 @@ class Request:
         if self.box is not None:
             raise InvalidParameterError("private scales need no bounds: leave one of them out")
         if not self.adjacency.count_is_public:
-            raise UnsupportedNotionError(
-                "private scales need a public number of rows: give the scales, or choose ",
-                REPLACE_ONE,
-            )
+            raise self.private_count()
+
+    @staticmethod
+    def private_count() -> UnsupportedNotionError:
+        """Return the error about private scales where the number of rows is private too."""
+        return UnsupportedNotionError(
+            "columns in mixed units need a public number of rows: state ",
+            SAME_UNIT,
+            ", or state ",
+            option("scale"),
+            " or ",
+            option("bounds"),
+            ", or choose ",
+            REPLACE_ONE,
+        )
 
     def read_once(self, otherwise: str) -> InvalidDataError:
         """Return the error about rows that would have to be read again."""

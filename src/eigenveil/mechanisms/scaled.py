@@ -3,12 +3,13 @@ r"""Columns of different units: a private scale for each, then a release on scal
 .. math:: x_{ij} \mapsto x_{ij} / s_j, \qquad s_j \text{ from } `column-scale`
 
 The scales are released first, from differences of pairs of rows, so that neither a centre nor a
-bound is needed; what follows sees scaled columns only. A column without a scale is left out.
+bound is needed; what follows sees scaled columns only. A column without a scale is left out, and in
+a covariance one whose variance cannot be told from noise is zero: post-processing.
 Proof: docs/proofs/scaled.md.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from eigenveil.data.sources import RowSource, ScaledSource
 from eigenveil.exceptions import NothingFoundError
 from eigenveil.mechanisms.base import Gate, Procedure
 from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.columns import without_hidden
+from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale
 from eigenveil.privacy.accounting import compose
 from eigenveil.privacy.cost import Cost
@@ -28,11 +31,23 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled(Generic[Result]):
-    """First the scales, then ``inner`` on scaled columns. Fields are public, never data."""
+    """First the scales, then ``inner`` on scaled columns. Fields are public, never data.
+
+    Attributes
+    ----------
+    scale : ColumnScale
+        The scales.
+    inner : Procedure
+        What is released of scaled columns.
+    matrix : bool
+        Whether that is a noisy matrix, of which hidden variances are zero.
+
+    """
 
     name: ClassVar[str] = "scaled"
     scale: ColumnScale
     inner: Procedure[CentredResult[Result]]
+    matrix: bool = False
 
     def cost(self) -> Cost:
         """Return the cost of both steps, composed."""
@@ -60,4 +75,7 @@ class Scaled(Generic[Result]):
         released = self.inner.run(ScaledSource(source, scale), about, gate)
         if released.present is None:
             released = replace(released, present=about.present, pairs_present=about.pairs_present)
+        if self.matrix:
+            shown: Any = without_hidden(cast(NoisyMatrix, released.inner), released.centre_error)
+            released = replace(released, inner=shown)
         return replace(released, scale=scale)

@@ -19,17 +19,17 @@ import numpy as np
 
 from eigenveil.data.gram import moment_sensitivities
 from eigenveil.data.products import can_keep
+from eigenveil.mechanisms.planning import free_centring
 from eigenveil.mechanisms.registry import entry, wide
 from eigenveil.mechanisms.request import Request
 from eigenveil.mechanisms.scalars.distances import searchable
-from eigenveil.mechanisms.stages import free_centring
 from eigenveil.planner.assumed import AssumedTable
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.calibrate import whole_strength
 from eigenveil.privacy.cost import Gaussian, Pure
 from eigenveil.text import plural
 
-__all__ = ["Choice", "choose", "chosen"]
+__all__ = ["Choice", "as_chosen", "choose", "chosen"]
 
 _CAP = 256  # directions that a loss is summed over
 _TARGET = 0.005  # of the variance that unit rows miss even without noise, as real tables go
@@ -44,6 +44,7 @@ class Choice:
     mechanism: str
     reason: str
     private_radius: bool = False  # whether rows are clipped where nothing is stated
+    private_scale: bool = False  # whether columns are scaled where nothing is stated
     numbers: str = ""  # the part of the reason that a prediction has better ones for
 
     @property
@@ -57,11 +58,27 @@ def chosen(request: Request) -> Request:
     if request.entry is not None:
         return request
     choice = choose(Situation.of(request))
-    found = replace(request, entry=entry(request.releases, choice.mechanism), reason=choice.reason)
+    found = replace(
+        request,
+        entry=entry(request.releases, choice.mechanism),
+        reason=choice.reason,
+        private_scale=request.private_scale or choice.private_scale,
+    )
     if not choice.private_radius:
         return found
     # Clipped rows have variances in the units of the data by themselves.
     return replace(found, row_norm="private", variances=False)
+
+
+def as_chosen(situation: Situation, choice: Choice) -> Situation:
+    """Return the situation with private scales and a private radius, where the choice has them.
+
+    Clipped rows have variances in the units of the data by themselves.
+    """
+    if not choice.private_radius:
+        return situation
+    scaled = situation.private_scale or choice.private_scale
+    return replace(situation, private_radius=True, private_scale=scaled, variances=False)
 
 
 @lru_cache(maxsize=1024)
@@ -167,11 +184,14 @@ def _matrix(situation: Situation) -> Choice:
         return Choice(mechanism="cleaned", reason="the rows can be read once only")
     stated = situation.row_norm is not None or situation.bounded
     if situation.budget.is_pure:
+        free = not (stated or situation.private_radius)
+        any_units = situation.d > max(1, situation.known_scales) and not situation.same_units
         return Choice(
             mechanism="wishart",
             reason=f"{situation.budget} without delta: two-sided Wishart noise is the smallest "
             "pure noise on a matrix",
-            private_radius=not (stated or situation.private_radius),
+            private_radius=free,
+            private_scale=free and any_units,
         )
     if stated and not _can_search(situation):
         return Choice(

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from eigenveil.exceptions import EigenveilError, InvalidParameterError
 from eigenveil.mechanisms.registry import Entry, entries, entry, unknown_mechanism
 from eigenveil.numerics.random import SimulationSource
-from eigenveil.planner.choice import Choice, choose
+from eigenveil.planner.choice import Choice, as_chosen, choose
 from eigenveil.planner.scales import expected_scales
 from eigenveil.planner.simulator import Refused, Simulator, Unpredicted
 from eigenveil.planner.situation import Situation
@@ -183,7 +183,7 @@ def recommend(situation: Situation) -> Recommendation:
         rule=choice.rule,
         prediction=chosen,
         predictions=_ordered([chosen, *others]),
-        unit_rows=_as_chosen(situation, choice)
+        unit_rows=as_chosen(situation, choice)
         .request(entry(situation.releases, choice.mechanism))
         .normalises,
         private_radius=choice.private_radius,
@@ -197,7 +197,7 @@ def foresee(situation: Situation) -> tuple[Choice, Prediction]:
     It is a part of what `recommend` returns, and takes a part of the time.
     """
     choice = choose(situation)
-    wanted = _predict(_as_chosen(situation, choice), choice.mechanism)
+    wanted = _predict(as_chosen(situation, choice), choice.mechanism)
     if wanted.refusal is None:
         return choice, wanted
     for one in predictions(situation):
@@ -207,16 +207,6 @@ def foresee(situation: Situation) -> tuple[Choice, Prediction]:
     raise InvalidParameterError(
         f"no mechanism can serve this; {choice.mechanism!r}: ", *wanted.refusal.args
     )
-
-
-def _as_chosen(situation: Situation, choice: Choice) -> Situation:
-    """Return the situation with rows clipped at a private radius, where the choice says so.
-
-    Clipped rows have variances in the units of the data by themselves.
-    """
-    if not choice.private_radius:
-        return situation
-    return replace(situation, private_radius=True, variances=False)
 
 
 def needed_epsilon(situation: Situation, error: float) -> Needed:

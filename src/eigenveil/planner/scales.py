@@ -20,6 +20,7 @@ from eigenveil.mechanisms.registry import entry
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, enough_for_scales, scale_share
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.random import SimulationSource
+from eigenveil.planner.choice import as_chosen, choose
 from eigenveil.planner.rehearsal import StandInGate
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.accounting import part
@@ -59,11 +60,14 @@ def default_scale_share(situation: Situation, mechanism: str) -> float | None:
     None where it looks for none: columns are bounded, few rows are there, or no matrix is asked
     for.
     """
-    asked = replace(situation, same_units=False).request(entry(situation.releases, mechanism))
-    if not asked.any_units:
-        return None
+    found = replace(situation, same_units=False)
+    choice = choose(found)
     try:
-        return plan(asked).shares["scale"]
+        if choice.mechanism == mechanism:
+            found = as_chosen(found, choice)
+        asked = found.request(entry(situation.releases, mechanism))
+        sought = asked.any_units or (choice.private_scale and asked.private_scale)
+        return plan(asked).shares["scale"] if sought else None
     except EigenveilError:
         return None
 

@@ -197,6 +197,7 @@ class Situation:
             "row_norm": norm,
             "private_radius": private,
             "assume_centered": request.centred,
+            "known_scales": request.n_columns - request.n_sought,
             "same_units": request.same_units or request.scale is not None,
             "one_pass": not request.rereadable,
             "missing": request.on_missing == "centre",

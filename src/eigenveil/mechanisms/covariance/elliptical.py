@@ -45,7 +45,15 @@ from eigenveil.numerics.unit_rows import variance_shares
 from eigenveil.privacy.accounting import compose, part
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["CLEAR_VARIANCE", "ENTRY", "SHOWN_VARIANCE", "Elliptical", "EllipticalCov", "combined"]
+__all__ = [
+    "CENTRE_DEVIATIONS",
+    "CLEAR_VARIANCE",
+    "ENTRY",
+    "SHOWN_VARIANCE",
+    "Elliptical",
+    "EllipticalCov",
+    "combined",
+]
 
 # Shares of mu^2. A radius is worth more where few columns make the matrix cheap.
 _SEARCH_SHARE, _SEARCH_COLUMNS = 0.05, 160
@@ -56,7 +64,7 @@ _KEPT_NOISE, _KEPT_NOISE_OF_ONE = 0.5, 2.0
 _UNIT_SHARE, _CLIPPED_SHARE, _UNIT_ROUTE_SHARE = 0.1, 0.15, 0.8
 # A share of unit rows that stands out by so many deviations says less of the variance of rows.
 _UNIT_CLEARNESS = 0.4
-_CENTRE_DEVIATIONS = 3.0  # of the noise of the centre in one column, rarely exceeded
+CENTRE_DEVIATIONS = 3.0  # of the noise of the centre in one column, rarely exceeded
 _FEW_COLUMNS = 3  # so few columns leave little to tell the shapes by
 _UNIT_WORTH = 10.0  # d^1.5/(n mu) times this is enough for the first draw of unit rows
 _REMAINING_RISK = 0.35  # share of a route's estimated risk that its second step leaves
@@ -233,7 +241,7 @@ class _About:
         in unit rows is unknown, so clipped rows alone count.
         """
         columns = unit.values.size
-        error = _CENTRE_DEVIATIONS**2 * self.centre_error / columns
+        error = CENTRE_DEVIATIONS**2 * self.centre_error / columns
         of_clipped = clipped_gain * (clipped.noisy.matrix.diagonal() - error) / clipped.scale
         if self.inverse is None:
             return np.asarray(of_clipped)

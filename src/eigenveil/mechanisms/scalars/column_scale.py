@@ -53,8 +53,8 @@ _WINDOW_COLUMN_DEVIATIONS, _WINDOW_COLUMNS = 1.5, 0.6
 _WINDOW_SURE_DEVIATIONS = 3.0  # of a column that is called sure
 _OUTSIDE_FALSE_ALARM = 0.01  # of pairs of a column far from the window
 # Shares of mu^2, or of a pure epsilon.
-_LEAST_SHARE, _MOST_SHARE = 0.02, 0.4
-_SKEWED_SHARE = 0.1  # the most that is spent to see runs of few pairs
+_LEAST_SHARE, _MOST_SHARE, _PURE_MOST_SHARE = 0.02, 0.4, 0.6
+_SKEWED_SHARE, _PURE_SKEWED_SHARE = 0.1, 0.3  # the most that is spent to see runs of few pairs
 _MISSED = 0.2  # probability that one column or more has no scale
 # Pairs of rows in the run that stands out most, as a share of all over the root of its width:
 # .43 or more of a normal column. Long tails and missing cells leave less.
@@ -62,18 +62,25 @@ _TYPICAL_RUN, _SPARSE_RUN = 0.45, 0.05
 
 
 def scale_share(whole: Allotment, rows: int | None, columns: int) -> float:
-    """Return the share of a budget that scales of so many columns need, up to two fifths."""
+    """Return the share of a budget that scales of so many columns need.
+
+    It is two fifths at most, of a pure budget three.
+    """
+    most, skewed = _MOST_SHARE, _SKEWED_SHARE
+    if isinstance(whole, Pure):
+        most, skewed = _PURE_MOST_SHARE, _PURE_SKEWED_SHARE
     alarm = _FALSE_ALARM, _RUN_WIDTHS, _OCTAVES
     typical = _needed(whole, rows, columns, _TYPICAL_RUN, _MISSED, alarm)
     sparse = _needed(whole, rows, columns, _SPARSE_RUN, _MISSED, alarm)
-    least = min(_MOST_SHARE, max(_LEAST_SHARE, typical))
-    return max(least, min(_SKEWED_SHARE, sparse))
+    least = min(most, max(_LEAST_SHARE, typical))
+    return max(least, min(skewed, sparse))
 
 
 def enough_for_scales(whole: Allotment, rows: int | None, columns: int) -> bool:
     """Return whether normal columns have enough rows for a search of their scales."""
     alarm = _SURE_FALSE_ALARM, (1, 2, 3), _OCTAVES // 2
-    return _needed(whole, rows, columns, 0.56, 0.05, alarm) <= _MOST_SHARE
+    most = _PURE_MOST_SHARE if isinstance(whole, Pure) else _MOST_SHARE
+    return _needed(whole, rows, columns, 0.56, 0.05, alarm) <= most
 
 
 def _needed(
