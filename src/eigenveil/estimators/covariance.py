@@ -102,7 +102,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         Share of the rows that a limit changed (a noisy number), and its standard deviation; where
         the default mechanism knows the number of rows.
     scale_ : array of shape (n_features,)
-        What columns were divided by, infinite for a column that was left out; ones by default.
+        What columns were divided by, infinite for a column that was left out; ones where nothing
+        was.
     shares_ : dict
         How the budget was split, in shares of mu^2, or of a pure epsilon, searches among them.
     precision_ : array of shape (n_features, n_features)
@@ -141,8 +142,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     Privacy: protects one row, or with ``groups`` all rows of one id, each of which then weighs one
     over their number. Each `fit` spends the budget once, in cross-validation too (see
     `PrivatePCA`). Public: constructor arguments, number of columns, and under replace-one the
-    number of rows, or of groups. Never released: row norms, how many rows were clipped or invalid,
-    how many rows an id has. What `mahalanobis` and `score` return is not private with respect to
+    number of rows, or of groups. Never released: row norms, how many rows were invalid, how many
+    rows an id has; how many rows a limit changed, but for ``changed_share_``. What `mahalanobis` and `score` return is not private with respect to
     their input.
 
     """
