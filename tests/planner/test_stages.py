@@ -5,7 +5,7 @@ import pytest
 
 from eigenveil import PrivatePCA
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms.planning import free_centring
+from eigenveil.mechanisms.stages import free_centring
 from eigenveil.numerics.metrics import captured_variance
 from eigenveil.planner import Situation, recommend
 from eigenveil.privacy.budget import Budget

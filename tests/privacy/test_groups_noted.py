@@ -54,7 +54,7 @@ def test_a_regression_notes_them_too(ledger):
 def test_a_private_number_of_groups_is_not_noted(tmp_path):
     hidden = {"adjacency": "add-remove"}
     ledger = Ledger.create(tmp_path / "l", rho=1000.0, unit="person", **hidden)
-    for options in ({}, {"row_norm": 5.0}):
+    for options in ({"scale": "same"}, {"row_norm": 5.0}):
         private(PrivateCovariance, ledger, **hidden, **options).fit(ROWS, groups=OF_SIX)
     assert [entry.groups for entry in ledger.entries] == [None, None]
     assert b"groups" not in ledger.path.read_bytes()

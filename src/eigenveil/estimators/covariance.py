@@ -143,8 +143,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     over their number. Each `fit` spends the budget once, in cross-validation too (see
     `PrivatePCA`). Public: constructor arguments, number of columns, and under replace-one the
     number of rows, or of groups. Never released: row norms, how many rows were invalid, how many
-    rows an id has; how many rows a limit changed, but for ``changed_share_``. What `mahalanobis` and `score` return is not private with respect to
-    their input.
+    rows an id has; how many rows a limit changed, but for ``changed_share_``. What `mahalanobis`
+    and `score` return is not private with respect to their input.
 
     """
 

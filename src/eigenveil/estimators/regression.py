@@ -223,7 +223,7 @@ class PrivateRegression(TableEstimator, RegressorMixin, BaseEstimator):  # type:
         box, _ = Request.ranges(self.bounds, names, features)
         if isinstance(self.scale, str) and self.scale == "same":
             raise InvalidParameterError(
-                "scale='same' is for covariances: a regression may have features in any units"
+                option("scale", "same"), " is for covariances: features may be in any units"
             )
         scale: Scale = public_scale(self.scale, features, names, source.encoding)
         known = encoded_scale(names, source.encoding)

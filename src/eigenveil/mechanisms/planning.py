@@ -1,6 +1,5 @@
 """From a request to its plan; what public numbers rule out is refused before anything is read."""
 
-import math
 from numbers import Real
 from typing import Any
 
@@ -16,11 +15,7 @@ from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.registry import ComponentEntry, Entry, entries
 from eigenveil.mechanisms.request import Centring, Request
 from eigenveil.mechanisms.scalars.column_scale import enough_for_scales
-from eigenveil.mechanisms.scalars.distances import searchable
-from eigenveil.mechanisms.stages import Plan
-from eigenveil.privacy.budget import Budget
-from eigenveil.privacy.calibrate import whole_strength
-from eigenveil.privacy.cost import Allotment, Gaussian, Pure
+from eigenveil.mechanisms.stages import Plan, free_centring
 from eigenveil.wording import (
     BOUNDS,
     REPLACE_ONE,
@@ -31,11 +26,10 @@ from eigenveil.wording import (
     option,
 )
 
-__all__ = ["free_centring", "plan"]
+__all__ = ["plan"]
 
 _SUBJECT = {"components": "clipping", "covariance": "a covariance of clipped rows"}
 _ONE_PASS = {"components": "spherical", "covariance": "cleaned"}
-_SCALED_CENTRE_ROWS = 10  # times the rows that a located centre needs, in private scales
 _LEAST_LEFT = 0.05  # of the budget, for what is released in the end
 
 
@@ -257,31 +251,3 @@ def _too_few_rows() -> TooFewRowsError:
         " or ",
         option("bounds"),
     )
-
-
-def free_centring(
-    budget: Budget,
-    *,
-    pure: bool,
-    n_rows: int | None,
-    n_columns: int,
-    ranges: bool = False,
-    scaled: bool = False,
-) -> Centring:
-    """Return the better way to a centre.
-
-    ``ranges``: rows are clipped within stated ones. ``scaled``: a covariance with private scales,
-    of whose rough units a located centre may lie thousands away.
-    """
-    if n_rows is None:
-        return "located"
-    found = whole_strength(budget, pure=pure)
-    whole: Allotment = Pure(found) if pure else Gaussian(found)
-    # The error of a located centre falls as n mu/sqrt(d); a pure mean has noise in the l1 norm.
-    enough = 14 * math.sqrt(n_columns)
-    if pure:
-        enough = (_SCALED_CENTRE_ROWS if scaled else 1) * (1000 + 100 * n_columns)
-    few = n_rows * found < enough
-    if few or not searchable(whole, n_rows):
-        return "mean" if ranges else "paired"
-    return "located"

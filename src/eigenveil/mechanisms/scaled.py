@@ -39,15 +39,15 @@ class Scaled(Generic[Result]):
         The scales.
     inner : Procedure
         What is released of scaled columns.
-    matrix : bool
-        Whether that is a noisy matrix, of which hidden variances are zero.
+    hides : bool
+        Whether that is a noisy matrix, and variances that its noise hides become zero.
 
     """
 
     name: ClassVar[str] = "scaled"
     scale: ColumnScale
     inner: Procedure[CentredResult[Result]]
-    matrix: bool = False
+    hides: bool = False
 
     def cost(self) -> Cost:
         """Return the cost of both steps, composed."""
@@ -75,7 +75,7 @@ class Scaled(Generic[Result]):
         released = self.inner.run(ScaledSource(source, scale), about, gate)
         if released.present is None:
             released = replace(released, present=about.present, pairs_present=about.pairs_present)
-        if self.matrix:
+        if self.hides:
             shown: Any = without_hidden(cast(NoisyMatrix, released.inner), released.centre_error)
             released = replace(released, inner=shown)
         return replace(released, scale=scale)

@@ -8,6 +8,7 @@ components or the matrix what is left. Searches take what public numbers say the
 to 0.1; the more rows, the less for all of them.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,11 +38,13 @@ from eigenveil.mechanisms.scalars.score_histogram import SCORE_SHARE, ScoreHisto
 from eigenveil.mechanisms.scalars.variances import PrivateVariances
 from eigenveil.mechanisms.scaled import Scaled
 from eigenveil.privacy.accounting import compose, part
+from eigenveil.privacy.budget import Budget
 from eigenveil.privacy.calibrate import strength, whole_strength
 from eigenveil.privacy.cost import Allotment, Cost, Gaussian, Pure
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "free_centring"]
 
+_SCALED_CENTRE_ROWS = 10  # times the rows that a located centre needs, in private scales
 PURE_MEAN_SHARE = 0.2  # of components
 _MATRICES = 10  # of columns by columns, held at once by noise and eigenvectors
 
@@ -286,7 +289,8 @@ class Plan:
         if self.request.private_scale:
             noise = _noise(whole, self.shares["scale"])
             scale = ColumnScale(first=noise, known=self.request.known_scale)
-            outer = Scaled(scale=scale, inner=outer, matrix=not self.components)
+            hides = not self.components and (self.pure or bool(self.entry.auto))
+            outer = Scaled(scale=scale, inner=outer, hides=hides)
         return self._with_present(whole, outer)
 
     def _with_present(self, whole: Allotment, inner: Procedure[Any]) -> Procedure[Any]:
@@ -381,3 +385,31 @@ class Plan:
 def _noise(whole: Allotment, share: float) -> VectorNoise:
     """Return the noise of a step with this share of the budget."""
     return vector_noise(part(whole, share))
+
+
+def free_centring(
+    budget: Budget,
+    *,
+    pure: bool,
+    n_rows: int | None,
+    n_columns: int,
+    ranges: bool = False,
+    scaled: bool = False,
+) -> Centring:
+    """Return the better way to a centre.
+
+    ``ranges``: rows are clipped within stated ones. ``scaled``: a covariance with private scales,
+    of whose rough units a located centre may lie thousands away.
+    """
+    if n_rows is None:
+        return "located"
+    found = whole_strength(budget, pure=pure)
+    whole: Allotment = Pure(found) if pure else Gaussian(found)
+    # The error of a located centre falls as n mu/sqrt(d); a pure mean has noise in the l1 norm.
+    enough = 14 * math.sqrt(n_columns)
+    if pure:
+        enough = (_SCALED_CENTRE_ROWS if scaled else 1) * (1000 + 100 * n_columns)
+    few = n_rows * found < enough
+    if few or not searchable(whole, n_rows):
+        return "mean" if ranges else "paired"
+    return "located"

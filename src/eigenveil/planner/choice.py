@@ -19,10 +19,10 @@ import numpy as np
 
 from eigenveil.data.gram import moment_sensitivities
 from eigenveil.data.products import can_keep
-from eigenveil.mechanisms.planning import free_centring
 from eigenveil.mechanisms.registry import entry, wide
 from eigenveil.mechanisms.request import Request
 from eigenveil.mechanisms.scalars.distances import searchable
+from eigenveil.mechanisms.stages import free_centring
 from eigenveil.planner.assumed import AssumedTable
 from eigenveil.planner.situation import Situation
 from eigenveil.privacy.calibrate import whole_strength

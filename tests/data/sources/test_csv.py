@@ -37,6 +37,7 @@ def test_an_uneven_line_is_no_row_at_the_centre(mark, encode, tmp_path):
     path.write_text("\n".join(lines).replace(",", mark) + "\n")
     told = {"drop": ["c"]} if encode is None else {"encode": encode}
     options = {"epsilon": 9.0, "delta": 1e-6, "row_norm": 9.0, "random_state": 0}
+    options["mechanism"] = "gauss"
     source = open_rows(path, **told)
     assert np.isinf(source.whole()[2:4]).all()
     with pytest.raises(InvalidDataError, match="row"):
