@@ -271,8 +271,8 @@ def test_a_changed_page_is_another_format():
         release = replace(sample, created="2025-01-01T00:00:00+00:00", library="0")
         text += release.page()
     assert (PAGE_FORMAT, hashlib.sha256(text.encode()).hexdigest()) == (
-        9,
-        "d98756718c803bf0b08d90bb62cf1f2e5dfe6c0a856230ba42d2b9585a328711",
+        10,
+        "69cf88512ee996f60453e0c775680269c7ddf408aa6fd67ca4942848a59b7b0a",
     )
 
 
