@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.build_rows import library_path
+from eigenveil.data.circles import COSINE, EIGHTH, FIRST_DOUBLINGS, SINE, points_on_circles
 from eigenveil.data.squares import squared_norms
 
-__all__ = ["Scaling", "library", "row_bits", "row_integers", "row_squares", "row_sum"]
+__all__ = ["Scaling", "circled", "library", "row_bits", "row_integers", "row_squares", "row_sum"]
 
 _TYPES = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 _ROWS = [c_void_p, c_ssize_t, c_ssize_t, c_ssize_t, c_void_p]
+_CIRCLES = [c_int, c_int, c_void_p, c_void_p, c_int, c_int, c_double, c_void_p]
 _INTEGERS = [c_double, c_double, c_int, c_double, c_double, c_void_p, c_ssize_t, c_void_p]
 
 
@@ -41,9 +43,10 @@ def library() -> ctypes.CDLL | None:
             integers.argtypes, integers.restype = [*_ROWS, *_INTEGERS], c_int
             bits = getattr(found, f"row_bits_{name}")
             bits.argtypes, bits.restype = [*_ROWS, c_void_p], None
+        found.row_circles.argtypes, found.row_circles.restype = [*_ROWS, *_CIRCLES], None
     except (OSError, AttributeError):  # there is none, or another one
         return None
-    return found if _adds_as_numpy(found) else None
+    return found if _adds_as_numpy(found) and _turns_as_numpy(found) else None
 
 
 def row_squares(
@@ -63,6 +66,16 @@ def row_bits(rows: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.uint
     run = getattr(known, f"row_bits_{_TYPES[rows.dtype]}")
     run(*_where(rows), weights.ctypes.data, out.ctypes.data)
     return out
+
+
+def circled(
+    rows: NDArray[Any], longest: NDArray[np.float64], circles: int, doublings: int
+) -> NDArray[np.float64]:
+    """Return `points_on_circles`."""
+    known = library()
+    if known is None:
+        return points_on_circles(rows, longest, circles, doublings)
+    return _circled(known, rows, longest, circles, doublings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +158,23 @@ def _squares(
     return out
 
 
+def _circled(
+    known: ctypes.CDLL,
+    rows: NDArray[Any],
+    longest: NDArray[np.float64],
+    circles: int,
+    doublings: int,
+) -> NDArray[np.float64]:
+    with np.errstate(all="ignore"):  # a warning would depend on the records
+        rows = np.ascontiguousarray(rows, dtype=np.float64)
+    out = np.empty((len(rows), circles, 2, rows.shape[1]))
+    about = _point(longest, rows.shape[1])
+    numbers = COSINE.ctypes.data, SINE.ctypes.data, COSINE.size, FIRST_DOUBLINGS, EIGHTH
+    where = *_where(rows), about.ctypes.data
+    known.row_circles(*where, circles, doublings, *numbers, out.ctypes.data)
+    return out
+
+
 def _adds_as_numpy(known: ctypes.CDLL) -> bool:
     """Return whether squares add up to those of numpy for rows of many lengths."""
     numbers = np.cos(np.arange(5 * 4099) ** 2.0).reshape(5, 4099)
@@ -153,4 +183,17 @@ def _adds_as_numpy(known: ctypes.CDLL) -> bool:
         for rows in (numbers[:, :d], numbers[:, :d].astype(np.float32)):
             if not np.array_equal(_squares(known, rows, centre), squared_norms(rows - centre)):
                 return False
+    return True
+
+
+def _turns_as_numpy(known: ctypes.CDLL) -> bool:
+    """Return whether points on circles are those of numpy for rows of many lengths."""
+    far = [0.0, -0.0, 1e300, -1e308, 1e-300, math.inf, -math.inf, math.nan]
+    for d in (*range(1, 10), 97):
+        rows = np.cos(np.arange(6 * d) ** 2.0).reshape(6, d) * [[1e-3], [1], [9], [1e6], [1e15], [1]]
+        rows[5] = np.resize(far, d)
+        longest = 1 + np.arange(d) / 7
+        found = _circled(known, rows, longest, 3, 2)
+        if not np.array_equal(found, points_on_circles(rows, longest, 3, 2), equal_nan=True):
+            return False
     return True

@@ -1,4 +1,4 @@
-/* Passes over rows: squared norms about a centre, clipped integer rows, and sums of bits.
+/* Passes over rows: squared norms about a centre, clipped integer rows, sums of bits, and angles.
  *
  * What `clip.py` does with numpy in several passes, in one: to the last bit, for which squares are
  * added up in the order of numpy's einsum (two lanes, eight entries at a time, the last pair of
@@ -165,3 +165,49 @@ INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
 
 FOR_TYPE(double, f64)
 FOR_TYPE(float, f32)
+
+/* Angles doubled: cosines and sines of d angles, from one array to another or in place. */
+INLINE void doubled(ptrdiff_t d, const double *from, double *to) {
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double cosine = from[j], sine = from[d + j], product = cosine * sine;
+        to[j] = cosine * cosine - sine * sine;
+        to[d + j] = product + product;
+    }
+}
+
+/* `points_on_circles` of circles.py; the coefficients are those of the polynomials there. */
+FOR_EACH_PROCESSOR void row_circles(const double *restrict x, ptrdiff_t n, ptrdiff_t d,
+                                    ptrdiff_t step, const double *restrict longest, int circles,
+                                    int doublings, const double *restrict cosine,
+                                    const double *restrict sine, int terms, int first,
+                                    double eighth, double *restrict out) {
+    for (ptrdiff_t i = 0; i < n; i++, x += step, out += 2 * d * circles) {
+        double *last = out + 2 * d * (circles - 1);
+        int broken = 0;
+        for (ptrdiff_t j = 0; j < d; j++) {
+            const double turns = x[j] / longest[j];
+            const double away = turns - ((turns + ROUND) - ROUND);
+            last[j] = fabs(away) <= 0.5 ? away : 0.0;
+            broken |= !(x[j] - x[j] == 0.0);
+        }
+        for (ptrdiff_t j = 0; j < d; j++) {
+            const double turn = last[j], angle = turn * eighth, square = angle * angle;
+            double c = cosine[terms - 1], s = sine[terms - 1];
+            for (int k = terms - 2; k >= 0; k--) {
+                c = c * square + cosine[k];
+                s = s * square + sine[k];
+            }
+            last[j] = c;
+            last[d + j] = turn * s;
+        }
+        for (int k = 0; k < first; k++) doubled(d, last, last);
+        for (double *to = last - 2 * d; to >= out; to -= 2 * d) {
+            doubled(d, to + 2 * d, to);
+            for (int k = 1; k < doublings; k++) doubled(d, to, to);
+        }
+        if (broken)
+            for (ptrdiff_t k = 0; k < 2 * circles; k++)
+                for (ptrdiff_t j = 0; j < d; j++)
+                    if (!(x[j] - x[j] == 0.0)) out[k * d + j] = x[j];
+    }
+}

@@ -68,8 +68,9 @@ _FIRST_MATRIX, _SEARCH = 0.05, 0.05
 _MEAN_AGAIN, _MEAN_AGAIN_UNREFINED, _MEAN_AGAIN_MANY_ROWS = 0.02, 0.06, 0.05
 _LAST_PRICED = 0.5  # of the matrices, as the search for their radius expects it
 # In units of a column's scale.
-_FIRST_TURN, _TURN_FACTOR = 16.0, 4.0  # of the circles
-_LEAST_TURNS, _MOST_TURNS = 2, 10
+_FIRST_TURN = 16.0  # of the circles
+_LEAST_CIRCLES, _MOST_CIRCLES = 2, 10  # each four times as long as the one before
+_WIDE_CIRCLES = 7  # each eight times as long: as far as the most of the others
 _LEAST_LIMIT = 8.0  # on a coordinate
 _FIRST_LIMIT_NOISE, _LIMIT_NOISE = 0.4, 0.3  # over q: where a limit would save no noise
 _MOST_RADIUS, _RADIUS_NOISE = 4.0, 0.02  # over sqrt(d); the second over q as well
@@ -114,7 +115,7 @@ class Front:
     def shares(self) -> dict[str, float]:
         """The largest shares of mu^2 by stage, before the matrices."""
         radius = max(distance_share(self._whole, self.rows), _SEARCH)
-        centre = len(self._turns) * self._circle_share + self._middle_share + self._again_share
+        centre = self._circles[2] + self._middle_share + self._again_share
         first = _FIRST_MATRIX + radius if self._refines else 0.0
         return {
             "scale": self._scale_share + first,
@@ -211,16 +212,18 @@ class Front:
         )
 
     @property
-    def _circle_share(self) -> float:
-        noise = 2 * math.sqrt(self.columns) / (max(1, self.rows) * self.mu)
-        return min(_MOST_CIRCLE, max(_LEAST_CIRCLE, (noise / _ANGLE) ** 2))
+    def _circles(self) -> tuple[int, int, float]:
+        """Number of circles, doublings from one to the next, and the share of all together.
 
-    @property
-    def _turns(self) -> list[float]:
-        """Lengths of the circles: as many as are cheap."""
-        count = int(_CIRCLES / self._circle_share)
-        count = min(_MOST_TURNS, max(_LEAST_TURNS, count))
-        return [_FIRST_TURN * _TURN_FACTOR**k for k in range(count)]
+        As many as are cheap, and fewer that are farther apart where noise is small enough.
+        """
+        noise = 2 * math.sqrt(self.columns) / (max(1, self.rows) * self.mu)
+        share = min(_MOST_CIRCLE, max(_LEAST_CIRCLE, (noise / _ANGLE) ** 2))
+        count = min(_MOST_CIRCLES, max(_LEAST_CIRCLES, int(_CIRCLES / share)))
+        wide = _WIDE_CIRCLES * (2 * noise / _ANGLE) ** 2  # half the noise for twice the distance
+        if count == _MOST_CIRCLES and wide <= count * share:
+            return _WIDE_CIRCLES, 3, count * share
+        return count, 2, count * share
 
     @property
     def _middle_share(self) -> float:
@@ -249,27 +252,17 @@ class Front:
 
     def _centred(self, table: "_Table", gate: Gate) -> "_Table":
         """Return the table about a mean; folded about it where whole turns stay unknown."""
-        some = sampled(table.source, self.sample, gate.adjacency, gate.sample, table.about.check)
-        table = table.centred(self._on_circles(some, table.about, gate))
-        table = table.folded(np.full(some.n_columns, self._turns[-1]))
+        some = sampled(table.base, self.sample, gate.adjacency, gate.sample, table.about.check)
+        count, doublings, share = self._circles
+        circles = CircleSource(
+            some, _FIRST_TURN * table.scale, circles=count, doublings=doublings
+        )
+        clip = replace(table.about, row_norm=circles.reach, centre=None, present=None)
+        mean = self._mean(share, circles, clip, gate)
+        turns = circles.turns / table.scale
+        table = table.centred(circular_mean(mean.offset, turns)).folded(turns[-1])
         clip = replace(table.about, row_norm=math.sqrt(self.columns))
         return table.moved(self._mean(self._middle_share, table.source, clip, gate))
-
-    def _on_circles(self, rows: RowSource, about: Clip, gate: Gate) -> NDArray[np.float64]:
-        """Return the centre up to whole turns of the longest circle."""
-        centre = np.zeros(rows.n_columns)
-        shorter = math.inf
-        for length in self._turns:
-            turn = np.full(rows.n_columns, length)
-            wrapped = CircleSource(rows, turn)
-            clip = replace(about, row_norm=wrapped.reach, centre=None, present=None)
-            mean = self._mean(self._circle_share, wrapped, clip, gate)
-            found = circular_mean(mean.offset, turn)
-            # The shorter circle is the finer one, the longer one tells which of its turns it is.
-            if math.isfinite(shorter):
-                found = centre + shorter * np.round((found - centre) / shorter)
-            centre, shorter = found, length
-        return centre
 
     def _radius(
         self, table: "_Table", share: float, most: float, searches: bool, gate: Gate

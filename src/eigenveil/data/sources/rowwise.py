@@ -16,7 +16,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from copy import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +37,21 @@ __all__ = [
 ]
 
 _MAX_SCALED_ENTRY = 1e300
+_BLOCK_BYTES = 1 << 20  # rows changed at a time, so that they stay in cache
 _NO_ROWS = ArraySource(np.empty((0, 1)))
 
 
 class RowwiseSource(RowSource):
-    """Rows of another source, ``base``, each changed by itself; what is asked is asked of them."""
+    """Rows of another source, ``base``, each changed by itself; what is asked is asked of them.
+
+    Attributes
+    ----------
+    least_rows : int
+        Rows that are changed at a time, however wide they are: products want many.
+
+    """
+
+    least_rows: ClassVar[int] = 256
 
     def __init__(
         self, base: RowSource, n_columns: int, feature_names: tuple[str, ...] | None = None
@@ -134,9 +144,12 @@ class RowwiseSource(RowSource):
         return other
 
     def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
-        """Yield changed chunks, and whose their rows are."""
+        """Yield changed rows, some at a time, and whose they are."""
+        size = max(self.least_rows, _BLOCK_BYTES // (8 * max(1, self.n_columns)))
         for chunk, owners in self.base.unit_tables():
-            yield self.of_rows(chunk), owners
+            for start in range(0, len(chunk), size):
+                part = slice(start, start + size)
+                yield self.of_rows(chunk[part]), None if owners is None else owners[part]
 
 
 class _OfChanged:
