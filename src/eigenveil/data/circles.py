@@ -52,9 +52,7 @@ def points_on_circles(
     return points
 
 
-def _polynomial(
-    x: NDArray[np.float64], coefficients: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _polynomial(x: NDArray[np.float64], coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the polynomial at every entry, by Horner's scheme."""
     value = np.full_like(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:

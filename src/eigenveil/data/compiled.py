@@ -11,7 +11,7 @@ import math
 import os
 from ctypes import c_double, c_int, c_ssize_t, c_void_p
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,24 @@ from numpy.typing import NDArray
 
 from eigenveil.data.build_rows import library_path
 from eigenveil.data.circles import COSINE, EIGHTH, FIRST_DOUBLINGS, SINE, points_on_circles
+from eigenveil.data.column_limits import ColumnLimits, limited_rows
 from eigenveil.data.squares import squared_norms
 
-__all__ = ["Scaling", "circled", "library", "row_bits", "row_integers", "row_squares", "row_sum"]
+__all__ = [
+    "Scaling",
+    "circled",
+    "library",
+    "limited",
+    "row_bits",
+    "row_integers",
+    "row_squares",
+    "row_sum",
+]
 
 _TYPES = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 _ROWS = [c_void_p, c_ssize_t, c_ssize_t, c_ssize_t, c_void_p]
-_CIRCLES = [c_int, c_int, c_void_p, c_void_p, c_int, c_int, c_double, c_void_p]
+_CIRCLES: list[Any] = [*_ROWS, c_int, c_int, c_void_p, c_void_p, c_int, c_int, c_double, c_void_p]
+_LIMITS: list[Any] = [*_ROWS, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]
 _INTEGERS = [c_double, c_double, c_int, c_double, c_double, c_void_p, c_ssize_t, c_void_p]
 
 
@@ -43,10 +54,12 @@ def library() -> ctypes.CDLL | None:
             integers.argtypes, integers.restype = [*_ROWS, *_INTEGERS], c_int
             bits = getattr(found, f"row_bits_{name}")
             bits.argtypes, bits.restype = [*_ROWS, c_void_p], None
-        found.row_circles.argtypes, found.row_circles.restype = [*_ROWS, *_CIRCLES], None
+        found.row_limits.argtypes, found.row_limits.restype = _LIMITS, None
+        found.row_circles.argtypes, found.row_circles.restype = _CIRCLES, None
     except (OSError, AttributeError):  # there is none, or another one
         return None
-    return found if _adds_as_numpy(found) and _turns_as_numpy(found) else None
+    same = _adds_as_numpy(found) and _turns_as_numpy(found) and _limits_as_numpy(found)
+    return found if same else None
 
 
 def row_squares(
@@ -76,6 +89,14 @@ def circled(
     if known is None:
         return points_on_circles(rows, longest, circles, doublings)
     return _circled(known, rows, longest, circles, doublings)
+
+
+def limited(
+    rows: NDArray[Any], limits: ColumnLimits
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return `limited_rows`."""
+    known = library()
+    return limited_rows(rows, limits) if known is None else _limited(known, rows, limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +186,34 @@ def _circled(
     circles: int,
     doublings: int,
 ) -> NDArray[np.float64]:
-    with np.errstate(all="ignore"):  # a warning would depend on the records
-        rows = np.ascontiguousarray(rows, dtype=np.float64)
+    rows = _as_floats(rows)
     out = np.empty((len(rows), circles, 2, rows.shape[1]))
     about = _point(longest, rows.shape[1])
     numbers = COSINE.ctypes.data, SINE.ctypes.data, COSINE.size, FIRST_DOUBLINGS, EIGHTH
     where = *_where(rows), about.ctypes.data
     known.row_circles(*where, circles, doublings, *numbers, out.ctypes.data)
     return out
+
+
+def _limited(
+    known: ctypes.CDLL, rows: NDArray[Any], limits: ColumnLimits
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    rows = _as_floats(rows)
+    out, changed = np.empty(rows.shape), np.empty(len(rows), dtype=np.bool_)
+    d = rows.shape[1]
+    scale, turn, centre = (_point(x, d) for x in (limits.scale, limits.turn, limits.centre))
+    ends = np.concatenate(limits.ends())
+    fill = centre.ctypes.data if limits.fills else None
+    numbers = scale.ctypes.data, ends.ctypes.data, turn.ctypes.data, fill
+    known.row_limits(*_where(rows), *numbers, out.ctypes.data, changed.ctypes.data)
+    return out, changed
+
+
+def _as_floats(rows: NDArray[Any]) -> NDArray[np.float64]:
+    if rows.dtype == np.float64 and _readable(rows):
+        return rows
+    with np.errstate(all="ignore"):  # a warning would depend on the records
+        return np.ascontiguousarray(rows, dtype=np.float64)
 
 
 def _adds_as_numpy(known: ctypes.CDLL) -> bool:
@@ -188,12 +229,27 @@ def _adds_as_numpy(known: ctypes.CDLL) -> bool:
 
 def _turns_as_numpy(known: ctypes.CDLL) -> bool:
     """Return whether points on circles are those of numpy for rows of many lengths."""
-    far = [0.0, -0.0, 1e300, -1e308, 1e-300, math.inf, -math.inf, math.nan]
     for d in (*range(1, 10), 97):
-        rows = np.cos(np.arange(6 * d) ** 2.0).reshape(6, d) * [[1e-3], [1], [9], [1e6], [1e15], [1]]
-        rows[5] = np.resize(far, d)
-        longest = 1 + np.arange(d) / 7
+        rows, longest = _rows_of_all_sizes(d), 1 + np.arange(d) / 7
         found = _circled(known, rows, longest, 3, 2)
         if not np.array_equal(found, points_on_circles(rows, longest, 3, 2), equal_nan=True):
             return False
     return True
+
+
+def _limits_as_numpy(known: ctypes.CDLL) -> bool:
+    """Return whether limited rows are those of numpy."""
+    for d, limit, fills in ((1, 0.2, False), (7, math.inf, True), (97, 0.9, True)):
+        rows, about = _rows_of_all_sizes(d), 1 + np.arange(d) / 7
+        limits = ColumnLimits(scale=about, centre=-about, turn=about, limit=limit, fills=fills)
+        found, expected = _limited(known, rows, limits), limited_rows(rows, limits)
+        if not all(map(partial(np.array_equal, equal_nan=True), found, expected)):
+            return False
+    return True
+
+
+def _rows_of_all_sizes(d: int) -> NDArray[np.float64]:
+    sizes = np.array([[1e-3], [1.0], [9.0], [1e6], [1e15], [1e301], [1.0]])
+    rows = np.asarray(np.cos(np.arange(sizes.size * d) ** 2.0).reshape(-1, d) * sizes)
+    rows[-1] = np.resize([math.nan, 0.0, -0.0, -1e308, 1e-300, math.inf, -math.inf], d)
+    return rows

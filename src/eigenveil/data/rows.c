@@ -1,4 +1,5 @@
-/* Passes over rows: squared norms about a centre, clipped integer rows, sums of bits, and angles.
+/* Passes over rows: squared norms about a centre, clipped integer rows, sums of bits, angles,
+ * and limits on columns.
  *
  * What `clip.py` does with numpy in several passes, in one: to the last bit, for which squares are
  * added up in the order of numpy's einsum (two lanes, eight entries at a time, the last pair of
@@ -27,6 +28,7 @@ enum { PART = 4096, TOGETHER = 4, SHORT = 512, NEAR = 4096 };
 
 static const double ROUND = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to an integer */
 static const double NO_LENGTH = 1e-290;
+static const double MAX_ENTRY = 1e300; /* as in column_limits.py */
 static const uint64_t ONE_NAN = 0x7ff8000000000000; /* that of numpy */
 
 INLINE pair pair_f64(const double *x) {
@@ -209,5 +211,42 @@ FOR_EACH_PROCESSOR void row_circles(const double *restrict x, ptrdiff_t n, ptrdi
             for (ptrdiff_t k = 0; k < 2 * circles; k++)
                 for (ptrdiff_t j = 0; j < d; j++)
                     if (!(x[j] - x[j] == 0.0)) out[k * d + j] = x[j];
+    }
+}
+
+/* `limited_rows` of column_limits.py; marks rows that are changed. */
+FOR_EACH_PROCESSOR void row_limits(const double *restrict x, ptrdiff_t n, ptrdiff_t d,
+                                   ptrdiff_t step, const double *restrict scale,
+                                   const double *restrict ends, const double *restrict turn,
+                                   const double *restrict fill, double *restrict out,
+                                   char *restrict changed) {
+    const double *low = ends, *high = ends + d, *least = ends + 2 * d, *most = ends + 3 * d;
+    for (ptrdiff_t i = 0; i < n; i++, x += step, out += d) {
+        ptrdiff_t away = 0;
+        for (ptrdiff_t j = 0; j < d; j++) {
+            double y = x[j] / scale[j];
+            y = y < -MAX_ENTRY ? -MAX_ENTRY : y;
+            y = y > MAX_ENTRY ? MAX_ENTRY : y;
+            out[j] = y;
+            const int inside = (y >= low[j]) & (y <= high[j]) & (y >= least[j]) & (y <= most[j]);
+            away |= !(inside & (x[j] - x[j] == 0.0));
+        }
+        changed[i] = 0;
+        for (ptrdiff_t j = 0; away && j < d; j++) {
+            double y = out[j];
+            if (x[j] - x[j] != 0.0) {
+                out[j] = fill && x[j] != x[j] ? fill[j] : x[j] / scale[j];
+                continue;
+            }
+            if (!(y >= low[j] && y <= high[j])) {
+                double part = fmod(y - low[j], turn[j]);
+                if (part < 0.0) part += turn[j];
+                y = low[j] + part;
+                y = y < low[j] ? low[j] : y > high[j] ? high[j] : y;
+                changed[i] = 1;
+            }
+            if (y < least[j] || y > most[j]) changed[i] = 1;
+            out[j] = y < least[j] ? least[j] : y > most[j] ? most[j] : y;
+        }
     }
 }

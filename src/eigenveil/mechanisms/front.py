@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import LARGEST_NORM, Clip
+from eigenveil.data.column_limits import ColumnLimits
 from eigenveil.data.gram import moment_sensitivities, second_moment, total
 from eigenveil.data.sources import (
     ChangedSource,
     CircleSource,
-    FoldedSource,
+    LimitedSource,
     RowSource,
-    ScaledSource,
     circular_mean,
     sampled,
 )
@@ -131,13 +131,12 @@ class Front:
             on_missing=start.on_missing,
             present=start.present,
         )
-        about = replace(anywhere, centre=np.zeros(source.n_columns))
         left = 1 - sum(self.shares.values())
         found = self._scales.run(source, anywhere, gate)
         if found.one_unit:
             left += self._scale_share - _FIRST_SCALES
         columns = Columns.of(found)
-        table = self._centred(_Table(base=source, scale=columns.scale, about=about), gate)
+        table = self._centred(source, columns.scale, anywhere, gate)
         searches = self._searches or columns.one_unit
         if not searches:
             left += self.shares["radius"] * (1 + self._refines)
@@ -163,7 +162,7 @@ class Front:
         table = table.moved(mean).limited(limit)
         inverse = None if distances is None else distances.mean_power(-2)
         clip = replace(table.about, row_norm=radius, centre_error=mean.squared_error)
-        changed = ChangedSource(ScaledSource(table.base, table.scale), clip, table.turn)
+        changed = ChangedSource(table.base, clip, table.limits)
         released = self._matrices(left).within(table.source, clip, inverse, gate, changed)
         assert released.clearness is not None  # of this mechanism
         kept = columns.kept(released.clearness, refined=refines)
@@ -250,18 +249,19 @@ class Front:
         query = total(source, clip, gate.adjacency, valid=clip.leaves_out)
         return gate.draw(PrivateMean(noise=self._noise(share)), query)
 
-    def _centred(self, table: "_Table", gate: Gate) -> "_Table":
-        """Return the table about a mean; folded about it where whole turns stay unknown."""
-        some = sampled(table.base, self.sample, gate.adjacency, gate.sample, table.about.check)
+    def _centred(
+        self, source: RowSource, scale: NDArray[np.float64], anywhere: Clip, gate: Gate
+    ) -> "_Table":
+        """Return the table about a mean, folded about it where whole turns stay unknown."""
+        some = sampled(source, self.sample, gate.adjacency, gate.sample, anywhere.check)
         count, doublings, share = self._circles
-        circles = CircleSource(
-            some, _FIRST_TURN * table.scale, circles=count, doublings=doublings
-        )
-        clip = replace(table.about, row_norm=circles.reach, centre=None, present=None)
+        circles = CircleSource(some, _FIRST_TURN * scale, circles=count, doublings=doublings)
+        clip = replace(anywhere, row_norm=circles.reach, present=None)
         mean = self._mean(share, circles, clip, gate)
-        turns = circles.turns / table.scale
-        table = table.centred(circular_mean(mean.offset, turns)).folded(turns[-1])
-        clip = replace(table.about, row_norm=math.sqrt(self.columns))
+        turns = circles.turns / scale
+        about = replace(anywhere, centre=circular_mean(mean.offset, turns))
+        table = _Table(base=source, scale=scale, about=about, turn=turns[-1])
+        clip = replace(about, row_norm=math.sqrt(self.columns))
         return table.moved(self._mean(self._middle_share, table.source, clip, gate))
 
     def _radius(
@@ -303,13 +303,24 @@ class _Table:
     base: RowSource
     scale: NDArray[np.float64]
     about: Clip
-    turn: NDArray[np.float64] | None = None
+    turn: NDArray[np.float64]
+    limit: float = math.inf
+
+    @property
+    def limits(self) -> ColumnLimits:
+        """The limits on each column, in units of the scales."""
+        return ColumnLimits(
+            scale=self.scale,
+            centre=self.centre,
+            turn=self.turn,
+            limit=self.limit,
+            fills=self.about.on_missing == "centre",
+        )
 
     @cached_property
     def source(self) -> RowSource:
-        """The divided rows, within half a turn of the centre where they are folded."""
-        scaled = ScaledSource(self.base, self.scale)
-        return scaled if self.turn is None else FoldedSource(scaled, self.centre, self.turn)
+        """The divided rows, within half a turn of the centre and within the limit."""
+        return LimitedSource(self.base, self.limits)
 
     @property
     def centre(self) -> NDArray[np.float64]:
@@ -320,23 +331,19 @@ class _Table:
     def moved(self, mean: NoisyMean) -> "_Table":
         """Return the table about a mean that was found from its centre."""
         present = 1.0 if self.about.present is None else self.about.present
-        return self.centred(self.centre + mean.offset / present)
-
-    def centred(self, centre: NDArray[np.float64]) -> "_Table":
-        """Return the table about a centre."""
+        centre = self.centre + mean.offset / present
         return replace(self, about=replace(self.about, centre=centre))
-
-    def folded(self, turn: NDArray[np.float64]) -> "_Table":
-        """Return the table with whole turns dropped from entries far from the centre."""
-        return replace(self, turn=turn)
 
     def limited(self, limit: float) -> "_Table":
         """Return the table with entries within a limit of the centre."""
-        box = (self.centre - limit, self.centre + limit)
-        return replace(self, about=replace(self.about, box=box))
+        return replace(self, limit=limit)
 
     def divided(self, factor: NDArray[np.float64]) -> "_Table":
-        """Return the table with its columns divided once more."""
-        turn = None if self.turn is None else self.turn / factor
-        about = replace(self.about, centre=self.centre / factor, box=None)
-        return replace(self, scale=self.scale * factor, about=about, turn=turn)
+        """Return the table with its columns divided once more, without a limit."""
+        return replace(
+            self,
+            scale=self.scale * factor,
+            about=replace(self.about, centre=self.centre / factor),
+            turn=self.turn / factor,
+            limit=math.inf,
+        )

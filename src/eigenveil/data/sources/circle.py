@@ -8,8 +8,8 @@ r"""Rows wrapped around circles of public or released circumferences.
 so that every row has length sqrt(K d), whatever its entries: the sum of the rows has a finite
 sensitivity without any bound on them. `circular_mean` turns a released mean of such rows back into
 a centre, known up to whole turns of the longest circle: the shortest says where it lies, each
-longer one which turn of the one before it is in. `FoldedSource` drops whole turns from rows about a
-centre. Each new row depends on its own row alone, to the last bit. Proof: docs/proofs/circle.md.
+longer one which turn of the one before it is in. Each new row depends on its own row alone, to the
+last bit. Proof: docs/proofs/circle.md.
 """
 
 import math
@@ -19,15 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.clip import FRACTION_BITS
+from eigenveil.data.column_limits import checked_turn
 from eigenveil.data.compiled import circled
 from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.rowwise import RowwiseSource
-from eigenveil.exceptions import InvalidParameterError
 
-__all__ = ["CircleSource", "FoldedSource", "circular_mean", "folded"]
-
-_MAX_ENTRY = 1e300  # entries farther out are taken as this far, so that differences stay finite
-_SHORTEST_TURN, _LONGEST_TURN = 1e-100, 1e100
+__all__ = ["CircleSource", "circular_mean"]
 
 
 class CircleSource(RowwiseSource):
@@ -67,8 +64,8 @@ class CircleSource(RowwiseSource):
     ) -> None:
         super().__init__(source, 2 * circles * source.n_columns)
         steps = 2.0 ** (doublings * np.arange(circles))
-        self.turns = _checked(turn, source.n_columns) * steps[:, None]
-        _checked(self.turns[-1], source.n_columns)
+        self.turns = checked_turn(turn, source.n_columns) * steps[:, None]
+        checked_turn(self.turns[-1], source.n_columns)
         self._circles, self._doublings = circles, doublings
         rounding = (math.sqrt(self.n_columns) + 4) * 2.0 ** (1 - FRACTION_BITS)
         self.reach = math.sqrt(self.n_columns / 2) * (1 + rounding)
@@ -77,50 +74,6 @@ class CircleSource(RowwiseSource):
         """Return the cosines and sines of rows of ``base``."""
         points = circled(chunk, self.turns[-1], self._circles, self._doublings)
         return points.reshape(len(chunk), self.n_columns)
-
-
-class FoldedSource(RowwiseSource):
-    """Rows within half a turn of a centre in every column: whole turns are dropped.
-
-    Entries that lie there already keep their value. Missing and infinite cells stay.
-
-    Parameters
-    ----------
-    source : RowSource
-        The rows.
-    centre : array of shape (n_columns,)
-        Public or released.
-    turn : array of shape (n_columns,)
-        Public or released length of a turn, in the units of each column.
-
-    """
-
-    def __init__(
-        self, source: RowSource, centre: NDArray[np.float64], turn: NDArray[np.float64]
-    ) -> None:
-        super().__init__(source, source.n_columns, source.feature_names)
-        self._turn = _checked(turn, source.n_columns)
-        self._centre = np.asarray(centre, dtype=np.float64)
-        if self._centre.shape != self._turn.shape or not (np.abs(self._centre) < _MAX_ENTRY).all():
-            raise InvalidParameterError("centre must hold a finite number for each column")
-
-    def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
-        """Return folded rows of ``base``."""
-        return folded(chunk, self._centre, self._turn)
-
-
-def folded(
-    rows: NDArray[Any], centre: NDArray[np.float64], turn: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return rows with whole turns dropped: entries lie within half a turn of the centre."""
-    half = turn / 2
-    low, high = centre - half, centre + half
-    with np.errstate(all="ignore"):  # a warning would depend on the records
-        rows = rows.astype(np.float64)
-        offset = np.clip(rows, -_MAX_ENTRY, _MAX_ENTRY) - low
-        moved = np.clip(low + np.remainder(offset, turn), low, high)
-        keeps = ((rows >= low) & (rows <= high)) | ~np.isfinite(rows)
-    return np.where(keeps, rows, moved)
 
 
 def circular_mean(mean: NDArray[np.float64], turns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -134,13 +87,3 @@ def circular_mean(mean: NDArray[np.float64], turns: NDArray[np.float64]) -> NDAr
     for found, shorter in zip(angles[1:], turns[:-1], strict=True):
         centre = centre + shorter * np.round((found - centre) / shorter)
     return np.asarray(centre)
-
-
-def _checked(turn: NDArray[np.float64], columns: int) -> NDArray[np.float64]:
-    """Return lengths of a turn: one for each column, within what arithmetic holds."""
-    turn = np.asarray(turn, dtype=np.float64)
-    if turn.shape != (columns,) or not ((turn >= _SHORTEST_TURN) & (turn <= _LONGEST_TURN)).all():
-        raise InvalidParameterError(
-            "turn must hold a positive number for each column, between 1e-100 and 1e100"
-        )
-    return turn
