@@ -213,7 +213,7 @@ def _as_floats(rows: NDArray[Any]) -> NDArray[np.float64]:
     if rows.dtype == np.float64 and _readable(rows):
         return rows
     with np.errstate(all="ignore"):  # a warning would depend on the records
-        return np.ascontiguousarray(rows, dtype=np.float64)
+        return np.require(rows, np.float64, ["C", "A"])
 
 
 def _adds_as_numpy(known: ctypes.CDLL) -> bool:
