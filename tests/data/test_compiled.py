@@ -8,7 +8,7 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.data import compiled
 from eigenveil.data.build_rows import build
-from eigenveil.data.circles import points_on_circles
+from eigenveil.data.circles import Circles, points_on_circles
 from eigenveil.data.clip import Clip
 from eigenveil.data.column_limits import ColumnLimits, limited_rows
 from eigenveil.data.gram import total
@@ -138,7 +138,7 @@ def test_points_on_circles_and_limits_are_those_of_numpy(both):
         odd[:1, ::2], odd[1:2, ::3] = np.nan, -np.inf
 
         def changed(odd=odd, rows=rows, about=about, limits=(narrow, wide)):
-            points = [compiled.circled(x, 16 * about, 3, 2) for x in (rows, odd)]
+            points = [compiled.circled(x, Circles(16 * about, 3, 2)) for x in (rows, odd)]
             limited = (compiled.limited(x, each) for x in (rows, odd) for each in limits)
             return [*points, *(part for pair in limited for part in pair)]
 
@@ -160,8 +160,8 @@ def test_rows_outside_the_ball_are_zero(built, monkeypatch):
     compiled.library.cache_clear()
 
 
-def turned(rows, *lengths):
-    return np.negative(points_on_circles(rows, *lengths))
+def turned(rows, circles):
+    return np.negative(points_on_circles(rows, circles))
 
 
 def limited_elsewhere(rows, limits):

@@ -120,8 +120,8 @@ LEAVES = [
     fault(
         "rows on circles: angles about another row",
         "data/circles.py",
-        "turns = rows.astype(np.float64) / longest",
-        "turns = (rows - rows[-1:]).astype(np.float64) / longest",
+        "turns = rows.astype(np.float64) / circles.longest",
+        "turns = (rows - rows[-1:]).astype(np.float64) / circles.longest",
         "tests/data/sources/test_circle.py",
         "-k",
         "moves_the_sum",

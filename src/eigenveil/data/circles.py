@@ -8,12 +8,20 @@ compiled pass in `rows.c` does the same operations in the same order.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COSINE", "EIGHTH", "FIRST_DOUBLINGS", "SINE", "TO_INTEGER", "points_on_circles"]
+__all__ = [
+    "COSINE",
+    "EIGHTH",
+    "FIRST_DOUBLINGS",
+    "SINE",
+    "TO_INTEGER",
+    "Circles",
+    "points_on_circles",
+]
 
 TO_INTEGER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds numbers below 2^51 to integers
 # The polynomials take an eighth of the angle on the longest circle, at most pi/8: the Taylor
@@ -24,24 +32,40 @@ COSINE = np.array([(-1.0) ** k / math.factorial(2 * k) for k in range(8)])
 SINE = np.array([EIGHTH * (-1.0) ** k / math.factorial(2 * k + 1) for k in range(8)])
 
 
-def points_on_circles(
-    rows: NDArray[Any], longest: NDArray[np.float64], circles: int, doublings: int
-) -> NDArray[np.float64]:
+class Circles(NamedTuple):
+    """Lengths of all circles.
+
+    Attributes
+    ----------
+    longest : array of shape (n_columns,)
+        Length of the last circle in each column.
+    number : int
+        Number of circles per column.
+    doublings : int
+        Each circle is 2^doublings times as long as the one before.
+
+    """
+
+    longest: NDArray[np.float64]
+    number: int
+    doublings: int
+
+
+def points_on_circles(rows: NDArray[Any], circles: Circles) -> NDArray[np.float64]:
     """Return cosines and sines on every circle: shape (n_rows, circles, 2, n_columns).
 
-    ``longest`` holds the length of the last circle in each column; each circle before it is
-    2^doublings times shorter. Missing and infinite entries stay in all coordinates. Entries more
-    than 2^51 turns away have the angle 0.
+    Missing and infinite entries stay in all coordinates. Entries more than 2^51 turns away have the
+    angle 0.
     """
-    points = np.empty((len(rows), circles, 2, rows.shape[1]))
+    points = np.empty((len(rows), circles.number, 2, rows.shape[1]))
     with np.errstate(all="ignore"):  # a warning would depend on the records
-        turns = rows.astype(np.float64) / longest
+        turns = rows.astype(np.float64) / circles.longest
         turns -= (turns + TO_INTEGER) - TO_INTEGER
         turns[~(np.abs(turns) <= 0.5)] = 0.0
         squares = (turns * EIGHTH) * (turns * EIGHTH)
         cosine, sine = _polynomial(squares, COSINE), turns * _polynomial(squares, SINE)
-        for circle in reversed(range(circles)):
-            for _ in range(FIRST_DOUBLINGS if circle == circles - 1 else doublings):
+        for circle in reversed(range(circles.number)):
+            for _ in range(FIRST_DOUBLINGS if circle == circles.number - 1 else circles.doublings):
                 product = cosine * sine
                 cosine = cosine * cosine - sine * sine
                 sine = product + product

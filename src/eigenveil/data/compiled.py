@@ -12,18 +12,19 @@ import os
 from ctypes import c_double, c_int, c_ssize_t, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.build_rows import library_path
-from eigenveil.data.circles import COSINE, EIGHTH, FIRST_DOUBLINGS, SINE, points_on_circles
+from eigenveil.data.circles import COSINE, EIGHTH, FIRST_DOUBLINGS, SINE, Circles, points_on_circles
 from eigenveil.data.column_limits import ColumnLimits, limited_rows
 from eigenveil.data.squares import squared_norms
 
 __all__ = [
     "Scaling",
+    "circle_sum",
     "circled",
     "library",
     "limited",
@@ -35,7 +36,8 @@ __all__ = [
 
 _TYPES = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 _ROWS = [c_void_p, c_ssize_t, c_ssize_t, c_ssize_t, c_void_p]
-_CIRCLES: list[Any] = [*_ROWS, c_int, c_int, c_void_p, c_void_p, c_int, c_int, c_double, c_void_p]
+_CIRCLES: list[Any] = [*_ROWS, c_void_p]
+_CIRCLE_SUM: list[Any] = [*_ROWS, c_void_p, c_double, c_double, c_void_p, c_void_p]
 _LIMITS: list[Any] = [*_ROWS, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]
 _INTEGERS = [c_double, c_double, c_int, c_double, c_double, c_void_p, c_ssize_t, c_void_p]
 
@@ -56,6 +58,7 @@ def library() -> ctypes.CDLL | None:
             bits.argtypes, bits.restype = [*_ROWS, c_void_p], None
         found.row_limits.argtypes, found.row_limits.restype = _LIMITS, None
         found.row_circles.argtypes, found.row_circles.restype = _CIRCLES, None
+        found.circle_sum.argtypes, found.circle_sum.restype = _CIRCLE_SUM, c_int
     except (OSError, AttributeError):  # there is none, or another one
         return None
     same = _adds_as_numpy(found) and _turns_as_numpy(found) and _limits_as_numpy(found)
@@ -81,14 +84,27 @@ def row_bits(rows: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.uint
     return out
 
 
-def circled(
-    rows: NDArray[Any], longest: NDArray[np.float64], circles: int, doublings: int
-) -> NDArray[np.float64]:
+def circled(rows: NDArray[Any], circles: Circles) -> NDArray[np.float64]:
     """Return `points_on_circles`."""
     known = library()
-    if known is None:
-        return points_on_circles(rows, longest, circles, doublings)
-    return _circled(known, rows, longest, circles, doublings)
+    return points_on_circles(rows, circles) if known is None else _circled(known, rows, circles)
+
+
+def circle_sum(
+    rows: NDArray[Any], circles: Circles, scaling: "Scaling"
+) -> NDArray[np.float64] | None:
+    """Return the sum of integers of points on circles, or None where `row_sum` has to take it."""
+    known = library()
+    if known is None or scaling.normalise:
+        return None
+    rows = _as_floats(rows)
+    wide = 2 * circles.number * rows.shape[1]
+    total, row = np.zeros(wide), np.empty(2 * wide)
+    about, centre = _Angles.of(circles), _point(scaling.centre, wide)
+    numbers = centre.ctypes.data, scaling.scale, scaling.well_inside(wide)
+    where = *_where(rows), ctypes.addressof(about)
+    whole = known.circle_sum(*where, *numbers, row.ctypes.data, total.ctypes.data)
+    return total if whole else None
 
 
 def limited(
@@ -179,19 +195,26 @@ def _squares(
     return out
 
 
-def _circled(
-    known: ctypes.CDLL,
-    rows: NDArray[Any],
-    longest: NDArray[np.float64],
-    circles: int,
-    doublings: int,
-) -> NDArray[np.float64]:
-    rows = _as_floats(rows)
-    out = np.empty((len(rows), circles, 2, rows.shape[1]))
-    about = _point(longest, rows.shape[1])
-    numbers = COSINE.ctypes.data, SINE.ctypes.data, COSINE.size, FIRST_DOUBLINGS, EIGHTH
-    where = *_where(rows), about.ctypes.data
-    known.row_circles(*where, circles, doublings, *numbers, out.ctypes.data)
+class _Angles(ctypes.Structure):
+    """`angles` of rows.c."""
+
+    _fields_: ClassVar = [
+        *((name, c_int) for name in ("circles", "doublings", "terms", "first")),
+        ("eighth", c_double),
+        *((name, c_void_p) for name in ("longest", "cosine", "sine")),
+    ]
+
+    @classmethod
+    def of(cls, circles: Circles) -> "_Angles":
+        counts = circles.number, circles.doublings, COSINE.size, FIRST_DOUBLINGS
+        arrays = circles.longest, COSINE, SINE
+        return cls(*counts, EIGHTH, *(array.ctypes.data for array in arrays))
+
+
+def _circled(known: ctypes.CDLL, rows: NDArray[Any], circles: Circles) -> NDArray[np.float64]:
+    rows, about = _as_floats(rows), _Angles.of(circles)
+    out = np.empty((len(rows), circles.number, 2, rows.shape[1]))
+    known.row_circles(*_where(rows), ctypes.addressof(about), out.ctypes.data)
     return out
 
 
@@ -230,9 +253,9 @@ def _adds_as_numpy(known: ctypes.CDLL) -> bool:
 def _turns_as_numpy(known: ctypes.CDLL) -> bool:
     """Return whether points on circles are those of numpy for rows of many lengths."""
     for d in (*range(1, 10), 97):
-        rows, longest = _rows_of_all_sizes(d), 1 + np.arange(d) / 7
-        found = _circled(known, rows, longest, 3, 2)
-        if not np.array_equal(found, points_on_circles(rows, longest, 3, 2), equal_nan=True):
+        rows, circles = _rows_of_all_sizes(d), Circles(1 + np.arange(d) / 7, 3, 2)
+        found = _circled(known, rows, circles)
+        if not np.array_equal(found, points_on_circles(rows, circles), equal_nan=True):
             return False
     return True
 

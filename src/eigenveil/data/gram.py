@@ -24,7 +24,7 @@ from scipy.linalg import blas
 
 from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
-from eigenveil.data.sources import RowSource
+from eigenveil.data.sources import CircleSource, RowSource
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.integers import ExactSum, Integers, fitted, widened
@@ -303,22 +303,32 @@ class VectorSum:
         sums = ExactSum(source.n_columns)
         tally = Tally(source)
         prepare = _prepared(source, self.clip, linear=True)
-        for chunk, owners in source.unit_tables():
-            for start in range(0, len(chunk), _SUMMED_ROWS):
-                part = slice(start, start + _SUMMED_ROWS)
-                rows, units = chunk[part], None if owners is None else owners[part]
-                known = None if units is not None else self.clip.sum_of_integers(rows)
-                if known is not None:
-                    tally.add_rows(len(rows), 0)
-                    here = sums.holding(len(rows) << (FRACTION_BITS + SHARE_BITS))
-                    here += known.astype(np.int64) << SHARE_BITS
-                    continue
-                for block in prepare(rows, units):
-                    tally.add(block)
-                    shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # 2**51 at most
-                    here = sums.holding(len(block.integers) << (FRACTION_BITS + SHARE_BITS))
-                    here += shares.astype(np.int64)
+        for rows, units, known in _summed_tables(source, self.clip):
+            if known is not None:
+                tally.add_rows(len(rows), 0)
+                here = sums.holding(len(rows) << (FRACTION_BITS + SHARE_BITS))
+                here += known.astype(np.int64) << SHARE_BITS
+                continue
+            for block in prepare(rows, units):
+                tally.add(block)
+                shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # 2**51 at most
+                here = sums.holding(len(block.integers) << (FRACTION_BITS + SHARE_BITS))
+                here += shares.astype(np.int64)
         return sums.total(), tally.counts
+
+
+def _summed_tables(
+    source: RowSource, clip: Clip
+) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.float64] | None]]:
+    """Yield rows, their owners, and the sum of their integers where a compiled pass knows it."""
+    if isinstance(source, CircleSource):
+        yield from source.summed_tables(clip)
+        return
+    for chunk, owners in source.unit_tables():
+        for start in range(0, len(chunk), _SUMMED_ROWS):
+            part = slice(start, start + _SUMMED_ROWS)
+            rows, units = chunk[part], None if owners is None else owners[part]
+            yield rows, units, None if units is not None else clip.sum_of_integers(rows)
 
 
 def total(

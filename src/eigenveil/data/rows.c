@@ -177,41 +177,67 @@ INLINE void doubled(ptrdiff_t d, const double *from, double *to) {
     }
 }
 
-/* `points_on_circles` of circles.py; the coefficients are those of the polynomials there. */
-FOR_EACH_PROCESSOR void row_circles(const double *restrict x, ptrdiff_t n, ptrdiff_t d,
-                                    ptrdiff_t step, const double *restrict longest, int circles,
-                                    int doublings, const double *restrict cosine,
-                                    const double *restrict sine, int terms, int first,
-                                    double eighth, double *restrict out) {
-    for (ptrdiff_t i = 0; i < n; i++, x += step, out += 2 * d * circles) {
-        double *last = out + 2 * d * (circles - 1);
-        int broken = 0;
-        for (ptrdiff_t j = 0; j < d; j++) {
-            const double turns = x[j] / longest[j];
-            const double away = turns - ((turns + ROUND) - ROUND);
-            last[j] = fabs(away) <= 0.5 ? away : 0.0;
-            broken |= !(x[j] - x[j] == 0.0);
-        }
-        for (ptrdiff_t j = 0; j < d; j++) {
-            const double turn = last[j], angle = turn * eighth, square = angle * angle;
-            double c = cosine[terms - 1], s = sine[terms - 1];
-            for (int k = terms - 2; k >= 0; k--) {
-                c = c * square + cosine[k];
-                s = s * square + sine[k];
-            }
-            last[j] = c;
-            last[d + j] = turn * s;
-        }
-        for (int k = 0; k < first; k++) doubled(d, last, last);
-        for (double *to = last - 2 * d; to >= out; to -= 2 * d) {
-            doubled(d, to + 2 * d, to);
-            for (int k = 1; k < doublings; k++) doubled(d, to, to);
-        }
-        if (broken)
-            for (ptrdiff_t k = 0; k < 2 * circles; k++)
-                for (ptrdiff_t j = 0; j < d; j++)
-                    if (!(x[j] - x[j] == 0.0)) out[k * d + j] = x[j];
+/* The coefficients and other numbers of circles.py. */
+typedef struct {
+    int circles, doublings, terms, first;
+    double eighth;
+    const double *longest, *cosine, *sine;
+} angles;
+
+/* Points of one row on all circles; returns whether an entry is not finite. */
+INLINE int points(const double *restrict x, ptrdiff_t d, const angles *about,
+                  double *restrict out) {
+    double *last = out + 2 * d * (about->circles - 1);
+    const double *longest = about->longest;
+    int broken = 0;
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double turns = x[j] / longest[j];
+        const double away = turns - ((turns + ROUND) - ROUND);
+        last[j] = fabs(away) <= 0.5 ? away : 0.0;
+        broken |= !(x[j] - x[j] == 0.0);
     }
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double turn = last[j], angle = turn * about->eighth, square = angle * angle;
+        double c = about->cosine[about->terms - 1], s = about->sine[about->terms - 1];
+        for (int k = about->terms - 2; k >= 0; k--) {
+            c = c * square + about->cosine[k];
+            s = s * square + about->sine[k];
+        }
+        last[j] = c;
+        last[d + j] = turn * s;
+    }
+    for (int k = 0; k < about->first; k++) doubled(d, last, last);
+    for (double *to = last - 2 * d; to >= out; to -= 2 * d) {
+        doubled(d, to + 2 * d, to);
+        for (int k = 1; k < about->doublings; k++) doubled(d, to, to);
+    }
+    return broken;
+}
+
+/* `points_on_circles` of circles.py. */
+FOR_EACH_PROCESSOR void row_circles(const double *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step,
+                                    const angles *about, double *out) {
+    const ptrdiff_t halves = 2 * about->circles;
+    for (ptrdiff_t i = 0; i < n; i++, x += step, out += halves * d) {
+        if (!points(x, d, about, out)) continue;
+        for (ptrdiff_t k = 0; k < halves; k++)
+            for (ptrdiff_t j = 0; j < d; j++)
+                if (!(x[j] - x[j] == 0.0)) out[k * d + j] = x[j];
+    }
+}
+
+/* The sum of integers of such points about c, none of them clipped; 0 where one may be, or an entry
+ * is not finite. `row` holds two rows of points. */
+FOR_EACH_PROCESSOR int circle_sum(const double *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step,
+                                  const angles *about, const double *c, double scale, double well,
+                                  double *row, double *sum) {
+    const ptrdiff_t wide = 2 * about->circles * d;
+    for (ptrdiff_t i = 0; i < n; i++, x += step) {
+        if (points(x, d, about, row)) return 0;
+        if (!(integers_f64(row, wide, c, scale, well, row + wide) <= well)) return 0;
+        for (ptrdiff_t j = 0; j < wide; j++) sum[j] += row[wide + j];
+    }
+    return 1;
 }
 
 /* `limited_rows` of column_limits.py; marks rows that are changed. */

@@ -129,6 +129,24 @@ def test_a_person_moves_the_sum_no_further_than_a_row(adjacency):
             assert distance(whole, other, norm) <= whole.sensitivity(norm)
 
 
+def summed_rows(rows, **options):
+    """Return integers summed row by row."""
+    integers = np.empty(rows.shape)
+    Clip(**options).to_integers(rows, integers)
+    return integers.sum(axis=0).astype(np.int64)
+
+
+def test_sums_are_those_of_integer_rows_however_many_are_incomplete():
+    """A block of complete rows may be summed at once, any other one row by row."""
+    rows = np.tile(ROWS, (40, 1))
+    rows[7000, 2] = np.nan
+    for table in (rows, rows[:6000]):
+        source = CircleSource(ArraySource(table), TURN, circles=3, doublings=2)
+        found = summed(source, REPLACE, on_missing="centre").value.units
+        expected = summed_rows(read(source), row_norm=source.reach, on_missing="centre")
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_the_sum_does_not_depend_on_order_or_chunks():
     source = CircleSource(ArraySource(ROWS), TURN)
     expected = summed(source, REPLACE).value.units

@@ -13,14 +13,16 @@ last bit. Proof: docs/proofs/circle.md.
 """
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenveil.data.clip import FRACTION_BITS
+from eigenveil.data.circles import Circles
+from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.column_limits import checked_turn
-from eigenveil.data.compiled import circled
+from eigenveil.data.compiled import circle_sum, circled
 from eigenveil.data.sources.base import RowSource
 from eigenveil.data.sources.rowwise import RowwiseSource
 
@@ -52,8 +54,6 @@ class CircleSource(RowwiseSource):
 
     """
 
-    least_rows: ClassVar[int] = 1
-
     def __init__(
         self,
         source: RowSource,
@@ -65,15 +65,28 @@ class CircleSource(RowwiseSource):
         super().__init__(source, 2 * circles * source.n_columns)
         steps = 2.0 ** (doublings * np.arange(circles))
         self.turns = checked_turn(turn, source.n_columns) * steps[:, None]
-        checked_turn(self.turns[-1], source.n_columns)
-        self._circles, self._doublings = circles, doublings
+        longest = np.ascontiguousarray(checked_turn(self.turns[-1], source.n_columns))
+        self._circles = Circles(longest, circles, doublings)
         rounding = (math.sqrt(self.n_columns) + 4) * 2.0 ** (1 - FRACTION_BITS)
         self.reach = math.sqrt(self.n_columns / 2) * (1 + rounding)
 
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Return the cosines and sines of rows of ``base``."""
-        points = circled(chunk, self.turns[-1], self._circles, self._doublings)
-        return points.reshape(len(chunk), self.n_columns)
+        return circled(chunk, self._circles).reshape(len(chunk), self.n_columns)
+
+    def summed_tables(
+        self, clip: Clip
+    ) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.float64] | None]]:
+        """Yield rows, their owners, and the sum of their integers where one pass can take it.
+
+        Rows of ``base`` come with such a sum, so that their many coordinates are not written out.
+        """
+        scaling = clip.scaling(self.n_columns)
+        for rows, owners in self.base_blocks():
+            known = None
+            if owners is None and scaling is not None:
+                known = circle_sum(rows, self._circles, scaling)
+            yield self.of_rows(rows) if known is None else rows, owners, known
 
 
 def circular_mean(mean: NDArray[np.float64], turns: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -55,14 +55,13 @@ class SquaredSource(RowwiseSource):
 
     def of_rows(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Return the squared entries of clipped rows of ``base``."""
-        rows = self._clip.about_centre(chunk)
+        rows, relative, invalid = self._clip.relative_rows(chunk)
         with np.errstate(all="ignore"):
-            relative = self._clip.relative_norms(chunk)
             # Dividing by the larger of both lengths first keeps huge entries finite.
             rows /= self._clip.row_norm * np.maximum(1.0, relative)[:, None]
-            squares = rows * rows
-        squares[self._clip.invalid(chunk)] = np.nan
-        return squares
+            rows *= rows
+        rows[invalid] = np.nan
+        return rows
 
 
 class ChangedSource(RowwiseSource):

@@ -16,7 +16,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,21 +37,13 @@ __all__ = [
 ]
 
 _MAX_SCALED_ENTRY = 1e300
-_BLOCK_BYTES = 1 << 20  # rows changed at a time, so that they stay in cache
+# Rows that are changed at a time, so that they stay in cache; products want many.
+_BLOCK_BYTES, _LEAST_ROWS = 1 << 20, 256
 _NO_ROWS = ArraySource(np.empty((0, 1)))
 
 
 class RowwiseSource(RowSource):
-    """Rows of another source, ``base``, each changed by itself; what is asked is asked of them.
-
-    Attributes
-    ----------
-    least_rows : int
-        Rows that are changed at a time, however wide they are: products want many.
-
-    """
-
-    least_rows: ClassVar[int] = 256
+    """Rows of another source, ``base``, each changed by itself; what is asked is asked of them."""
 
     def __init__(
         self, base: RowSource, n_columns: int, feature_names: tuple[str, ...] | None = None
@@ -145,11 +137,16 @@ class RowwiseSource(RowSource):
 
     def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
         """Yield changed rows, some at a time, and whose they are."""
-        size = max(self.least_rows, _BLOCK_BYTES // (8 * max(1, self.n_columns)))
+        for rows, owners in self.base_blocks():
+            yield self.of_rows(rows), owners
+
+    def base_blocks(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
+        """Yield rows of ``base``, some at a time, and whose they are."""
+        size = max(_LEAST_ROWS, _BLOCK_BYTES // (8 * max(1, self.n_columns)))
         for chunk, owners in self.base.unit_tables():
             for start in range(0, len(chunk), size):
                 part = slice(start, start + size)
-                yield self.of_rows(chunk[part]), None if owners is None else owners[part]
+                yield chunk[part], None if owners is None else owners[part]
 
 
 class _OfChanged:
