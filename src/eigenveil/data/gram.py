@@ -24,7 +24,7 @@ from scipy.linalg import blas
 
 from eigenveil.data.bounded import Bounded, Norm
 from eigenveil.data.clip import BLOCK_BYTES, FRACTION_BITS, SHARE_BITS, Clip
-from eigenveil.data.sources import CircleSource, RowSource
+from eigenveil.data.sources import RowSource
 from eigenveil.exceptions import InvalidDataError
 from eigenveil.numerics.fixedpoint import FixedPoint
 from eigenveil.numerics.integers import ExactSum, Integers, fitted, widened
@@ -52,7 +52,6 @@ __all__ = [
 ]
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
-_SUMMED_ROWS = 1 << 27  # by one compiled pass, whose sum int64 holds with SHARE_BITS more
 _FEW_COLUMNS = 512
 _ALWAYS_ROWS, _MOST_NUMBERS = 1 << 27, 1 << 39  # of any width, and of a table of more rows
 
@@ -303,7 +302,7 @@ class VectorSum:
         sums = ExactSum(source.n_columns)
         tally = Tally(source)
         prepare = _prepared(source, self.clip, linear=True)
-        for rows, units, known in _summed_tables(source, self.clip):
+        for rows, units, known in source.summed_tables(self.clip):
             if known is not None:
                 tally.add_rows(len(rows), 0)
                 here = sums.holding(len(rows) << (FRACTION_BITS + SHARE_BITS))
@@ -315,20 +314,6 @@ class VectorSum:
                 here = sums.holding(len(block.integers) << (FRACTION_BITS + SHARE_BITS))
                 here += shares.astype(np.int64)
         return sums.total(), tally.counts
-
-
-def _summed_tables(
-    source: RowSource, clip: Clip
-) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.float64] | None]]:
-    """Yield rows, their owners, and the sum of their integers where a compiled pass knows it."""
-    if isinstance(source, CircleSource):
-        yield from source.summed_tables(clip)
-        return
-    for chunk, owners in source.unit_tables():
-        for start in range(0, len(chunk), _SUMMED_ROWS):
-            part = slice(start, start + _SUMMED_ROWS)
-            rows, units = chunk[part], None if owners is None else owners[part]
-            yield rows, units, None if units is not None else clip.sum_of_integers(rows)
 
 
 def total(

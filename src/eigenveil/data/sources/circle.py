@@ -23,7 +23,7 @@ from eigenveil.data.circles import Circles
 from eigenveil.data.clip import FRACTION_BITS, Clip
 from eigenveil.data.column_limits import checked_turn
 from eigenveil.data.compiled import circle_sum, circled
-from eigenveil.data.sources.base import RowSource
+from eigenveil.data.sources.base import RowSource, SummedRows
 from eigenveil.data.sources.rowwise import RowwiseSource
 
 __all__ = ["CircleSource", "circular_mean"]
@@ -74,12 +74,10 @@ class CircleSource(RowwiseSource):
         """Return the cosines and sines of rows of ``base``."""
         return circled(chunk, self._circles).reshape(len(chunk), self.n_columns)
 
-    def summed_tables(
-        self, clip: Clip
-    ) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.float64] | None]]:
-        """Yield rows, their owners, and the sum of their integers where one pass can take it.
+    def summed_tables(self, clip: Clip) -> Iterator[SummedRows]:
+        """Yield rows, their units, and the sum of their integers where a compiled pass knows it.
 
-        Rows of ``base`` come with such a sum, so that their many coordinates are not written out.
+        With such a sum come rows of ``base``: their many coordinates are not written out.
         """
         scaling = clip.scaling(self.n_columns)
         for rows, owners in self.base_blocks():
