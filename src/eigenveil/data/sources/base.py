@@ -271,7 +271,11 @@ class RowSource(ABC):
 
         def copied(places: NDArray[np.intp], out: NDArray[np.float64]) -> None:
             if table.shape[1] < _LONG_ROW:
-                out[...] = table[places]
+                if table.dtype == out.dtype and table.flags.c_contiguous:
+                    # Its own mode, "raise", would copy what it writes; no place is out of range.
+                    np.take(table, places, axis=0, out=out, mode="clip")
+                else:
+                    out[...] = table[places]
                 return
             for row, place in zip(out, places, strict=True):  # without a copy in between
                 row[...] = table[place]
