@@ -457,10 +457,9 @@ WRAPPERS = [
     fault(
         "scaled: scales of the rows themselves",
         "mechanisms/scaled.py",
-        "return replace(self.inner.run(ScaledSource(source, scale), start, gate), scale=scale)",
+        "released = self.inner.run(ScaledSource(source, scale), about, gate)",
         "scale = np.nanstd(np.vstack([*source.chunks()]), axis=0)\n"
-        "        return replace(self.inner.run(ScaledSource(source, scale), start, gate), "
-        "scale=scale)",
+        "        released = self.inner.run(ScaledSource(source, scale), about, gate)",
         REPLAY,
         "-k",
         "draws and scaled",
