@@ -8,7 +8,9 @@ import pytest
 from eigenveil import PrivateCovariance, PrivatePCA
 from eigenveil.data import compiled
 from eigenveil.data.build_rows import build
+from eigenveil.data.circles import Circles, points_on_circles
 from eigenveil.data.clip import Clip
+from eigenveil.data.column_limits import ColumnLimits, limited_rows
 from eigenveil.data.gram import total
 from eigenveil.data.sources import open_rows
 from eigenveil.data.sources.readings import row_hashes
@@ -126,6 +128,24 @@ def test_fits_are_the_same(both):
         assert np.array_equal(own, numpys)
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_points_on_circles_and_limits_are_those_of_numpy(both):
+    for rows in tables():
+        about = 0.3 + np.arange(rows.shape[1]) % 5
+        narrow = ColumnLimits(scale=about, centre=about, turn=about, limit=0.2, fills=True)
+        wide = ColumnLimits(scale=about, centre=-about, turn=9 * about)
+        odd = rows.astype(np.float64)
+        odd[:1, ::2], odd[1:2, ::3] = np.nan, -np.inf
+
+        def changed(odd=odd, rows=rows, about=about, limits=(narrow, wide)):
+            points = [compiled.circled(x, Circles(16 * about, 3, 2)) for x in (rows, odd)]
+            limited = (compiled.limited(x, each) for x in (rows, odd) for each in limits)
+            return [*points, *(part for pair in limited for part in pair)]
+
+        for own, numpys in zip(*both(changed), strict=True):
+            assert np.array_equal(own, numpys, equal_nan=True)
+
+
 def test_rows_outside_the_ball_are_zero(built, monkeypatch):
     """Which clipping does not leave: the last guard, should it fail."""
     monkeypatch.setattr(compiled, "library_path", lambda: built)
@@ -140,19 +160,26 @@ def test_rows_outside_the_ball_are_zero(built, monkeypatch):
     compiled.library.cache_clear()
 
 
-def test_what_adds_in_another_order_is_not_used(built, monkeypatch):
-    monkeypatch.setattr(compiled, "library_path", lambda: built)
-    monkeypatch.setattr(
-        compiled, "squared_norms", lambda rows: (rows[:, ::-1] ** 2).cumsum(1)[:, -1]
-    )
-    compiled.library.cache_clear()
-    assert compiled.library() is None
-    compiled.library.cache_clear()
+def turned(rows, circles):
+    return np.negative(points_on_circles(rows, circles))
 
 
-def test_the_environment_turns_them_off(built, monkeypatch):
+def limited_elsewhere(rows, limits):
+    found, changed = limited_rows(rows, limits)
+    return found, ~changed
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("squared_norms", lambda rows: (rows[:, ::-1] ** 2).cumsum(1)[:, -1]),
+        ("points_on_circles", turned),
+        ("limited_rows", limited_elsewhere),
+    ],
+)
+def test_what_differs_from_numpy_is_not_used(built, monkeypatch, name, other):
     monkeypatch.setattr(compiled, "library_path", lambda: built)
-    monkeypatch.setenv("EIGENVEIL_COMPILED", "0")
+    monkeypatch.setattr(compiled, name, other)
     compiled.library.cache_clear()
     assert compiled.library() is None
     compiled.library.cache_clear()

@@ -239,7 +239,7 @@ def test_to_state_more_never_hurts(name, epsilon):
     for label in MORE[name]:
         more = errors(**({"centring": "none"} if label == "centre" else stated(rows)[label]))
         spread = np.hypot(plain.std(axis=1), more.std(axis=1)) / np.sqrt(len(seeds))
-        allowed = 1.2 * plain.mean(axis=1) + 3 * spread + [0.01, 0.005]
+        allowed = 1.2 * plain.mean(axis=1) + 3 * spread + [0.012, 0.005]
         if (more.mean(axis=1) > allowed).any():
             bad.append((label, *np.round(plain.mean(axis=1), 4), *np.round(more.mean(axis=1), 4)))
     assert bad == []

@@ -157,10 +157,10 @@ class Clip:
 
         Exact for up to 2^35 rows.
         """
-        scaling = self._scaling(rows.shape[1])
+        scaling = self.scaling(rows.shape[1])
         return None if scaling is None else row_sum(rows, scaling)
 
-    def _scaling(self, d: int) -> Scaling | None:
+    def scaling(self, d: int) -> Scaling | None:
         """Return how rows become integers, where they are but moved and scaled."""
         if self.lift or not self._only_moves:
             return None
@@ -178,7 +178,7 @@ class Clip:
         one = float(1 << FRACTION_BITS) / math.hypot(1.0, self.lift)
         radius = ball_radius(out.shape[1])
         moved = out[:, :d]
-        scaling = self._scaling(d)
+        scaling = self.scaling(d)
         if scaling is not None and row_integers(rows, scaling, out):
             return np.empty(0, dtype=np.intp)
         invalid, squares = self._about_centre(rows, moved)
@@ -346,7 +346,18 @@ class Clip:
 
     def relative_norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Norms about the centre as shares of R, zero for invalid rows."""
-        squares = self._squares(rows)
+        return self._relative(rows, self._squares(rows))
+
+    def relative_rows(
+        self, rows: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
+        """Return rows about the centre, their `relative_norms`, and which are invalid."""
+        moved = np.empty(rows.shape)
+        with np.errstate(all="ignore"):
+            invalid, squares = self._about_centre(rows, moved)
+            return moved, self._relative(rows, squares), invalid
+
+    def _relative(self, rows: NDArray[Any], squares: NDArray[np.float64]) -> NDArray[np.float64]:
         norms = np.sqrt(squares)
         norms /= self.row_norm
         # Squares that lost their digits or overflowed are taken again, of a scaled row.

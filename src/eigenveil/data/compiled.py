@@ -11,19 +11,34 @@ import math
 import os
 from ctypes import c_double, c_int, c_ssize_t, c_void_p
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.build_rows import library_path
+from eigenveil.data.circles import COSINE, EIGHTH, FIRST_DOUBLINGS, SINE, Circles, points_on_circles
+from eigenveil.data.column_limits import ColumnLimits, limited_rows
 from eigenveil.data.squares import squared_norms
 
-__all__ = ["Scaling", "library", "row_bits", "row_integers", "row_squares", "row_sum"]
+__all__ = [
+    "Scaling",
+    "circle_sum",
+    "circled",
+    "library",
+    "limited",
+    "row_bits",
+    "row_integers",
+    "row_squares",
+    "row_sum",
+]
 
 _TYPES = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 _ROWS = [c_void_p, c_ssize_t, c_ssize_t, c_ssize_t, c_void_p]
+_CIRCLES: list[Any] = [*_ROWS, c_void_p]
+_CIRCLE_SUM: list[Any] = [*_ROWS, c_void_p, c_double, c_double, c_void_p, c_void_p]
+_LIMITS: list[Any] = [*_ROWS, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]
 _INTEGERS = [c_double, c_double, c_int, c_double, c_double, c_void_p, c_ssize_t, c_void_p]
 
 
@@ -41,9 +56,13 @@ def library() -> ctypes.CDLL | None:
             integers.argtypes, integers.restype = [*_ROWS, *_INTEGERS], c_int
             bits = getattr(found, f"row_bits_{name}")
             bits.argtypes, bits.restype = [*_ROWS, c_void_p], None
+        found.row_limits.argtypes, found.row_limits.restype = _LIMITS, None
+        found.row_circles.argtypes, found.row_circles.restype = _CIRCLES, None
+        found.circle_sum.argtypes, found.circle_sum.restype = _CIRCLE_SUM, c_int
     except (OSError, AttributeError):  # there is none, or another one
         return None
-    return found if _adds_as_numpy(found) else None
+    same = _adds_as_numpy(found) and _turns_as_numpy(found) and _limits_as_numpy(found)
+    return found if same else None
 
 
 def row_squares(
@@ -63,6 +82,37 @@ def row_bits(rows: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.uint
     run = getattr(known, f"row_bits_{_TYPES[rows.dtype]}")
     run(*_where(rows), weights.ctypes.data, out.ctypes.data)
     return out
+
+
+def circled(rows: NDArray[Any], circles: Circles) -> NDArray[np.float64]:
+    """Return `points_on_circles`."""
+    known = library()
+    return points_on_circles(rows, circles) if known is None else _circled(known, rows, circles)
+
+
+def circle_sum(
+    rows: NDArray[Any], circles: Circles, scaling: "Scaling"
+) -> NDArray[np.float64] | None:
+    """Return the sum of integers of points on circles, or None where `row_sum` has to take it."""
+    known = library()
+    if known is None or scaling.normalise:
+        return None
+    rows = _as_floats(rows)
+    wide = 2 * circles.number * rows.shape[1]
+    total, row = np.zeros(wide), np.empty(2 * wide)
+    about, centre = _Angles.of(circles), _point(scaling.centre, wide)
+    numbers = centre.ctypes.data, scaling.scale, scaling.well_inside(wide)
+    where = *_where(rows), ctypes.addressof(about)
+    whole = known.circle_sum(*where, *numbers, row.ctypes.data, total.ctypes.data)
+    return total if whole else None
+
+
+def limited(
+    rows: NDArray[Any], limits: ColumnLimits
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return `limited_rows`."""
+    known = library()
+    return limited_rows(rows, limits) if known is None else _limited(known, rows, limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +195,50 @@ def _squares(
     return out
 
 
+class _Angles(ctypes.Structure):
+    """`angles` of rows.c."""
+
+    _fields_: ClassVar = [
+        *((name, c_int) for name in ("circles", "doublings", "terms", "first")),
+        ("eighth", c_double),
+        *((name, c_void_p) for name in ("longest", "cosine", "sine")),
+    ]
+
+    @classmethod
+    def of(cls, circles: Circles) -> "_Angles":
+        counts = circles.number, circles.doublings, COSINE.size, FIRST_DOUBLINGS
+        arrays = circles.longest, COSINE, SINE
+        return cls(*counts, EIGHTH, *(array.ctypes.data for array in arrays))
+
+
+def _circled(known: ctypes.CDLL, rows: NDArray[Any], circles: Circles) -> NDArray[np.float64]:
+    rows, about = _as_floats(rows), _Angles.of(circles)
+    out = np.empty((len(rows), circles.number, 2, rows.shape[1]))
+    known.row_circles(*_where(rows), ctypes.addressof(about), out.ctypes.data)
+    return out
+
+
+def _limited(
+    known: ctypes.CDLL, rows: NDArray[Any], limits: ColumnLimits
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    rows = _as_floats(rows)
+    out, changed = np.empty(rows.shape), np.empty(len(rows), dtype=np.bool_)
+    d = rows.shape[1]
+    scale, turn, centre = (_point(x, d) for x in (limits.scale, limits.turn, limits.centre))
+    ends = np.concatenate(limits.ends())
+    fill = centre.ctypes.data if limits.fills else None
+    numbers = scale.ctypes.data, ends.ctypes.data, turn.ctypes.data, fill
+    known.row_limits(*_where(rows), *numbers, out.ctypes.data, changed.ctypes.data)
+    return out, changed
+
+
+def _as_floats(rows: NDArray[Any]) -> NDArray[np.float64]:
+    if rows.dtype == np.float64 and _readable(rows):
+        return rows
+    with np.errstate(all="ignore"):  # a warning would depend on the records
+        return np.require(rows, np.float64, ["C", "A"])
+
+
 def _adds_as_numpy(known: ctypes.CDLL) -> bool:
     """Return whether squares add up to those of numpy for rows of many lengths."""
     numbers = np.cos(np.arange(5 * 4099) ** 2.0).reshape(5, 4099)
@@ -154,3 +248,31 @@ def _adds_as_numpy(known: ctypes.CDLL) -> bool:
             if not np.array_equal(_squares(known, rows, centre), squared_norms(rows - centre)):
                 return False
     return True
+
+
+def _turns_as_numpy(known: ctypes.CDLL) -> bool:
+    """Return whether points on circles are those of numpy for rows of many lengths."""
+    for d in (*range(1, 10), 97):
+        rows, circles = _rows_of_all_sizes(d), Circles(1 + np.arange(d) / 7, 3, 2)
+        found = _circled(known, rows, circles)
+        if not np.array_equal(found, points_on_circles(rows, circles), equal_nan=True):
+            return False
+    return True
+
+
+def _limits_as_numpy(known: ctypes.CDLL) -> bool:
+    """Return whether limited rows are those of numpy."""
+    for d, limit, fills in ((1, 0.2, False), (7, math.inf, True), (97, 0.9, True)):
+        rows, about = _rows_of_all_sizes(d), 1 + np.arange(d) / 7
+        limits = ColumnLimits(scale=about, centre=-about, turn=about, limit=limit, fills=fills)
+        found, expected = _limited(known, rows, limits), limited_rows(rows, limits)
+        if not all(map(partial(np.array_equal, equal_nan=True), found, expected)):
+            return False
+    return True
+
+
+def _rows_of_all_sizes(d: int) -> NDArray[np.float64]:
+    sizes = np.array([[1e-3], [1.0], [9.0], [1e6], [1e15], [1e301], [1.0]])
+    rows = np.asarray(np.cos(np.arange(sizes.size * d) ** 2.0).reshape(-1, d) * sizes)
+    rows[-1] = np.resize([math.nan, 0.0, -0.0, -1e308, 1e-300, math.inf, -math.inf], d)
+    return rows

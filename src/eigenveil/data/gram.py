@@ -52,7 +52,6 @@ __all__ = [
 ]
 
 _EXACT_ROWS = 1 << (53 - 2 * FRACTION_BITS)
-_SUMMED_ROWS = 1 << 27  # by one compiled pass, whose sum int64 holds with SHARE_BITS more
 _FEW_COLUMNS = 512
 _ALWAYS_ROWS, _MOST_NUMBERS = 1 << 27, 1 << 39  # of any width, and of a table of more rows
 
@@ -303,21 +302,17 @@ class VectorSum:
         sums = ExactSum(source.n_columns)
         tally = Tally(source)
         prepare = _prepared(source, self.clip, linear=True)
-        for chunk, owners in source.unit_tables():
-            for start in range(0, len(chunk), _SUMMED_ROWS):
-                part = slice(start, start + _SUMMED_ROWS)
-                rows, units = chunk[part], None if owners is None else owners[part]
-                known = None if units is not None else self.clip.sum_of_integers(rows)
-                if known is not None:
-                    tally.add_rows(len(rows), 0)
-                    here = sums.holding(len(rows) << (FRACTION_BITS + SHARE_BITS))
-                    here += known.astype(np.int64) << SHARE_BITS
-                    continue
-                for block in prepare(rows, units):
-                    tally.add(block)
-                    shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # 2**51 at most
-                    here = sums.holding(len(block.integers) << (FRACTION_BITS + SHARE_BITS))
-                    here += shares.astype(np.int64)
+        for rows, units, known in source.summed_tables(self.clip):
+            if known is not None:
+                tally.add_rows(len(rows), 0)
+                here = sums.holding(len(rows) << (FRACTION_BITS + SHARE_BITS))
+                here += known.astype(np.int64) << SHARE_BITS
+                continue
+            for block in prepare(rows, units):
+                tally.add(block)
+                shares = np.ldexp(block.integers.sum(axis=0), SHARE_BITS)  # 2**51 at most
+                here = sums.holding(len(block.integers) << (FRACTION_BITS + SHARE_BITS))
+                here += shares.astype(np.int64)
         return sums.total(), tally.counts
 
 

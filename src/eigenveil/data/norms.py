@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenveil.data.bounded import Bounded
-from eigenveil.data.clip import NO_EXPONENT, Clip
+from eigenveil.data.clip import BLOCK_BYTES, NO_EXPONENT, Clip
 from eigenveil.data.gram import limit_rows, require_rows
 from eigenveil.data.sources import RowSource
 from eigenveil.numerics.fixedpoint import FixedPoint
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 _WEIGHT_BITS = 30
+_NO_SIGN, _EXPONENT_BIAS = np.int64((1 << 63) - 1), 1023  # of float64
 BRACKETS = range(-166, 167)  # e for magnitudes from 2^e up to 2^(e+1), as far as 1e50
 
 
@@ -166,14 +167,14 @@ class MagnitudeCounts:
     def of(self, source: RowSource) -> tuple[NDArray[np.int64], ...]:
         """Return both over all rows of ``source``. Private."""
         d = source.n_columns
-        counts = np.zeros(d * len(BRACKETS), dtype=np.int64)
-        columns = np.arange(d) * len(BRACKETS) - BRACKETS[0]
+        counts = np.zeros((d, len(BRACKETS) + 1), dtype=np.int64)
+        columns = np.arange(d) * counts.shape[1]
         rows = 0
-        for exponents, seen in _entry_exponents(source, self.clip):
-            brackets = exponents - 1  # a fraction from 1/2 on comes with them
-            counts += np.bincount((brackets + columns)[seen], minlength=counts.size)
-            rows = limit_rows(rows + len(exponents), d)
-        return counts, np.array([rows])
+        for brackets in _entry_brackets(source, self.clip):
+            brackets += columns
+            counts += np.bincount(brackets.ravel(), minlength=counts.size).reshape(counts.shape)
+            rows = limit_rows(rows + len(brackets), d)
+        return counts[:, 1:].ravel(), np.array([rows])
 
 
 def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounded:
@@ -204,33 +205,36 @@ def column_counts(source: RowSource, clip: Clip, adjacency: Adjacency) -> Bounde
     return source.represented(statistic)
 
 
-def _entry_exponents(
-    source: RowSource, clip: Clip
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
-    """Yield the binary exponent of every entry, and where there is one; of persons at the end."""
+def _entry_brackets(source: RowSource, clip: Clip) -> Iterator[NDArray[np.intp]]:
+    """Yield the bracket of every entry, counted from 1, and 0 below all; of persons at the end."""
     sizes = source.unit_sizes
     shape = (0 if sizes is None else len(sizes), source.n_columns)
     sums, entries = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    columns = np.arange(shape[1])
-    smallest, largest = 2.0 ** BRACKETS[0], 2.0 ** BRACKETS[-1]
+    size = max(1, BLOCK_BYTES // (8 * max(1, shape[1])))
     for chunk, units in source.unit_tables():
-        magnitudes = np.abs(clip.about_centre(chunk))
-        # An infinite magnitude, which has no exponent, belongs to the last bracket.
-        _, found = np.frexp(np.minimum(magnitudes, largest))
-        exponents = found.astype(np.int64)
-        seen = magnitudes >= smallest
-        if units is None:
-            yield exponents, seen
-            continue
-        places = (units[:, None] * shape[1] + columns)[seen]
-        np.add.at(entries.reshape(-1), places, 1)
-        np.add.at(sums.reshape(-1), places, exponents[seen])
+        for start in range(0, len(chunk), size):
+            part = slice(start, start + size)
+            brackets = _brackets(clip.about_centre(chunk[part]))
+            if units is None:
+                yield brackets
+            else:
+                np.add.at(entries, units[part], brackets > 0)
+                np.add.at(sums, units[part], brackets)
     if sizes is not None:
         # The nearest quarter octave, in integers: 7/5 is about the root of 2.
         _, bits = np.frexp(7 * sizes[:, None] ** 2 // (5 * np.maximum(entries, 1) ** 2))
         quarters = bits.astype(np.int64) - 1
         lowered = _rounded_mean(4 * sums - quarters * entries, 4 * entries)
-        yield np.maximum(lowered, BRACKETS[0] + 1), entries > 0  # never in another column
+        yield np.where(entries > 0, np.maximum(lowered, 1), 0)  # never in another column
+
+
+def _brackets(entries: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the bracket of each magnitude, counted from 1, from the exponents of the floats."""
+    exponents = entries.view(np.int64) & _NO_SIGN
+    exponents >>= 52
+    exponents -= _EXPONENT_BIAS + BRACKETS[0] - 1
+    np.clip(exponents, 0, len(BRACKETS), out=exponents)  # infinite ones belong to the last
+    return exponents.astype(np.intp, copy=False)
 
 
 def rows_beyond(counts: Bounded) -> Bounded:

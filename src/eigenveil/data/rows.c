@@ -1,4 +1,5 @@
-/* Passes over rows: squared norms about a centre, clipped integer rows, and sums of bits.
+/* Passes over rows: squared norms about a centre, clipped integer rows, sums of bits, angles,
+ * and limits on columns.
  *
  * What `clip.py` does with numpy in several passes, in one: to the last bit, for which squares are
  * added up in the order of numpy's einsum (two lanes, eight entries at a time, the last pair of
@@ -27,6 +28,7 @@ enum { PART = 4096, TOGETHER = 4, SHORT = 512, NEAR = 4096 };
 
 static const double ROUND = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to an integer */
 static const double NO_LENGTH = 1e-290;
+static const double MAX_ENTRY = 1e300; /* as in column_limits.py */
 static const uint64_t ONE_NAN = 0x7ff8000000000000; /* that of numpy */
 
 INLINE pair pair_f64(const double *x) {
@@ -165,3 +167,112 @@ INLINE pair pair_f32(const float *x) { return (pair){x[0], x[1]}; }
 
 FOR_TYPE(double, f64)
 FOR_TYPE(float, f32)
+
+/* Angles doubled: cosines and sines of d angles, from one array to another or in place. */
+INLINE void doubled(ptrdiff_t d, const double *from, double *to) {
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double cosine = from[j], sine = from[d + j], product = cosine * sine;
+        to[j] = cosine * cosine - sine * sine;
+        to[d + j] = product + product;
+    }
+}
+
+/* The coefficients and other numbers of circles.py. */
+typedef struct {
+    int circles, doublings, terms, first;
+    double eighth;
+    const double *longest, *cosine, *sine;
+} angles;
+
+/* Points of one row on all circles; returns whether an entry is not finite. */
+INLINE int points(const double *restrict x, ptrdiff_t d, const angles *about,
+                  double *restrict out) {
+    double *last = out + 2 * d * (about->circles - 1);
+    const double *longest = about->longest;
+    int broken = 0;
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double turns = x[j] / longest[j];
+        const double away = turns - ((turns + ROUND) - ROUND);
+        last[j] = fabs(away) <= 0.5 ? away : 0.0;
+        broken |= !(x[j] - x[j] == 0.0);
+    }
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double turn = last[j], angle = turn * about->eighth, square = angle * angle;
+        double c = about->cosine[about->terms - 1], s = about->sine[about->terms - 1];
+        for (int k = about->terms - 2; k >= 0; k--) {
+            c = c * square + about->cosine[k];
+            s = s * square + about->sine[k];
+        }
+        last[j] = c;
+        last[d + j] = turn * s;
+    }
+    for (int k = 0; k < about->first; k++) doubled(d, last, last);
+    for (double *to = last - 2 * d; to >= out; to -= 2 * d) {
+        doubled(d, to + 2 * d, to);
+        for (int k = 1; k < about->doublings; k++) doubled(d, to, to);
+    }
+    return broken;
+}
+
+/* `points_on_circles` of circles.py. */
+FOR_EACH_PROCESSOR void row_circles(const double *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step,
+                                    const angles *about, double *out) {
+    const ptrdiff_t halves = 2 * about->circles;
+    for (ptrdiff_t i = 0; i < n; i++, x += step, out += halves * d) {
+        if (!points(x, d, about, out)) continue;
+        for (ptrdiff_t k = 0; k < halves; k++)
+            for (ptrdiff_t j = 0; j < d; j++)
+                if (!(x[j] - x[j] == 0.0)) out[k * d + j] = x[j];
+    }
+}
+
+/* The sum of integers of such points about c, none of them clipped; 0 where one may be, or an entry
+ * is not finite. `row` holds two rows of points. */
+FOR_EACH_PROCESSOR int circle_sum(const double *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t step,
+                                  const angles *about, const double *c, double scale, double well,
+                                  double *row, double *sum) {
+    const ptrdiff_t wide = 2 * about->circles * d;
+    for (ptrdiff_t i = 0; i < n; i++, x += step) {
+        if (points(x, d, about, row)) return 0;
+        if (!(integers_f64(row, wide, c, scale, well, row + wide) <= well)) return 0;
+        for (ptrdiff_t j = 0; j < wide; j++) sum[j] += row[wide + j];
+    }
+    return 1;
+}
+
+/* `limited_rows` of column_limits.py; marks rows that are changed. */
+FOR_EACH_PROCESSOR void row_limits(const double *restrict x, ptrdiff_t n, ptrdiff_t d,
+                                   ptrdiff_t step, const double *restrict scale,
+                                   const double *restrict ends, const double *restrict turn,
+                                   const double *restrict fill, double *restrict out,
+                                   char *restrict changed) {
+    const double *low = ends, *high = ends + d, *least = ends + 2 * d, *most = ends + 3 * d;
+    for (ptrdiff_t i = 0; i < n; i++, x += step, out += d) {
+        ptrdiff_t away = 0;
+        for (ptrdiff_t j = 0; j < d; j++) {
+            double y = x[j] / scale[j];
+            y = y < -MAX_ENTRY ? -MAX_ENTRY : y;
+            y = y > MAX_ENTRY ? MAX_ENTRY : y;
+            out[j] = y;
+            const int inside = (y >= low[j]) & (y <= high[j]) & (y >= least[j]) & (y <= most[j]);
+            away |= !(inside & (x[j] - x[j] == 0.0));
+        }
+        changed[i] = 0;
+        for (ptrdiff_t j = 0; away && j < d; j++) {
+            double y = out[j];
+            if (x[j] - x[j] != 0.0) {
+                out[j] = fill && x[j] != x[j] ? fill[j] : x[j] / scale[j];
+                continue;
+            }
+            if (!(y >= low[j] && y <= high[j])) {
+                double part = fmod(y - low[j], turn[j]);
+                if (part < 0.0) part += turn[j];
+                y = low[j] + part;
+                y = y < low[j] ? low[j] : y > high[j] ? high[j] : y;
+                changed[i] = 1;
+            }
+            if (y < least[j] || y > most[j]) changed[i] = 1;
+            out[j] = y < least[j] ? least[j] : y > most[j] ? most[j] : y;
+        }
+    }
+}

@@ -245,7 +245,8 @@ class Gate:
         while chosen.size < size:  # never more words than places that are missing
             words = source.words(size - chosen.size)
             places = (words[words <= fair] % np.uint64(n)).astype(np.intp)
-            chosen = np.union1d(chosen, places)
+            places = np.sort(np.append(chosen, places))
+            chosen = places[np.diff(places, prepend=-1) > 0]  # each place once
         return chosen
 
     def normals(self, *shape: int) -> NDArray[np.float64]:

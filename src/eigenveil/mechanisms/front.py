@@ -4,11 +4,11 @@ r"""A covariance of columns in any units: scales, a centre, finer scales and a b
           \to \frac{x_{ij}/s_j - c_j}{\sqrt{Y_{jj}}} \to \mathrm{clip}_R \to \text{matrices}
 
 Scales only condition the columns, so a rough one does no harm; a column without one takes the
-median. The centre is located by distances, or on a table of few rows for its columns from circular
-means, which need no bound and which no search can lose. They leave whole turns unknown, so that
-rows are folded about the centre. A first matrix divides each column by the deviation that it shows.
-Rows are then centred once more, clipped at a private radius and in each column, and `elliptical`
-draws the matrices. Where all columns seem to share one unit they keep it: one scale for all.
+median. The centre is found on circles, which need no bound and which no search can lose. They leave
+whole turns of the longest one unknown, so that rows are folded about the centre. A first matrix
+divides each column by the deviation that it shows. Rows are then centred once more, clipped at a
+private radius and in each column, and `elliptical` draws the matrices. Where all columns seem to
+share one unit they keep it: one scale for all.
 
 A column whose variance cannot be told from noise is zero unless its scale was found beyond doubt:
 an estimate for any other one would be of the noise. The steps that are taken depend on public and
@@ -29,9 +29,7 @@ from eigenveil.data.gram import moment_sensitivities, second_moment, total
 from eigenveil.data.sources import (
     ChangedSource,
     CircleSource,
-    FoldedSource,
     RowSource,
-    ScaledSource,
     circular_mean,
     sampled,
 )
@@ -42,6 +40,7 @@ from eigenveil.mechanisms.columns import Columns
 from eigenveil.mechanisms.covariance.elliptical import SHOWN_VARIANCE, EllipticalCov
 from eigenveil.mechanisms.covariance.gauss import GaussCov, NoisyMatrix
 from eigenveil.mechanisms.mean import NoisyMean, PrivateMean
+from eigenveil.mechanisms.prepared import Prepared, Table
 from eigenveil.mechanisms.ranged import CLEANED, noise_rows
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
 from eigenveil.mechanisms.scalars.distances import (
@@ -52,11 +51,11 @@ from eigenveil.mechanisms.scalars.distances import (
 from eigenveil.privacy import accounting
 from eigenveil.privacy.cost import Cost, Gaussian
 
-__all__ = ["Front", "Prepared", "Table"]
+__all__ = ["Front"]
 
 # Limits on q = sqrt(2) d/(n mu), the noise of a variance in its own units.
 _MANY_ROWS = 0.02  # up to which the last mean is the one that matters
-_SEARCHED = 0.045  # up to which distances find the radius, and which turn of the circles it is
+_SEARCHED = 0.045  # up to which distances find the radius
 _REFINED = 0.06  # up to which a first matrix refines the scales
 # Shares of mu^2.
 _FIRST_SCALES = 0.05  # of the draw that may show one unit for all columns
@@ -68,8 +67,9 @@ _FIRST_MATRIX, _SEARCH = 0.05, 0.05
 _MEAN_AGAIN, _MEAN_AGAIN_UNREFINED, _MEAN_AGAIN_MANY_ROWS = 0.02, 0.06, 0.05
 _LAST_PRICED = 0.5  # of the matrices, as the search for their radius expects it
 # In units of a column's scale.
-_FIRST_TURN, _TURN_FACTOR = 16.0, 4.0  # of the circles
-_LEAST_TURNS, _MOST_TURNS = 2, 10
+_FIRST_TURN = 16.0  # of the circles
+_LEAST_CIRCLES, _MOST_CIRCLES = 2, 10  # each four times as long as the one before
+_WIDE_CIRCLES = 7  # each eight times as long: as far as the most of the others
 _LEAST_LIMIT = 8.0  # on a coordinate
 _FIRST_LIMIT_NOISE, _LIMIT_NOISE = 0.4, 0.3  # over q: where a limit would save no noise
 _MOST_RADIUS, _RADIUS_NOISE = 4.0, 0.02  # over sqrt(d); the second over q as well
@@ -129,7 +129,7 @@ class Front:
         ready = self.prepare(source, start, gate)
         table, columns = ready.table, ready.columns
         matrices = self._matrices(ready.left)
-        changed = ChangedSource(ScaledSource(table.base, table.scale), ready.clip, table.turn)
+        changed = ChangedSource(table.base, ready.clip, table.limits)
         released = matrices.within(table.source, ready.clip, ready.inverse, gate, changed)
         assert released.clearness is not None  # of this mechanism
         kept = columns.kept(released.clearness, released.noise_scale, refined=ready.refined)
@@ -144,7 +144,7 @@ class Front:
             turn=table.turn,
         )
 
-    def prepare(self, source: RowSource, start: Clip, gate: Gate) -> "Prepared":
+    def prepare(self, source: RowSource, start: Clip, gate: Gate) -> Prepared:
         """Find scales, a centre and a bound: all that matrices need."""
         anywhere = Clip(
             row_norm=LARGEST_NORM,
@@ -152,13 +152,12 @@ class Front:
             on_missing=start.on_missing,
             present=start.present,
         )
-        about = replace(anywhere, centre=np.zeros(source.n_columns))
         left = 1 - sum(self.shares.values())
         found = self._scales.run(source, anywhere, gate)
         if found.one_unit:
             left += self._scale_share - _FIRST_SCALES
         columns = Columns.of(found, self.apart)
-        table = self.centred(Table(base=source, scale=columns.scale, about=about), gate)
+        table = self.centred(source, columns.scale, anywhere, gate)
         searches = self._searches or columns.one_unit
         if not searches:
             left += self.shares["radius"] * (1 + self._refines)
@@ -226,21 +225,29 @@ class Front:
         )
 
     @property
-    def _circle_share(self) -> float:
-        noise = 2 * math.sqrt(self.columns) / (max(1, self.rows) * self.mu)
-        return min(_MOST_CIRCLE, max(_LEAST_CIRCLE, (noise / _ANGLE) ** 2))
+    def _circles(self) -> tuple[int, int, float]:
+        """Number of circles, doublings from one to the next, and the share of all together.
 
-    @property
-    def _turns(self) -> list[float]:
-        """Lengths of the circles: as many as are cheap."""
-        count = int(_CIRCLES / self._circle_share)
-        count = min(_MOST_TURNS, max(_LEAST_TURNS, count))
-        return [_FIRST_TURN * _TURN_FACTOR**k for k in range(count)]
+        As many as are cheap, and fewer that are farther apart where noise is small enough.
+        """
+        noise = 2 * math.sqrt(self.columns) / (max(1, self.rows) * self.mu)
+        share = min(_MOST_CIRCLE, max(_LEAST_CIRCLE, (noise / _ANGLE) ** 2))
+        count = min(_MOST_CIRCLES, max(_LEAST_CIRCLES, int(_CIRCLES / share)))
+        wide = _WIDE_CIRCLES * (2 * noise / _ANGLE) ** 2  # half the noise for twice the distance
+        if count == _MOST_CIRCLES and wide <= count * share:
+            return _WIDE_CIRCLES, 3, count * share
+        return count, 2, count * share
 
     @property
     def longest_turn(self) -> float:
         """Number of scales by whole multiples of which the centre of a column may be off."""
-        return self._turns[-1]
+        count, doublings, _ = self._circles
+        return float(_FIRST_TURN * 2 ** (doublings * (count - 1)))
+
+    @property
+    def locating_share(self) -> float:
+        """Share of the budget that `centred` spends."""
+        return self._circles[2] + self._middle_share
 
     @property
     def _middle_share(self) -> float:
@@ -253,7 +260,7 @@ class Front:
         return _MEAN_AGAIN if self._refines else _MEAN_AGAIN_UNREFINED
 
     def part(self, share: float) -> Gaussian:
-        """Return the budget of a step with this share."""
+        """Return a share of the budget."""
         step = accounting.part(self._whole, share)
         assert isinstance(step, Gaussian)  # a part of a Gaussian budget
         return step
@@ -265,46 +272,33 @@ class Front:
         return EllipticalCov.build(self.part(share), self.rows, self.columns, searches=False)
 
     def mean(self, share: float, source: RowSource, clip: Clip, gate: Gate) -> NoisyMean:
-        """Draw a mean of clipped rows at a share of the budget."""
+        """Draw a mean of clipped rows with a share of the budget."""
         query = total(source, clip, gate.adjacency, valid=clip.leaves_out)
         return gate.draw(PrivateMean(noise=self._noise(share)), query)
 
-    @property
-    def locating_share(self) -> float:
-        """Share of the budget that `centred` spends."""
-        return len(self._turns) * self._circle_share + self._middle_share
-
-    def centred(self, table: "Table", gate: Gate) -> "Table":
-        """Return the table about a mean; folded about it where whole turns stay unknown."""
-        some = sampled(table.source, self.sample, gate.adjacency, gate.sample, table.about.check)
-        centre, concentration = self._on_circles(some, table.about, gate)
-        table = replace(table.centred(centre), concentration=concentration)
-        table = table.folded(np.full(some.n_columns, self._turns[-1]))
-        clip = replace(table.about, row_norm=math.sqrt(self.columns))
+    def centred(
+        self, source: RowSource, scale: NDArray[np.float64], anywhere: Clip, gate: Gate
+    ) -> Table:
+        """Return the table about a mean, folded about it where whole turns stay unknown."""
+        some = sampled(source, self.sample, gate.adjacency, gate.sample, anywhere.check)
+        count, doublings, share = self._circles
+        circles = CircleSource(some, _FIRST_TURN * scale, circles=count, doublings=doublings)
+        clip = replace(anywhere, row_norm=circles.reach, present=None)
+        mean = self.mean(share, circles, clip, gate)
+        turns = circles.turns / scale
+        about = replace(anywhere, centre=circular_mean(mean.offset, turns))
+        table = Table(
+            base=source,
+            scale=scale,
+            about=about,
+            turn=turns[-1],
+            concentration=np.hypot(*mean.offset.reshape(count, 2, -1)[0]),
+        )
+        clip = replace(about, row_norm=math.sqrt(self.columns))
         return table.moved(self.mean(self._middle_share, table.source, clip, gate))
 
-    def _on_circles(
-        self, rows: RowSource, about: Clip, gate: Gate
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the centre up to whole turns of the longest circle, and the concentration."""
-        centre, concentration = np.zeros(rows.n_columns), np.ones(rows.n_columns)
-        shorter = math.inf
-        for length in self._turns:
-            turn = np.full(rows.n_columns, length)
-            wrapped = CircleSource(rows, turn)
-            clip = replace(about, row_norm=wrapped.reach, centre=None, present=None)
-            mean = self.mean(self._circle_share, wrapped, clip, gate)
-            found = circular_mean(mean.offset, turn)
-            # The shorter circle is the finer one, the longer one tells which of its turns it is.
-            if math.isinf(shorter):
-                concentration = np.hypot(*np.split(mean.offset, 2))
-            else:
-                found = centre + shorter * np.round((found - centre) / shorter)
-            centre, shorter = found, length
-        return centre, concentration
-
     def _radius(
-        self, table: "Table", share: float, most: float, searches: bool, gate: Gate
+        self, table: Table, share: float, most: float, searches: bool, gate: Gate
     ) -> tuple[float, NoisyDistances | None]:
         """Return where rows are clipped for matrices of this share, and their distances."""
         root = math.sqrt(self.columns)
@@ -328,91 +322,8 @@ class Front:
     def _distances(self) -> PrivateDistances:
         return PrivateDistances.fine(self._noise(self.shares["radius"]), self._whole, self.rows)
 
-    def _first_matrix(self, table: "Table", searches: bool, gate: Gate) -> NoisyMatrix:
+    def _first_matrix(self, table: Table, searches: bool, gate: Gate) -> NoisyMatrix:
         radius, _ = self._radius(table, _FIRST_MATRIX, _MOST_RADIUS, searches, gate)
         clip = replace(table.about, row_norm=radius)
         step = GaussCov(mu=self.part(_FIRST_MATRIX).mu)
         return gate.draw(step, second_moment(table.source, clip, gate.adjacency))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Prepared:
-    """Released numbers that matrices need; ``left`` is their share of mu^2.
-
-    Attributes
-    ----------
-    table : Table
-        The rows about their centre.
-    columns : Columns
-        What is known of their scales.
-    clip : Clip
-        Bounds of the rows.
-    limit : float
-        Largest distance of an entry from the centre.
-    inverse : float or None
-        Mean of one over the squared distance of rows; None if unknown.
-    left : float
-        Share of the budget that is left.
-    refined : bool
-        Whether a first matrix refined the scales.
-
-    """
-
-    table: "Table"
-    columns: Columns
-    clip: Clip
-    limit: float
-    inverse: float | None
-    left: float
-    refined: bool
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Table:
-    """Rows divided by scales, and how they are read: released or public numbers beside them.
-
-    ``concentration`` is the length of the mean on the shortest circle: near 1 for a column that
-    varies by about its scale, near 0 for one that winds around the circle.
-    """
-
-    base: RowSource
-    scale: NDArray[np.float64]
-    about: Clip
-    turn: NDArray[np.float64] | None = None
-    concentration: NDArray[np.float64] | None = None
-
-    @cached_property
-    def source(self) -> RowSource:
-        """The divided rows, within half a turn of the centre where they are folded."""
-        scaled = ScaledSource(self.base, self.scale)
-        return scaled if self.turn is None else FoldedSource(scaled, self.centre, self.turn)
-
-    @property
-    def centre(self) -> NDArray[np.float64]:
-        """The centre in units of the scales."""
-        assert self.about.centre is not None
-        return self.about.centre
-
-    def moved(self, mean: NoisyMean) -> "Table":
-        """Return the table about a mean that was found from its centre."""
-        present = 1.0 if self.about.present is None else self.about.present
-        return self.centred(self.centre + mean.offset / present)
-
-    def centred(self, centre: NDArray[np.float64]) -> "Table":
-        """Return the table about a centre."""
-        return replace(self, about=replace(self.about, centre=centre))
-
-    def folded(self, turn: NDArray[np.float64]) -> "Table":
-        """Return the table with whole turns dropped from entries far from the centre."""
-        return replace(self, turn=turn)
-
-    def limited(self, limit: float) -> "Table":
-        """Return the table with entries within a limit of the centre."""
-        box = (self.centre - limit, self.centre + limit)
-        return replace(self, about=replace(self.about, box=box))
-
-    def divided(self, factor: NDArray[np.float64]) -> "Table":
-        """Return the table with its columns divided once more."""
-        turn = None if self.turn is None else self.turn / factor
-        about = replace(self.about, centre=self.centre / factor, box=None)
-        return replace(self, scale=self.scale * factor, about=about, turn=turn)

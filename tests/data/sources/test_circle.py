@@ -1,4 +1,4 @@
-"""Rows wrapped around circles, and rows without their whole turns."""
+"""Rows wrapped around circles of one or several lengths, and the centre that their mean shows."""
 
 import math
 import warnings
@@ -10,7 +10,6 @@ from eigenveil.data import Clip, total
 from eigenveil.data.sources import (
     ArraySource,
     CircleSource,
-    FoldedSource,
     GroupedSource,
     IterableSource,
     circular_mean,
@@ -28,12 +27,11 @@ ROWS = np.random.default_rng(3).standard_normal((300, D)) * TURN
 HUGE = [1e308, -1e308, 1.7e308, 1e-308, -1e-320, -1e-17, 0.0, -0.0, 1e17]
 
 
-def circled(rows):
-    return read(CircleSource(ArraySource(np.asarray(rows)), TURN))
+LONGER = {"circles": 10, "doublings": 2}  # the most that a fit draws
 
 
-def folded(rows, centre, turn=TURN):
-    return read(FoldedSource(ArraySource(np.asarray(rows)), centre, turn))
+def circled(rows, **lengths):
+    return read(CircleSource(ArraySource(np.asarray(rows)), TURN, **lengths))
 
 
 def summed(source, adjacency, **options):
@@ -52,28 +50,44 @@ def test_coordinates_are_cosines_then_sines():
     np.testing.assert_allclose(circled(eighths), exact, atol=1e-13)
 
 
-def test_every_row_has_the_same_length():
+def test_longer_circles_follow_the_first():
+    """Angles of shorter circles are doubled ones of the longest: still exact to 1e-8."""
+    source = CircleSource(ArraySource(ROWS), TURN, **LONGER)
+    found = read(source).reshape(len(ROWS), 10, 2, D)
+    angles = 2 * np.pi * ROWS[:, None] / source.turns
+    np.testing.assert_allclose(source.turns, TURN * 4.0 ** np.arange(10)[:, None])
+    np.testing.assert_allclose(found[:, :, 0], np.cos(angles), atol=1e-8)
+    np.testing.assert_allclose(found[:, :, 1], np.sin(angles), atol=1e-8)
+
+
+@pytest.mark.parametrize("lengths", [{}, LONGER], ids=["one", "ten"])
+def test_every_row_has_the_same_length(lengths):
     rows = np.vstack([ROWS, ROWS * 1e9, np.full((len(HUGE), D), np.array(HUGE)[:, None])])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        lengths = np.linalg.norm(circled(rows), axis=1)
-    np.testing.assert_allclose(lengths, math.sqrt(D), rtol=1e-14)
-    assert CircleSource(ArraySource(rows), TURN).reach >= math.sqrt(D)
+        found = np.linalg.norm(circled(rows, **lengths), axis=1)
+    length = math.sqrt(D * lengths.get("circles", 1))
+    np.testing.assert_allclose(found, length, rtol=1e-8 if lengths else 1e-14)
+    reach = CircleSource(ArraySource(rows), TURN, **lengths).reach
+    assert length < reach < 1.001 * length
 
 
-def test_a_row_does_not_depend_on_the_rows_beside_it():
+@pytest.mark.parametrize("lengths", [{}, LONGER], ids=["one", "ten"])
+def test_a_row_does_not_depend_on_the_rows_beside_it(lengths):
     rows = np.vstack([ROWS, np.full((2, D), 1e300), np.full((1, D), np.nan), ROWS * 1e20])
-    together, about = circled(rows), folded(rows, TURN)
+    together = circled(rows, **lengths)
     for size in (1, 3, 17):
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-        np.testing.assert_array_equal(np.vstack([circled(part) for part in parts]), together)
-        np.testing.assert_array_equal(np.vstack([folded(part, TURN) for part in parts]), about)
-    np.testing.assert_array_equal(circled(np.asfortranarray(rows[::-1]))[::-1], together)
+        alone = [circled(part, **lengths) for part in parts]
+        np.testing.assert_array_equal(np.vstack(alone), together)
+    backwards = circled(np.asfortranarray(rows[::-1]), **lengths)
+    np.testing.assert_array_equal(backwards[::-1], together)
 
 
 @pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
-def test_changing_one_row_moves_the_sum_by_the_diameter_at_most(adjacency):
-    """Attained by angles 0 and pi; sqrt(d) would be too little for replaced rows."""
+@pytest.mark.parametrize("lengths", [{}, {"circles": 3, "doublings": 2}], ids=["one", "three"])
+def test_changing_one_row_moves_the_sum_by_the_diameter_at_most(adjacency, lengths):
+    """Nearly attained by angles 0 and pi; sqrt(d) would be too little for replaced rows."""
     shifts = [0.0, 0.5, 0.25, -0.3, 7.1]
     others = [TURN * shift for shift in shifts]
     others += [np.full(D, value) for value in (*HUGE, np.nan, np.inf)]
@@ -83,7 +97,9 @@ def test_changing_one_row_moves_the_sum_by_the_diameter_at_most(adjacency):
         for other in changed:
             tables = [ROWS if new is None else np.vstack([ROWS, new]) for new in (row, other)]
             found = [
-                summed(CircleSource(ArraySource(table), TURN), adjacency, on_invalid="zero")
+                summed(
+                    CircleSource(ArraySource(table), TURN, **lengths), adjacency, on_invalid="zero"
+                )
                 for table in tables
             ]
             gap = distance(*found, "l2")
@@ -91,7 +107,8 @@ def test_changing_one_row_moves_the_sum_by_the_diameter_at_most(adjacency):
             assert distance(*found, "l1") <= found[0].sensitivity("l1")
             most = max(most, gap)
     assert found[0].sensitivity("l2") == (2.0 if adjacency is REPLACE else math.sqrt(2))
-    assert most == pytest.approx(found[0].sensitivity("l2"), abs=2.0**-13)
+    if not lengths:  # angles are half a turn apart on the shortest circle alone
+        assert most == pytest.approx(found[0].sensitivity("l2"), abs=2.0**-12)
 
 
 @pytest.mark.parametrize("adjacency", [REPLACE, ADD], ids=lambda a: a.value)
@@ -110,6 +127,24 @@ def test_a_person_moves_the_sum_no_further_than_a_row(adjacency):
         )
         for norm in ("l2", "l1"):
             assert distance(whole, other, norm) <= whole.sensitivity(norm)
+
+
+def summed_rows(rows, **options):
+    """Return integers summed row by row."""
+    integers = np.empty(rows.shape)
+    Clip(**options).to_integers(rows, integers)
+    return integers.sum(axis=0).astype(np.int64)
+
+
+def test_sums_are_those_of_integer_rows_however_many_are_incomplete():
+    """A block of complete rows may be summed at once, any other one row by row."""
+    rows = np.tile(ROWS, (40, 1))
+    rows[7000, 2] = np.nan
+    for table in (rows, rows[:6000]):
+        source = CircleSource(ArraySource(table), TURN, circles=3, doublings=2)
+        found = summed(source, REPLACE, on_missing="centre").value.units
+        expected = summed_rows(read(source), row_norm=source.reach, on_missing="centre")
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_the_sum_does_not_depend_on_order_or_chunks():
@@ -147,41 +182,28 @@ def test_missing_cells_are_filled_and_infinite_ones_invalid():
 def test_the_circular_mean_is_the_centre_up_to_whole_turns():
     centre = np.array([0.4, -3.0, 4e-7, 7.3e6, 0.0])
     rows = centre + 0.02 * TURN * np.random.default_rng(0).standard_normal((4000, D))
-    found = circular_mean(circled(rows).mean(axis=0), TURN)
+    found = circular_mean(circled(rows).mean(axis=0), TURN[None])
     away = (found - centre) / TURN
     np.testing.assert_allclose(away, np.rint(away), atol=2e-3)
     assert (np.abs(found) <= TURN / 2).all()
 
 
-def test_folding_drops_whole_turns_only():
-    centre = np.array([1990.0, 0.1, 0.0, -5e6, 0.3])
-    near = centre + 0.49 * TURN * np.random.default_rng(0).uniform(-1, 1, (200, D))
-    np.testing.assert_array_equal(folded(near, centre), near)
-    np.testing.assert_allclose(folded(near + 3 * TURN, centre), near, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(folded(near - TURN, centre), near, rtol=1e-9, atol=1e-9)
+@pytest.mark.parametrize("doublings", [2, 3])
+def test_longer_circles_tell_the_turn(doublings):
+    """The centre is as fine as the shortest circle shows it, and as far as the longest reaches."""
+    centre = np.array([0.4, -3.0, 4e-5, 7.3e7, 30.0])
+    rows = centre + 0.05 * TURN * np.random.default_rng(0).standard_normal((4000, D))
+    source = CircleSource(ArraySource(rows), TURN, circles=5, doublings=doublings)
+    found = circular_mean(read(source).mean(axis=0), source.turns)
+    np.testing.assert_allclose((found - centre) / TURN, 0.0, atol=5e-3)
 
 
-def test_folded_rows_lie_within_half_a_turn():
-    centre = np.array([1990.0, 0.1, 0.0, -5e6, 0.3])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = folded(np.full((len(HUGE), D), np.array(HUGE)[:, None]), centre)
-    assert (np.abs(found - centre) <= TURN / 2 * (1 + 1e-9)).all()
-    odd = folded([[np.nan, np.inf, -np.inf, 0.0, 0.0]], centre)[0]
-    np.testing.assert_array_equal(odd[:3], [np.nan, np.inf, -np.inf])
-    wide = folded(ROWS.astype(np.longdouble), np.zeros(D))
-    assert wide.dtype == np.float64
-
-
-def test_folded_rows_keep_names_and_owners(csv):
-    named = open_rows(csv, columns=["age", "height"])
-    assert FoldedSource(named, np.zeros(2), np.ones(2)).feature_names == ("age", "height")
+def test_points_keep_owners():
     source = GroupedSource(ArraySource(ROWS), np.arange(300) // 3)
-    once = IterableSource([ROWS])
-    for base in (source, once):
-        for changed in (CircleSource(base, TURN), FoldedSource(base, TURN, TURN)):
-            assert changed.protects == base.protects
-            assert changed.rereadable == base.rereadable
+    for base in (source, IterableSource([ROWS])):
+        changed = CircleSource(base, TURN)
+        assert changed.protects == base.protects
+        assert changed.rereadable == base.rereadable
 
 
 @pytest.mark.parametrize("turn", [0.0, -1.0, np.nan, np.inf, 1e-200])
@@ -189,9 +211,8 @@ def test_refuses_turns_that_are_not_positive_numbers(turn):
     wrong = np.append(TURN[1:], turn)
     for make in (
         lambda: CircleSource(ArraySource(ROWS), wrong),
-        lambda: FoldedSource(ArraySource(ROWS), TURN, wrong),
         lambda: CircleSource(ArraySource(ROWS), TURN[1:]),
-        lambda: FoldedSource(ArraySource(ROWS), TURN * np.nan, TURN),
+        lambda: CircleSource(ArraySource(ROWS), TURN * 1e90, circles=9, doublings=4),
     ):
         with pytest.raises(InvalidParameterError, match="number for each column"):
             make()

@@ -2,10 +2,10 @@
 
 from eigenveil.data.sources.arrays import ArraySource, Batch
 from eigenveil.data.sources.base import RowSource
-from eigenveil.data.sources.circle import CircleSource, FoldedSource, circular_mean
+from eigenveil.data.sources.circle import CircleSource, circular_mean
 from eigenveil.data.sources.csv import CSVSource
 from eigenveil.data.sources.iterables import IterableSource, require_hidden_count
-from eigenveil.data.sources.limits import ChangedSource, SquaredSource
+from eigenveil.data.sources.limits import ChangedSource, LimitedSource, SquaredSource
 from eigenveil.data.sources.npy import NpySource
 from eigenveil.data.sources.open import is_streamed, open_rows
 from eigenveil.data.sources.pairs import PairedSource, PairedUnits, paired
@@ -26,10 +26,10 @@ __all__ = [
     "CSVSource",
     "ChangedSource",
     "CircleSource",
-    "FoldedSource",
     "GroupedSource",
     "IterableSource",
     "LabelledSource",
+    "LimitedSource",
     "NpySource",
     "OutsideSource",
     "PairedSource",

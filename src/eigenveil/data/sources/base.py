@@ -21,14 +21,17 @@ from eigenveil.numerics.integers import Integers
 from eigenveil.numerics.places import HOST, Place
 from eigenveil.privacy.adjacency import ROW, Unit
 
-__all__ = ["HeldRows", "Lookup", "RowSource", "RowSum", "RowsInMemory", "chunk_rows"]
+__all__ = ["HeldRows", "Lookup", "RowSource", "RowSum", "RowsInMemory", "SummedRows", "chunk_rows"]
 
 _CHUNK_BYTES = 1 << 24
+_SUMMED_ROWS = 1 << 27  # by one compiled pass, whose sum of integers int64 holds
 _LONG_ROW = 1 << 12  # columns of rows that are copied one by one
 
 Statistic = TypeVar("Statistic", bound=Bounded)
 Lookup = Callable[[NDArray[np.intp], NDArray[np.float64]], None]
 """Copies rows at these places to an array."""
+SummedRows = tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.float64] | None]
+"""Rows, the number of the unit of each, and the sum of their integers; None where unknown."""
 
 
 def chunk_rows(n_columns: int) -> int:
@@ -245,6 +248,14 @@ class RowSource(ABC):
         for chunk in self.tables():
             yield chunk, None
 
+    def summed_tables(self, clip: Any) -> Iterator[SummedRows]:
+        """Yield rows, their units, and the sum of their integers where a compiled pass knows it."""
+        for chunk, owners in self.unit_tables():
+            for start in range(0, len(chunk), _SUMMED_ROWS):
+                part = slice(start, start + _SUMMED_ROWS)
+                rows, units = chunk[part], None if owners is None else owners[part]
+                yield rows, units, None if units is not None else clip.sum_of_integers(rows)
+
     def whole(self) -> NDArray[Any]:
         """Return all rows as one array."""
         # Whoever makes chunks may fill the same memory again.
@@ -260,7 +271,11 @@ class RowSource(ABC):
 
         def copied(places: NDArray[np.intp], out: NDArray[np.float64]) -> None:
             if table.shape[1] < _LONG_ROW:
-                out[...] = table[places]
+                if table.dtype == out.dtype and table.flags.c_contiguous:
+                    # Its own mode, "raise", would copy what it writes; no place is out of range.
+                    np.take(table, places, axis=0, out=out, mode="clip")
+                else:
+                    out[...] = table[places]
                 return
             for row, place in zip(out, places, strict=True):  # without a copy in between
                 row[...] = table[place]

@@ -25,6 +25,7 @@ __all__ = [
     "require_public_count",
 ]
 
+_GATHERED_BYTES, _LEAST_PAIRS = 1 << 20, 256  # at a time: rows that stay in cache
 Order = Callable[[int], NDArray[np.intp]]
 
 
@@ -96,7 +97,7 @@ class PairedSource(RowSource):
 
     def chunks(self) -> Iterator[NDArray[np.float64]]:
         """Yield differences in chunks, in memory that is used again; halved: none overflows."""
-        size = chunk_rows(self.n_columns)
+        size = max(_LEAST_PAIRS, _GATHERED_BYTES // (8 * max(1, self.n_columns)))
         held = np.empty((2, min(size, len(self._pairs)), self.n_columns))
         for start in range(0, len(self._pairs), size):
             pairs = self._pairs[start : start + size]

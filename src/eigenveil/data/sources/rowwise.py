@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 _MAX_SCALED_ENTRY = 1e300
+# Rows that are changed at a time, so that they stay in cache; products want many.
+_BLOCK_BYTES, _LEAST_ROWS = 1 << 20, 256
 _NO_ROWS = ArraySource(np.empty((0, 1)))
 
 
@@ -134,9 +136,17 @@ class RowwiseSource(RowSource):
         return other
 
     def unit_tables(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
-        """Yield changed chunks, and whose their rows are."""
+        """Yield changed rows, some at a time, and whose they are."""
+        for rows, owners in self.base_blocks():
+            yield self.of_rows(rows), owners
+
+    def base_blocks(self) -> Iterator[tuple[NDArray[Any], NDArray[np.intp] | None]]:
+        """Yield rows of ``base``, some at a time, and whose they are."""
+        size = max(_LEAST_ROWS, _BLOCK_BYTES // (8 * max(1, self.n_columns)))
         for chunk, owners in self.base.unit_tables():
-            yield self.of_rows(chunk), owners
+            for start in range(0, len(chunk), size):
+                part = slice(start, start + size)
+                yield chunk[part], None if owners is None else owners[part]
 
 
 class _OfChanged:

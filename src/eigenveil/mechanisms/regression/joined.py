@@ -34,7 +34,8 @@ from eigenveil.data.sources.design import ColumnsSource, GradientRows, ResidualR
 from eigenveil.mechanisms.additive import vector_noise
 from eigenveil.mechanisms.base import Gate
 from eigenveil.mechanisms.covariance.gauss import GaussCov
-from eigenveil.mechanisms.front import Front, Prepared, Table
+from eigenveil.mechanisms.front import Front
+from eigenveil.mechanisms.prepared import Prepared, Table
 from eigenveil.mechanisms.regression.joint_matrix import JointMatrix, pooled
 from eigenveil.mechanisms.regression.linear import LinearModel, NoisyModel, check_rows
 from eigenveil.mechanisms.scalars.column_scale import ColumnScale, scale_share
@@ -266,8 +267,7 @@ class JoinedRegression:
         # Clipped rows show less than the whole variance of a skewed target.
         share = variance / max(variance, joint.target_variance(i))
         deviation = max(unit * math.sqrt(variance), scale * math.sqrt(share)) / _PRECISION
-        located = self._single.centred(_one_column(errors, deviation, start), gate)
-        assert located.concentration is not None  # of rows on circles
+        located = self._located(errors, deviation, start, gate)
         if located.concentration[0] < _MIN_CONCENTRATION:
             return self._mean_alone(source, i, scale, start, gate)
         offset, squared_error = self._mean(located, _MEAN_SHARE, gate)
@@ -285,8 +285,7 @@ class JoinedRegression:
         self, source: RowSource, i: int, scale: float, start: Clip, gate: Gate
     ) -> NoisyModel:
         """Return the mean of a target, where it has no coefficients that hold."""
-        table = _one_column(_target(source, self.features + i), scale, start)
-        located = self._single.centred(table, gate)
+        located = self._located(_target(source, self.features + i), scale, start, gate)
         share = _MEAN_SHARE - self._single.locating_share
         offset, squared_error = self._mean(located, share, gate)
         none, nothing = np.zeros(1), np.zeros((1, 1))
@@ -325,6 +324,10 @@ class JoinedRegression:
             clipped=_CLIPPED_SHARE,
         )
 
+    def _located(self, column: RowSource, scale: float, start: Clip, gate: Gate) -> Table:
+        anywhere = Clip(row_norm=LARGEST_NORM, on_invalid=start.on_invalid)
+        return self._single.centred(column, np.array([scale]), anywhere, gate)
+
     def _mean(self, table: Table, share: float, gate: Gate) -> tuple[float, float]:
         """Return the mean of a located column, and its squared error."""
         single = self._single
@@ -337,11 +340,6 @@ class JoinedRegression:
 
 def _target(source: RowSource, at: int) -> RowSource:
     return ColumnsSource(source, slice(at, at + 1))
-
-
-def _one_column(source: RowSource, scale: float, start: Clip) -> Table:
-    about = Clip(row_norm=LARGEST_NORM, centre=np.zeros(1), on_invalid=start.on_invalid)
-    return Table(base=source, scale=np.array([scale]), about=about)
 
 
 def _with_mean(mean: float, slopes: NDArray[np.float64], unit: float) -> NDArray[np.float64]:

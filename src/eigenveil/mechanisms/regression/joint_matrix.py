@@ -14,7 +14,7 @@ from eigenveil.data.clip import Clip
 from eigenveil.data.sources.design import Records
 from eigenveil.mechanisms.covariance.elliptical import CLEAR_VARIANCE
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
-from eigenveil.mechanisms.front import Prepared
+from eigenveil.mechanisms.prepared import Prepared
 from eigenveil.numerics.ridge import RidgeState
 from eigenveil.numerics.symmetric import GaussianLaw
 

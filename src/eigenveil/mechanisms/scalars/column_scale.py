@@ -235,7 +235,9 @@ class _SeenCounts:
 
     def scales(self) -> FoundScales:
         """Return the scales of all columns, each from its own counts."""
-        found = [self._column(counts) for counts in self.counts]
+        runs = len(self.counts) * len(_RUN_WIDTHS) * _OCTAVES
+        octaves = self._kept(_FALSE_ALARM / runs, _SURE_FALSE_ALARM / runs)
+        found = [self._column(*column) for column in zip(self.counts, *octaves, strict=True)]
         scale, bulk, sure = (np.array(part) for part in zip(*found, strict=True))
         return FoundScales(scale, sure.astype(bool), np.isfinite(scale), bulk)
 
@@ -266,10 +268,13 @@ class _SeenCounts:
         sure = inside > _WINDOW_SURE_DEVIATIONS
         return FoundScales(scale, sure, shown, scale, one_unit=True)
 
-    def _column(self, counts: NDArray[np.float64]) -> tuple[float, float, bool]:
+    def _column(
+        self,
+        counts: NDArray[np.float64],
+        kept: NDArray[np.bool_],
+        certain: NDArray[np.bool_],
+    ) -> tuple[float, float, bool]:
         """Return the scale of a column, infinite where nothing stands out, and if it is sure."""
-        runs = len(self.counts) * len(_RUN_WIDTHS) * _OCTAVES
-        kept, certain = self._kept(counts, _FALSE_ALARM / runs, _SURE_FALSE_ALARM / runs)
         if not kept.any():
             return math.inf, math.inf, False
         scale = self._root(self._held(counts, kept, _TOP_FALSE_ALARM))
@@ -278,24 +283,23 @@ class _SeenCounts:
         bulk = self._root(self._held(counts, certain, _SURE_FALSE_ALARM))
         return scale, min(scale, bulk), True
 
-    def _kept(
-        self, counts: NDArray[np.float64], alarm: float, sure_alarm: float
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return the octaves of runs that stand out, and of those that surely do.
+    def _kept(self, alarm: float, sure_alarm: float) -> NDArray[np.bool_]:
+        """Return by column the octaves of runs that stand out, and of those that surely do.
 
-        Far from the clearest run only sure ones are kept.
+        Far from the clearest run of a column only sure ones are kept.
         """
-        kept, sure = np.zeros((2, _OCTAVES), dtype=bool)
-        clearest = _clearest_run(counts)
+        kept, sure = found = np.zeros((2, *self.counts.shape), dtype=bool)
+        clearest = _clearest_run(self.counts)[:, None]
         for width in _RUN_WIDTHS:
-            sums = _run_sums(counts, width)
+            sums = _run_sums(self.counts, width)
+            starts = sums.shape[1]
             certain = sums > self._limit(width, sure_alarm)
-            near = np.abs(np.arange(sums.size) - clearest) < _NEAR_OCTAVES
-            starts = np.flatnonzero(certain | (near & (sums > self._limit(width, alarm))))
+            near = np.abs(np.arange(starts) - clearest) < _NEAR_OCTAVES
+            clear = certain | (near & (sums > self._limit(width, alarm)))
             for octave in range(width):
-                kept[starts + octave] = True
-                sure[np.flatnonzero(certain) + octave] = True
-        return kept, sure
+                kept[:, octave : octave + starts] |= clear
+                sure[:, octave : octave + starts] |= certain
+        return found
 
     def _held(
         self, counts: NDArray[np.float64], kept: NDArray[np.bool_], alarm: float
@@ -348,7 +352,9 @@ def _run_sums(counts: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     return np.asarray(sums[..., width:] - sums[..., :-width])
 
 
-def _clearest_run(counts: NDArray[np.float64]) -> int:
-    """Return the start of the run with the largest sum for its noise."""
+def _clearest_run(counts: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return for each column the start of the run with the largest sum for its noise."""
     runs = [_run_sums(counts, width) / math.sqrt(width) for width in _RUN_WIDTHS]
-    return int(np.argmax(runs[int(np.argmax([run.max() for run in runs]))]))
+    best = np.argmax([run.max(axis=1) for run in runs], axis=0)
+    starts = np.array([run.argmax(axis=1) for run in runs])
+    return np.asarray(starts[best, np.arange(len(counts))])
