@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from bench_real import DELTA, EPSILONS, LARGEST_ERROR, in_deviations
 from eigenveil import PrivateCovariance
 from eigenveil.exceptions import EigenveilError
-from eigenveil.mechanisms import columns, front
+from eigenveil.mechanisms import columns, front, prepared
 from eigenveil.mechanisms.covariance import elliptical
 from eigenveil.mechanisms.mean import NoisyMean
 from eigenveil.mechanisms.scalars import column_scale, distances
@@ -76,7 +76,7 @@ AS_IS = "as it is"
 
 def second_mean():
     """Leave the centre at the first mean, with the error that this one has."""
-    drawn, divided = front.Front.mean, front.Table.divided
+    drawn, divided = front.Front.mean, prepared.Table.divided
     error = 0.0
 
     def mean(self, share, source, clip, gate):
@@ -95,7 +95,7 @@ def second_mean():
     return (
         (front.Front, "_again_share", 0.0),
         (front.Front, "mean", mean),
-        (front.Table, "divided", finer),
+        (prepared.Table, "divided", finer),
     )
 
 
@@ -108,7 +108,10 @@ def cleaning():
 STEPS = {
     "first matrix": lambda: ((front, "_REFINED", 0.0),),
     "second mean": second_mean,
-    "circles beyond two": lambda: ((front, "_MOST_TURNS", 2),),
+    "circles beyond two": lambda: (
+        (front, "_MOST_CIRCLES", 2),
+        (front, "_WIDE_CIRCLES", math.inf),
+    ),
     "fine distance brackets": lambda: ((distances, "_FINE_SHARE", 0.0),),
     "common unit": lambda: (
         (columns, "_UNIT_COLUMNS", math.inf),
