@@ -72,8 +72,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         added; ``covariance_`` is in the units of the data. ``"private"`` finds scales with 0.02 to
         0.4 of the budget, for replace-one neighbours. ``row_norm`` is then a distance of scaled
         rows; ``bounds`` stay in the units of the data. The default mechanism finds scales by
-        itself where no bound is stated, the number of rows is public and columns are not more
-        than rows; ``"same"`` states that all columns share one unit, and spends nothing on scales.
+        itself where no bound is stated and columns are not more than rows. Where the number of
+        rows is private it counts them first, with noise; ``"same"`` states that all columns share one unit, and spends nothing on scales.
     centring : {"none", "mean", "located", "paired"}, optional
         How to find the centre. ``"none"`` takes the origin, ``"mean"`` a private mean within the
         stated bound. ``"located"`` needs no bound. ``"paired"`` takes differences of pairs of rows,
@@ -115,7 +115,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         Standard deviation of the noise on each entry of ``location_``, as expected from public
         numbers and what was found; NaN for a column that was left out, or without a centre.
     n_samples_ : int
-        None where the number of rows is private; with groups, that of groups.
+        Number of rows, with groups that of groups. Where it is private: the number of rows drawn
+        at random after a noisy count (0 if too small), else None.
     noise_scale_ : float
         Standard deviation of the noise on a diagonal entry, on an eigenvalue under ``"separate"``
         and ``"exponential"``; public. This and the next two are those of scaled columns.
@@ -208,7 +209,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
             noise = entry_noise(np.full(len(noisy.matrix), noisy.noise_scale))
         self.covariance_noise_ = self._in_units(noise)
         self.mechanism_, self.choice_ = plan.entry.name, request.reason
-        self.n_samples_, self.privacy_ = fitted.n_rows, fitted.guarantee
+        self.n_samples_ = fitted.n_rows if fitted.drawn_rows is None else fitted.drawn_rows
+        self.privacy_ = fitted.guarantee
         self.noise_scale_ = noisy.noise_scale
         error = fitted.result.centre_error
         level = np.nan if fitted.result.differences else fitted.centre_noises
@@ -287,6 +289,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         if isinstance(entry, CovarianceEntry) and entry.trace_bound is not None:
             settings["trace_bound"] = float(entry.trace_bound)
         released = fitted.result
+        if released.drawn_rows is not None:
+            settings["drawn_rows"] = released.drawn_rows
         if released.inner.row_norm is not None:
             self.row_norm_ = settings["chosen_row_norm"] = float(released.inner.row_norm)
         if released.column_limit is not None:

@@ -201,6 +201,17 @@ class Request:
         return free and public and not wide and not self.budget.is_pure
 
     @property
+    def counted(self) -> bool:
+        """Whether a private number of rows is counted first, for columns in any units.
+
+        Not for persons, nor for missing cells at the centre, whose shares need a public number.
+        """
+        free = self.unstated and self.centring in (None, "located") and self.n_columns > 1
+        single = not self.unit.owns_many and self.on_missing != "centre"
+        private = not self.adjacency.count_is_public and self.rereadable
+        return free and single and private and not self.budget.is_pure
+
+    @property
     def unstated(self) -> bool:
         """Whether a covariance needs no bound, and neither units nor bounds are stated."""
         stated = self.scale is not None or self.same_units or self.n_sought == 0

@@ -20,6 +20,7 @@ from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
+from eigenveil.mechanisms.counted import COUNT_SHARE, Counted
 from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.lifted import HomogeneousRows
 from eigenveil.mechanisms.located import LocatedCentre, enough_rows, mean_shares
@@ -66,6 +67,8 @@ class Plan:
         Number of components, the largest where it is found privately; 0 for a covariance.
     lazy : bool
         Whether noise is drawn for products.
+    drawn_rows : int, optional
+        Number of rows that a private count lets be drawn, once it is released or assumed.
 
     """
 
@@ -76,6 +79,7 @@ class Plan:
     stated: StatedBounds
     n_components: int = 0
     lazy: bool = False
+    drawn_rows: int | None = None
 
     @property
     def entry(self) -> Entry:
@@ -137,12 +141,17 @@ class Plan:
     @property
     def buys(self) -> bool:
         """Whether scales or a radius are bought."""
-        return self.request.private_scale or self.front or self.stated.private
+        return self.request.private_scale or self.front or self.counted or self.stated.private
 
     @property
     def front(self) -> bool:
         """Whether columns may be in any units, so that scales, centre and bound are all found."""
         return self.request.any_units and not self.pure
+
+    @property
+    def counted(self) -> bool:
+        """Whether a noisy count comes first, so that the same is done for drawn rows."""
+        return self.request.counted and not self.pure
 
     @property
     def tightens(self) -> bool:
@@ -170,7 +179,9 @@ class Plan:
 
     @cached_property
     def shares(self) -> dict[str, float]:
-        """Shares of the budget, by stage."""
+        """Shares of the budget, by stage; before rows are drawn, those after the count as one."""
+        if self.counted:
+            return self._counted_shares()
         shares = {}
         if self.front:
             bought = self._front(self.whole).shares
@@ -198,6 +209,14 @@ class Plan:
             shares["scores"] = SCORE_SHARE
         shares["components" if self.components else "matrix"] = 1 - sum(shares.values())
         return shares
+
+    def _counted_shares(self) -> dict[str, float]:
+        if self.drawn_rows is None:
+            return {"count": COUNT_SHARE, "matrix": 1 - COUNT_SHARE}
+        bought = self._counted(self.whole).front(max(1, self.drawn_rows)).shares
+        shares = {stage: (1 - COUNT_SHARE) * share for stage, share in bought.items()}
+        shares = {"count": COUNT_SHARE, **shares}
+        return {**shares, "matrix": 1 - sum(shares.values())}
 
     @cached_property
     def missing_shares(self) -> dict[str, float]:
@@ -271,6 +290,8 @@ class Plan:
             return HomogeneousRows(
                 inner=self.entry.lifted(parameter), row_norm=self.stated.clip.row_norm
             )
+        if self.counted:
+            return self._counted(whole)
         if self.front:
             return self._with_present(whole, self._front(whole))
         inner = self.inner(parameter)
@@ -310,6 +331,12 @@ class Plan:
             known_scale=request.known_scale,
             sample=sample,
         )
+
+    def _counted(self, whole: Allotment) -> Counted:
+        """Return a count, and the stages that need no scale, centre or bound on drawn rows."""
+        assert isinstance(whole, Gaussian)  # `counted` says so
+        request = self.request
+        return Counted(mu=whole.mu, columns=request.n_columns, known_scale=request.known_scale)
 
     def inner(self, parameter: float) -> Procedure[Any]:
         """Return the mechanism itself, at its share of a strength."""

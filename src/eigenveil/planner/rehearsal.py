@@ -92,6 +92,10 @@ class _AssumedSource(ArraySource):
         """Return the same rows, which stand for fewer."""
         return _AssumedSource(self.array, self._each * share, self._kept)
 
+    def standing_for(self, rows: int) -> RowSource:
+        """Return the same rows, which stand for as many as are drawn."""
+        return _AssumedSource(self.array, rows / self.n_rows, self._kept)
+
 
 class StandInGate(Gate):
     """Draws for which nothing is spent, with the noise of all columns."""
@@ -177,7 +181,7 @@ def rehearse(
     if isinstance(few, Paired):
         inner = few.inner.run(source, start, gate)
         return truth, CentredResult(np.zeros(table.d), 0.0, None, inner)
-    if plan.front:
+    if plan.front or plan.counted:
         return truth, _turned(few, source, start, gate)
     return truth, few.run(source, start, gate)
 

@@ -20,6 +20,7 @@ from eigenveil.privacy.accounting import parts_of
 from eigenveil.privacy.adjacency import Adjacency
 from eigenveil.privacy.clauses import (
     CENTRE_CLAUSES,
+    DRAWN_CLAUSE,
     ENTRIES_CLAUSE,
     MODEL_CLAUSE,
     UNIT_LENGTH_CLAUSE,
@@ -27,6 +28,7 @@ from eigenveil.privacy.clauses import (
     changed_clause,
     clamping_clause,
     clipping_clause,
+    drawn_clause,
     entries_clause,
     further_clipping_clause,
 )
@@ -103,6 +105,12 @@ def _box(box: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def _of_public_numbers(release: "Release") -> Iterator[str]:
     settings, guarantee = release.settings, release.guarantee
     if (settings["n_rows"] is None) != (guarantee.adjacency is Adjacency.ADD_REMOVE):
+        yield "the number of rows"
+    drawn = settings.get("drawn_rows")
+    told = {words for words in guarantee.bounds if words.startswith(DRAWN_CLAUSE)}
+    if told != (set() if drawn is None else {drawn_clause(drawn)}) or (
+        drawn is not None and settings["n_rows"] is not None
+    ):
         yield "the number of rows"
     zeroed = any(words.startswith(ZEROED_CLAUSE) for words in guarantee.bounds)
     if settings["on_invalid"] != ("zero" if zeroed else "raise"):

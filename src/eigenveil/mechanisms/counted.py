@@ -1,0 +1,168 @@
+r"""A covariance of columns in any units where the number of rows is private: a count, then `front`.
+
+.. math:: m = \lfloor n + N(0, 1/(.02\,\mu^2)) - 3\,\text{deviations} \rfloor, \qquad
+          (x_{\pi(1)}, \dots, x_{\pi(m)}) \to \text{front}
+
+The noisy count is released first. Then m rows are drawn at random, in secret and in random order,
+and `front` reads them as a table with a public number of rows. One row more in the table replaces
+one of the drawn rows at most. A table with fewer than m rows is filled up with zeros. Where m is
+too small for the searches of `front`, the zero matrix is released.
+
+New here. Proof: docs/proofs/counted.md.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenveil.data.bounded import Bounded
+from eigenveil.data.clip import Clip
+from eigenveil.data.gram import count
+from eigenveil.data.sources import RowSource, drawn_rows
+from eigenveil.exceptions import InvalidParameterError
+from eigenveil.mechanisms.additive import GaussianNoise
+from eigenveil.mechanisms.base import Gate, Mechanism
+from eigenveil.mechanisms.centred import CentredResult
+from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
+from eigenveil.mechanisms.front import Front
+from eigenveil.mechanisms.scalars.distances import searchable
+from eigenveil.numerics.random import SystemSource
+from eigenveil.privacy.accounting import part
+from eigenveil.privacy.adjacency import ROW, Adjacency
+from eigenveil.privacy.cost import Composed, Cost, Gaussian
+
+__all__ = ["COUNT_SHARE", "Counted", "DrawnRowsGate"]
+
+COUNT_SHARE = 0.02  # of mu^2
+COUNT_MARGIN = 3.0  # deviations of the count's noise by which fewer rows are drawn
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """A noisy count, then `Front` on that many random rows. Fields are public, never data.
+
+    Attributes
+    ----------
+    mu : float
+        Of both together.
+    columns : int
+        Of the table.
+    known_scale : array, optional
+        Scales of all columns that are public, and NaN for the others.
+
+    """
+
+    name: ClassVar[str] = "counted"
+    mu: float
+    columns: int
+    known_scale: NDArray[np.float64] | None = None
+
+    def cost(self) -> Cost:
+        """Return the cost of both steps: the second never costs more than the rest."""
+        return Gaussian(self.mu)
+
+    @property
+    def inner(self) -> Front:
+        """The steps after the count, for a table of one row."""
+        return self.front(1)
+
+    def front(self, rows: int) -> Front:
+        """Return the steps after the count, for a number of drawn rows."""
+        rest = self._part(1 - COUNT_SHARE)
+        return Front(mu=rest.mu, rows=rows, columns=self.columns, known_scale=self.known_scale)
+
+    def enough(self, rows: int) -> bool:
+        """Return whether the searches would find so many drawn rows."""
+        wide = self.columns > rows
+        return rows >= 2 and not wide and searchable(self._part(1 - COUNT_SHARE), rows)
+
+    def expected(self, rows: int) -> int:
+        """Return the number of rows that would be drawn if the count had no noise."""
+        return max(0, self._drawn(rows))
+
+    def run(self, source: RowSource, start: Clip, gate: Gate) -> CentredResult[NoisyMatrix]:
+        """Release the count, draw as many rows, and release their covariance."""
+        if source.protects.owns_many:
+            raise InvalidParameterError("rows are drawn one by one: persons own several")
+        unit = replace(start, row_norm=1.0)
+        noisy = gate.draw(self._noise, count(source, unit))
+        rows = self._drawn(float(noisy.values[0]))
+        if not self.enough(rows):
+            gate.rows = None
+            return self._nothing()
+        drawn = drawn_rows(source, rows, gate.order, start.check)
+        found = self.front(rows).run(drawn, start, DrawnRowsGate(gate, drawn))
+        gate.rows = None  # that of the table stays private
+        return replace(found, drawn_rows=rows)
+
+    @property
+    def _noise(self) -> GaussianNoise:
+        return GaussianNoise(mu=self._part(COUNT_SHARE).mu)
+
+    def _drawn(self, counted: float) -> int:
+        """Return the number of rows to draw after a released count: rarely more than there are."""
+        return math.floor(counted - COUNT_MARGIN * self._noise.on_one_number)
+
+    def _part(self, share: float) -> Gaussian:
+        step = part(Gaussian(self.mu), share)
+        assert isinstance(step, Gaussian)  # a part of a Gaussian budget
+        return step
+
+    def _nothing(self) -> CentredResult[NoisyMatrix]:
+        """Return the zero matrix."""
+        zeros = np.zeros((self.columns, self.columns))
+        return CentredResult(
+            np.zeros(self.columns), 0.0, None, NoisyMatrix(zeros, 0.0, None), drawn_rows=0
+        )
+
+
+class DrawnRowsGate(Gate):
+    """A view of a gate for statistics of one sequence of drawn rows.
+
+    A statistic of these rows whose sensitivity is for a replaced row moves no further where the
+    whole table has one row more or less. So the gate behind the view draws it for add/remove
+    neighbours, and pays for it. All other statistics are refused. The view itself has no budget
+    and no ledger.
+    """
+
+    def __init__(self, gate: Gate, rows: RowSource) -> None:
+        if gate.adjacency is not Adjacency.ADD_REMOVE or gate.protects != ROW:
+            raise InvalidParameterError("rows are drawn for single rows and add/remove alone")
+        super().__init__(
+            Composed(()),
+            label="drawn rows",
+            adjacency=Adjacency.REPLACE_ONE,
+            ledger=None,
+            noise=SystemSource(),
+            protects=rows.protects,
+        )
+        self._gate = gate
+
+    def draw(self, step: Mechanism[Result], query: Bounded) -> Result:
+        """Draw at the gate behind, if the statistic is one of the drawn rows."""
+        same = query.adjacency is self.adjacency and query.protects is self.protects
+        if not same or query.records is not None:
+            raise InvalidParameterError("the statistic is not one of the drawn rows")
+        gate = self._gate
+        return gate.draw(step, replace(query, adjacency=gate.adjacency, protects=gate.protects))
+
+    def order(self, n: int) -> NDArray[np.intp]:
+        """Return a secret random order from the gate behind."""
+        return self._gate.order(n)
+
+    def sample(self, n: int, size: int) -> NDArray[np.intp]:
+        """Return secret random places from the gate behind."""
+        return self._gate.sample(n, size)
+
+    def normals(self, *shape: int) -> NDArray[np.float64]:
+        """Return data-independent normal draws from the gate behind."""
+        return self._gate.normals(*shape)
+
+    def require_comparison(self, name: str) -> None:
+        """Refuse what the gate behind refuses."""
+        self._gate.require_comparison(name)
