@@ -43,7 +43,7 @@ def _has_precision(estimator: "PrivateCovariance") -> bool:
         return True
     if np.isnan(estimator.location_).any():
         raise AttributeError(
-            "pairs of rows have no centre to measure from: release with centring='located', with "
+            "this release has no centre to measure from: release with centring='located', with "
             "more rows or a larger budget"
         )
     return estimator.precision_ is not None
@@ -110,7 +110,8 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
     mechanism_, choice_ : str
         The mechanism, and why ``"auto"`` chose it.
     location_ : array of shape (n_features,)
-        The released centre; zero with ``centring="none"``, NaN where pairs of rows have none.
+        The released centre; zero with ``centring="none"``, NaN where pairs of rows have none or
+        a noisy count of rows is too small.
     location_noise_ : array of shape (n_features,)
         Standard deviation of the noise on each entry of ``location_``, as expected from public
         numbers and what was found; NaN for a column that was left out, or without a centre.
@@ -213,7 +214,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         self.privacy_ = fitted.guarantee
         self.noise_scale_ = noisy.noise_scale
         error = fitted.result.centre_error
-        level = np.nan if fitted.result.differences else fitted.centre_noises
+        level = fitted.centre_noises if fitted.has_centre else np.nan
         self.location_noise_ = noise_of_means(level, self.scale_)
         self.noise_floor_ = 0.0 if noisy.law is None else noisy.law.floor(error)
         arrays = {"covariance": self.covariance_, "location": self.location_}
@@ -283,7 +284,7 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         self.shares_ = fitted.shares
         centring = "paired" if fitted.result.differences else plan.centring
         settings |= {"centring": centring, "shares": self.shares_}
-        if not fitted.result.differences:
+        if fitted.has_centre:
             settings["centre_noise"] = fitted.centre_noise
         entry = plan.entry
         if isinstance(entry, CovarianceEntry) and entry.trace_bound is not None:

@@ -13,7 +13,7 @@ New here. Proof: docs/proofs/counted.md.
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,17 @@ from eigenveil.data.gram import count
 from eigenveil.data.sources import RowSource, drawn_rows
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise
-from eigenveil.mechanisms.base import Gate, Mechanism
+from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
 from eigenveil.mechanisms.centred import CentredResult
 from eigenveil.mechanisms.covariance.gauss import NoisyMatrix
 from eigenveil.mechanisms.front import Front
+from eigenveil.mechanisms.present import Present, missing_shares
+from eigenveil.mechanisms.request import Request
 from eigenveil.mechanisms.scalars.distances import searchable
 from eigenveil.numerics.random import SystemSource
 from eigenveil.privacy.accounting import part
 from eigenveil.privacy.adjacency import ROW, Adjacency
-from eigenveil.privacy.cost import Composed, Cost, Gaussian
+from eigenveil.privacy.cost import Allotment, Composed, Cost, Gaussian
 
 __all__ = ["COUNT_SHARE", "Counted", "DrawnRowsGate"]
 
@@ -54,6 +56,8 @@ class Counted:
         Of the table.
     known_scale : array, optional
         Scales of all columns that are public, and NaN for the others.
+    missing : bool
+        Whether missing cells are taken as the centre's, so that their shares are measured.
 
     """
 
@@ -61,25 +65,49 @@ class Counted:
     mu: float
     columns: int
     known_scale: NDArray[np.float64] | None = None
+    missing: bool = False
+
+    @classmethod
+    def build(cls, whole: Allotment, request: Request) -> Self:
+        """Build it for a request at a whole mu."""
+        assert isinstance(whole, Gaussian)  # `Request.counted` says so
+        return cls(
+            mu=whole.mu,
+            columns=request.n_columns,
+            known_scale=request.known_scale,
+            missing=request.on_missing == "centre",
+        )
 
     def cost(self) -> Cost:
         """Return the cost of both steps: the second never costs more than the rest."""
         return Gaussian(self.mu)
 
     @property
-    def inner(self) -> Front:
+    def inner(self) -> Procedure[CentredResult[NoisyMatrix]]:
         """The steps after the count, for a table of one row."""
-        return self.front(1)
+        return self.following(1)
 
-    def front(self, rows: int) -> Front:
+    def following(self, rows: int) -> Procedure[CentredResult[NoisyMatrix]]:
         """Return the steps after the count, for a number of drawn rows."""
-        rest = self._part(1 - COUNT_SHARE)
-        return Front(mu=rest.mu, rows=rows, columns=self.columns, known_scale=self.known_scale)
+        asked, front = self._missing_shares(rows), self._front(rows)
+        return Present.build(self._rest, asked, front) if asked else front
+
+    def shares(self, rows: int | None) -> dict[str, float]:
+        """Return the shares of mu^2 by stage; None before a number of rows is released."""
+        if rows is None:
+            return {"count": COUNT_SHARE, "matrix": 1 - COUNT_SHARE}
+        rows = max(1, rows)
+        asked = self._missing_shares(rows)
+        left = 1 - sum(asked.values())
+        stages = {stage: left * share for stage, share in self._front(rows).shares.items()}
+        stages = {stage: (1 - COUNT_SHARE) * share for stage, share in (stages | asked).items()}
+        stages = {"count": COUNT_SHARE, **stages}
+        return {**stages, "matrix": 1 - sum(stages.values())}
 
     def enough(self, rows: int) -> bool:
         """Return whether the searches would find so many drawn rows."""
         wide = self.columns > rows
-        return rows >= 2 and not wide and searchable(self._part(1 - COUNT_SHARE), rows)
+        return rows >= 2 and not wide and searchable(self._rest, rows)
 
     def expected(self, rows: int) -> int:
         """Return the number of rows that would be drawn if the count had no noise."""
@@ -96,7 +124,7 @@ class Counted:
             gate.rows = None
             return self._nothing()
         drawn = drawn_rows(source, rows, gate.order, start.check)
-        found = self.front(rows).run(drawn, start, DrawnRowsGate(gate, drawn))
+        found = self.following(rows).run(drawn, start, DrawnRowsGate(gate, drawn))
         gate.rows = None  # that of the table stays private
         return replace(found, drawn_rows=rows)
 
@@ -108,17 +136,31 @@ class Counted:
         """Return the number of rows to draw after a released count: rarely more than there are."""
         return math.floor(counted - COUNT_MARGIN * self._noise.on_one_number)
 
+    @property
+    def _rest(self) -> Gaussian:
+        return self._part(1 - COUNT_SHARE)
+
+    def _missing_shares(self, rows: int) -> dict[str, float]:
+        """Return the shares of the rest that measure which cells are present."""
+        if not self.missing:
+            return {}
+        return missing_shares(self._rest, rows, self.columns, corrects=True)
+
+    def _front(self, rows: int) -> Front:
+        left = part(self._rest, 1 - sum(self._missing_shares(rows).values()))
+        assert isinstance(left, Gaussian)  # a part of a Gaussian budget
+        return Front(mu=left.mu, rows=rows, columns=self.columns, known_scale=self.known_scale)
+
     def _part(self, share: float) -> Gaussian:
         step = part(Gaussian(self.mu), share)
         assert isinstance(step, Gaussian)  # a part of a Gaussian budget
         return step
 
     def _nothing(self) -> CentredResult[NoisyMatrix]:
-        """Return the zero matrix."""
-        zeros = np.zeros((self.columns, self.columns))
-        return CentredResult(
-            np.zeros(self.columns), 0.0, None, NoisyMatrix(zeros, 0.0, None), drawn_rows=0
-        )
+        """Return the zero matrix, about no centre."""
+        nowhere = np.full(self.columns, np.nan)
+        zeros = NoisyMatrix(np.zeros((self.columns, self.columns)), 0.0, None)
+        return CentredResult(nowhere, 0.0, None, zeros, drawn_rows=0)
 
 
 class DrawnRowsGate(Gate):

@@ -72,6 +72,11 @@ class FitResult(Generic[Result]):
         return self.result.drawn_rows
 
     @property
+    def has_centre(self) -> bool:
+        """Whether a centre was released: pairs of rows have none, nor have no rows at all."""
+        return not self.result.differences and self.drawn_rows != 0
+
+    @property
     def shares(self) -> dict[str, float]:
         """Shares of the budget, by stage."""
         left = 1 - self.levels_share
@@ -210,9 +215,10 @@ def _guarantee(plan: Plan, cost: Cost, bounds: tuple[str, ...], *, exact: bool) 
 def _words(plan: Plan, result: CentredResult[Any], names: Sequence[str] | None) -> tuple[str, ...]:
     """Return what bounds rows, and where that comes from."""
     centre = _centre_words(plan, differences=result.differences)
-    words = [*_bound_words(plan, result), centre, *_scale_words(plan, result, names)]
-    if result.drawn_rows is not None:
-        words.insert(0, drawn_clause(result.drawn_rows))
+    drawn = () if result.drawn_rows is None else (drawn_clause(result.drawn_rows),)
+    if result.drawn_rows == 0:
+        return (*drawn, *_bound_words(plan, result), *_further_words(plan))
+    words = [*drawn, *_bound_words(plan, result), centre, *_scale_words(plan, result, names)]
     if result.turn is not None:
         assert result.column_limit is not None  # both come together
         shortest = float(result.turn.min())

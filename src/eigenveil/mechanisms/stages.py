@@ -20,7 +20,7 @@ from eigenveil.mechanisms.additive import VectorNoise, vector_noise
 from eigenveil.mechanisms.base import Procedure
 from eigenveil.mechanisms.bounds import StatedBounds
 from eigenveil.mechanisms.centred import CENTRE_SHARE, Centred, CentredResult, Uncentred
-from eigenveil.mechanisms.counted import COUNT_SHARE, Counted
+from eigenveil.mechanisms.counted import Counted
 from eigenveil.mechanisms.front import Front
 from eigenveil.mechanisms.lifted import HomogeneousRows
 from eigenveil.mechanisms.located import LocatedCentre, enough_rows, mean_shares
@@ -181,7 +181,7 @@ class Plan:
     def shares(self) -> dict[str, float]:
         """Shares of the budget, by stage; before rows are drawn, those after the count as one."""
         if self.counted:
-            return self._counted_shares()
+            return Counted.build(self.whole, self.request).shares(self.drawn_rows)
         shares = {}
         if self.front:
             bought = self._front(self.whole).shares
@@ -209,14 +209,6 @@ class Plan:
             shares["scores"] = SCORE_SHARE
         shares["components" if self.components else "matrix"] = 1 - sum(shares.values())
         return shares
-
-    def _counted_shares(self) -> dict[str, float]:
-        if self.drawn_rows is None:
-            return {"count": COUNT_SHARE, "matrix": 1 - COUNT_SHARE}
-        bought = self._counted(self.whole).front(max(1, self.drawn_rows)).shares
-        shares = {stage: (1 - COUNT_SHARE) * share for stage, share in bought.items()}
-        shares = {"count": COUNT_SHARE, **shares}
-        return {**shares, "matrix": 1 - sum(shares.values())}
 
     @cached_property
     def missing_shares(self) -> dict[str, float]:
@@ -291,7 +283,7 @@ class Plan:
                 inner=self.entry.lifted(parameter), row_norm=self.stated.clip.row_norm
             )
         if self.counted:
-            return self._counted(whole)
+            return Counted.build(whole, self.request)
         if self.front:
             return self._with_present(whole, self._front(whole))
         inner = self.inner(parameter)
@@ -331,12 +323,6 @@ class Plan:
             known_scale=request.known_scale,
             sample=sample,
         )
-
-    def _counted(self, whole: Allotment) -> Counted:
-        """Return a count, and the stages that need no scale, centre or bound on drawn rows."""
-        assert isinstance(whole, Gaussian)  # `counted` says so
-        request = self.request
-        return Counted(mu=whole.mu, columns=request.n_columns, known_scale=request.known_scale)
 
     def inner(self, parameter: float) -> Procedure[Any]:
         """Return the mechanism itself, at its share of a strength."""

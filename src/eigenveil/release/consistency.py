@@ -164,7 +164,7 @@ def _of_members(release: "Release") -> Iterator[str]:
             wanted.add("centre_noise")
     elif "streaming" not in release.proofs:
         wanted.add("shares")
-        if settings.get("centring") in ("mean", "located"):
+        if settings.get("centring") in ("mean", "located") and settings.get("drawn_rows") != 0:
             wanted.add("centre_noise")
     yield from sorted(wanted - settings.keys())
 
@@ -230,7 +230,8 @@ def _of_centre(release: "Release") -> Iterator[str]:
     elif begin and begin != {centring}:
         yield "the centre"
     name = "mean" if release.kind == "pca" else "location"
-    if np.isnan(release.arrays[name]).all() != (centring == "paired"):
+    none = centring == "paired" or settings.get("drawn_rows") == 0
+    if np.isnan(release.arrays[name]).all() != none:
         yield "the centre"
 
 
