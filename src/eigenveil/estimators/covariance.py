@@ -72,8 +72,9 @@ class PrivateCovariance(TableEstimator, BaseEstimator):  # type: ignore[misc]
         added; ``covariance_`` is in the units of the data. ``"private"`` finds scales with 0.02 to
         0.4 of the budget, for replace-one neighbours. ``row_norm`` is then a distance of scaled
         rows; ``bounds`` stay in the units of the data. The default mechanism finds scales by
-        itself where no bound is stated and columns are not more than rows. Where the number of
-        rows is private it counts them first, with noise; ``"same"`` states that all columns share one unit, and spends nothing on scales.
+        itself where no bound is stated and columns are not more than rows; a private number of
+        rows is counted first, with noise. ``"same"`` states that all columns share one unit, and
+        spends nothing on scales.
     centring : {"none", "mean", "located", "paired"}, optional
         How to find the centre. ``"none"`` takes the origin, ``"mean"`` a private mean within the
         stated bound. ``"located"`` needs no bound. ``"paired"`` takes differences of pairs of rows,
