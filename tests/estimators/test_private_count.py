@@ -116,6 +116,17 @@ def test_a_count_that_is_too_small_is_said():
         intervals(found.release_)
 
 
+def test_a_page_says_how_many_rows_were_used():
+    found = fitted(table())
+    told = f"{found.n_samples_:,} rows drawn at random from a private number of rows"
+    assert told in found.release_.page()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColumnsLeftOutWarning)
+        page = fitted(table(40)).release_.page()
+    assert "drawn at random from" not in page
+    assert "The origin is the centre" not in page
+
+
 def test_missing_cells_are_measured_on_drawn_rows():
     rows = table(8000)
     rows[np.random.default_rng(1).random(rows.shape) < 0.1] = np.nan
