@@ -175,6 +175,8 @@ def test_a_view_is_for_single_rows_and_a_private_count():
     drawn = drawn_rows(open_rows(np.ones((5, 2))), 4, gate_of(1.0).order, lambda rows: None)
     with pytest.raises(InvalidParameterError, match="add/remove alone"):
         DrawnRowsGate(gate_of(1.0, REPLACE), drawn)
+    with pytest.raises(InvalidParameterError, match="rows that were drawn"):
+        DrawnRowsGate(gate_of(1.0), open_rows(np.ones((5, 2))))
 
 
 def compared(one, other, *, by_column=False, arrange=with_places):

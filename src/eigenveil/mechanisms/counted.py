@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from eigenveil.data.bounded import Bounded
 from eigenveil.data.clip import Clip
 from eigenveil.data.gram import count
-from eigenveil.data.sources import RowSource, drawn_rows
+from eigenveil.data.sources import DrawnRow, RowSource, drawn_rows
 from eigenveil.exceptions import InvalidParameterError
 from eigenveil.mechanisms.additive import GaussianNoise
 from eigenveil.mechanisms.base import Gate, Mechanism, Procedure
@@ -175,6 +175,8 @@ class DrawnRowsGate(Gate):
     def __init__(self, gate: Gate, rows: RowSource) -> None:
         if gate.adjacency is not Adjacency.ADD_REMOVE or gate.protects != ROW:
             raise InvalidParameterError("rows are drawn for single rows and add/remove alone")
+        if not isinstance(rows.protects, DrawnRow):
+            raise InvalidParameterError("a view of a gate is for rows that were drawn")
         super().__init__(
             Composed(()),
             label="drawn rows",

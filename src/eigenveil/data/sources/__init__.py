@@ -16,7 +16,7 @@ from eigenveil.data.sources.rowwise import (
     ProjectedSource,
     ScaledSource,
 )
-from eigenveil.data.sources.samples import DrawnRows, drawn_rows, sampled, shuffled
+from eigenveil.data.sources.samples import DrawnRow, drawn_rows, sampled, shuffled
 from eigenveil.data.sources.tables import as_table
 from eigenveil.data.sources.units import GroupedSource, LabelledSource, UnitSource, grouped
 
@@ -26,7 +26,7 @@ __all__ = [
     "CSVSource",
     "ChangedSource",
     "CircleSource",
-    "DrawnRows",
+    "DrawnRow",
     "FoldedSource",
     "GroupedSource",
     "IterableSource",

@@ -21,7 +21,15 @@ from eigenveil.exceptions import UnsupportedNotionError
 from eigenveil.privacy.adjacency import Adjacency, Unit
 from eigenveil.wording import REPLACE_ONE
 
-__all__ = ["DrawnRows", "ShuffledBatch", "ShuffledSource", "drawn_rows", "sampled", "shuffled"]
+__all__ = [
+    "DrawnRow",
+    "DrawnRows",
+    "ShuffledBatch",
+    "ShuffledSource",
+    "drawn_rows",
+    "sampled",
+    "shuffled",
+]
 
 _GATHERED_BYTES, _MIN_GATHERED_ROWS = 1 << 20, 64  # at a time: rows that stay in cache
 
@@ -74,7 +82,7 @@ def shuffled(
     return source.before_scaling(mixed)
 
 
-class _DrawnRow(Unit):
+class DrawnRow(Unit):
     """A row of one particular sequence of drawn rows."""
 
     __slots__ = ()
@@ -89,7 +97,7 @@ class DrawnRows(RowwiseSource):
 
     def __init__(self, rows: RowSource) -> None:
         super().__init__(rows, rows.n_columns, rows.feature_names)
-        self._unit = _DrawnRow()
+        self._unit = DrawnRow()
 
     @property
     def protects(self) -> Unit:
